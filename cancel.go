@@ -36,7 +36,7 @@ type Cancellation = inspect.Cancellation
 //   - CancelDone: the job is in the dead set, or it is a tracked job that has ended.
 //
 // A job that is pushed after the call is not affected, even if it has the same jid. The search reads all
-// waiting jobs; it ends before the deadline of ctx, or after ten seconds.
+// waiting jobs. It ends before the deadline of ctx or, without one, after ten seconds.
 func Cancel(ctx context.Context, c *Client, jids ...string) ([]Cancellation, error) {
 	open(c, "Cancel")
 	return inspect.New(c.Driver(), c.Config().Prefix).Cancel(ctx, jids...)

@@ -27,7 +27,7 @@ const MaxCursor = launcher.MaxCursor
 //   - During an outage of Redis it returns nil, and a later call, or the end of the run, writes the cursor.
 //
 // The cursor ends with the job. A retry and a requeue keep it, and so does the dead set, for thirty days: a
-// job that an operator revives goes on from its cursor. Of the crashes of its process, only those since the
+// job that an operator retries continues from its cursor. Of the crashes of its process, only those since the
 // cursor was last written count towards MaxInterruptions.
 //
 // The cursor is written as JSON. It is an error if it cannot be, if it exceeds MaxCursor, or outside of a run.
@@ -44,7 +44,7 @@ func Resume[T any](ctx context.Context) (cursor T, ok bool, err error) {
 // Each calls fn for each item of a sequence, and Checkpoint after each with the item's cursor. from returns
 // the sequence of the items after the last cursor, each with its own cursor; resumed is false if there is no
 // cursor, and the sequence begins at the first item. Each returns the first error of fn or of Checkpoint, or
-// nil at the end of the sequence. The sequence has the same order in every run.
+// nil at the end of the sequence. The sequence must have the same order in every run.
 func Each[C, T any](ctx context.Context, from func(after C, resumed bool) iter.Seq2[C, T], fn func(ctx context.Context, item T) error) error {
 	after, resumed, err := Resume[C](ctx)
 	if err != nil {

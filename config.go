@@ -64,8 +64,8 @@ type ServerConfig struct {
 	// Heartbeat is the heartbeat interval, and TTL how long the server counts as alive after a heartbeat.
 	// Defaults: 1.5 s, and four heartbeats; a TTL is at least four heartbeats.
 	Heartbeat, TTL time.Duration
-	// JanitorInterval is the minimum time between the two checks of a process that seems dead. A longer one
-	// makes recovery slower and no safer. Default: one heartbeat.
+	// JanitorInterval is the minimum time between the two checks of a process that seems dead. A longer
+	// interval makes recovery slower but no safer. Default: one heartbeat.
 	JanitorInterval time.Duration
 	// PollInterval is the maximum time between two checks for due jobs, by one server of the fleet. Default:
 	// 100 ms.
@@ -86,7 +86,7 @@ type ServerConfig struct {
 	// Zerolog. Default: JSON to standard error from level info on; slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
 	// LogArgs shows jobs' arguments in the line that each run has at level debug, as JSON text up to 4 KiB.
-	// They may hold anything; see Redact. Default: not shown.
+	// Arguments may be secret; see Redact. Default: not shown.
 	LogArgs bool
 	// Redact returns what LogArgs shows of a job's arguments; it need not be JSON. It is called concurrently.
 	// If it panics, nothing is shown. Default: all of them.
@@ -100,7 +100,7 @@ type ServerConfig struct {
 // RetryFormula computes the delays before retries.
 type RetryFormula = retry.Formula
 
-// QueueWeight is a queue to take jobs from, {Name: "mail", Weight: 3}. Weight 0 means that none is given.
+// QueueWeight is a queue to take jobs from, {Name: "mail", Weight: 3}. Weight 0 means no weight.
 type QueueWeight = fetch.Queue
 
 // Queues returns queues without weights, whose order is strict.

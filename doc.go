@@ -1,9 +1,9 @@
-// Package belay is background jobs for Go on Redis, in Sidekiq's wire format. It is the one import of
-// programs that use Belay. It has aliases, configs, constructors and Define; it keeps no rules, starts no
-// goroutines, and calls Redis only to ping it in Open and to check its configuration at the start of a
-// Process. The packages below do the work; each answers one question.
+// Package belay runs background jobs on Redis, in Sidekiq's wire format. Most programs import only this
+// package. It has Define, configs, constructors and aliases. It has no rules of its own, starts no
+// goroutines, and calls Redis only to ping it in Open and to check its configuration when a Process starts.
+// The packages below it do the work.
 //
-// To belay is to hold the rope: when a worker falls, its jobs do not.
+// To belay is to hold a climber's rope: when a worker falls, Belay holds its jobs.
 //
 // # The first program
 //
@@ -71,14 +71,14 @@
 // process has the job. Then settle writes nothing.
 //
 // If the process dies, its heartbeats stop. Another process checks twice that they are missing while its own
-// connection to Redis is intact, and then recovers the jobs. In one step, script recover declares the process
+// connection to Redis works, and then recovers the jobs. In one step, script recover declares the process
 // dead and moves its jobs to the head of their queues. Redis refuses later heartbeats of the dead process. A
 // crash costs no retry. A job that was running in two crashes is quarantined: it runs with nothing beside it.
 // If that process crashes too, the job is moved to the dead set.
 //
-// So every job runs at least once, as long as Redis keeps what it acknowledged. A job may run twice, if its
-// process died after the work was done and before the result was settled. So handlers should be idempotent
-// ([Idempotent] declares it).
+// So every job runs at least once, as long as Redis keeps what it acknowledged. A job runs twice if its
+// process dies after the work is done and before the result is settled. So handlers should be idempotent;
+// [Idempotent] declares that they are.
 //
 // # Unique jobs
 //
@@ -108,19 +108,19 @@
 // With [MarkDuplicates] no push is refused. Duplicates are stored without the lock and marked: duplicate-of
 // in the payload is the jid of the job that holds the lock.
 //
-// [Idempotent] has no effect on the unique jobs of a class. A client with DeduplicateIdempotent
-// ([ClientConfig]) makes jobs of idempotent classes unique, [UntilExecuting], unless the class or the push
-// has [Unique] or [NotUnique].
+// [Idempotent] alone does not make a class unique. A client with DeduplicateIdempotent ([ClientConfig]) makes
+// jobs of idempotent classes unique, [UntilExecuting], unless the class or the push has [Unique] or
+// [NotUnique].
 //
-// The lock decides which pushes are accepted. An accepted job runs at least once as any other, so two runs may
-// overlap: when a process was declared dead and another one runs its job, or when the lock expired before the
-// job ended. A lock expires after its [LockTTL] (six hours) if the job waits for longer in its queue, and then
-// another push is accepted. It is not a mutex.
+// The lock decides which pushes are accepted. It is not a mutex. An accepted job runs at least once, like any
+// other, so two runs may overlap: when a process was declared dead and another one runs its job, or when the
+// lock expired before the job ended. A lock expires after its [LockTTL] (six hours) if the job waits for
+// longer in its queue, and then another push is accepted.
 //
 // Jobs in different queues count as equal unless [PerQueue] is given, because a job may change its queue:
 // retries may have a queue of their own. Scheduled jobs take no lock before they are due, unless
-// [IncludingScheduled] is given. Sidekiq's processes and pages do not know these locks: if they run or delete
-// a job, its lock stays until its TTL has passed, or an operator releases it with belay locks release.
+// [IncludingScheduled] is given. Sidekiq's processes and pages ignore these locks: if they run or delete a
+// job, its lock stays until its TTL has passed, or until an operator releases it with belay locks release.
 //
 // # Arguments
 //
@@ -157,10 +157,11 @@
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].
 //   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze], [Interrupted].
-//   - Long jobs that go on where they were, after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
-//   - What it may read: [Info], [Stopping], [Log], and why its context ended, by [context.Cause]: [ErrTimeout],
-//     [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
-//   - Its result, state and progress: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
-//   - Ending a job that waits or runs: [Cancel]; dropping it in time: [ExpiresIn], [Deadline].
-//   - Around it: [Server.Use], Client.Use, [AfterRun], [Server.OnError] and the other callbacks.
+//   - What a handler may read: [Info], [Stopping], [Log], and why its context ended, by [context.Cause]:
+//     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
+//   - Long jobs that continue after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
+//   - Results, states and progress of jobs: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
+//   - Jobs at the times of a schedule: [Periodic], [Server.Schedule].
+//   - Cancelling a job: [Cancel]; dropping jobs that are too late: [ExpiresIn], [Deadline].
+//   - Middleware and callbacks: [Server.Use], Client.Use, [AfterRun], [Server.OnError] and the others.
 package belay

@@ -3,6 +3,7 @@ package belay
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/belayq/belay/launcher"
 )
@@ -87,11 +88,8 @@ var ErrInterrupted = launcher.ErrInterrupted
 // Around adds middleware around the runs of a class, inside of the Server's middleware.
 func Around(middleware ...Middleware) DefineOption {
 	return definitionOption(func(def *definition) {
-		for _, m := range middleware {
-			if m == nil {
-				def.wrong = append(def.wrong, errors.New("a middleware of Around is nil"))
-				return
-			}
+		if slices.ContainsFunc(middleware, func(m Middleware) bool { return m == nil }) {
+			def.wrong = append(def.wrong, errors.New("a middleware of Around is nil"))
 		}
 		def.about.Middleware = append(def.about.Middleware, middleware...)
 	})

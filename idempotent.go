@@ -16,13 +16,14 @@ type Idempotence struct {
 	Reason string
 }
 
-// Idempotent declares that a second run of a job has no further effect. belaytest.Idempotent tests it. People
-// and tests can query it. Jobs run the same way, unless the client has DeduplicateIdempotent.
+// Idempotent declares that a second run of a job has no further effect. belaytest.Idempotent tests it. The
+// declaration only documents this, unless the client has DeduplicateIdempotent, which makes such classes
+// unique.
 func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
 
 // NotIdempotent declares that a second run of a job may do its work twice, and why that is acceptable; Define
-// panics without a reason. People and tests can query it. Jobs run the same way, and duplicates of its Unique
-// jobs are refused like any others. Command belayvet finds the definitions that declare neither.
+// panics without a reason. The declaration does not change how jobs run. The command belayvet reports
+// definitions that declare neither.
 func NotIdempotent(reason string) DefineOption {
 	return declare(Idempotence{Declared: true, Reason: reason})
 }

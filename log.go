@@ -10,7 +10,7 @@ import (
 
 // Log returns the logger of the run that ctx belongs to. Its lines have the run's jid, class, queue and
 // attempt, and go to the Server's Logger. Outside of a run it is slog.Default(). zerolog.Ctx(ctx) returns the
-// same for zerolog. A run that logs nothing pays nothing.
+// same for zerolog.
 //
 // A handler waits for its logger if the program has set ServerConfig.Logger, and its lines may precede
 // earlier ones of the server, which are buffered. The default log to standard error is buffered for handlers

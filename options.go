@@ -99,11 +99,7 @@ func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 // the outcome. At Define it applies to all jobs of the class, instead of ServerConfig.Timeout. At Enqueue it
 // applies to one job, and is stored in its payload in whole milliseconds.
 func Timeout(d time.Duration) JobOption {
-	return func(i *RawJob) {
-		if i.Timeout = d; d < time.Millisecond {
-			i.Fail(fmt.Errorf("timeout %v: it is at least 1ms; leave it out for none", d))
-		}
-	}
+	return func(i *RawJob) { i.Timeout = atLeastMilli(i, "timeout", d) }
 }
 
 // ExpiresIn drops the job if it would start later than d after its push or, with In or At, after that time. The
@@ -127,9 +123,10 @@ func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 	return d
 }
 
-// Track keeps the state, the progress and the result of the job, from its start until this long after its end.
-// Client.Wait waits for its end, and Client.Tracked, belay find and the dashboard show it. Each end then costs
-// a hash in Redis with the job, its result and its state. Default: nothing of a job that is done is kept.
+// Track keeps the state, the progress and the result of the job, from its start until this long after its
+// end. Client.Wait waits for its end, and Client.Tracked, belay find and the dashboard show it. Each tracked
+// job occupies a hash in Redis with its payload, result and state. Default: a job that is done leaves nothing
+// in Redis.
 //
 // A job whose payload is too large for a worker, or damaged, is dead for Wait too: its jid is read from the
 // ends of the payload. Two such jobs stay in their last state: one whose fields another program wrote in
@@ -145,13 +142,17 @@ func Track(retention time.Duration) JobOption {
 // Two names are Sidekiq's: locale is the language that its I18n middleware sets, and cattr the values of its
 // CurrentAttributes as a JSON object, which is what Ruby reads. Jobs that Ruby pushed have them in Meta too.
 func Meta(name, value string) JobOption {
-	return func(i *RawJob) {
-		i.Meta = maps.Clone(i.Meta) // the definition's own is shared by all its jobs
-		if i.Meta == nil {
-			i.Meta = make(map[string]string)
-		}
-		i.Meta[name] = value
+	return func(i *RawJob) { i.Meta = with(i.Meta, name, value) }
+}
+
+// with returns a copy of a map with one more entry: the definition's own is shared by all its jobs.
+func with[M ~map[string]V, V any](m M, name string, value V) M {
+	m = maps.Clone(m)
+	if m == nil {
+		m = make(M)
 	}
+	m[name] = value
+	return m
 }
 
 // Field adds a field, such as a request id, to the payload. value is written as JSON, and replaces an earlier

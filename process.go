@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/belayq/belay/inspect"
-	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 )
 
@@ -49,22 +48,12 @@ func (p Process) Run(ctx context.Context) error {
 	if p.MetricsAddr != "" && p.Metrics == nil {
 		return errors.New("belay: a Process with MetricsAddr and without Metrics")
 	}
+	defer p.Server.book.Flush(lastWords)
 	return service.Process{
-		Worker: serving{Launcher: p.Server.launcher, server: p.Server}, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
-		MetricsAddr: p.MetricsAddr, Metrics: p.Metrics, Beside: p.Server.checkRedis,
+		Worker: p.Server.launcher, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
+		MetricsAddr: p.MetricsAddr, Metrics: p.Metrics,
+		Beside: func(ctx context.Context) { // logs problems in the configuration of Redis
+			inspect.LogFindings(ctx, p.Server.driver, p.Server.check, p.Server.book.Logger())
+		},
 	}.Run(ctx)
 }
-
-// serving is a Server as package service runs it: a Launcher whose Run is the Server's.
-type serving struct {
-	*launcher.Launcher
-	server *Server
-}
-
-// checkRedis logs problems in the configuration of Redis.
-func (s *Server) checkRedis(ctx context.Context) {
-	inspect.LogFindings(ctx, s.driver, s.check, s.book.Logger())
-}
-
-// Run is the Server's.
-func (s serving) Run(ctx context.Context) error { return s.server.Run(ctx) }

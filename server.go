@@ -38,26 +38,11 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	s := &Server{launcher: l, book: book, driver: c.Driver(), check: cfg.requirements(c)}
+	of := c.Config()
+	wanted := inspect.CheckConfig{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.Queues()}
+	s := &Server{launcher: l, book: book, driver: c.Driver(), check: wanted}
 	l.Use(s.around)
 	return s, nil
-}
-
-// requirements returns what the server needs of Redis.
-func (cfg *ServerConfig) requirements(c *Client) inspect.CheckConfig {
-	of := c.Config()
-	wanted := inspect.CheckConfig{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit}
-	queues := cfg.Queues
-	if len(queues) == 0 {
-		queues = Queues(client.DefaultQueue)
-	}
-	for _, capsule := range cfg.Capsules {
-		queues = slices.Concat(queues, capsule.Queues)
-	}
-	for _, queue := range queues {
-		wanted.Queues = append(wanted.Queues, queue.Name)
-	}
-	return wanted
 }
 
 // made returns the launcher. It panics for a Server that NewServer has not made.
@@ -81,9 +66,9 @@ func (s *Server) given(what string, something bool) *launcher.Launcher {
 // if the server has no handlers (ErrNoHandlers) or if the client is closed. Do not close the client before
 // Run has returned. A Server runs once.
 //
-// At the start it logs a warning for handled classes whose queue (see Queue) the server does not take jobs
-// from, and for its queues to which no job was ever pushed and which no handled class uses. Both can be
-// intended.
+// At the start Run logs a warning for each handled class whose queue (see Queue) the server does not take
+// jobs from, and for each of the server's queues that no handled class uses and to which no job was ever
+// pushed. Both can be intended.
 func (s *Server) Run(ctx context.Context) error {
 	group := s.made("Run")
 	if err := s.ready(); err != nil {

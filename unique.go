@@ -43,14 +43,14 @@ func (o uniqueOption) Apply(rule *UniqueRule) { o(rule) }
 
 // Unique refuses a job while an equal job holds their common lock. Jobs are equal if they have the same class
 // and the same arguments, or the same key if the class has UniqueByFields or UniqueBy. A refusal is not an
-// error: the receipt has StatusDuplicate, and its Holder is the jid of the job that holds the lock.
-// Idempotent has no effect on it. Use MarkDuplicates if duplicates should run anyway.
+// error: the receipt has StatusDuplicate, and its Holder is the jid of the job that holds the lock. Use
+// MarkDuplicates if duplicates should run anyway.
 //
 // UntilExecuting and UntilExecuted set when the lock ends. The default is UntilExecuting: while a job waits,
 // an equal one is refused, and a push after its start is accepted.
 //
-// Unique constrains which pushes are accepted. An accepted job runs at least once, even if it loses its lock:
-// a retry or a recovery does not need the lock. The lock ends after its LockTTL at the latest if it is not
+// Unique decides which pushes are accepted. An accepted job runs at least once, even if it loses its lock: a
+// retry or a recovery does not need the lock. The lock ends after its LockTTL at the latest if it is not
 // renewed, so it is not a mutex: see "Unique jobs" in the package's documentation. The lock of a payload that
 // is too large for a worker is released when a worker moves that job to the dead set.
 func Unique(options ...UniqueOption) JobOption {
@@ -88,8 +88,8 @@ func NotUnique() JobOption { return func(i *RawJob) { i.Unique, i.NotUnique = ni
 
 // MarkDuplicates stores duplicates without the lock instead of refusing them, and marks them: the payload
 // field duplicate-of and the receipt's Holder are the jid of the job that holds the lock. (A scheduled job
-// that does not use the lock yet is not marked.) Use it for classes of which every push must run and
-// duplicates should only be visible.
+// that does not use the lock yet is not marked.) Use it for classes whose duplicates must run too, but should
+// be visible.
 func MarkDuplicates() UniqueOption {
 	return uniqueOption(func(r *UniqueRule) { r.MarkDuplicates = true })
 }

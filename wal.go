@@ -3,7 +3,6 @@ package belay
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/launcher"
@@ -21,18 +20,12 @@ type (
 // name is the program's own name for the database, such as "main"; a job has at most 16 positions. If the
 // push is refused as a duplicate, the job that holds the lock gets the position: see WALPositions.
 func WALLocation(name string, position LSN) JobOption {
-	return func(i *RawJob) {
-		i.WAL = maps.Clone(i.WAL) // the definition's own is shared by all its jobs
-		if i.WAL == nil {
-			i.WAL = make(WAL)
-		}
-		i.WAL[name] = position
-	}
+	return func(i *RawJob) { i.WAL = with(i.WAL, name, position) }
 }
 
 // StampWAL returns middleware for Client.Use that adds the WALLocation of a database to each job without one.
 // It calls current for the position of the primary. If current fails, the push fails, because the job might
-// not see the data that it is pushed for. current is called once for each job, also in a bulk.
+// run before the replica has its data. current is called once for each job, also in a bulk push.
 func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushMiddleware {
 	return func(ctx context.Context, i *RawJob) error {
 		if i.WAL[name] != 0 {

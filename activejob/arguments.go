@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -161,18 +162,15 @@ func (k Keywords[T]) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	members := make(map[string]any)
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &raw); err != nil || raw == nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &members); err != nil || members == nil {
 		return nil, fmt.Errorf("activejob: keyword arguments are a JSON object, not a %T", k.Value)
 	}
-	names := make([]string, 0, len(raw))
-	for name, member := range raw {
-		names = append(names, name)
-		members[name] = member
+	names, err := job.Marshal(slices.Sorted(maps.Keys(members)))
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(names)
-	members[keywords] = names
+	members[keywords] = json.RawMessage(names)
 	written, err := job.Marshal(members)
 	return []byte(written), err
 }

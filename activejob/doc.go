@@ -26,14 +26,15 @@
 //
 // # What Go writes
 //
-// [Symbol], [GlobalID], [Time], [Duration] and [Keywords] are arguments that Ruby gets as what they name. They
-// read both forms. Any other value arrives in Ruby as JSON: a time.Time as a String.
+// [Symbol], [GlobalID], [Time], [Duration] and [Keywords] arrive in Ruby as the types that they name. In Go
+// they read both ActiveJob's form and plain JSON. Any other value arrives in Ruby as JSON: a time.Time as a
+// String.
 //
 // # What it does not do
 //
 // ActiveJob's retry_on, discard_on and callbacks are Ruby code: a failed run is retried by the rules of the
-// payload, as Sidekiq's own retries are. The envelope is kept as it is, executions too, so Ruby may run a
-// retry.
+// payload, as Sidekiq's own retries are. The envelope, including its executions, is not changed, so Ruby may
+// run a retry.
 //
 // The package must never change the payload that is stored: it hands a copy to the handler.
 package activejob

@@ -1,5 +1,5 @@
-// Package belaytest is for tests of programs that use Belay: what they enqueue, what their handlers do, and
-// whether handlers are idempotent. It needs no Redis.
+// Package belaytest tests programs that use Belay: what they enqueue, what their handlers do, and whether
+// handlers are idempotent. It needs no Redis.
 //
 //	func TestSignUp(t *testing.T) {
 //		kit := belaytest.New(t)

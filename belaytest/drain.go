@@ -1,8 +1,10 @@
 package belaytest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -140,13 +142,9 @@ func (k *Kit) queues() []string {
 			enqueuedAt[waiting.Queue], _ = waiting.Job.EnqueuedAt()
 		}
 	}
-	var queues []string
-	for queue := range enqueuedAt {
-		queues = append(queues, queue)
-	}
-	slices.Sort(queues)
-	slices.SortStableFunc(queues, func(a, b string) int { return enqueuedAt[a].Compare(enqueuedAt[b]) })
-	return queues
+	return slices.SortedFunc(maps.Keys(enqueuedAt), func(a, b string) int {
+		return cmp.Or(enqueuedAt[a].Compare(enqueuedAt[b]), cmp.Compare(a, b))
+	})
 }
 
 // nearest is how long it is until the next job for later is due, if there is one.

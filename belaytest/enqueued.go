@@ -43,7 +43,7 @@ func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], wa
 	}
 }
 
-// RequireEnqueuedFunc is RequireEnqueued for jobs for whose arguments match returns true.
+// RequireEnqueuedFunc is RequireEnqueued for jobs whose arguments match accepts.
 func RequireEnqueuedFunc[T any](t testing.TB, k *Kit, d *belay.Definition[T], match func(args T) bool, options ...belay.JobOption) Waiting {
 	t.Helper()
 	w := wantedOf(t, d, nil, options)

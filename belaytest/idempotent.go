@@ -13,9 +13,9 @@ import (
 // as the first one did. A crash has this effect: if a worker dies after the handler has returned and before
 // Redis has recorded it, the job runs again with the same jid, the same bytes and the same attempt.
 //
-// world returns what the handler changes, as far as the test can see it: rows, files, mails sent, jobs pushed
-// (without their jids). Idempotent reads the value completely after each run, with unexported fields, so
-// world may return the object itself.
+// world returns the state that the handler changes: rows, files, mails sent, jobs pushed (without their
+// jids). Idempotent reads the value completely after each run, with unexported fields, so world may return
+// the object itself.
 //
 // An error of either run fails the test.
 func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx context.Context, args T) error, args T, world func() any) {
@@ -29,13 +29,8 @@ func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx co
 	waiting := k.Waiting()[0]
 	k.DrainAll()
 	once := textOf(world())
-	k.push(waiting.Queue, k.Runs()[0].Job.Raw())
+	k.do("SADD", k.keys.Queues(), waiting.Queue)
+	k.do("LPUSH", k.keys.Queue(waiting.Queue), k.Runs()[0].Job.Raw())
 	k.DrainAll()
 	require.Equal(t, once, textOf(world()), "belaytest: %s is not idempotent: its second run changed the world", d.Class())
-}
-
-// push stores a payload as it is.
-func (k *Kit) push(queue, payload string) {
-	k.do("SADD", k.keys.Queues(), queue)
-	k.do("LPUSH", k.keys.Queue(queue), payload)
 }

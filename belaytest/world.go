@@ -3,6 +3,7 @@ package belaytest
 import (
 	"encoding"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -48,8 +49,8 @@ func (s *snapshot) write(indent string, v reflect.Value) {
 		s.inside(v, func() { s.write(indent, v.Elem()) })
 	case reflect.Struct:
 		s.line("%v", v.Type())
-		for i := range v.NumField() {
-			s.part(indent, v.Type().Field(i).Name, v.Field(i))
+		for field, value := range v.Fields() {
+			s.part(indent, field.Name, value)
 		}
 	case reflect.Slice, reflect.Array:
 		s.line("%v of %d", v.Type(), v.Len())
@@ -90,13 +91,10 @@ func (s *snapshot) part(indent, name string, v reflect.Value) {
 func (s *snapshot) entries(indent string, v reflect.Value) {
 	s.line("%v of %d", v.Type(), v.Len())
 	values := make(map[string]reflect.Value, v.Len())
-	var keys []string
-	for _, key := range v.MapKeys() {
-		name := fmt.Sprintf("%#v", key)
-		keys, values[name] = append(keys, name), v.MapIndex(key)
+	for key, value := range v.Seq2() {
+		values[fmt.Sprintf("%#v", key)] = value
 	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		s.part(indent, key, values[key])
 	}
 }

@@ -17,8 +17,8 @@ import (
 
 // Config configures a Client. The zero value is ready: each field's default is in its comment.
 type Config struct {
-	// Prefix precedes every key, with a colon between. Workers of the same jobs have the same. It is not
-	// "working". Default: none.
+	// Prefix precedes every key, with a colon between. Workers of the same jobs need the same prefix. It must
+	// not be "working". Default: none.
 	Prefix string
 	// Unit is how timestamps are written into jobs. Default: job.Seconds, which every version of Sidekiq reads;
 	// versions before 8 misread job.Millis.
@@ -32,7 +32,7 @@ type Config struct {
 	RepeatFor time.Duration
 	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it
 	// starts, as GitLab does for its idempotent workers: while such a job waits, another one with the same
-	// arguments adds nothing. It applies after the middleware. Each client has its own setting: a client
+	// arguments is refused. It applies after the middleware. Each client has its own setting: a client
 	// without it stores the job. Default: off.
 	DeduplicateIdempotent bool
 	// Logger receives a line, at level info, about pushes that were refused as duplicates, at most once a

@@ -1,13 +1,13 @@
 // Package client pushes jobs: it checks them, writes their bytes, and stores them in their queues.
 //
-// It exists so that a caller learns exactly what is known about each job: it is queued, was refused, is
+// It exists so that a caller knows the exact outcome of each push: the job is queued, was refused, is
 // certainly not in Redis, or its outcome is unknown (ErrUnknown: the reply of Redis was lost). This package
 // never sends a push twice, because only the caller knows the effect of a second run. The exception is a
 // PushOnce push: it has an idempotency key, by which Redis stores it once. push_once.go decides when it is
 // sent again, and idempotency.go keeps the number of keys in Redis small.
 //
-// prepared.go does the same in two steps, for jobs that wait in between in a database: Prepare checks a job and
-// writes its bytes, and PushPrepared stores it under an idempotency key that its caller keeps.
+// prepared.go pushes in two steps, for jobs that wait in a database in between: Prepare checks a job and
+// writes its bytes, and PushPrepared stores it under an idempotency key that the caller keeps.
 //
 // raw_job.go draws the jid and checks the job; push.go writes its bytes (job.Draft.Encode) and stores them.
 //

@@ -59,3 +59,31 @@ func TestPush_storesUntilWhenAJobMayStartAndRun(t *testing.T) {
 		},
 	})
 }
+
+// A definition is made once, and its ticks come for years: none of them is late because the definition is old.
+func TestPeriodic_countsLimitsFromTheTick(t *testing.T) {
+	t.Parallel()
+	p, err := RawJob{Class: "A", ExpiresIn: 90 * time.Second, Deadline: time.Hour}.Periodic(Periodic{Name: "a", Cron: "@hourly"})
+	require.NoError(t, err)
+	now := time.Now().Truncate(time.Millisecond)
+	for _, unit := range []job.TimeUnit{job.Seconds, job.Millis} {
+		tick, err := p.TickJob(now, now, unit)
+		require.NoError(t, err)
+		parsed, err := job.Parse(tick.Bytes)
+		require.NoError(t, err)
+		by, ok := parsed.StartBy()
+		require.True(t, ok)
+		require.WithinDuration(t, now.Add(90*time.Second), by, time.Millisecond)
+		deadline, ok := parsed.Deadline()
+		require.True(t, ok)
+		require.WithinDuration(t, now.Add(time.Hour), deadline, 0)
+		seconds, _ := parsed.Field("expires_in")
+		require.Equal(t, "90", seconds)
+	}
+	p, err = RawJob{Class: "A"}.Periodic(Periodic{Name: "a", Cron: "@hourly"})
+	require.NoError(t, err)
+	tick, err := p.TickJob(now, now, job.Seconds)
+	require.NoError(t, err)
+	require.NotContains(t, tick.Bytes, "expiry")
+	require.NotContains(t, tick.Bytes, job.FieldDeadline)
+}

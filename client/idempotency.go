@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// RepeatWindow is how long after it was first sent a push may be repeated. With a day, a push of the
-	// night can be repeated in the morning. The cost is a small key that Redis keeps for that time.
+	// RepeatWindow is how long after it was first sent a push may be repeated. A day is long enough to repeat
+	// a push of the night in the morning. The cost is a small key that Redis keeps for that time.
 	RepeatWindow = 24 * time.Hour
 	// remember is how long Redis keeps an idempotency key: an hour more than the window, for repetitions that
 	// are under way when it ends, and for clocks that differ.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
@@ -21,7 +22,7 @@ type (
 	Overlap = scheduler.Overlap
 )
 
-// What a CatchUp and an Overlap can be.
+// The values of CatchUp and Overlap.
 const (
 	CatchUpOnce  = scheduler.CatchUpOnce
 	CatchUpSkip  = scheduler.CatchUpSkip
@@ -35,7 +36,7 @@ const (
 const tickJID = "tick"
 
 // Periodic returns p with the job's payload, checked and complete. The error names everything that is wrong.
-// Middleware does not see the jobs of ticks, which whichever process polls enqueues.
+// Middleware does not run for the jobs of ticks, because the process that polls enqueues them.
 func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	var wrong []error
 	refuse := func(is bool, why string) {
@@ -66,7 +67,7 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	}
 	j = j.withDefaults()
 	j.JID = tickJID
-	draft, _, err := j.draft()
+	draft, _, err := j.draft(time.Unix(0, 0)) // Periodic.TickJob adds the time of the tick to its limits
 	if err != nil {
 		return nil, errors.Join(append(wrong, err)...)
 	}

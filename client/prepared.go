@@ -12,7 +12,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Prepared is a job that is checked and complete but not in Redis, such as one that waits in an outbox.
+// A Prepared is a job that was checked and encoded but is not in Redis yet, such as one that waits in an
+// outbox.
 type Prepared struct {
 	// Payload is the job as PushPrepared stores it, except for enqueued_at.
 	Payload string
@@ -49,7 +50,7 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 	return p, r.Receipt, err
 }
 
-// An IdempotencyKey identifies a push to PushPrepared. Its caller numbers its pushes, and keeps the number
+// An IdempotencyKey identifies a push to PushPrepared. The caller numbers its pushes, and keeps the number
 // where no crash loses it.
 type IdempotencyKey struct {
 	// Scope names a series of pushes, each of which begins when the one before is known to be stored.

@@ -84,8 +84,8 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 	if len(c.middleware.All()) > 0 {
 		*j = j.withDefaults() // it may have emptied a field
 	}
-	if c.cfg.DeduplicateIdempotent {
-		*j = j.deduplicated()
+	if c.cfg.DeduplicateIdempotent && j.Idempotent && !j.NotUnique && j.Unique == nil {
+		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
 	}
 	return ready{}, nil
 }
@@ -109,18 +109,15 @@ func notPushed(j RawJob) ready {
 
 // encode writes the payload of j into r, with the lock that storing it takes.
 func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
-	draft, lock, err := j.draft()
+	begin := now.Add(j.In)
+	if j.At.After(begin) {
+		begin = j.At
+	}
+	draft, lock, err := j.draft(begin)
 	if err != nil {
 		return err
 	}
 	draft.CreatedAt, draft.Unit = now, c.cfg.Unit
-	if j.ExpiresIn != 0 || j.Deadline != 0 {
-		begin := now.Add(j.In)
-		if j.At.After(begin) {
-			begin = j.At
-		}
-		j.setLimits(draft.Extra, begin)
-	}
 	if r.Status == StatusQueued {
 		draft.EnqueuedAt = now
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// DefaultRepeatFor is how long a client repeats a push by itself. Failovers of a second or two and most
-	// restarts are over by then. After so long a wait the caller gets the error.
+	// DefaultRepeatFor is how long a client repeats a push by itself before the caller gets the error.
+	// Failovers of a second or two and most restarts are over by then.
 	DefaultRepeatFor = 10 * time.Second
 	// answerIn is the timeout of one request: a slice of lua.MostBytes needs so long on a slow link.
 	answerIn = 5 * time.Second

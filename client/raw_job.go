@@ -79,10 +79,10 @@ type RawJob struct {
 	// class' or the worker's timeout. Default: theirs.
 	Timeout time.Duration
 	// ExpiresIn is how long after its push, or after the time for which it is scheduled, the job may start;
-	// later it is dropped. Default: without end.
+	// after that it is dropped. Default: no limit.
 	ExpiresIn time.Duration
-	// Deadline is how long after its push, or after the time for which it is scheduled, the job must be done.
-	// It does not start later, and the context of its run ends then. Default: none.
+	// Deadline is the time after its push, or after its scheduled time, within which the job must be done.
+	// After that it does not start, and the context of its run ends. Default: none.
 	Deadline time.Duration
 	// Track keeps the state, the progress and the result of the job, for Wait and Tracked, from its start until
 	// this long after its end, in whole milliseconds. Default: nothing is kept.
@@ -107,27 +107,11 @@ type RawJob struct {
 func (j *RawJob) Fail(why error) { j.wrong = append(slices.Clip(j.wrong), why) }
 
 // OnPushed registers a callback for the outcome of this push, for middleware that has begun something for the
-// job, such as a span of a trace. It is called once, in the goroutine of the push and before the push returns,
-// with the job's receipt; err is nil unless the receipt has StatusUnknown or StatusNotPushed. Repeat does not
-// call it again.
+// job, such as the span of a trace. It is called once, in the goroutine of the push and before the push
+// returns, with the job's receipt; err is nil unless the receipt has StatusUnknown or StatusNotPushed. Repeat
+// does not call it again.
 func (j *RawJob) OnPushed(callback func(r Receipt, err error)) {
 	j.pushed = append(slices.Clip(j.pushed), callback)
-}
-
-// deduplicated applies Config.DeduplicateIdempotent to the job.
-func (j RawJob) deduplicated() RawJob {
-	if j.Idempotent && !j.NotUnique && j.Unique == nil {
-		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
-	}
-	return j
-}
-
-// lock is what the job needs to be stored, and carries in its payload; the zero one if it is not unique.
-func (j *RawJob) lock(draft job.Draft) (dedup.Lock, error) {
-	if j.Unique == nil {
-		return dedup.Lock{}, nil
-	}
-	return j.Unique.Lock(draft)
 }
 
 // withDefaults is the job as middleware is to see it.
@@ -144,30 +128,33 @@ func (j RawJob) withDefaults() RawJob {
 	return j
 }
 
-// Check returns all errors because of which every client would refuse to push the job, joined, or nil. It
-// does not check what depends on the client: middleware and PayloadLimit.
+// Check returns, joined, the errors for which any client would refuse to push the job, or nil. It does not
+// check what depends on the client: middleware and PayloadLimit.
 func (j RawJob) Check() error {
 	j = j.withDefaults()
-	draft, _, err := j.draft()
+	draft, _, err := j.draft(time.Time{})
 	if err != nil {
 		return err
 	}
 	return j.checkPayload(draft.Encode())
 }
 
-// draft checks the job and makes all of its payload but the timestamps, and its lock. It names everything
-// that is wrong, at once.
-func (j *RawJob) draft() (job.Draft, dedup.Lock, error) {
+// draft checks the job and makes all of its payload but the timestamps, and its lock. ExpiresIn and Deadline
+// count from begin. It names everything that is wrong, at once.
+func (j *RawJob) draft(begin time.Time) (job.Draft, dedup.Lock, error) {
 	args, badArgs := j.args()
 	retry, badRetry := retryJSON(j.Retry)
-	extra, badExtra := j.extra()
+	extra, badExtra := j.extra(begin)
 	_, badWAL := j.wal()
 	draft := job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: extra}
 	if err := errors.Join(errors.Join(j.wrong...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID), badArgs, badRetry, badExtra, badWAL, j.checkTime()); err != nil {
 		return draft, dedup.Lock{}, err
 	}
-	lock, err := j.lock(draft)
-	if err == nil && !lock.None() {
+	if j.Unique == nil {
+		return draft, dedup.Lock{}, nil
+	}
+	lock, err := j.Unique.Lock(draft)
+	if err == nil {
 		draft.Extra = append(draft.Extra, lock.Edit())
 	}
 	return draft, lock, err
@@ -255,8 +242,8 @@ func retryJSON(rule job.RetryRule) (string, error) {
 }
 
 // extra are the fields that not every job has, the job's options before what its caller adds.
-func (j *RawJob) extra() ([]job.Edit, error) {
-	fields, wrong := j.options()
+func (j *RawJob) extra(begin time.Time) ([]job.Edit, error) {
+	fields, wrong := j.options(begin)
 	for _, field := range j.Extra {
 		text, err := job.Marshal(json.RawMessage(field.JSON)) // on one line, or a form in a browser would change it
 		if err != nil {
@@ -287,7 +274,7 @@ func (j *RawJob) checkExtra(field job.Edit) error {
 }
 
 // options are the fields of the job's own options that are set.
-func (j *RawJob) options() (fields []job.Edit, wrong []error) {
+func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
 	if j.RetryQueue != "" {
 		fields = append(fields, job.SetString("retry_queue", j.RetryQueue))
 		wrong = append(wrong, job.CheckQueue(j.RetryQueue))
@@ -320,11 +307,12 @@ func (j *RawJob) options() (fields []job.Edit, wrong []error) {
 	}
 	if j.ExpiresIn != 0 {
 		seconds := strconv.FormatFloat(j.ExpiresIn.Seconds(), 'f', -1, 64)
-		fields = append(fields, job.Edit{Name: job.FieldExpiresIn, JSON: seconds}, job.SetInt(job.FieldExpiry, 0)) // see setLimits
+		expiry := job.SetStamp(job.FieldExpiry, begin.Add(j.ExpiresIn), job.Seconds)
+		fields = append(fields, job.Edit{Name: job.FieldExpiresIn, JSON: seconds}, expiry)
 		wrong = append(wrong, checkLimit("expires in", j.ExpiresIn))
 	}
 	if j.Deadline != 0 {
-		fields = append(fields, job.SetInt(job.FieldDeadline, 0))
+		fields = append(fields, job.SetInt(job.FieldDeadline, int(begin.Add(j.Deadline).UnixMilli())))
 		wrong = append(wrong, checkLimit("deadline", j.Deadline))
 	}
 	if j.Track != 0 {
@@ -346,18 +334,6 @@ func (j *RawJob) options() (fields []job.Edit, wrong []error) {
 		fields = append(fields, job.Edit{Name: "tags", JSON: text})
 	}
 	return fields, wrong
-}
-
-// setLimits fills in the instants until which the job may start and run, if it would run at an instant.
-func (j *RawJob) setLimits(fields []job.Edit, begin time.Time) {
-	for i, field := range fields {
-		switch {
-		case field.Name == job.FieldExpiry && j.ExpiresIn != 0:
-			fields[i] = job.SetStamp(field.Name, begin.Add(j.ExpiresIn), job.Seconds)
-		case field.Name == job.FieldDeadline && j.Deadline != 0:
-			fields[i] = job.SetInt(field.Name, int(begin.Add(j.Deadline).UnixMilli()))
-		}
-	}
 }
 
 func checkLimit(name string, limit time.Duration) error {

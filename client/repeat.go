@@ -10,17 +10,17 @@ import (
 // Repeat sends the push of a PushOnce job again, unless its receipt says that the job is stored or was
 // refused. It returns the receipt with its new Status, and the same errors as Push. A job that was stored
 // before is not stored again. If other jobs were pushed in the same slice, all of them are sent. Repeat may
-// be called from any goroutine, also with copies of one receipt.
+// be called from any goroutine, even with copies of one receipt.
 //
 // After an unknown outcome, only a reply that the job is stored settles it. A refusal does not, because the
 // first request may still arrive; the error stays ErrUnknown. A push that has certainly failed is pushed
 // anew. The delay of a scheduled job counts from the time when it is stored.
 //
 // The error is ErrNotRepeatable, and nothing is sent, if the job was not PushOnce or was first sent longer
-// ago than RepeatWindow, by a clock that also counts while the machine is suspended. Within that time the
-// job is stored once as long as Redis keeps its idempotency key. It does not after FLUSHALL, after the
-// eviction of the key (see belay check), or if Redis' clock was set ahead by a day. A restart of Redis that
-// loses the key also loses the job, and Repeat stores it again.
+// ago than RepeatWindow, by a clock that also counts while the machine is suspended. Within that time the job
+// is stored once as long as Redis keeps its idempotency key. Redis does not keep it after FLUSHALL, after an
+// eviction (see belay check), or if its clock was set ahead by a day. A restart of Redis that loses the key
+// also loses the job, and Repeat stores it again.
 func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	switch {
 	case r.Status.stored() || r.Status == StatusRefused || r.Status == StatusDuplicate:
@@ -68,18 +68,13 @@ func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt,
 			named[push], wrong = true, append(wrong, err)
 		}
 		if !errors.Is(err, ErrNotRepeatable) {
-			sameFate(all[i:], push, all[i].Status)
+			for k := range all[i:] {
+				if all[i+k].push == push {
+					all[i+k].Status = all[i].Status // those of its slice that are still to come
+				}
+			}
 			break
 		}
 	}
 	return all, errors.Join(wrong...)
-}
-
-// sameFate gives the status to all receipts of a push.
-func sameFate(receipts []Receipt, push *oncePush, status Status) {
-	for i := range receipts {
-		if receipts[i].push == push {
-			receipts[i].Status = status
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,29 +45,31 @@ func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
 // Wait waits until a tracked job has ended, and returns what is known about it. The error is
 //   - nil if the job is done;
 //   - an *EndedError if it ended otherwise: dead, discarded, cancelled or expired;
-//   - ctx's if that ends first, and Redis' if it refuses to be read. An outage is waited out.
+//   - the error of ctx if that ends first, and the error of Redis if it refuses the read. Wait waits for the
+//     end of an outage.
 //
-// A job that has ended is known until the time given to Track has passed. The Wait for a job that was not
-// tracked, or does not exist, ends with ctx.
+// A job that has ended is found until the time given to Track has passed. For a job that was not tracked, or
+// does not exist, Wait returns when ctx ends.
 //
-// Waiting is cheap: all Waits of a Client share one subscription, and each reads its job about twice. Beside
-// that they poll, 256 jobs every ten seconds at most.
+// All Waits of a Client share one subscription, and each reads its job about twice. In addition, the Client
+// polls at most 256 of the jobs every ten seconds.
 func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
-	w := &wait{ended: make(chan struct{})}
+	w := make(wait, 1)
 	c.waits.add(c, jid, w)
 	defer c.waits.remove(jid, w)
+	var end ended
 	select {
-	case <-w.ended:
+	case end = <-w:
 	case <-ctx.Done():
-		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, context.Cause(ctx))
+		end.err = context.Cause(ctx)
 	}
 	switch {
-	case w.err != nil:
-		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, w.err)
-	case w.tracked.State != lua.TrackDone:
-		return w.tracked, &EndedError{JID: jid, State: w.tracked.State}
+	case end.err != nil:
+		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, end.err)
+	case end.tracked.State != lua.TrackDone:
+		return end.tracked, &EndedError{JID: jid, State: end.tracked.State}
 	}
-	return w.tracked, nil
+	return end.tracked, nil
 }
 
 // An EndedError is the error of a Wait for a job that ended without being done.
@@ -89,18 +92,19 @@ const (
 // readAtOnce is how many jobs one pipeline reads: their results are bounded.
 const readAtOnce = lua.MostBytes / lua.MaxResult
 
-// A wait is a call of Wait. Its result is set before ended is closed.
-type wait struct {
+// A wait is a call of Wait, which receives how its job ended. It has room for one end.
+type wait chan ended
+
+type ended struct {
 	tracked Tracked
 	err     error
-	ended   chan struct{}
 }
 
 // waits are the calls of Wait under way. While there are any, one goroutine listens, and another one reads the
 // jobs that may have ended.
 type waits struct {
 	mu      sync.Mutex
-	under   map[string][]*wait // by jid
+	under   map[string][]wait  // by jid
 	due     map[string]bool    // jids to read
 	some    chan struct{}      // due is not empty
 	stop    context.CancelFunc // ends both goroutines; nil if there are none
@@ -109,16 +113,15 @@ type waits struct {
 	closed  bool
 }
 
-func (s *waits) add(c *Client, jid string, w *wait) {
+func (s *waits) add(c *Client, jid string, w wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		w.err = errClosed
-		close(w.ended)
+		w.end(Tracked{}, errClosed)
 		return
 	}
 	if s.under == nil {
-		s.under, s.due, s.some = make(map[string][]*wait), make(map[string]bool), make(chan struct{}, 1)
+		s.under, s.due, s.some = make(map[string][]wait), make(map[string]bool), make(chan struct{}, 1)
 	}
 	s.under[jid] = append(s.under[jid], w)
 	s.readLocked(jid)
@@ -135,16 +138,10 @@ func (s *waits) add(c *Client, jid string, w *wait) {
 
 var errClosed = errors.New("the client is closed")
 
-func (s *waits) remove(jid string, w *wait) {
+func (s *waits) remove(jid string, w wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest := s.under[jid]
-	for i := range rest {
-		if rest[i] == w {
-			rest = append(rest[:i:i], rest[i+1:]...)
-			break
-		}
-	}
+	rest := slices.DeleteFunc(s.under[jid], func(other wait) bool { return other == w })
 	if s.under[jid] = rest; len(rest) == 0 {
 		delete(s.under, jid)
 		delete(s.due, jid)
@@ -183,12 +180,10 @@ func (s *waits) close() {
 	s.running.Wait()
 }
 
-func (w *wait) end(tracked Tracked, err error) {
+func (w wait) end(tracked Tracked, err error) {
 	select {
-	case <-w.ended:
-	default:
-		w.tracked, w.err = tracked, err
-		close(w.ended)
+	case w <- ended{tracked, err}:
+	default: // it has one
 	}
 }
 
@@ -248,11 +243,9 @@ func (s *waits) readAll(ctx context.Context, c *Client) {
 
 // rest waits for d, for early, or for the end of ctx.
 func rest(ctx context.Context, d time.Duration, early <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	case <-early:
 	}
 }

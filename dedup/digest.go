@@ -59,8 +59,7 @@ const (
 // equals only itself.
 //
 // The JSON value ["x",{"b":1,"a":null}] thus becomes [s1:x{, the SHA-256 of 1:an1:bd3:1e0, and ].
-// testdata/vectors.json has digests to test an implementation with; testdata/digest.rb is an implementation
-// in Ruby.
+// testdata/vectors.json has digests to test an implementation with; contrib/ruby/belay.rb has one in Ruby.
 func Digest(class, queue string, args []byte) (string, error) {
 	switch {
 	case len(args) > job.MaxPayloadLimit:

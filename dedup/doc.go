@@ -6,8 +6,8 @@
 // read after that: a worker of another version releases the lock that was taken, not one that it would have
 // computed itself.
 //
-// Uniqueness constrains which pushes are accepted. A job that has started, waits for a retry, or was
-// recovered from a dead process needs no lock to run, so no job is ever blocked by its own lock.
+// Uniqueness decides which pushes are accepted. A job that has started, waits for a retry, or was recovered
+// from a dead process needs no lock to run, so no job is ever blocked by its own lock.
 //
 // It must never do I/O, read a clock or draw a random id. It must never panic because of a payload, and never
 // give one digest to two values that differ in more than spelling: a job that is refused by mistake is lost.

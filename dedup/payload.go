@@ -53,8 +53,8 @@ func (l Lock) Edit() job.Edit {
 }
 
 // An UnreadableError is the reason why the lock in a payload could not be read. Such a job runs like one
-// without a lock, and a lock that it holds expires after its TTL: text that Belay did not write must not name
-// a key.
+// without a lock, and a lock that it holds expires after its TTL: text that Belay did not write must not be
+// used as the name of a key.
 type UnreadableError struct {
 	// Reason is a short phrase. It quotes nothing from the payload.
 	Reason string
@@ -62,8 +62,8 @@ type UnreadableError struct {
 
 func (e *UnreadableError) Error() string { return "unreadable " + FieldName + ": " + e.Reason }
 
-// Has reports whether a payload may contain a lock, without decoding it. Most payloads contain none, so this
-// costs them one search.
+// Has reports whether a payload may contain a lock, without decoding it. For most payloads, which contain
+// none, it costs one search.
 //
 // It searches for the name without its quotation marks: a search for a quotation mark would stop at each one
 // of the payload.

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,8 +59,9 @@ type Rule struct {
 	// MarkDuplicates stores a duplicate without the lock and marks it with the field DuplicateOf, so it
 	// excludes RescheduleOnce. Without it duplicates are refused.
 	MarkDuplicates bool
-	// PerQueue makes equal jobs in different queues different. Without it the queue does not count, because a
-	// job moves: retries may have a queue of their own, and a push to another queue asks for the same work.
+	// PerQueue makes jobs in different queues unequal. Without it the queue is ignored, because a job may
+	// change its queue: retries may have a queue of their own, and a push to another queue asks for the same
+	// work.
 	PerQueue bool
 	// Positions are the arguments that identify a job, counted from 1, in this order. An empty list means all
 	// arguments. A missing argument counts as null.
@@ -139,18 +141,15 @@ func (r Rule) Lock(d job.Draft) (Lock, error) {
 	if err != nil {
 		return Lock{}, fmt.Errorf("find what identifies the job: %w", err)
 	}
-	ttl := r.TTL
-	if ttl == 0 {
-		ttl = DefaultTTL
-	}
-	return Lock{Digest: digest, JID: d.JID, Until: r.Until, TTL: ttl, Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled, Mark: r.MarkDuplicates}, nil
+	return Lock{
+		Digest: digest, JID: d.JID, Until: r.Until, TTL: cmp.Or(r.TTL, DefaultTTL),
+		Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled, Mark: r.MarkDuplicates,
+	}, nil
 }
 
 // identity returns the JSON that identifies a job among those of its class.
 func (r Rule) identity(argsJSON string) (string, error) {
-	if argsJSON == "" {
-		argsJSON = "[]" // as job.Draft writes it
-	}
+	argsJSON = cmp.Or(argsJSON, "[]") // as job.Draft writes it
 	switch {
 	case r.By != nil:
 		return r.By(argsJSON)

@@ -165,22 +165,15 @@ func HasWAL(payload string) bool { return strings.Contains(payload, FieldWAL) }
 // ReadWAL returns the positions that a job's payload requires: for each connection the later one of both
 // fields. It ignores invalid positions and connections beyond MostWAL, because they are no reason not to run
 // the job. Ruby's empty array means none.
-func ReadWAL(j *job.Job) WAL {
+func ReadWAL(j *job.Job) WAL { return fieldWAL(j, FieldWAL).Later(fieldWAL(j, FieldRefusedWAL)) }
+
+// ReadRefusedWAL returns only the positions that refused duplicates left.
+func ReadRefusedWAL(j *job.Job) WAL { return fieldWAL(j, FieldRefusedWAL) }
+
+func fieldWAL(j *job.Job, field string) WAL {
 	if !HasWAL(j.Raw()) { // the name of FieldRefusedWAL contains FieldWAL
 		return nil
 	}
-	return fieldWAL(j, FieldWAL).Later(fieldWAL(j, FieldRefusedWAL))
-}
-
-// ReadRefusedWAL returns only the positions that refused duplicates left.
-func ReadRefusedWAL(j *job.Job) WAL {
-	if !HasWAL(j.Raw()) {
-		return nil
-	}
-	return fieldWAL(j, FieldRefusedWAL)
-}
-
-func fieldWAL(j *job.Job, field string) WAL {
 	text, _ := j.Field(field)
 	var values map[string]json.RawMessage
 	if text == "" || json.Unmarshal([]byte(text), &values) != nil {

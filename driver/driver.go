@@ -67,6 +67,19 @@ type Reply struct {
 	Err   error
 }
 
+// Size returns how many bytes of text the value of a reply holds.
+func Size(value any) (bytes int) {
+	switch value := value.(type) {
+	case string:
+		return len(value)
+	case []any:
+		for _, part := range value {
+			bytes += Size(part)
+		}
+	}
+	return bytes
+}
+
 // Client is a connection to Redis, as Belay needs it. Its methods are safe for concurrent use.
 type Client interface {
 	// Do sends the calls as one pipeline and returns their replies in order: len(replies) == len(calls).

@@ -18,11 +18,27 @@ func Seconds(limit time.Duration) string {
 	return strconv.FormatFloat(max(limit, time.Millisecond).Seconds(), 'f', 3, 64)
 }
 
-// A Releaser is the part of Waiter.Release that all adapters share.
+// A Releaser is the part of a Waiter that all adapters share.
 type Releaser struct {
 	Client Client // sends CLIENT UNBLOCK, which cannot use the blocked connection
-	// Waiting is set while a Wait runs. Denied is set when the server has shown that it cannot release one.
-	Waiting, Denied atomic.Bool
+	// Denied is set when the server has shown that it cannot release a wait.
+	Denied atomic.Bool
+
+	waiting atomic.Bool // a Wait runs
+}
+
+// Wait implements Waiter.Wait: move sends the BLMOVE, and reads its reply until the deadline.
+func (r *Releaser) Wait(
+	ctx context.Context, limit time.Duration, move func(deadline time.Time) Reply,
+) (payload string, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", false, &NotSentError{Err: err}
+	}
+	r.waiting.Store(true)
+	defer r.waiting.Store(false)
+	reply := move(time.Now().Add(limit + WaitGrace))
+	payload, ok = reply.Value.(string)
+	return payload, ok, reply.Err
 }
 
 // Release implements Waiter.Release for a Wait on the connection with this id, 0 if it is not known.
@@ -30,7 +46,7 @@ func (r *Releaser) Release(ctx context.Context, id int64) (bool, error) {
 	if r.Denied.Load() {
 		return false, ErrNoRelease
 	}
-	if !r.Waiting.Load() || id == 0 {
+	if !r.waiting.Load() || id == 0 {
 		return false, nil
 	}
 	reply := r.Client.Do(ctx, Command("CLIENT", "UNBLOCK", strconv.FormatInt(id, 10)))[0]

@@ -50,7 +50,7 @@ func TestRelease(t *testing.T) {
 		release := &Releaser{Client: client}
 		done, err := release.Release(t.Context(), 7)
 		require.False(t, done || err != nil, "no Wait runs")
-		release.Waiting.Store(true)
+		release.waiting.Store(true)
 		done, err = release.Release(t.Context(), 0)
 		require.False(t, done || err != nil, "the id is not known")
 		for range 2 {

@@ -106,8 +106,8 @@ func (t *Tally) addProblem(why string) {
 // began: it skips jobs that enter a set meanwhile, such as a job that was retried and died again, and deletes
 // no more jobs from a queue than it held.
 //
-// After an error, what was done stays done, and Act may be called again. If a reply of Redis was lost, up to
-// 256 more jobs than the Tally says may have moved.
+// After an error, the jobs that have moved stay moved, and Act may be called again. If a reply of Redis was
+// lost, up to 256 more jobs than the Tally says may have moved.
 func (i *Inspector) Act(ctx context.Context, task Task, progress func(Tally)) (Tally, error) {
 	a, err := i.start(ctx, task, "")
 	for err == nil && !a.ended {
@@ -160,13 +160,13 @@ type act struct {
 	refused map[string]bool
 	looked  int
 	tally   Tally
-	// moved, if set, is called for each job that was moved.
+	// moved is called for each job that was moved.
 	moved func(Entry)
 }
 
 // start begins a task, or continues it at a cursor.
 func (i *Inspector) start(ctx context.Context, task Task, cursor string) (*act, error) {
-	a := &act{i: i, Task: task, wanted: make(map[string]bool), ended: true}
+	a := &act{i: i, Task: task, wanted: make(map[string]bool), ended: true, moved: func(Entry) {}}
 	for _, name := range a.names() {
 		a.wanted[name] = true
 	}
@@ -185,7 +185,6 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string) (*act, 
 	return a, a.wrap(err)
 }
 
-// names are the IDs and Refs of the selection.
 func (a *act) names() []string { return slices.Concat(a.Selection.Refs, a.Selection.IDs) }
 
 func (a *act) possible() error {
@@ -219,7 +218,6 @@ func (a *act) possible() error {
 	return nil
 }
 
-// direct acts on the entries that Refs name.
 func (a *act) direct(ctx context.Context) error {
 	for _, ref := range a.Selection.Refs {
 		if !a.wanted[ref] { // named twice
@@ -243,7 +241,6 @@ func (a *act) direct(ctx context.Context) error {
 	return nil
 }
 
-// next acts on the next page.
 func (a *act) next(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return a.wrap(err)
@@ -413,14 +410,18 @@ func (a *act) deliver(ctx context.Context, chosen []*pick) (lost []*pick, err er
 			acted, wrong := asks[n].Read(reply)
 			switch {
 			case wrong == nil:
-				a.tally.Moved += len(picks) - len(acted.Gone) - len(acted.Held)
-				a.note(picks, acted)
 				for _, position := range acted.Gone {
 					lost = append(lost, picks[position])
 				}
 				for _, held := range acted.Held {
 					p := picks[held.Position]
 					a.refuse(fmt.Sprintf("%s: it is a duplicate of %s, which has the lock", p.ID, held.Holder), p)
+				}
+				for _, p := range picks {
+					if !p.refused && !slices.Contains(lost, p) {
+						a.tally.Moved++
+						a.moved(p.Entry)
+					}
 				}
 			case driver.Outage(wrong):
 				err = cmp.Or(err, wrong)
@@ -433,19 +434,6 @@ func (a *act) deliver(ctx context.Context, chosen []*pick) (lost []*pick, err er
 		}
 	}
 	return lost, err
-}
-
-// note calls moved for the jobs of a call that were moved.
-func (a *act) note(picks []*pick, acted lua.Acted) {
-	if a.moved == nil {
-		return
-	}
-	for n, p := range picks {
-		isHeld := func(held lua.Blocked) bool { return held.Position == n }
-		if !slices.Contains(acted.Gone, n) && !slices.ContainsFunc(acted.Held, isHeld) {
-			a.moved(p.Entry)
-		}
-	}
 }
 
 func (a *act) refuse(why string, picks ...*pick) {

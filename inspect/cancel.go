@@ -18,18 +18,19 @@ import (
 // A CancelResult is what Cancel did about a job.
 type CancelResult string
 
-// The results. Their names are a contract.
+// The results. Their names will not change.
 const (
 	// CancelRemoved means that the job waited and was removed. It will not run.
 	CancelRemoved CancelResult = "removed"
 	// CancelStopping means that a process has the job. The process does not start it or, if it runs, ends its
-	// context within a heartbeat. It ends without a retry; a handler that returns nil all the same is done.
+	// context within a heartbeat. The job ends without a retry; if its handler returns nil all the same, it
+	// is done.
 	CancelStopping CancelResult = "stopping"
 	// CancelMarked means that the job was not found, perhaps because a worker has dropped it meanwhile, or
 	// that its process cannot stop it (see Cancellation.Process). A worker that takes it later drops it.
 	CancelMarked CancelResult = "marked"
-	// CancelDone means that the job has ended before: it is in the dead set, or it is a tracked job whose end
-	// Redis still has. It was not changed.
+	// CancelDone means that the job had ended before: it is in the dead set, or it is a tracked job whose
+	// state Redis still has. It was not changed.
 	CancelDone CancelResult = "done"
 )
 
@@ -41,8 +42,8 @@ type Cancellation struct {
 	Place Place  `json:"state"`
 	Class string `json:"class,omitempty"`
 	Queue string `json:"queue,omitempty"`
-	// Process is the identity of the process that has the job. With CancelMarked it is a worker from before
-	// cancelling, which ignores it, or a process of Sidekiq, which stops iterable jobs only.
+	// Process is the identity of the process that has the job. With CancelMarked it is a worker of a version
+	// without cancelling, which ignores the mark, or a process of Sidekiq, which stops only iterable jobs.
 	Process string `json:"process,omitempty"`
 	// Unseen says why the search for a job that was not found was incomplete; empty if it was complete.
 	Unseen string `json:"unseen,omitempty"`
@@ -137,13 +138,11 @@ func (c *cancelling) over() bool { return len(c.open) == 0 || c.late() }
 
 func (c *cancelling) search(ctx context.Context) error {
 	homes := []Home{Scheduled()}
-	names, all, err := c.i.queueNames(ctx)
+	names, unseen, err := c.i.queueNames(ctx)
 	if err != nil {
 		return err
 	}
-	if all > len(names) {
-		c.unseen = append(c.unseen, fmt.Sprintf("only %d of %d queues were searched", len(names), all))
-	}
+	c.unseen = append(c.unseen, unseen...)
 	for _, name := range names {
 		homes = append(homes, Waiting(name), Quarantined(name))
 	}
@@ -180,32 +179,22 @@ func (c *cancelling) completed(ctx context.Context) error {
 				return fmt.Errorf("read the state of %s: %w", jids[n], err)
 			}
 			if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
-				e := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
-				c.found(jids[n], Cancellation{Result: CancelDone, Place: PlaceCompleted, Class: e.Class, Queue: e.Queue})
+				found := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload}).Found()
+				found.JID = jids[n]
+				c.found(CancelDone, found)
 			}
 		}
 	}
 	return nil
 }
 
-// remove removes the jobs that wait in a home.
 func (c *cancelling) remove(ctx context.Context, home Home) error {
 	if c.over() {
 		return nil
 	}
 	c.place = home.String()
-	var ids []string
-	for jid := range c.open {
-		ids = append(ids, jid)
-	}
-	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: ids}}, "")
-	a.moved = func(e Entry) {
-		place := Place(home.kind)
-		if home == Retries() {
-			place = PlaceRetry
-		}
-		c.found(e.ID, Cancellation{Result: CancelRemoved, Place: place, Class: e.Class, Queue: e.Queue})
-	}
+	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: slices.Collect(maps.Keys(c.open))}}, "")
+	a.moved = func(e Entry) { c.found(CancelRemoved, e.Found()) }
 	for err == nil && !a.ended && !c.late() {
 		err = a.next(ctx)
 	}
@@ -213,11 +202,9 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 	return err
 }
 
-// found records the result for a job.
-func (c *cancelling) found(jid string, result Cancellation) {
-	result.JID = jid
-	*c.results[jid] = result
-	delete(c.open, jid)
+func (c *cancelling) found(result CancelResult, f Found) {
+	*c.results[f.JID] = Cancellation{JID: f.JID, Result: result, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
+	delete(c.open, f.JID)
 }
 
 // look looks for jobs where they cannot be removed.
@@ -240,7 +227,7 @@ func (c *cancelling) look(ctx context.Context, place Place) error {
 	}
 	if place == PlaceDead {
 		for _, f := range found {
-			c.found(f.JID, Cancellation{Result: CancelDone, Place: f.Place, Class: f.Class, Queue: f.Queue})
+			c.found(CancelDone, f)
 		}
 		return nil
 	}
@@ -268,20 +255,20 @@ func (c *cancelling) stop(ctx context.Context, found []Found) error {
 		}
 	}
 	for n, f := range found {
-		result := Cancellation{Result: CancelMarked, Place: f.Place, Class: f.Class, Queue: f.Queue, Process: f.Process}
+		result := CancelMarked
 		if replies[n].Err != nil {
 			return fmt.Errorf("read the protocol of %s: %w", f.Process, replies[n].Err)
 		}
 		text, recorded := replies[n].Value.(string)
 		if protocol, _ := strconv.Atoi(text); protocol >= lua.CancelProtocol {
-			result.Result = CancelStopping
+			result = CancelStopping
 		}
 		if f.Entry == nil && !recorded {
 			if err := c.stopIterable(ctx, f.JID); err != nil {
 				return err
 			}
 		}
-		c.found(f.JID, result)
+		c.found(result, f)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ func checkEviction(f *facts) Finding {
 	const advice = "CONFIG SET maxmemory-policy noeviction, and the same in redis.conf or in the service's parameters"
 	policy := cmp.Or(f.info["maxmemory_policy"], f.config["maxmemory-policy"])
 	full := "when it is full"
-	if limit, known := f.number("maxmemory"); known && limit == 0 {
+	if limit, known := number(f.info, "maxmemory"); known && limit == 0 {
 		full = "as soon as a maxmemory is set and reached"
 	}
 	switch {
@@ -32,9 +32,9 @@ const almostFull = 0.85
 
 func checkMemory(f *facts) Finding {
 	const advice = "raise maxmemory, find out which queue grows (belay status), or delete what is not needed"
-	used, known := f.number("used_memory")
-	limit, limited := f.number("maxmemory")
-	machine, _ := f.number("total_system_memory")
+	used, known := number(f.info, "used_memory")
+	limit, limited := number(f.info, "maxmemory")
+	machine, _ := number(f.info, "total_system_memory")
 	switch {
 	case !known || !limited:
 		return silence
@@ -99,7 +99,7 @@ func checkDisk(f *facts) Finding {
 }
 
 func (f *facts) replicas() int64 {
-	n, _ := f.number("connected_slaves")
+	n, _ := number(f.info, "connected_slaves")
 	return n
 }
 
@@ -108,8 +108,8 @@ func checkReplication(f *facts) Finding {
 		return silence
 	}
 	const failover = "a failover loses the jobs that no replica had received, and jobs that ended in that time run again (Belay does not WAIT for replicas)"
-	least, known := f.limit("min-replicas-to-write")
-	if good, shown := f.number("min_slaves_good_slaves"); shown && known && good < least {
+	least, known := number(f.config, "min-replicas-to-write")
+	if good, shown := number(f.info, "min_slaves_good_slaves"); shown && known && good < least {
 		return bad("bring the replicas back, or lower min-replicas-to-write",
 			"min-replicas-to-write is %d and %d replicas keep up: all writes are refused", least, good)
 	}

@@ -156,12 +156,8 @@ func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
 	}
 }
 
-func (f *facts) number(name string) (int64, bool) {
-	n, err := strconv.ParseInt(f.info[name], 10, 64)
-	return n, err == nil
-}
-
-func (f *facts) limit(name string) (int64, bool) {
-	n, err := strconv.ParseInt(f.config[name], 10, 64)
+// number reads an integer of INFO or CONFIG.
+func number(from map[string]string, name string) (int64, bool) {
+	n, err := strconv.ParseInt(from[name], 10, 64)
 	return n, err == nil
 }

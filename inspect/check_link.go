@@ -61,8 +61,8 @@ func checkLatency(f *facts) Finding {
 const ownConnections = 10
 
 func checkClients(f *facts) Finding {
-	most, known := f.number("maxclients")
-	now, counted := f.number("connected_clients")
+	most, known := number(f.info, "maxclients")
+	now, counted := number(f.info, "connected_clients")
 	if !known || !counted {
 		return silence
 	}
@@ -81,8 +81,8 @@ func checkClients(f *facts) Finding {
 const leastTimeout = 60
 
 func checkIdle(f *facts) Finding {
-	timeout, known := f.limit("timeout")
-	keepalive, alsoKnown := f.limit("tcp-keepalive")
+	timeout, known := number(f.config, "timeout")
+	keepalive, alsoKnown := number(f.config, "tcp-keepalive")
 	switch {
 	case !known || !alsoKnown:
 		return silence
@@ -99,8 +99,8 @@ const leastBuffer = 32 << 20
 
 // checkSizes requires room for the largest job, with all that Belay adds to it.
 func checkSizes(f *facts) Finding {
-	bulk, known := f.limit("proto-max-bulk-len")
-	buffer, alsoKnown := f.limit("client-query-buffer-limit")
+	bulk, known := number(f.config, "proto-max-bulk-len")
+	buffer, alsoKnown := number(f.config, "client-query-buffer-limit")
 	largest := int64(f.cfg.PayloadLimit + job.PayloadSlack)
 	switch {
 	case !known || !alsoKnown:

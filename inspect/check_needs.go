@@ -120,8 +120,6 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 
 	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
 		on(toLook, set, "zcard")
-	}
-	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
 		on(toAct, set, "type zcard zrange zrevrange zrank zcount zscore zrem zadd")
 	}
 	on(toAct, keys.Queues(), "sadd sismember")
@@ -133,14 +131,12 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toAct, keys.Iteration("jid"), "hsetnx expire")
 	on(toAct, lock, "type get mget pttl set pexpire del")
 	on(toAct, keys.Unique(), "type zadd zrem zcount zrange zrank zscore")
-	on(toLook, keys.Processed(), "get")
-	on(toLook, keys.Failed(), "get")
-	on(toLook, keys.Refusals(), "get")
-	on(toLook, keys.ProcessedOn(today), "mget")
-	on(toLook, keys.FailedOn(today), "mget")
 	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.Refusals()} {
+		on(toLook, counter, "get")
 		on(toAct, counter, "set")
 	}
+	on(toLook, keys.ProcessedOn(today), "mget")
+	on(toLook, keys.FailedOn(today), "mget")
 	for _, words := range [][]string{{"publish", keys.Ended(), "m"}, {"subscribe", keys.Ended()}} {
 		list = append(list, need{purpose: toLook, command: words[0], words: words, channel: keys.Ended()})
 	}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"slices"
@@ -60,11 +61,8 @@ func (f *facts) readPermissions(ctx context.Context, client driver.Client) {
 }
 
 func sampleIdentity() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	return host + ":1:000000000000"
+	host, _ := os.Hostname() // any name is as good
+	return cmp.Or(host, "localhost") + ":1:000000000000"
 }
 
 func (f *facts) askScript(ctx context.Context, client driver.Client, list []need) bool {

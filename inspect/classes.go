@@ -58,13 +58,13 @@ type Classes struct {
 // A Class is the statistics of one class.
 type Class struct {
 	Name string `json:"class"`
-	// Runs counts runs, and Failed those of them that failed. Time is how long the successful ones took
-	// together.
+	// Runs counts runs, and Failed those of them that failed. Time is the sum of the durations of the
+	// successful ones.
 	Runs   int64   `json:"runs"`
 	Failed int64   `json:"failed"`
 	Time   Seconds `json:"time_seconds"`
 	// Run is how long successful runs took, and Wait how long the jobs had waited in their queues before. nil
-	// if it is not known: in a window of more than eight hours, and Wait for the runs of Ruby workers.
+	// means unknown: in a window of more than eight hours, and Wait for the runs of Ruby workers.
 	Run  *Durations `json:"run"`
 	Wait *Durations `json:"wait"`
 	// Steps are the figures of each step from From on.
@@ -79,7 +79,7 @@ type ClassStep struct {
 }
 
 // Durations is a distribution. Its percentiles are estimated within the bucket of a histogram, so they are
-// right to about a quarter; below 20 ms and above 335 s they are only known to be so.
+// accurate to about a quarter. Below 20 ms and above 335 s, only these bounds are known.
 type Durations struct {
 	Count   int64         `json:"count"`
 	P50     Seconds       `json:"p50_seconds"`
@@ -133,7 +133,6 @@ func newClassReading(keys lua.Keys, window ClassWindow, now time.Time) (*classRe
 // at returns the beginning of a step.
 func (w *classReading) at(step int) time.Time { return w.from.Add(time.Duration(step) * w.step) }
 
-// readFigures reads the counts of all steps.
 func (i *Inspector) readFigures(ctx context.Context, r *reading, w *classReading) {
 	for first := 0; first < w.steps && r.err == nil; first += bucketsAtOnce {
 		var calls []driver.Call

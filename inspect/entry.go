@@ -106,15 +106,11 @@ func (e Entry) Found() Found {
 	case homeScheduled:
 		found.Since, found.At = e.CreatedAt, e.At
 	case homeRetries:
-		if found.Since, found.At = e.RetriedAt, e.At; found.Since.IsZero() {
-			found.Since = e.FailedAt
-		}
+		found.Since, found.At = cmp.Or(e.RetriedAt, e.FailedAt), e.At
 	case homeDead:
 		found.Since = e.At
 	case homeQueue:
-		if found.Since = e.EnqueuedAt; found.Since.IsZero() {
-			found.Since = e.CreatedAt
-		}
+		found.Since = cmp.Or(e.EnqueuedAt, e.CreatedAt)
 	case homeQuarantined:
 		if e.parsed != nil {
 			found.Since = utc(e.parsed.QuarantinedSince())
@@ -151,10 +147,7 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 		// The first page is small: most callers show one screen.
 		for most := 32; ; most = lua.MostItems {
 			page, err := i.keys.Page(home.key(i.keys), home.order(), skip, most).Do(ctx, i.driver)
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
+			if err = cmp.Or(err, ctx.Err()); err != nil {
 				yield(Entry{}, fmt.Errorf("read %s: %w", home, err))
 				return
 			}

@@ -27,10 +27,11 @@ func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked i
 		}
 		return false
 	}
-	for range 2 {
+	late := false
+	for pass := 0; pass < 2 && !late; pass++ {
 		s.at, s.unseen = searchPosition{}, nil
 		stopped, err := s.run(ctx)
-		late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+		late = errors.Is(ctx.Err(), context.DeadlineExceeded)
 		switch {
 		case stopped:
 			found.Looked = s.looked
@@ -39,9 +40,6 @@ func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked i
 			s.unseen = append(s.unseen, "it took too long: stopped in "+s.place)
 		case err != nil:
 			return Found{}, fmt.Errorf("look for %s in %s: %w", jid, s.place, err)
-		}
-		if late {
-			break
 		}
 	}
 	found.Looked, found.Unseen = s.looked, strings.Join(s.unseen, "; ")

@@ -65,7 +65,7 @@ const (
 )
 
 // ResetCounters sets counters of Status to zero; without a name, processed and failed, as Sidekiq does. The
-// counts by day stay.
+// counts by day do not change.
 func (i *Inspector) ResetCounters(ctx context.Context, counters ...Counter) error {
 	if len(counters) == 0 {
 		counters = []Counter{CounterProcessed, CounterFailed}

@@ -31,7 +31,7 @@ func Retries() Home { return Home{kind: homeRetries} }
 // Scheduled returns the set of jobs that wait for their time.
 func Scheduled() Home { return Home{kind: homeScheduled} }
 
-// Dead returns the set of jobs that will not run again by themselves.
+// Dead returns the set of jobs that run again only if an operator retries them.
 func Dead() Home { return Home{kind: homeDead} }
 
 // Waiting returns a queue.

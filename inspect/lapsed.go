@@ -7,15 +7,21 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // heldByLapsed counts, by queue, the jobs in the lists of Belay's lapsed processes, which a living process of
 // Belay will recover. Such a queue may no longer be in Sidekiq's list of queues.
 func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Process) map[string]int64 {
-	lapsed := slices.DeleteFunc(slices.Clone(processes), func(p Process) bool { return !p.Belay || p.State != StateLapsed })
+	var lapsed []string
+	for _, p := range processes {
+		if p.Belay && p.State == StateLapsed {
+			lapsed = append(lapsed, p.Identity)
+		}
+	}
 	jobs := make(map[string]int64)
 	for page := range slices.Chunk(lapsed, processesAtOnce) {
-		lists, err := i.workingPage(ctx, identities(page))
+		lists, err := i.workingPage(ctx, page)
 		if err != nil {
 			r.value("the jobs of lapsed processes", driver.Reply{Err: err})
 			continue
@@ -24,32 +30,16 @@ func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Pr
 			jobs[list.Queue] += int64(max(list.Size, 0))
 		}
 		calls := make([]driver.Call, len(page))
-		for n, p := range page {
-			calls[n] = driver.Command("LINDEX", i.keys.QuarantineRun(p.Identity), "0") // it has at most one job
+		for n, identity := range page {
+			calls[n] = driver.Command("LINDEX", i.keys.QuarantineRun(identity), "0") // it has at most one job
 		}
 		for n, reply := range i.do(ctx, calls) {
-			if payload, ok := r.value("the quarantined job of "+page[n].Identity, reply).(string); ok {
-				jobs[queueOf(payload)]++
+			if payload, ok := r.value("the quarantined job of "+page[n], reply).(string); ok {
+				jobs[cmp.Or(newEntry(Home{kind: homeRunning}, lua.Entry{Bytes: payload}).Queue, job.DefaultQueue)]++
 			}
 		}
 	}
 	return jobs
-}
-
-func identities(processes []Process) []string {
-	names := make([]string, len(processes))
-	for n, p := range processes {
-		names[n] = p.Identity
-	}
-	return names
-}
-
-func queueOf(payload string) string {
-	parsed, err := job.Parse(payload)
-	if err != nil {
-		return job.DefaultQueue
-	}
-	return parsed.QueueOrDefault()
 }
 
 // addHeldByLapsed puts the counts into the queues' rows, and adds rows for queues that are not listed.

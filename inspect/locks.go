@@ -1,9 +1,11 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,42 +56,34 @@ func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
 // yields an error once, and then ends.
 func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
+		stopped := false
 		now, err := i.Now(ctx)
-		walk := lua.Cursor{From: millisOf(now), To: "+inf"}
-		for err == nil {
-			var page []lua.Entry
-			if page, err = i.keys.PageAfter(i.keys.Unique(), walk).Do(ctx, i.driver); err != nil || len(page) == 0 {
-				break
-			}
-			var locks []Lock
-			if locks, err = i.locks(ctx, page, now); err != nil {
-				break
-			}
-			for _, lock := range locks {
-				if !yield(lock, nil) {
-					return
-				}
-			}
-			for _, entry := range page {
-				walk.Passed(entry, true)
-			}
-			now, err = i.Now(ctx)
+		if err == nil {
+			var wrong error
+			err = i.walk(ctx, i.keys.Unique(), lua.Cursor{From: millisOf(now), To: "+inf"}, func(page []lua.Entry) bool {
+				var locks []Lock
+				locks, wrong = i.locks(ctx, page)
+				stopped = slices.ContainsFunc(locks, func(lock Lock) bool { return !yield(lock, nil) })
+				return stopped || wrong != nil
+			})
+			err = cmp.Or(err, wrong)
 		}
-		if err != nil {
+		if err != nil && !stopped {
 			yield(Lock{}, fmt.Errorf("read locks: %w", err))
 		}
 	}
 }
 
 // locks reads the locks of a page of the index; it skips those that are no longer held.
-func (i *Inspector) locks(ctx context.Context, page []lua.Entry, now time.Time) ([]Lock, error) {
-	calls := make([]driver.Call, 0, 2*len(page))
+func (i *Inspector) locks(ctx context.Context, page []lua.Entry) ([]Lock, error) {
+	calls := []driver.Call{lua.AskTime}
 	for _, entry := range page {
 		key := i.keys.Lock(entry.Bytes)
 		calls = append(calls, driver.Command("GET", key), driver.Command("PTTL", key))
 	}
 	var r reading
 	replies := i.do(ctx, calls)
+	now, replies := r.time(replies[0]), replies[1:]
 	locks := make([]Lock, 0, len(page))
 	for n, entry := range page {
 		value, _ := r.value("the lock "+entry.Bytes, replies[2*n]).(string)
@@ -122,20 +116,16 @@ func (i *Inspector) LockOf(ctx context.Context, rule dedup.Rule, class, queue, a
 	if err != nil {
 		return lock, false, err
 	}
-	now, err := i.Now(ctx)
-	if err != nil {
-		return lock, false, err
-	}
-	locks, err := i.locks(ctx, []lua.Entry{{Bytes: wanted.Digest}}, now)
+	locks, err := i.locks(ctx, []lua.Entry{{Bytes: wanted.Digest}})
 	if err != nil || len(locks) == 0 {
 		return Lock{Digest: wanted.Digest}, false, err
 	}
 	return locks[0], true, nil
 }
 
-// ReleaseLock releases a lock regardless of its holder and returns what it was (without TTL, and without JID
-// if the key held something else); ok reports whether it was held. The job still runs, and a duplicate may be
-// pushed and run beside it. If the lock was Dirty, the extra run does not take place.
+// ReleaseLock releases a lock regardless of its holder and returns it as it was (without TTL, and without JID
+// if the key held something else); ok reports whether it was held. The holder is not affected, and a
+// duplicate may be pushed and run beside it. If the lock was Dirty, the extra run does not take place.
 func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
 	now, err := i.Now(ctx)
 	if err != nil {

@@ -40,15 +40,16 @@ func (i *Inspector) Signal(ctx context.Context, identity string, order Order) (b
 // Running jobs continue, and pushes are accepted. It reports whether the queue was not paused before. The
 // queue need not exist.
 func (i *Inspector) Pause(ctx context.Context, queue string) (changed bool, err error) {
-	return i.changes(ctx, i.keys.Pause(queue), "pause", queue)
+	return i.isOne(ctx, i.keys.Pause(queue), "pause", queue)
 }
 
 // Resume ends a Pause. It reports whether the queue was paused.
 func (i *Inspector) Resume(ctx context.Context, queue string) (changed bool, err error) {
-	return i.changes(ctx, i.keys.Resume(queue), "resume", queue)
+	return i.isOne(ctx, i.keys.Resume(queue), "resume", queue)
 }
 
-func (i *Inspector) changes(ctx context.Context, call driver.Call, what, queue string) (bool, error) {
+// isOne reports whether the reply to a call about a queue is 1.
+func (i *Inspector) isOne(ctx context.Context, call driver.Call, what, queue string) (bool, error) {
 	reply := i.driver.Do(ctx, call)[0]
 	if reply.Err != nil {
 		return false, fmt.Errorf("%s queue %s: %w", what, queue, reply.Err)
@@ -58,9 +59,5 @@ func (i *Inspector) changes(ctx context.Context, call driver.Call, what, queue s
 
 // QueueExists reports whether a job was ever pushed to a queue.
 func (i *Inspector) QueueExists(ctx context.Context, queue string) (bool, error) {
-	reply := i.driver.Do(ctx, driver.Command("SISMEMBER", i.keys.Queues(), queue))[0]
-	if reply.Err != nil {
-		return false, fmt.Errorf("look for queue %s: %w", queue, reply.Err)
-	}
-	return reply.Value == int64(1), nil
+	return i.isOne(ctx, driver.Command("SISMEMBER", i.keys.Queues(), queue), "look for", queue)
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,11 +85,9 @@ func (i *Inspector) Periodic(ctx context.Context) (all []Periodic, err error) {
 		if err != nil {
 			return all, err
 		}
-		var last []*PeriodicRun
-		for _, one := range page {
-			if one.LastRun != nil {
-				last = append(last, one.LastRun)
-			}
+		last := make([]*PeriodicRun, len(page))
+		for n := range page {
+			last[n] = page[n].LastRun
 		}
 		if err := i.readOutcomes(ctx, last); err != nil {
 			return all, err
@@ -128,15 +127,12 @@ func (i *Inspector) readPeriodic(ctx context.Context, names []string) ([]periodi
 	}
 	all := make([]periodicEntry, len(names))
 	for n, s := range stored {
-		score, err := scoreOf(replies[fixed+n])
-		if err != nil {
+		score, wrong := scoreOf(replies[fixed+n])
+		runs, err := runsOf(replies[fixed+len(names)+n])
+		if err = cmp.Or(wrong, err); err != nil {
 			return nil, fmt.Errorf("read periodic jobs: %w", err)
 		}
 		all[n] = periodicEntryOf(s, score, now)
-		runs, err := runsOf(replies[fixed+len(names)+n])
-		if err != nil {
-			return nil, fmt.Errorf("read periodic jobs: %w", err)
-		}
 		if len(runs) > 0 {
 			all[n].LastRun = &runs[0]
 		}
@@ -157,8 +153,7 @@ func periodicEntryOf(s lua.StoredDefinition, score string, now time.Time) period
 	one := periodicEntry{digest: s.Definition.Digest, now: now, gone: score == "" || s.Definition.Digest == ""}
 	one.Name, one.Process, one.Paused, one.Args = s.Definition.Name, s.By.Identity, score == "inf", json.RawMessage("[]")
 	if seconds, err := strconv.ParseFloat(score, 64); err == nil && !one.Paused {
-		at := time.UnixMicro(int64(seconds * 1e6)).UTC()
-		one.NextAt = &at
+		one.NextAt = new(time.UnixMicro(int64(seconds * 1e6)).UTC())
 	}
 	definition, err := scheduler.ReadPeriodic(s.Definition)
 	if err != nil {
@@ -174,14 +169,12 @@ func periodicEntryOf(s lua.StoredDefinition, score string, now time.Time) period
 	if one.NextAt != nil && !one.NextAt.After(now) {
 		// It is about to be planned: by the poller, not here, but that is what it will say.
 		if next := definition.Schedule().Next(now.Add(-time.Second)); !next.IsZero() {
-			next = next.UTC()
-			one.NextAt = &next
+			one.NextAt = new(next.UTC())
 		}
 	}
 	return one
 }
 
-// findPeriodic reads one.
 func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntry, error) {
 	all, err := i.readPeriodic(ctx, []string{name})
 	if err != nil {
@@ -204,8 +197,8 @@ func (i *Inspector) AddPeriodic(ctx context.Context, p *scheduler.Periodic) (cha
 }
 
 // RemovePeriodic removes a periodic job. Its jobs that were enqueued stay. The error is ErrNoPeriodic if
-// there is none, and ErrRegistered for one that a live process has in its code. One that an operator added in
-// place of such a job makes room for it.
+// there is none, and ErrRegistered for one that a live process has in its code. If an operator's periodic job
+// had replaced one in code, the one in code is in force again.
 func (i *Inspector) RemovePeriodic(ctx context.Context, name string) error {
 	word, err := i.keys.Undefine(name).Do(ctx, i.driver)
 	switch {
@@ -219,8 +212,8 @@ func (i *Inspector) RemovePeriodic(ctx context.Context, name string) error {
 	return nil
 }
 
-// PausePeriodic stops a periodic job: its ticks pass and are not caught up with, whatever versions of its
-// definition come, until ResumePeriodic. It reports whether it was not paused before.
+// PausePeriodic pauses a periodic job until ResumePeriodic, whatever new versions of its definition are
+// registered. Ticks that pass meanwhile are not fired later. It reports whether it was not paused before.
 func (i *Inspector) PausePeriodic(ctx context.Context, name string) (changed bool, err error) {
 	return i.changePeriodic(ctx, name, lua.Plan{State: lua.PlanAny, Next: lua.PlanNever}, func(one *periodicEntry) bool { return one.Paused })
 }
@@ -303,16 +296,17 @@ func (i *Inspector) PeriodicHistory(ctx context.Context, name string) (Periodic,
 	if err != nil {
 		return one.Periodic, nil, fmt.Errorf("read the history of the periodic job %q: %w", name, err)
 	}
-	last := make([]*PeriodicRun, len(runs))
+	last := []*PeriodicRun{one.LastRun}
 	for n := range runs {
-		last[n] = &runs[n]
+		last = append(last, &runs[n])
 	}
 	return one.Periodic, runs, i.readOutcomes(ctx, last)
 }
 
-// readOutcomes reads what became of the jobs of ticks. They are tracked for as long as the history has them.
+// readOutcomes reads what became of the jobs of ticks; nil is none. They are tracked for as long as the history
+// has them.
 func (i *Inspector) readOutcomes(ctx context.Context, runs []*PeriodicRun) error {
-	runs = slices.DeleteFunc(runs, func(run *PeriodicRun) bool { return run.Outcome != lua.TickEnqueued })
+	runs = slices.DeleteFunc(runs, func(run *PeriodicRun) bool { return run == nil || run.Outcome != lua.TickEnqueued })
 	asks, calls := lua.AskEach(runs, func(run *PeriodicRun) lua.Ask[lua.Tracked] { return i.keys.ReadTracked(run.JID) })
 	for n, reply := range i.do(ctx, calls) {
 		tracked, err := asks[n].Read(reply)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // A Queue is one queue of waiting jobs.
@@ -51,13 +51,11 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 			size, oldest, quarantined, next := replies[4*n], replies[4*n+1], replies[4*n+2], replies[4*n+3]
 			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: n < len(paused) && paused[n] == int64(1)}
 			if size.Err == nil {
-				payload, _ := r.value("the oldest job of queue "+name, oldest).(string)
-				queue.Latency = latency(r, name, payload, now)
+				queue.Latency = waited(r, "the oldest job of queue "+name, Waiting(name), oldest, now)
 			}
 			queue.Quarantined = r.number("quarantined jobs of queue "+name, quarantined)
 			if quarantined.Err == nil {
-				payload, _ := r.value("the next quarantined job of queue "+name, next).(string)
-				queue.QuarantinedFor = quarantinedFor(payload, now)
+				queue.QuarantinedFor = waited(r, "the next quarantined job of queue "+name, Quarantined(name), next, now)
 			}
 			queues = append(queues, queue)
 		}
@@ -68,36 +66,24 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 	return queues
 }
 
-// latency returns what Sidekiq shows: the age of enqueued_at, or of created_at without it.
-func latency(r *reading, queue, payload string, now time.Time) Seconds {
+// waited returns how long the first job of a home has been waiting, by the times that Sidekiq reads; 0 if there
+// is none, or if its payload has no time.
+func waited(r *reading, what string, home Home, first driver.Reply, now time.Time) Seconds {
+	payload, _ := r.value(what, first).(string)
 	if payload == "" {
 		return Seconds{}
 	}
-	parsed, err := job.Parse(payload)
-	if err != nil {
-		r.problem("the oldest job of queue %s cannot be read: %v", queue, err)
-		return Seconds{}
+	entry := newEntry(home, lua.Entry{Bytes: payload})
+	if entry.parsed == nil {
+		r.problem("%s cannot be read: %s", what, entry.Problem)
 	}
-	at, ok := parsed.EnqueuedAt()
-	if !ok {
-		at, ok = parsed.CreatedAt()
-	}
-	if !ok {
-		return Seconds{}
-	}
-	// A producer's clock may be ahead: a job from the future has not been waiting.
-	return Seconds{max(now.Sub(at), 0)}
+	return since(entry.Found().Since, now)
 }
 
-// quarantinedFor returns how long a job has been waiting to run alone; 0 if there is none, or if its payload
-// has no time.
-func quarantinedFor(payload string, now time.Time) Seconds {
-	parsed, err := job.Parse(payload)
-	if err != nil {
-		return Seconds{}
-	}
-	at, ok := parsed.QuarantinedSince()
-	if !ok {
+// since returns how long ago an instant was. It returns 0 for the zero time, and for a time in the future: the
+// clock of a producer may be ahead.
+func since(at, now time.Time) Seconds {
+	if at.IsZero() {
 		return Seconds{}
 	}
 	return Seconds{max(now.Sub(at), 0)}

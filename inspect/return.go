@@ -42,9 +42,9 @@ const (
 	returnRound = 2 * time.Second
 )
 
-// Return puts everything that only workers of Belay would bring back into plain queues: the jobs that dead
-// processes hold, to the heads of their queues, and quarantined jobs, to the backs. It is for a fleet that
-// goes back to Sidekiq's own workers. Each job moves in one step, as when a worker recovers it.
+// Return puts the jobs that only workers of Belay can recover into plain queues: the jobs that dead processes
+// hold, at the heads of their queues, and quarantined jobs, at the backs. Use it to go back to Sidekiq's own
+// workers. Each job moves in one step, as when a worker recovers it.
 //
 // It returns ErrWorkersLive, with their identities, while a process of Belay is alive. It declares a process
 // dead by the rule that workers follow, and so takes as long as the TTL of the dead processes. It goes on
@@ -118,12 +118,12 @@ func (i *Inspector) recoverAll(ctx context.Context, recoverer *janitor.Janitor, 
 }
 
 // show tells a janitor which processes have lapsed, and returns how many are left to recover. One that is
-// alive is an error.
+// alive is an error, which names the first few.
 func (i *Inspector) show(ctx context.Context, recoverer *janitor.Janitor) (left int, err error) {
 	sent := lua.SinceBoot()
 	lapsed := i.keys.Lapsed(0)
-	replies := i.driver.Do(ctx, lua.AskTime, lapsed.Call,
-		driver.Command("ZRANGE", i.keys.Alive(), "-1", "-1", "WITHSCORES"), driver.Command("ZCARD", i.keys.Alive()))
+	replies := i.driver.Do(ctx, lua.AskTime, lapsed.Call, driver.Command("ZCARD", i.keys.Alive()))
+	took := lua.SinceBoot() - sent
 	now, err := lua.TimeOf(replies[0])
 	if err != nil {
 		return 0, err
@@ -133,29 +133,15 @@ func (i *Inspector) show(ctx context.Context, recoverer *janitor.Janitor) (left 
 		return 0, err
 	}
 	var r reading
-	latest := r.texts("the living processes", replies[2])
-	left = int(r.number("the living processes", replies[3]))
+	left = int(r.number("the living processes", replies[2]))
+	alive := r.texts("the living processes",
+		i.driver.Do(ctx, driver.Command("ZRANGEBYSCORE", i.keys.Alive(), "("+millisOf(now), "+inf", "LIMIT", "0", strconv.Itoa(mostProblems)))[0])
 	if r.err != nil || len(r.refused) > 0 {
 		return 0, errors.Join(append(r.refused, r.err)...)
 	}
-	if len(latest) == 2 {
-		if until, err := strconv.ParseFloat(latest[1], 64); err == nil && int64(until) > now.UnixMilli() {
-			return left, i.living(ctx, latest[0])
-		}
+	if len(alive) > 0 {
+		return left, fmt.Errorf("%w: %s", ErrWorkersLive, strings.Join(alive, ", "))
 	}
-	recoverer.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: now, Lapsed: names, More: len(names) >= lua.MostItems, Processes: left}, sent, lua.SinceBoot()-sent)
+	recoverer.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: now, Lapsed: names, More: len(names) >= lua.MostItems, Processes: left}, sent, took)
 	return left, nil
-}
-
-// living returns the error that names the processes of Belay that are alive, among them one.
-func (i *Inspector) living(ctx context.Context, one string) error {
-	names := []string{one}
-	if status, err := i.Status(ctx); err == nil {
-		for _, p := range status.Processes {
-			if p.Belay && p.State == StateAlive && p.Identity != one {
-				names = append(names, p.Identity)
-			}
-		}
-	}
-	return fmt.Errorf("%w: %s", ErrWorkersLive, strings.Join(names[:min(len(names), mostProblems)], ", "))
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,10 @@ import (
 // FromGitLab configures ReturnFromGitLab.
 type FromGitLab struct {
 	// Doubt is how long to wait for a heartbeat of a process that has none at the first look. Ruby processes
-	// that are alive send one every 20 seconds; janitor.GitLabLifespan is safe. Zero is for when none is alive.
+	// that are alive send one every 20 seconds; janitor.GitLabLifespan is safe. Use zero only if no Ruby
+	// process is alive.
 	Doubt time.Duration
-	// Interruptions is the number of interruptions that a job does not survive: it goes to the dead set. It is
+	// Interruptions is the number of interruptions at which a job goes to the dead set. It is
 	// max_retries_after_interruption in Ruby. Default: janitor.GitLabInterruptions. A negative number means
 	// that it always goes back to its queue.
 	Interruptions int
@@ -31,7 +33,7 @@ type FromGitLab struct {
 	Found func(GitLabLook)
 }
 
-// GitLabLook is what a look at the working lists of GitLab's reliable fetch found.
+// GitLabLook describes the working lists of GitLab's reliable fetch.
 type GitLabLook struct {
 	Lists []GitLabList `json:"lists"`
 	// Jobs counts the jobs in lists of processes without a heartbeat.
@@ -46,7 +48,7 @@ type GitLabList struct {
 	Process string `json:"process"`
 	Jobs    int    `json:"jobs"`
 	// State is StateAlive if the process has a heartbeat, StateLapsed if it has none, and StateUnclear if the
-	// name of the list, then in Key, does not tell which process it is.
+	// name of the list, then in Key, may mean several processes.
 	State State  `json:"state"`
 	Key   string `json:"key"`
 }
@@ -60,8 +62,8 @@ type FromGitLabResult struct {
 	// dead set.
 	Recovered int `json:"recovered"`
 	Dead      int `json:"dead"`
-	// Lists counts the lists that were emptied. Alive counts those whose process had a heartbeat at either
-	// look, and Unclear those whose name does not tell the process.
+	// Lists counts the lists that were emptied. Alive counts lists whose process had a heartbeat at either
+	// look, and Unclear those whose name is ambiguous.
 	Lists   int `json:"lists"`
 	Alive   int `json:"alive"`
 	Unclear int `json:"unclear"`
@@ -137,15 +139,9 @@ func (i *Inspector) ReturnFromGitLab(ctx context.Context, cfg FromGitLab) (resul
 }
 
 func (i *Inspector) gitlab(cfg FromGitLab) *janitor.GitLab {
-	if cfg.Interruptions == 0 {
-		cfg.Interruptions = janitor.GitLabInterruptions
-	}
-	if cfg.PayloadLimit == 0 {
-		cfg.PayloadLimit = job.DefaultPayloadLimit
-	}
 	return janitor.NewGitLab(janitor.GitLabConfig{
 		Client: i.driver, Keys: i.keys, Log: cfg.Log, Round: returnRound, Gap: gitlabGap, Names: gitlabNames,
-		Largest: cfg.PayloadLimit + job.PayloadSlack, Interruptions: cfg.Interruptions,
+		Largest: cmp.Or(cfg.PayloadLimit, job.DefaultPayloadLimit) + job.PayloadSlack, Interruptions: cmp.Or(cfg.Interruptions, janitor.GitLabInterruptions),
 	})
 }
 

@@ -33,25 +33,20 @@ const mostOverdue = 1e9
 // runs fills in the running jobs of a page of processes. Sidekiq wrote them under another name until 6.4.1.
 // runs reads that name only for busy processes without the new one, because Belay writes both.
 func (i *Inspector) runs(ctx context.Context, r *reading, processes []Process, now time.Time) {
-	work := make([]driver.Call, len(processes))
+	ask := make([]*Process, len(processes))
 	for n := range processes {
-		work[n] = driver.Command("HGETALL", i.keys.Work(processes[n].Identity))
+		ask[n] = &processes[n]
 	}
-	var older []int
-	for n, reply := range i.do(ctx, work) {
-		p := &processes[n]
-		p.Running = readRuns(r, p.Identity, r.texts("the jobs of "+p.Identity, reply), now)
-		if p.Busy > 0 && len(p.Running) == 0 {
-			older = append(older, n)
+	for _, key := range []func(string) string{i.keys.Work, i.keys.Workers} {
+		var calls []driver.Call
+		for _, p := range ask {
+			calls = append(calls, driver.Command("HGETALL", key(p.Identity)))
 		}
-	}
-	workers := make([]driver.Call, len(older))
-	for k, n := range older {
-		workers[k] = driver.Command("HGETALL", i.keys.Workers(processes[n].Identity))
-	}
-	for k, reply := range i.do(ctx, workers) {
-		p := &processes[older[k]]
-		p.Running = readRuns(r, p.Identity, r.texts("the jobs of "+p.Identity, reply), now)
+		for n, reply := range i.do(ctx, calls) {
+			p := ask[n]
+			p.Running = readRuns(r, p.Identity, r.texts("the jobs of "+p.Identity, reply), now)
+		}
+		ask = slices.DeleteFunc(ask, func(p *Process) bool { return p.Busy == 0 || len(p.Running) > 0 })
 	}
 }
 
@@ -83,10 +78,8 @@ func readRun(thread, entry string, now time.Time) (Run, error) {
 		return run, err
 	}
 	run.Queue, run.Since = fields.Queue, instant(fields.RunAt)
+	run.Elapsed = since(run.Since, now)
 	run.Overdue = Seconds{time.Duration(min(max(fields.Overdue, 0), mostOverdue) * float64(time.Second))}
-	if !run.Since.IsZero() {
-		run.Elapsed = Seconds{max(now.Sub(run.Since), 0)}
-	}
 	payload := string(fields.Payload)
 	var text string
 	if json.Unmarshal(fields.Payload, &text) == nil { // JSON within JSON; an object before Sidekiq 6.0.2

@@ -43,9 +43,9 @@ type Found struct {
 	// process recovers the jobs of a lapsed one.
 	Process string `json:"process,omitempty"`
 	State   State  `json:"process_state,omitempty"`
-	// Reported is true if that process says that it runs the job. It is false for a moment after the job was
-	// taken, and for an orphaned entry, which came with a reply of Redis that was lost. The process finds and
-	// runs such an entry when it reconciles its lists.
+	// Reported is true if that process reports that it runs the job. It is false for a moment after the job
+	// was taken, and for an orphaned entry, whose reply from Redis was lost. The process finds and runs such
+	// an entry when it reconciles its lists.
 	Reported bool `json:"reported,omitempty"`
 	// Tracked is the state of a tracked job that has begun; nil for any other. Only a search by jid reads it.
 	Tracked *lua.Tracked `json:"tracked,omitempty"`
@@ -191,7 +191,6 @@ func (s *search) run(ctx context.Context) (stopped bool, err error) {
 	return false, nil
 }
 
-// wants reports whether the query includes a place.
 func (s *search) wants(place Place) bool {
 	return len(s.query.Places) == 0 || slices.Contains(s.query.Places, place)
 }
@@ -250,14 +249,12 @@ func (s *search) queues(ctx context.Context) (bool, error) {
 	s.place = "queues"
 	names := []string{s.query.Queue}
 	if s.query.Queue == "" {
-		var all int
+		var unseen []string
 		var err error
-		if names, all, err = s.i.queueNames(ctx); err != nil {
+		if names, unseen, err = s.i.queueNames(ctx); err != nil {
 			return false, err
 		}
-		if all > len(names) {
-			s.unseen = append(s.unseen, fmt.Sprintf("only %d of %d queues were searched", len(names), all))
-		}
+		s.unseen = append(s.unseen, unseen...)
 	}
 	start, _ := slices.BinarySearch(names, s.at.Name)
 	for some := range slices.Chunk(names[start:], lua.MostQueues) {
@@ -293,16 +290,18 @@ func (s *search) queues(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// queueNames returns the names of at most 1,000 queues, and how many queues there are.
-func (i *Inspector) queueNames(ctx context.Context) (names []string, all int, err error) {
+// queueNames returns the names of at most 1,000 queues; unseen says so if there are more.
+func (i *Inspector) queueNames(ctx context.Context) (names, unseen []string, err error) {
 	replies := i.do(ctx, []driver.Call{
 		driver.Command("SCARD", i.keys.Queues()), driver.Command("SRANDMEMBER", i.keys.Queues(), strconv.Itoa(mostShown)),
 	})
 	if names, err = lua.Texts(replies[1]); err != nil {
-		return nil, 0, fmt.Errorf("read the queues: %w", err)
+		return nil, nil, fmt.Errorf("read the queues: %w", err)
 	}
-	count, _ := replies[0].Value.(int64)
-	return sorted(names), max(int(count), len(names)), nil
+	if all, _ := replies[0].Value.(int64); int(all) > len(names) {
+		unseen = []string{fmt.Sprintf("only %d of %d queues were searched", len(names), all)}
+	}
+	return sorted(names), unseen, nil
 }
 
 // QueueNames returns the names of at most 1,000 queues, sorted.

@@ -58,21 +58,16 @@ func (i *Inspector) workingPage(ctx context.Context, page []string) ([]WorkingLi
 		}
 		asks = append(asks, lua.Lengths(keys))
 	}
-	return lists, i.lengths(ctx, lists, asks)
-}
-
-// lengths fills in the sizes of lists; asks has the same order.
-func (i *Inspector) lengths(ctx context.Context, lists []WorkingList, asks []lua.Ask[[]int]) error {
 	at := 0
 	for n, reply := range i.do(ctx, lua.CallsOf(asks)) {
 		sizes, err := asks[n].Read(reply)
 		if err != nil {
-			return fmt.Errorf("read the lengths of working lists: %w", err)
+			return nil, fmt.Errorf("read the lengths of working lists: %w", err)
 		}
 		for _, size := range sizes {
 			lists[at].Size = size
 			at++
 		}
 	}
-	return nil
+	return lists, nil
 }

@@ -4,26 +4,21 @@ import (
 	"bytes"
 	"compress/zlib"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // EncodeBacktrace returns an error's stack in the format of error_backtrace: the lines as a JSON array,
 // zlib, Base64 on one line. (Ruby's page fails on gzip and on bare deflate.)
 func EncodeBacktrace(lines []string) string {
-	text := []byte{'['}
-	for i, line := range lines {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = appendQuoted(text, line)
-	}
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
-	// Writes to a buffer cannot fail.
-	_, _ = z.Write(append(text, ']'))
+	// Strings can be written, and writes to a buffer cannot fail.
+	_ = json.MarshalWrite(z, lines, jsontext.AllowInvalidUTF8(true))
 	_ = z.Close()
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
@@ -35,17 +30,22 @@ const maxBacktrace = 1 << 20
 // DecodeBacktrace reads the text of error_backtrace as EncodeBacktrace and Ruby since 6.0.1 write it, the
 // newlines of older ones included. It fails on anything else, and on more than 1 MiB of lines.
 func DecodeBacktrace(text string) ([]string, error) {
-	z, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text))) // it skips newlines
-	if err != nil {
-		return nil, fmt.Errorf("read backtrace: %w", err)
-	}
-	unpacked, err := io.ReadAll(io.LimitReader(z, maxBacktrace))
+	unpacked, err := inflate(text, maxBacktrace)
 	if err != nil {
 		return nil, fmt.Errorf("read backtrace: %w", err)
 	}
 	var lines []string
-	if err := json.Unmarshal(unpacked, &lines); err != nil {
+	if err := json.Unmarshal(unpacked, &lines, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("read backtrace: %w", err)
 	}
 	return lines, nil
+}
+
+// inflate reads Base64 of zlib, most bytes of it at the most. Newlines between are skipped.
+func inflate(text string, most int64) ([]byte, error) {
+	z, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, most))
 }

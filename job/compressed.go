@@ -1,34 +1,26 @@
 package job
 
 import (
-	"compress/zlib"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 )
 
 // MostDecompressed bounds the args of a compressed payload, in bytes of JSON. Every processor may hold that
-// much, and a few bytes can be made of a hundred megabytes.
+// much, and a few compressed bytes can expand to a hundred megabytes.
 const MostDecompressed = 4 * MaxPayloadLimit
 
 // Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size
 // limiter writes them. Only a literal true counts.
 func (j *Job) Compressed() bool { return j.text(fieldCompressed) == "true" }
 
-// Decompressed returns the job with the args that GitLab's size limiter has compressed, for a run. Retries keep
-// the payload as it is. Its error says why the args cannot be read, and quotes none of them.
+// Decompressed returns the job with the args that GitLab's size limiter has compressed, for a run. Retries
+// keep the payload as it is. The error says why the args cannot be read, and does not quote them.
 func (j *Job) Decompressed() (*Job, error) {
 	args := j.Args()
 	if _, limited := j.Field("original_job_size_bytes"); !limited || len(args) != 1 {
 		return nil, errors.New(`"original_job_size_bytes" is missing, or the args are not one text, so GitLab's size limiter did not write them`)
 	}
-	reader, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(str(args[0]))))
-	if err != nil {
-		return nil, errors.New("they are not zlib in Base64")
-	}
-	text, err := io.ReadAll(io.LimitReader(reader, MostDecompressed+1))
+	text, err := inflate(str(args[0]), MostDecompressed+1)
 	switch {
 	case len(text) > MostDecompressed:
 		return nil, fmt.Errorf("they are longer than %d bytes", MostDecompressed)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DefaultQueue is where a job goes that names no queue, in Ruby too.
+// DefaultQueue is the queue of a job that names none, in Ruby too.
 const DefaultQueue = "default"
 
 // Class returns the name of the class, never empty.
@@ -23,8 +23,8 @@ func (j *Job) Wrapped() string { return str(j.text(fieldWrapped)) }
 // JID returns the job's id, which never changes.
 func (j *Job) JID() string { return unquote(j.text(fieldJID)) }
 
-// Queue returns the queue that the payload names, "" if it names none. The producer wrote it; the job may
-// have been taken from another queue, and that queue counts.
+// Queue returns the queue that the payload names, "" if it names none. It may differ from the queue that the
+// job was taken from, which is the one that counts.
 func (j *Job) Queue() string { return str(j.text(fieldQueue)) }
 
 // QueueOrDefault returns the queue that the payload names, DefaultQueue if it names none.

@@ -41,55 +41,29 @@ const (
 	fieldCount
 )
 
-// fieldOf is a switch because it runs for every member of every payload, and a map would be slower.
-func fieldOf(name string) (field, bool) {
-	switch name {
-	case "class":
-		return fieldClass, true
-	case "args":
-		return fieldArgs, true
-	case "jid":
-		return fieldJID, true
-	case "queue":
-		return fieldQueue, true
-	case "retry":
-		return fieldRetry, true
-	case "retry_count":
-		return fieldRetryCount, true
-	case "retry_for":
-		return fieldRetryFor, true
-	case "retry_queue":
-		return fieldRetryQueue, true
-	case "dead":
-		return fieldDead, true
-	case "backtrace":
-		return fieldBacktrace, true
-	case "created_at":
-		return fieldCreatedAt, true
-	case "enqueued_at":
-		return fieldEnqueuedAt, true
-	case "failed_at":
-		return fieldFailedAt, true
-	case "interrupted_count":
-		return fieldInterruptedCount, true
-	case "interrupted_at":
-		return fieldInterruptedAt, true
-	case "display_class":
-		return fieldDisplayClass, true
-	case "wrapped":
-		return fieldWrapped, true
-	case "compressed":
-		return fieldCompressed, true
-	case FieldExpiry:
-		return fieldExpiry, true
-	case FieldExpiresIn:
-		return fieldExpiresIn, true
-	case FieldDeadline:
-		return fieldDeadline, true
-	case FieldTrack:
-		return fieldTrack, true
-	}
-	return 0, false
+var fieldOf = map[string]field{
+	"class":             fieldClass,
+	"args":              fieldArgs,
+	"jid":               fieldJID,
+	"queue":             fieldQueue,
+	"retry":             fieldRetry,
+	"retry_count":       fieldRetryCount,
+	"retry_for":         fieldRetryFor,
+	"retry_queue":       fieldRetryQueue,
+	"dead":              fieldDead,
+	"backtrace":         fieldBacktrace,
+	"created_at":        fieldCreatedAt,
+	"enqueued_at":       fieldEnqueuedAt,
+	"failed_at":         fieldFailedAt,
+	"interrupted_count": fieldInterruptedCount,
+	"interrupted_at":    fieldInterruptedAt,
+	"display_class":     fieldDisplayClass,
+	"wrapped":           fieldWrapped,
+	"compressed":        fieldCompressed,
+	FieldExpiry:         fieldExpiry,
+	FieldExpiresIn:      fieldExpiresIn,
+	FieldDeadline:       fieldDeadline,
+	FieldTrack:          fieldTrack,
 }
 
 // An UnreadableError says why a payload cannot be run. Such a payload goes to the dead set: it is never
@@ -115,9 +89,9 @@ func Parse(raw string) (*Job, error) {
 	m := members{raw: raw}
 	for m.next() {
 		name := raw[m.name.start+1 : m.name.end-1]
-		f, known := fieldOf(name)
+		f, known := fieldOf[name]
 		if !known && hasEscape(name) {
-			f, known = fieldOf(unquote(m.text(m.name)))
+			f, known = fieldOf[unquote(m.text(m.name))]
 		}
 		if known {
 			j.fields[f] = m.value

@@ -29,7 +29,7 @@ import (
 // infinity, a number beyond float64, a string that is not UTF-8, half a surrogate pair and a struct whose
 // fields would not be written (see CheckStruct) are errors that name the place.
 //
-// A nil slice is written [] when it is v itself, null when it stands inside something.
+// A nil slice is written as [] if it is v itself, and as null inside another value.
 func Marshal(v any) (string, error) {
 	if s := reflect.ValueOf(v); s.Kind() == reflect.Slice && s.IsNil() && s.Type() != reflect.TypeFor[stdjson.RawMessage]() {
 		return "[]", nil
@@ -109,7 +109,11 @@ func appendArg(out []byte, arg any) ([]byte, error) {
 	case float64:
 		return appendFloat(out, v, 64)
 	case string:
-		return appendString(out, v)
+		out, err := jsontext.AppendQuote(out, v)
+		if err != nil {
+			return nil, errNotUTF8
+		}
+		return out, nil
 	}
 	return appendValue(out, arg)
 }
@@ -227,14 +231,6 @@ func (e *placeError) Error() string {
 }
 
 func (e *placeError) Unwrap() error { return e.err }
-
-func appendString(out []byte, s string) ([]byte, error) {
-	out, err := jsontext.AppendQuote(out, s)
-	if err != nil {
-		return nil, errNotUTF8
-	}
-	return out, nil
-}
 
 // appendFloat writes a float as Ruby's to_s does: always with a fraction, and with an exponent below 0.0001
 // and, for a whole number, from 1e15 up.

@@ -8,9 +8,9 @@ type Exit string
 const (
 	// ExitDone ends the job: it succeeded.
 	ExitDone Exit = "done"
-	// ExitRetry moves it to the retry set, to run again.
+	// ExitRetry moves the job to the retry set, to run again.
 	ExitRetry Exit = "retry"
-	// ExitDead moves it to the dead set, for an operator.
+	// ExitDead moves the job to the dead set, for an operator.
 	ExitDead Exit = "dead"
 	// ExitDiscarded ends the job without keeping it.
 	ExitDiscarded Exit = "discarded"
@@ -18,14 +18,14 @@ const (
 	ExitCancelled Exit = "cancelled"
 	// ExitExpired ends a job whose time to start or to finish was over, without keeping it.
 	ExitExpired Exit = "expired"
-	// ExitSnoozed moves it to the schedule: its handler asked to run later, which is not a failure.
+	// ExitSnoozed moves the job to the schedule: its handler asked to run later, which is not a failure.
 	ExitSnoozed Exit = "snoozed"
-	// ExitRequeued returns it to the head of its queue, as if it had not been taken.
+	// ExitRequeued returns the job to the head of its queue, as if it had not been taken.
 	ExitRequeued Exit = "requeued"
 )
 
-// An Outcome is the end of one run: where the job goes, with which bytes, and what is counted. The
-// functions below make the legal ones, so that others cannot exist. The zero Outcome is none.
+// An Outcome is the end of one run: where the job goes, with which bytes, and what is counted. Only the
+// functions below make outcomes, so invalid ones cannot exist. The zero Outcome is none.
 type Outcome struct {
 	exit              Exit
 	payload           string

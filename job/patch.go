@@ -1,7 +1,6 @@
 package job
 
 import (
-	"slices"
 	"strconv"
 	"time"
 )
@@ -30,101 +29,65 @@ func Remove(name string) Edit { return Edit{Name: name} }
 
 // Patch returns the payload with the edits made and every other byte as it was.
 //
-// An existing field is changed in place: the last of its name, because JSON readers use that one. A new
-// field is added before the closing brace, in the order of the edits. A removal removes every field of the
-// name, or an earlier one would count, and one comma with each. Of two edits of one name the later counts.
-// Patch is idempotent: the same edits change nothing in the result.
+// An existing field is changed in place: the last of its name, because JSON readers use that one. A new field
+// is added before the closing brace, in the order of the edits. A removal removes every field of the name,
+// because an earlier one would count otherwise, and one comma with each. Of two edits of one name the later
+// counts. Patch is idempotent: the same edits change nothing in the result.
 func (j *Job) Patch(edits ...Edit) string {
-	p := newPatcher(j.raw, edits)
+	edit, room := make(map[string]int, len(edits)), len(j.raw)
+	for i, e := range edits {
+		edit[e.Name] = i
+		room += len(e.Name) + len(e.JSON) + len(`"":,`)
+	}
+	last := make([]int32, len(edits)) // the position of the value that an edit changes; 0 for a new field
+	found := make([]edited, 0, 32)
 	m := members{raw: j.raw}
 	for m.next() {
-		p.member(&m)
-	}
-	return p.finish(m.at)
-}
-
-// A patcher copies a payload and applies the edits.
-type patcher struct {
-	raw   string
-	edits []Edit  // one of each name
-	last  []int32 // for each edit, the position in raw of the value that it changes; 0 for a new field
-	out   []byte
-	at    int  // raw is copied up to here
-	kept  int  // the end in out of the last member kept (or the start of the first): a superfluous comma may follow
-	any   bool // a member has been kept
-
-	separated bool // the text before the next member is copied
-}
-
-func newPatcher(raw string, edits []Edit) *patcher {
-	p := &patcher{raw: raw, edits: make([]Edit, 0, len(edits))}
-	room := len(raw)
-	for i, e := range edits {
-		if !slices.ContainsFunc(edits[i+1:], func(later Edit) bool { return later.Name == e.Name }) {
-			p.edits = append(p.edits, e)
-			room += len(e.Name) + len(e.JSON) + len(`"":,`)
+		i, named := edit[unquote(m.text(m.name))]
+		if !named {
+			i = -1
+		} else {
+			last[i] = m.value.start
 		}
+		found = append(found, edited{m.name, m.value, i})
 	}
-	p.out = make([]byte, 0, room)
-	// The last member of a name is known only at the end, so the payload is read once to find it.
-	p.last = make([]int32, len(p.edits))
-	m := members{raw: raw}
-	for m.next() {
-		if i := p.editOf(&m); i >= 0 {
-			p.last[i] = m.value.start
-		}
+	start, end := int32(m.at), int32(m.at) // of the members
+	if len(found) > 0 {
+		start, end = found[0].name.start, found[len(found)-1].value.end
 	}
-	return p
-}
-
-// editOf returns the index of the edit for the current member, -1 for none.
-func (p *patcher) editOf(m *members) int {
-	name := unquote(m.text(m.name))
-	return slices.IndexFunc(p.edits, func(e Edit) bool { return e.Name == name })
-}
-
-// member copies the text before a member, then the member, unless it is removed. The text after a removed
-// member, up to the next one, is removed with it.
-func (p *patcher) member(m *members) {
-	if !p.separated {
-		p.out = append(p.out, p.raw[p.at:m.name.start]...)
-		p.separated = true
-	}
-	if !p.any {
-		p.kept = len(p.out)
-	}
-	i := p.editOf(m)
-	if i >= 0 && p.edits[i].JSON == "" {
-		p.at = int(m.value.end)
-		return
-	}
-	if i >= 0 && p.last[i] == m.value.start {
-		p.out = append(p.out, p.raw[m.name.start:m.value.start]...)
-		p.out = append(p.out, p.edits[i].JSON...)
-	} else {
-		p.out = append(p.out, p.raw[m.name.start:m.value.end]...)
-	}
-	p.at, p.kept, p.any, p.separated = int(m.value.end), len(p.out), true, false
-}
-
-// finish adds the new fields, then copies the rest; brace is the position of the closing brace.
-func (p *patcher) finish(brace int) string {
-	p.out = p.out[:p.kept]
-	if p.at == 0 { // an object without members
-		p.out, p.at = append(p.out, p.raw[:brace]...), brace
-	}
-	for i, e := range p.edits {
-		if e.JSON == "" || p.last[i] != 0 {
+	out := append(make([]byte, 0, room), j.raw[:start]...)
+	between := span{} // the text before the next member that is kept
+	for i, f := range found {
+		if f.edit >= 0 && edits[f.edit].JSON == "" {
 			continue
 		}
-		if p.any {
-			p.out = append(p.out, ',')
+		out = append(append(out, m.text(between)...), j.raw[f.name.start:f.value.start]...)
+		if f.edit >= 0 && last[f.edit] == f.value.start {
+			out = append(out, edits[f.edit].JSON...)
+		} else {
+			out = append(out, m.text(f.value)...)
 		}
-		p.any = true
-		p.out = append(appendQuoted(p.out, e.Name), ':')
-		p.out = append(p.out, e.JSON...)
+		if i+1 < len(found) {
+			between = span{f.value.end, found[i+1].name.start}
+		}
 	}
-	return string(append(p.out, p.raw[p.at:]...))
+	for i, e := range edits {
+		if e.JSON == "" || edit[e.Name] != i || last[i] != 0 {
+			continue
+		}
+		if len(out) > int(start) {
+			out = append(out, ',')
+		}
+		out = append(appendQuoted(out, e.Name), ':')
+		out = append(out, e.JSON...)
+	}
+	return string(append(out, j.raw[end:]...))
+}
+
+// edited is a member of a payload, with the index of the edit of its name; -1 for none.
+type edited struct {
+	name, value span
+	edit        int
 }
 
 // IntoQueue returns the edits for an existing job that enters a queue at now, in unit u. Its args do not
@@ -141,16 +104,17 @@ func (j *Job) IntoQueue(now time.Time, u TimeUnit) []Edit {
 	return edits
 }
 
-// IntoSet returns the edits for a failed job that enters a sorted set. They remove "at": Ruby would schedule
-// the job again, or lose it over an odd value. And they mend what makes a page of Sidekiq fail for all jobs on
-// it, or makes Sidekiq's client refuse a job that Ruby's poller has taken out of the set, which loses the job:
+// IntoSet returns the edits for a failed job that enters a sorted set. They remove "at", because Ruby would
+// schedule the job again, or lose it if the value is odd. They also repair fields that make a page of Sidekiq
+// fail for all jobs on it, or that make Sidekiq's client refuse a job that Ruby's poller has taken out of the
+// set, which loses the job:
 //   - a single tag, which becomes an array of one;
-//   - a retry_for that is no whole number of seconds, or above the maximum;
+//   - a retry_for that is not a whole number of seconds, or above the maximum;
 //   - encrypt without an argument that could be encrypted;
 //   - wrapped without the object that ActiveJob wraps: no Ruby process could run it.
 func (j *Job) IntoSet() []Edit {
 	edits := []Edit{Remove("at")}
-	if tags, _ := j.metaField("tags"); !isAbsent(tags) && tags != "false" && tags[0] != '[' {
+	if tags, _ := j.rareField("tags"); !isAbsent(tags) && tags != "false" && tags[0] != '[' {
 		edits = append(edits, Edit{Name: "tags", JSON: "[" + tags + "]"})
 	}
 	if text := j.text(fieldRetryFor); !isAbsent(text) && checkRetryFor(text) != nil {
@@ -162,7 +126,7 @@ func (j *Job) IntoSet() []Edit {
 	}
 	args := j.text(fieldArgs)
 	first := skipSpace(args, 1)
-	if encrypt, _ := j.metaField("encrypt"); !isAbsent(encrypt) && encrypt != "false" && args[first] == ']' {
+	if encrypt, _ := j.rareField("encrypt"); !isAbsent(encrypt) && encrypt != "false" && args[first] == ']' {
 		edits = append(edits, Remove("encrypt"))
 	}
 	if wrapped := j.text(fieldWrapped); !isAbsent(wrapped) && wrapped != "false" && args[first] != '{' {

@@ -14,8 +14,8 @@ const (
 	// FieldTimeout is the timeout of one job's runs, in milliseconds.
 	FieldTimeout = "belay_timeout_ms"
 	// FieldExpiresIn is Sidekiq Pro's option: the seconds within which a job must start, from its push or, if
-	// it is scheduled, from the time for which it is. FieldExpiry is the end of that time, in seconds since
-	// 1970, which the push computes.
+	// it is scheduled, from its scheduled time. FieldExpiry is the end of that time, in seconds since 1970,
+	// which the push computes.
 	FieldExpiresIn = "expires_in"
 	FieldExpiry    = "expiry"
 	// FieldDeadline is when a job must be done, in milliseconds since 1970.
@@ -35,50 +35,30 @@ const (
 // A Tick is one time of a periodic job.
 type Tick struct {
 	// Name is that of the periodic job.
-	Name string
-	// At is the time at which the tick was meant to be, in the zone of its schedule. It is zero for a run that
-	// an operator asked for.
-	At time.Time
-}
-
-type tickJSON struct {
 	Name string `json:"name"`
-	At   string `json:"at,omitempty"`
+	// At is the nominal time of the tick, in the zone of its schedule. It is zero for a run that an operator
+	// asked for.
+	At time.Time `json:"at,omitzero"`
 }
 
 // Edit returns the edit that writes the tick into a payload.
 func (t Tick) Edit() Edit {
-	fields := tickJSON{Name: t.Name}
-	if !t.At.IsZero() {
-		fields.At = t.At.Format(time.RFC3339)
-	}
-	text, _ := json.Marshal(fields) // two strings: it cannot fail
+	text, _ := json.Marshal(t) // it cannot fail: no schedule goes beyond the year 9999
 	return Edit{Name: FieldTick, JSON: string(text)}
 }
 
 // Tick returns the tick of a periodic job that this job was enqueued for, and whether there is one.
 func (j *Job) Tick() (t Tick, ok bool) {
-	if !strings.Contains(j.raw, FieldTick) {
+	text, ok := j.rareField(FieldTick)
+	if !ok || json.Unmarshal([]byte(text), &t) != nil || t.Name == "" {
 		return Tick{}, false
-	}
-	text, ok := j.Field(FieldTick)
-	var fields tickJSON
-	if !ok || json.Unmarshal([]byte(text), &fields) != nil || fields.Name == "" {
-		return Tick{}, false
-	}
-	t.Name = fields.Name
-	if at, err := time.Parse(time.RFC3339, fields.At); err == nil {
-		t.At = at
 	}
 	return t, true
 }
 
 // Timeout returns the timeout that the job was pushed with, and whether there is one.
 func (j *Job) Timeout() (d time.Duration, ok bool) {
-	if !strings.Contains(j.raw, FieldTimeout) {
-		return 0, false
-	}
-	text, _ := j.Field(FieldTimeout)
+	text, _ := j.rareField(FieldTimeout)
 	return milliseconds(text)
 }
 
@@ -94,18 +74,17 @@ func milliseconds(text string) (d time.Duration, ok bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// Meta returns what Meta was set to at the push, and what Sidekiq's middleware added in Ruby: the text of
-// FieldLocale and the JSON of FieldAttributes, under these names. It returns nil if there is nothing.
+// Meta returns the fields that the option Meta added at the push, and those that Sidekiq's middleware added
+// in Ruby: the text of FieldLocale and the JSON of FieldAttributes, under these names. It returns nil if
+// there are none.
 func (j *Job) Meta() (meta map[string]string) {
-	if text, ok := j.metaField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
+	if text, ok := j.rareField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
 		meta = nil // another program's field of that name
 	}
-	for _, name := range []string{FieldLocale, FieldAttributes} {
-		text, ok := j.metaField(name)
-		if name == FieldLocale {
-			text, ok = str(text), ok && str(text) != ""
-		}
-		if !ok || text == "null" {
+	locale, _ := j.rareField(FieldLocale)
+	attributes, _ := j.rareField(FieldAttributes)
+	for name, text := range map[string]string{FieldLocale: str(locale), FieldAttributes: attributes} {
+		if isAbsent(text) {
 			continue
 		}
 		if meta == nil {
@@ -116,9 +95,10 @@ func (j *Job) Meta() (meta map[string]string) {
 	return meta
 }
 
-// metaField is Field, for a field that few jobs have.
-func (j *Job) metaField(name string) (rawJSON string, ok bool) {
-	if !strings.Contains(j.raw, `"`+name+`"`) {
+// rareField is Field, for a field that few jobs have. It searches for the name without its quotation marks: a
+// search for one of these would stop at each of the payload.
+func (j *Job) rareField(name string) (rawJSON string, ok bool) {
+	if !strings.Contains(j.raw, name) {
 		return "", false
 	}
 	return j.Field(name)
@@ -156,11 +136,24 @@ func (j *Job) Deadline() (at time.Time, ok bool) {
 	return time.UnixMilli(int64(ms)), true
 }
 
+// LimitsFrom returns the edits by which the expiry and the deadline of a template, which count from 1970, count
+// from begin.
+func (j *Job) LimitsFrom(begin time.Time) (edits []Edit) {
+	if at, ok := instant(j.text(fieldExpiry)); ok {
+		edits = append(edits, SetStamp(FieldExpiry, begin.Add(at.Sub(time.Unix(0, 0))), Seconds))
+	}
+	if at, ok := j.Deadline(); ok {
+		edits = append(edits, SetInt(FieldDeadline, int(begin.Add(at.Sub(time.Unix(0, 0))).UnixMilli())))
+	}
+	return edits
+}
+
 // StartBy returns when the job must have started, by Redis' clock, and whether there is such a time: the
 // earlier of its expiry and its deadline.
 //
 // A producer without Sidekiq Pro's middleware stores expires_in without expiry. Then the time begins when the
-// job last entered a queue before its first failure or, as nothing says when that was, at its first failure.
+// job last entered a queue before its first failure. If the payload does not contain that time, it begins at
+// the first failure.
 func (j *Job) StartBy() (at time.Time, ok bool) {
 	if at, ok = instant(j.text(fieldExpiry)); !ok {
 		at, ok = j.relativeExpiry()

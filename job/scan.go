@@ -64,12 +64,10 @@ func (m *members) member(at int) bool {
 		return m.fail(end, why)
 	}
 	m.name = span{int32(at), int32(end)}
-	at, why = skipColon(m.raw, end)
-	if why != sound {
+	if at, why = skipColon(m.raw, end); why != sound {
 		return m.fail(at, why)
 	}
-	end, why = skipValue(m.raw, at, 1)
-	if why != sound {
+	if end, why = skipValue(m.raw, at, 1); why != sound {
 		return m.fail(end, why)
 	}
 	m.value = span{int32(at), int32(end)}
@@ -93,90 +91,37 @@ func (m *members) fail(at int, why fault) bool {
 
 func (m *members) text(s span) string { return m.raw[s.start:s.end] }
 
-// A nest is the stack of open containers, one bit each (set for an object), so that deep input cannot grow
-// the goroutine's stack and no value costs an allocation.
-type nest struct {
-	objects [MaxDepth/64 + 1]uint64
-	depth   int
-}
-
-func (n *nest) open(object bool) bool {
-	if n.depth == MaxDepth {
-		return false
-	}
-	n.depth++
-	word, bit := n.depth/64, uint64(1)<<(n.depth%64)
-	if object {
-		n.objects[word] |= bit
-	} else {
-		n.objects[word] &^= bit
-	}
-	return true
-}
-
-func (n *nest) inObject() bool { return n.objects[n.depth/64]&(1<<(n.depth%64)) != 0 }
-
-func (n *nest) closer() byte {
-	if n.inObject() {
-		return '}'
-	}
-	return ']'
-}
-
 // skipValue returns where the value that begins at i ends. depth counts the containers around it.
 func skipValue(s string, i, depth int) (int, fault) {
-	if i < len(s) && s[i] != '{' && s[i] != '[' {
+	if i == len(s) || s[i] != '{' && s[i] != '[' {
 		return skipScalar(s, i)
 	}
-	n := nest{depth: depth}
+	if depth == MaxDepth {
+		return i, tooDeep
+	}
+	object, closer := s[i] == '{', s[i]+2 // as ASCII has them
+	if i = skipSpace(s, i+1); i < len(s) && s[i] == closer {
+		return i + 1, sound
+	}
 	for {
 		var why fault
-		if i < len(s) && (s[i] == '{' || s[i] == '[') {
-			if !n.open(s[i] == '{') {
-				return i, tooDeep
-			}
-			i = skipSpace(s, i+1)
-			if i == len(s) || s[i] != n.closer() {
-				if n.inObject() {
-					if i, why = skipName(s, i); why != sound {
-						return i, why
-					}
-				}
-				continue
-			}
-		} else {
-			if i, why = skipScalar(s, i); why != sound {
+		if object {
+			if i, why = skipName(s, i); why != sound {
 				return i, why
 			}
 		}
-		if i, why = n.leave(s, i, depth); why != sound || n.depth == depth {
+		if i, why = skipValue(s, i, depth+1); why != sound {
 			return i, why
 		}
-	}
-}
-
-// leave is called after a value, or at the closer of an empty container. It closes all containers that end
-// here, and returns where the next value begins, or the end of the outermost container.
-func (n *nest) leave(s string, i, floor int) (int, fault) {
-	for n.depth > floor {
 		i = skipSpace(s, i)
 		switch {
-		case i == len(s):
-			return i, badSyntax
-		case s[i] == n.closer():
-			n.depth--
-			i++
-		case s[i] == ',':
-			i = skipSpace(s, i+1)
-			if n.inObject() {
-				return skipName(s, i)
-			}
-			return i, sound
-		default:
+		case i < len(s) && s[i] == closer:
+			return i + 1, sound
+		case i == len(s) || s[i] != ',':
 			return i, badSyntax
 		}
+		i = skipSpace(s, i+1)
 	}
-	return i, sound
 }
 
 func skipName(s string, i int) (int, fault) {
@@ -265,32 +210,11 @@ func skipEscape(s string, i int) (int, fault) {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2, sound
 	case 'u':
-		if _, ok := hex4(s, i+2); ok {
-			return i + 6, sound
+		if end := i + len(`\uffff`); end <= len(s) && strings.Trim(s[i+2:end], "0123456789abcdefABCDEF") == "" {
+			return end, sound
 		}
 	}
 	return i, badSyntax
-}
-
-func hex4(s string, i int) (rune, bool) {
-	if len(s)-i < 4 {
-		return 0, false
-	}
-	var r rune
-	for _, c := range []byte(s[i : i+4]) {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
 }
 
 func skipNumber(s string, i int) (int, fault) {

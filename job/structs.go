@@ -17,13 +17,13 @@ func WritesItself(t reflect.Type) bool {
 }
 
 // Implements reports whether a t or a pointer to it has the methods of an interface. It is false for an
-// interface t: what it holds is known only when there is a value.
+// interface t, because the type of its value is not known.
 func Implements(t, methods reflect.Type) bool {
 	return t.Kind() != reflect.Interface && (t.Implements(methods) || reflect.PointerTo(t).Implements(methods))
 }
 
 // CheckStruct returns an error if different values of a struct type have the same JSON: none of its fields is
-// written, or only an embedded one. Marshal returns it for such a struct wherever it stands.
+// written, or only an embedded one. Marshal returns this error for such a struct at any depth.
 func CheckStruct(t reflect.Type) error {
 	result, known := structs.Load(t)
 	if !known {

@@ -92,30 +92,19 @@ func instant(text string) (time.Time, bool) {
 	return time.Unix(int64(whole), int64(part*1e9)), true
 }
 
-// decimal reads a time in seconds as programs write it: digits, a point and at most nine digits. It is several
-// times faster than ParseFloat.
+// decimal reads a time in seconds as programs write it: digits, a point and at most nine digits. It is exact,
+// where a float64 is not.
 func decimal(text string) (time.Time, bool) {
-	point := strings.IndexByte(text, '.')
-	if point < 1 || point > 11 || len(text)-point > 10 {
+	whole, part, _ := strings.Cut(text, ".")
+	seconds, err := strconv.ParseUint(whole, 10, 36)
+	nanoseconds, bad := strconv.ParseUint(part, 10, 32)
+	if err != nil || bad != nil || len(part) > 9 {
 		return time.Time{}, false
 	}
-	var whole, part int64
-	for i := range len(text) {
-		digit := int64(text[i]) - '0'
-		switch {
-		case i == point:
-		case digit < 0 || digit > 9:
-			return time.Time{}, false
-		case i < point:
-			whole = 10*whole + digit
-		default:
-			part = 10*part + digit
-		}
+	for range 9 - len(part) {
+		nanoseconds *= 10
 	}
-	for range 10 - (len(text) - point) {
-		part *= 10
-	}
-	return time.Unix(whole, part), true
+	return time.Unix(int64(seconds), int64(nanoseconds)), true
 }
 
 // millisFrom is the least integer that is read as milliseconds: as milliseconds it is March 1973, as

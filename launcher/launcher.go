@@ -175,6 +175,9 @@ func (l *Launcher) Busy() int { return len(l.Running()) }
 // Concurrency returns the maximum number of jobs that run at once, in all capsules.
 func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 
+// Queues returns the names of the queues of all capsules.
+func (l *Launcher) Queues() []string { return l.queues }
+
 // Run registers the process and runs jobs until ctx ends, which has the effect of Stop, and all jobs are
 // settled. It returns nil after a stop, and an error at once if its client is closed. A handler that ignores
 // its context is left behind, and OnStuck is called. Its job is back in its queue, and may run elsewhere,

@@ -1,6 +1,7 @@
 package logbook
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -44,23 +45,28 @@ type Book struct {
 	idle chan struct{}
 }
 
+// A sink takes the lines of a zerolog.Logger.
+type sink func(line)
+
+// Write implements io.Writer, for lines without a level.
+func (s sink) Write(text []byte) (int, error) { return s.WriteLevel(zerolog.NoLevel, text) }
+
+// WriteLevel implements zerolog.LevelWriter. It never fails.
+func (s sink) WriteLevel(level zerolog.Level, text []byte) (int, error) {
+	s(line{at: time.Now(), level: level, text: bytes.Clone(text)}) // zerolog uses its buffer again
+	return len(text), nil
+}
+
 // newBook makes a Book; dress configures the loggers that write into it.
 func newBook(write func(line), dress func(zerolog.Logger) zerolog.Logger) *Book {
 	b := &Book{write: write}
-	b.log = dress(zerolog.New(b))
-	b.note = func(dropped int) line {
-		noted := line{at: time.Now(), level: zerolog.WarnLevel}
-		log := dress(zerolog.New(&noted)).Level(zerolog.WarnLevel)
+	b.log = dress(zerolog.New(sink(b.add)))
+	b.note = func(dropped int) (noted line) {
+		log := dress(zerolog.New(sink(func(l line) { noted = l }))).Level(zerolog.WarnLevel)
 		log.Warn().Int("lines", dropped).Msg("log lines dropped; the reader of the log is too slow")
 		return noted
 	}
 	return b
-}
-
-// Write implements io.Writer: what zerolog writes becomes the line's text.
-func (l *line) Write(text []byte) (int, error) {
-	l.text = append([]byte(nil), text...) // a copy: zerolog uses its buffer again
-	return len(text), nil
 }
 
 // Logger returns a logger that writes into the Book. Its level is the reader's; zerolog's Level can only
@@ -83,38 +89,30 @@ func (b *Book) Flush(d time.Duration) bool {
 	if idle == nil {
 		return true
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-idle:
 		return true
-	case <-timer.C:
+	case <-time.After(d):
 		return false
 	}
 }
 
-// Write implements io.Writer, for lines without a level.
-func (b *Book) Write(text []byte) (int, error) { return b.WriteLevel(zerolog.NoLevel, text) }
-
-// WriteLevel implements zerolog.LevelWriter. It never blocks and never fails.
-func (b *Book) WriteLevel(level zerolog.Level, text []byte) (int, error) {
-	added := line{at: time.Now(), level: level}
-	_, _ = added.Write(text)
+// add adds a line. It never blocks.
+func (b *Book) add(added line) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// The oldest lines are dropped first, because the newest matter most.
-	for len(b.waiting) > 0 && (len(b.waiting) >= mostLines || b.bytes+len(text) > mostBytes) {
+	for len(b.waiting) > 0 && (len(b.waiting) >= mostLines || b.bytes+len(added.text) > mostBytes) {
 		b.takeLocked()
 		b.missed++
 		b.dropped++
 	}
 	b.waiting = append(b.waiting, added)
-	b.bytes += len(text)
+	b.bytes += len(added.text)
 	if b.idle == nil {
 		b.idle = make(chan struct{})
 		go b.writeAll(b.idle)
 	}
-	return len(text), nil
 }
 
 func (b *Book) takeLocked() line {

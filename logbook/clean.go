@@ -2,12 +2,13 @@ package logbook
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // mostName bounds, in bytes, what a line shows of a jid, a class or a queue. Belay's own have a few dozen
@@ -41,23 +42,15 @@ func cutNames(text []byte) []byte {
 	out := []byte{'{'}
 	eachPair(text, func(name string, value []byte) {
 		if len(value) > mostName && value[0] == '"' && names[name] {
-			value = quote(CutName(unquote(value)))
+			value, _ = jsontext.AppendQuote(nil, CutName(unquote(value)))
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, quote(name)...), ':'), value...)
+		out, _ = jsontext.AppendQuote(out, name) // it replaces invalid characters; they are its only error
+		out = append(append(out, ':'), value...)
 	})
 	return append(out, '}', '\n')
-}
-
-// quote writes text as JSON, without HTML's escapes.
-func quote(text string) []byte {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // encoding a string does not fail
-	return bytes.TrimSpace(out.Bytes())
 }
 
 // Spell returns a text for people. show converts the stretches of characters that may be shown, and mark the

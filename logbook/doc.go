@@ -10,10 +10,10 @@
 // that panics ends the program, its Waiter can miss the wake-up for a line, and on contention it logs to
 // standard error, which is the stuck reader, by package log.
 //
-// The package is for Belay's own lines. Those of handlers are never dropped, and a handler waits for its
+// The package is for Belay's own lines. Lines of handlers are never dropped, and a handler waits for its
 // logger; [SlogTo] and [ZerologTo] offer handlers either library's interface to the other's logger.
 //
-// Belay logs with zerolog. For a slog.Handler a line is read again from its JSON. That costs a few
+// Belay logs with zerolog. For a slog.Handler, each line is parsed again from its JSON. That costs a few
 // microseconds a line (BenchmarkSlog), in the goroutine that writes. An interface over both libraries would
 // cost more in every place that logs.
 package logbook

@@ -10,18 +10,8 @@ import (
 
 // ZerologTo returns a logger whose lines become records of h, in the goroutine that logs: it is for handlers'
 // own lines.
-func ZerologTo(h slog.Handler) zerolog.Logger { return zerolog.New(recorder{h}).Sample(enabled{h}) }
-
-// recorder converts lines to records.
-type recorder struct{ to slog.Handler }
-
-// Write implements io.Writer.
-func (r recorder) Write(text []byte) (int, error) { return r.WriteLevel(zerolog.NoLevel, text) }
-
-// WriteLevel implements zerolog.LevelWriter.
-func (r recorder) WriteLevel(level zerolog.Level, text []byte) (int, error) {
-	handle(r.to, line{at: time.Now(), level: level, text: text})
-	return len(text), nil
+func ZerologTo(h slog.Handler) zerolog.Logger {
+	return zerolog.New(sink(func(l line) { handle(h, l) })).Sample(enabled{h})
 }
 
 // handle passes a line to h as a record, if h is enabled for it.

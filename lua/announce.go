@@ -15,7 +15,7 @@ const announceTTL = 60 * time.Second
 // dead.
 func (k Keys) Announce(identity string, fields, work []string) Ask[bool] {
 	args := make([]string, 0, 3+len(fields)+len(work))
-	args = append(args, identity, strconv.Itoa(int(announceTTL/time.Second)), strconv.Itoa(len(fields)/2))
+	args = append(args, identity, wholeSeconds(announceTTL), strconv.Itoa(len(fields)/2))
 	args = append(append(args, fields...), work...)
 	return asking(announceScript, []string{k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.Tombstones()},
 		args, wordIs("announced"))

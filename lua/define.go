@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -89,32 +90,24 @@ func ReadPeriodicStored(names []string, replies []driver.Reply) (now time.Time, 
 	if now, err = TimeOf(replies[0]); err != nil {
 		return now, nil, err
 	}
-	jobs = make([]StoredDefinition, len(names))
-	var parts [2][]any
-	for i, reply := range replies[1:3] {
-		if reply.Err != nil {
-			return now, nil, reply.Err
-		}
-		parts[i], _ = reply.Value.([]any)
-		if len(parts[i]) != len(names) {
-			return now, nil, fmt.Errorf("unexpected reply to HMGET: %d values for %d names", len(parts[i]), len(names))
-		}
+	if err := cmp.Or(replies[1].Err, replies[2].Err); err != nil {
+		return now, nil, err
 	}
+	jobs = make([]StoredDefinition, len(names))
+	stored, last := readerOf(replies[1].Value), readerOf(replies[2].Value)
 	for i, name := range names {
-		value, _ := parts[0][i].(string)
-		last, _ := parts[1][i].(string)
-		definition, by, err := ReadDefinition(name, value)
+		definition, by, err := ReadDefinition(name, stored.textOrNil())
 		if err != nil {
 			definition = Definition{Name: name}
 		}
-		jobs[i] = StoredDefinition{definition, by, last}
+		jobs[i] = StoredDefinition{definition, by, last.textOrNil()}
 	}
-	return now, jobs, nil
+	return now, jobs, cmp.Or(stored.end(), last.end())
 }
 
 // CountUptime adds to the fleet's uptime, and returns it in seconds.
 func (k Keys) CountUptime(d time.Duration) driver.Call {
-	return driver.Command("INCRBY", k.PeriodicUptime(), strconv.Itoa(int(d/time.Second)))
+	return driver.Command("INCRBY", k.PeriodicUptime(), wholeSeconds(d))
 }
 
 // PutOffPeriodic moves the next tick of a periodic job, unless it is later or the job is paused.

@@ -1,12 +1,12 @@
 // Package lua defines how jobs are stored in Redis, and every way they may move.
 //
-// Each way is one script, x.lua, with one typed Go function in x.go; code that scripts share is in shared. A
+// Each move is one script, x.lua, with one typed Go function in x.go; code that scripts share is in shared. A
 // job moves by one script only, so that at every instant it is in exactly one place. A script checks
 // everything before its first write, because Redis rolls nothing back. It decodes no payload, because a job
 // is its bytes. It declares every key, and its work and its reply are bounded in items (MostItems) and in
-// bytes (MostBytes). keys.go spells all names of keys.
+// bytes (MostBytes). keys.go has the names of all keys.
 //
-// What happens to the jobs of a worker that died is in recover.lua.
+// recover.lua moves the jobs of a worker that died.
 //
 // This package must never decide whether a job is retried, which process may be declared dead, or which queue
 // comes first. Its callers decide, and the scripts make sure that acting on it is safe.

@@ -137,7 +137,7 @@ func (l *Link) End(t *Trip) {
 	case t.lost == nil:
 		got := 0
 		for _, reply := range t.Replies {
-			got += brought(reply.Value)
+			got += driver.Size(reply.Value)
 		}
 		l.pages.Answered(t.sent+got, t.took, t.allowed)
 	case l.lost == nil && !driver.Certain(t.lost):

@@ -103,6 +103,8 @@ func Texts(reply driver.Reply) ([]string, error) {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
+func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+
 // seconds writes a duration as scripts add it to a score.
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
 

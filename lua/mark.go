@@ -69,5 +69,5 @@ func (k Keys) CancelIterable(jid string, now time.Time) []driver.Call {
 	for _, field := range []struct{ name, value string }{{"ex", "0"}, {"c", "null"}, {"rt", "0"}} {
 		calls = append(calls, driver.Command("HSETNX", key, field.name, field.value))
 	}
-	return append(calls, driver.Command("EXPIRE", key, strconv.Itoa(int(KeepMarks/time.Second)), "NX"))
+	return append(calls, driver.Command("EXPIRE", key, wholeSeconds(KeepMarks), "NX"))
 }

@@ -120,18 +120,3 @@ func Carried(calls ...driver.Call) (bytes int) {
 	}
 	return bytes
 }
-
-// brought returns how many bytes of text a reply's value holds.
-func brought(value any) int {
-	switch value := value.(type) {
-	case string:
-		return len(value)
-	case []any:
-		all := 0
-		for _, part := range value {
-			all += brought(part)
-		}
-		return all
-	}
-	return 0
-}

@@ -33,9 +33,6 @@ while at <= #ARGV do
   elseif not wrong then
     wrong = must_be(group.list, 'list', 'LPUSH', group.list, '')
   end
-  if wrong then
-    return wrong
-  end
   for job = 0, locked and count - 1 or -1 do
     local lock = KEYS[tonumber(ARGV[group.first + 6 * job + 2])]
     wrong = wrong or may('SET', lock, '')

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,10 +90,8 @@ func (l GitLabList) Heartbeats() []string { return l.heartbeats }
 // QueueOf is the queue of a job in this list that says that it is of queue said: that one, if the name of the
 // list can mean it.
 func (l GitLabList) QueueOf(said string) string {
-	for _, queue := range l.queues {
-		if queue == said {
-			return said
-		}
+	if slices.Contains(l.queues, said) {
+		return said
 	}
 	return l.Queue
 }

@@ -68,19 +68,13 @@ func readRecord(r reader) (*Record, error) {
 	if r.more() && r.parts[0] == nil {
 		return nil, nil
 	}
-	text := func() string { // of a field, "" if the record does not have it
-		if r.more() && r.parts[0] == nil {
-			r.parts[0] = ""
-		}
-		return r.text()
-	}
 	number := func() int { // 0 for a field that holds something else
-		number, _ := strconv.Atoi(text())
+		number, _ := strconv.Atoi(r.textOrNil())
 		return number
 	}
-	queues := text()
+	queues := r.textOrNil()
 	record := &Record{Beat: time.Duration(number()) * time.Millisecond, TTL: time.Duration(number()) * time.Millisecond, Concurrency: number(),
-		Formerly: text(), Emptied: text() == "1", QuarantineQueue: text(), Heir: text()}
+		Formerly: r.textOrNil(), Emptied: r.textOrNil() == "1", QuarantineQueue: r.textOrNil(), Heir: r.textOrNil()}
 	if err := r.end(); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ var settleScript = load("settle")
 const keepDay = 5 * 365 * 24 * time.Hour
 
 // daySeconds is keepDay as an argument of scripts.
-var daySeconds = strconv.Itoa(int(keepDay / time.Second))
+var daySeconds = wholeSeconds(keepDay)
 
 // MostUnread is how many batches of one identity may be unanswered: the script keeps that many verdicts.
 const MostUnread = 8
@@ -98,7 +98,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	}
 	args := make([]string, 0, 12+len(s.Jobs)*2)
 	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
-		strconv.Itoa(int(s.DeadFor/time.Second)), daySeconds, strconv.Itoa(MostUnread), strconv.Itoa(MostItems))
+		wholeSeconds(s.DeadFor), daySeconds, strconv.Itoa(MostUnread), strconv.Itoa(MostItems))
 
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)

@@ -1,9 +1,6 @@
 package lua
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 var signalScript = load("signal")
 
@@ -14,6 +11,5 @@ const keepSignal = 60 * time.Second
 // process. The process receives the signal with its next heartbeat reply.
 func (k Keys) Signal(identity, name string) Ask[bool] {
 	return asking(signalScript, []string{k.Signals(identity), k.Processes(), k.Alive()},
-		[]string{identity, name, strconv.Itoa(int(keepSignal / time.Second))},
-		wordIs("sent"))
+		[]string{identity, name, wholeSeconds(keepSignal)}, wordIs("sent"))
 }

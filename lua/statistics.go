@@ -147,8 +147,6 @@ func (h *Histogram) appendTo(args []string, kind counterType) []string {
 	return args
 }
 
-func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
-
 // ReadHistograms returns the calls that read a class' two histograms of a minute, for RunsOf and
 // WaitsOf.
 func (k Keys) ReadHistograms(class string, at time.Time) []driver.Call {
@@ -159,13 +157,9 @@ func (k Keys) ReadHistograms(class string, at time.Time) []driver.Call {
 // were, it adds these to the bucket that is full.
 func RunsOf(text string, runs uint64) Histogram {
 	h := histogramOf(text, 2)
-	if count := h.Count(); count < runs {
-		for i, n := range h {
-			if n == mostInBucket {
-				h[i] += runs - count
-				break // of several full ones the first: most runs are short
-			}
-		}
+	// Of several full buckets the first: most runs are short.
+	if full, count := slices.Index(h[:], mostInBucket), h.Count(); full >= 0 && count < runs {
+		h[full] += runs - count
 	}
 	return h
 }

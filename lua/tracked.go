@@ -48,11 +48,7 @@ const (
 
 // Ended reports whether the job will not run again, unless an operator retries it.
 func (s TrackState) Ended() bool {
-	switch s {
-	case TrackDone, TrackDead, TrackDiscarded, TrackCancelled, TrackExpired:
-		return true
-	}
-	return false
+	return slices.Contains([]TrackState{TrackDone, TrackDead, TrackDiscarded, TrackCancelled, TrackExpired}, s)
 }
 
 // Tracked is what is known about a tracked job.

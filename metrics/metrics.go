@@ -23,8 +23,8 @@ import (
 type Config struct {
 	// Server is a server of this process, whose counters are exposed. Default: none.
 	Server *belay.Server
-	// Fleet reads from Redis what belongs to no process: inspect.New makes it. All processes that expose it
-	// expose the same figures, so a query takes the maximum of them. Default: none.
+	// Fleet reads the figures of the whole fleet from Redis: inspect.New makes it. All processes that expose
+	// it expose the same figures, so a query should take their maximum. Default: none.
 	Fleet *inspect.Inspector
 	// Timeout bounds the reading from Redis in a scrape. Default: 1 s.
 	Timeout time.Duration

@@ -1,5 +1,7 @@
 package retry
 
+import "cmp"
+
 // DefaultMostInterruptions is the default number of crashes after which a job is moved to the dead set.
 // LeastMostInterruptions is the smallest number that can be configured.
 const (
@@ -16,12 +18,7 @@ type CrashPolicy struct {
 	Most int
 }
 
-func (p CrashPolicy) most() int {
-	if p.Most == 0 {
-		return DefaultMostInterruptions
-	}
-	return p.Most
-}
+func (p CrashPolicy) most() int { return cmp.Or(p.Most, DefaultMostInterruptions) }
 
 // Quarantines reports whether a job that was running in this many crashes is quarantined.
 func (p CrashPolicy) Quarantines(interruptions int) bool { return interruptions >= p.most()-1 }

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -143,16 +144,13 @@ func newFailure(p Policy, r Run) *failure {
 func (f *failure) limit() int { return f.policy.retries(f.run.Job) }
 
 func (p Policy) retries(j *job.Job) int {
-	rule := j.RetryRule()
-	switch {
-	case rule.Kind == job.RetryNever:
+	switch rule := j.RetryRule(); rule.Kind {
+	case job.RetryNever:
 		return 0
-	case rule.Kind == job.RetryLimit:
+	case job.RetryLimit:
 		return rule.Limit
-	case p.MaxRetries == 0:
-		return DefaultMaxRetries
 	}
-	return max(p.MaxRetries, 0)
+	return max(cmp.Or(p.MaxRetries, DefaultMaxRetries), 0)
 }
 
 // MaxAttempts returns how many failed runs a job may have: its retries and one. 0 means that its retries are

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/belayq/belay/job"
 )
@@ -53,13 +52,11 @@ func message(err error) string {
 // shorten cuts text to so many characters and makes it valid UTF-8, one byte of which would otherwise make
 // the payload unreadable.
 func shorten(text string, characters int) string {
-	n := 0
 	for i := range text {
-		if n == characters {
+		if characters--; characters < 0 {
 			text = text[:i]
 			break
 		}
-		n++
 	}
 	return strings.ToValidUTF8(text, "\ufffd")
 }
@@ -208,8 +205,6 @@ func callers(err error) (pcs []uintptr) {
 		}
 	}()
 	switch e := err.(type) { //nolint:errorlint // each link of the chain is visited by itself
-	case interface{ StackTrace() []uintptr }:
-		return e.StackTrace()
 	case interface{ Callers() []uintptr }:
 		return e.Callers()
 	case interface{ StackFrames() []uintptr }:
@@ -249,13 +244,4 @@ func withoutArguments(call string) string {
 		return call[:at]
 	}
 	return call
-}
-
-// cutEnd takes at least n bytes off the end of a text, never half a character.
-func cutEnd(text string, n int) string {
-	end := len(text) - n
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:max(end, 0)]
 }

@@ -1,15 +1,16 @@
 package retry
 
-import "github.com/belayq/belay/job"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/belayq/belay/job"
+)
 
 // payload writes the failure into the job's bytes. It cuts the error's texts, its stack first, until the
 // payload fits its limit; fits is false when it does not even without them.
 func (f *failure) payload() (text string, fits bool) {
-	limit := f.policy.PayloadLimit
-	if limit == 0 {
-		limit = job.DefaultPayloadLimit
-	}
-	limit += job.PayloadSlack
+	limit := cmp.Or(f.policy.PayloadLimit, job.DefaultPayloadLimit) + job.PayloadSlack
 	message, lines := message(f.run.Err), backtrace(f.run.Job, f.run.Err)
 	for {
 		text = f.run.Job.Patch(f.edits(message, lines)...)
@@ -20,7 +21,7 @@ func (f *failure) payload() (text string, fits bool) {
 		case len(lines) > 0:
 			lines = lines[:len(lines)/2]
 		case message != "":
-			message = cutEnd(message, over)
+			message = strings.ToValidUTF8(message[:max(len(message)-over, 0)], "") // never half a character
 		default:
 			return text, false
 		}
@@ -49,10 +50,7 @@ func (f *failure) edits(message string, lines []string) []job.Edit {
 // envelope makes the job fit to be moved by anyone, ourselves or a Ruby process: that is who promotes it next.
 func (f *failure) envelope() []job.Edit {
 	var edits []job.Edit
-	queue := f.run.Job.RetryQueue()
-	if queue == "" {
-		queue = f.run.Queue
-	}
+	queue := cmp.Or(f.run.Job.RetryQueue(), f.run.Queue)
 	if queue != "" && queue != f.run.Job.Queue() {
 		edits = append(edits, job.SetString("queue", queue))
 	}

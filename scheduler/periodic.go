@@ -199,8 +199,9 @@ func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.Tick
 	if !nominal.IsZero() {
 		shown = nominal.Format(time.RFC3339)
 	}
-	raw := p.template.Patch(job.SetString("jid", jid), job.SetStamp("created_at", now, unit), job.SetStamp("enqueued_at", now, unit), tick.Edit(),
-		job.SetInt(job.FieldTrack, int(p.track(now).Milliseconds())))
+	edits := append(p.template.LimitsFrom(now), job.SetString("jid", jid), job.SetStamp("created_at", now, unit), job.SetStamp("enqueued_at", now, unit),
+		tick.Edit(), job.SetInt(job.FieldTrack, int(p.track(now).Milliseconds())))
+	raw := p.template.Patch(edits...)
 	parsed, err := job.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("make the job of a tick: %w", err)

@@ -14,8 +14,7 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// An Act is what a user asks for, as Config.Authorize and the audit log see it. Its text comes from the
-// request.
+// An Act is a user's request, as Config.Authorize and the audit log get it. Its text is untrusted.
 type Act struct {
 	// Name is retry, kill, delete, cancel, move, reschedule, pause, resume, run or remove (of a periodic job),
 	// quiet, stop, dump, release (of a lock) or reset (of the counters).
@@ -26,8 +25,8 @@ type Act struct {
 	Queue, To string
 	// At is when rescheduled jobs run.
 	At time.Time
-	// All means all jobs there, or those that match Class and Text; otherwise IDs name the jobs, by
-	// inspect.Entry.ID or its Ref.
+	// All means all jobs in that place, or those that match Class and Text. Otherwise IDs has the
+	// inspect.Entry.ID or the Ref of each job.
 	All         bool
 	Class, Text string
 	IDs         []string
@@ -66,6 +65,22 @@ func (d *Dashboard) permit(v *visit, act Act) error {
 		d.cfg.Logger.Warn("dashboard act refused", append(d.auditOf(v, act), "error", err)...)
 	}
 	return err
+}
+
+// perform does an act if it is permitted, logs it, and shows its answer on a page. do returns the answer, and
+// fields for the audit log.
+func (d *Dashboard) perform(v *visit, act Act, page string, do func() (answer flash, result []any, err error)) error {
+	if err := d.permit(v, act); err != nil {
+		return err
+	}
+	answer, result, err := do()
+	d.audit(v, act, err, result...)
+	if err != nil {
+		return err
+	}
+	d.flash(v, answer)
+	v.redirect(page)
+	return nil
 }
 
 // audit logs an act and what came of it.
@@ -180,7 +195,6 @@ func homeOf(in, queue string) (inspect.Home, error) {
 // done are the words for what an act did.
 var done = map[string]string{"retry": "Sent to run", "kill": "Moved to the dead set", "delete": "Deleted", "move": "Moved", "reschedule": "Postponed"}
 
-// describe says what came of an act on jobs.
 func describe(name string, t inspect.Tally) flash {
 	f := flash{Text: fmt.Sprintf("%s: %s.", done[name], plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
 	if gone := max(t.Gone, len(t.Missing)); gone > 0 {

@@ -1,14 +1,14 @@
 package web
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"io/fs"
-	"mime"
 	"net/http"
-	"path"
 	"strings"
+	"time"
 )
 
 // uPlot draws the plots (MIT, from npm, as published). htmx was rejected: the pages need one thing of it, to
@@ -20,8 +20,8 @@ var assetFiles embed.FS
 // An assetFile is one embedded file with its hash. Its URL contains the hash, so browsers may keep it for
 // ever.
 type assetFile struct {
+	name    string
 	content []byte
-	kind    string
 	hash    string
 }
 
@@ -35,11 +35,8 @@ func readAssets() map[string]assetFile {
 		}
 		content, err := assetFiles.ReadFile(name)
 		sum := sha256.Sum256(content)
-		kind := mime.TypeByExtension(path.Ext(name))
-		if kind == "" {
-			kind = "text/plain; charset=utf-8"
-		}
-		found[strings.TrimPrefix(name, "assets/")] = assetFile{content, kind, hex.EncodeToString(sum[:6])}
+		name = strings.TrimPrefix(name, "assets/")
+		found[name] = assetFile{name, content, hex.EncodeToString(sum[:6])}
 		return err
 	})
 	if err != nil {
@@ -48,33 +45,17 @@ func readAssets() map[string]assetFile {
 	return found
 }
 
-func assetNames() []string {
-	names := make([]string, 0, len(assets))
-	for name := range assets {
-		names = append(names, name)
-	}
-	return names
-}
-
 // assetURL returns the address of an asset relative to the root. The hash in its query changes with the
 // content.
 func assetURL(name string) string { return "assets/" + name + "?" + assets[name].hash }
 
-func asset(name string) func(*Dashboard, *visit) error {
-	file := assets[name]
-	return func(_ *Dashboard, v *visit) error {
-		head := v.w.Header()
-		head.Set("Content-Type", file.kind)
-		head.Set("Cache-Control", "private, max-age=300")
-		if v.r.URL.RawQuery == file.hash {
-			head.Set("Cache-Control", "private, max-age=31536000, immutable")
-		}
-		head.Set("ETag", `"`+file.hash+`"`)
-		if v.r.Header.Get("If-None-Match") == `"`+file.hash+`"` {
-			v.w.WriteHeader(http.StatusNotModified)
-			return nil
-		}
-		_, _ = v.w.Write(file.content)
-		return nil
+func (f assetFile) serve(_ *Dashboard, v *visit) error {
+	head := v.w.Header()
+	head.Set("Cache-Control", "private, max-age=300")
+	if v.r.URL.RawQuery == f.hash {
+		head.Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
+	head.Set("ETag", `"`+f.hash+`"`)
+	http.ServeContent(v.w, v.r, f.name, time.Time{}, bytes.NewReader(f.content))
+	return nil
 }

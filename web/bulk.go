@@ -25,7 +25,6 @@ type order struct {
 	of     int           // how many jobs there were at its beginning
 }
 
-// readOrder reads the form of an act on jobs.
 func (d *Dashboard) readOrder(form url.Values) (order, error) {
 	o := order{cursor: form.Get("cursor"), of: count(form, "of"), act: Act{
 		In: form.Get("in"), Queue: form.Get("queue"), Name: form.Get("do"), To: form.Get("to"),
@@ -112,9 +111,6 @@ type confirmBody struct {
 	Order  Act
 	Count  int
 	More   *further // continues the count
-	Verb   string
-	Where  string
-	Back   string
 	Note   string
 	To     []string
 	Delays []delay
@@ -152,9 +148,7 @@ func (d *Dashboard) confirm(v *visit) error {
 	if err != nil {
 		return err
 	}
-	body := confirmBody{
-		Order: o.act, Verb: verbs[o.act.Name], Where: whereOf(o.act), Back: pageOf(o.act), Note: notes[o.act.Name], Delays: delays,
-	}
+	body := confirmBody{Order: o.act, Note: notes[o.act.Name], Delays: delays}
 	if o.act.Name == "move" && o.act.In == "quarantined" {
 		body.Note = "They go to the quarantine of the other queue, in their order, and still run alone."
 	}
@@ -169,7 +163,7 @@ func (d *Dashboard) confirm(v *visit) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == o.act.Queue })
 		body.To = names[:min(len(names), mostOffered)]
 	}
-	return d.show(v, "confirm", page{Title: body.Verb + " jobs", Nav: navOf(o.act), Body: body})
+	return d.show(v, "confirm", page{Title: verbs[o.act.Name] + " jobs", Nav: navOf(o.act), Body: body})
 }
 
 // countJobs counts the jobs of an order. A filter needs a search, which may take several pages.
@@ -209,9 +203,6 @@ type progressBody struct {
 	Tally   inspect.Tally
 	Of      int
 	Percent int
-	Verb    string
-	Where   string
-	Back    string
 }
 
 // act does one step of an act on jobs. What a step did is done, whatever happens to the next: the form that it
@@ -258,9 +249,7 @@ func (d *Dashboard) act(v *visit) error {
 		}
 		o.of = worked + left
 	}
-	body := progressBody{
-		Order: o.act, Cursor: next, Tally: tally, Of: max(o.of, worked), Verb: done[o.act.Name], Where: whereOf(o.act), Back: pageOf(o.act),
-	}
+	body := progressBody{Order: o.act, Cursor: next, Tally: tally, Of: max(o.of, worked)}
 	if !o.act.At.IsZero() {
 		body.At = o.act.At.UnixMilli()
 	}

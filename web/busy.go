@@ -100,34 +100,34 @@ func (d *Dashboard) signal(v *visit) error {
 	if act.Name == "" || act.All == (act.Process != "") {
 		return fail(http.StatusBadRequest, "The form names no signal, or not one process.")
 	}
-	if err := d.permit(v, act); err != nil {
-		return err
-	}
+	return d.perform(v, act, "busy", func() (flash, []any, error) {
+		sent, err := d.sendSignal(v, act)
+		answer := flash{Text: fmt.Sprintf("Sent %s to %s; it takes a few seconds.", act.Name, plural(sent, "process", "processes"))}
+		if sent == 0 {
+			answer = flash{Text: "There is no such process any more.", Bad: true}
+		}
+		return answer, []any{"sent", sent}, err
+	})
+}
+
+// sendSignal returns how many processes got the signal.
+func (d *Dashboard) sendSignal(v *visit, act Act) (sent int, err error) {
 	targets := []string{act.Process}
 	if act.All {
 		status, err := d.status(v.ctx)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		targets = living(status)
 	}
-	sent := 0
 	for _, identity := range targets {
 		found, err := d.inspector.Signal(v.ctx, identity, inspect.Order(act.Name))
 		if err != nil {
-			d.audit(v, act, err, "sent", sent)
-			return err
+			return sent, err
 		}
 		if found {
 			sent++
 		}
 	}
-	d.audit(v, act, nil, "sent", sent)
-	answer := flash{Text: fmt.Sprintf("Sent %s to %s; it takes a few seconds.", act.Name, plural(sent, "process", "processes"))}
-	if sent == 0 {
-		answer = flash{Text: "There is no such process any more.", Bad: true}
-	}
-	d.flash(v, answer)
-	v.redirect("busy")
-	return nil
+	return sent, nil
 }

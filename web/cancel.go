@@ -61,7 +61,6 @@ func (d *Dashboard) cancel(v *visit) error {
 	return nil
 }
 
-// describeCancel says what came of cancelling jobs.
 func describeCancel(results []inspect.Cancellation) (f flash) {
 	counts := make(map[inspect.CancelResult]int)
 	for _, one := range results {

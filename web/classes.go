@@ -31,7 +31,6 @@ type classRow struct {
 
 var windows = map[string]time.Duration{"1h": time.Hour, "8h": 8 * time.Hour, "72h": 72 * time.Hour}
 
-// classes shows runs, failures and durations by class.
 func (d *Dashboard) classes(v *visit) error {
 	window := cmp.Or(oneOf(v.form.Get("window"), "1h", "8h", "72h"), "1h")
 	found, err := d.inspector.Classes(v.ctx, inspect.ClassWindow{Last: windows[window]})

@@ -48,22 +48,15 @@ func (d *Dashboard) releaseLock(v *visit) error {
 	if act.Lock == "" {
 		return fail(http.StatusBadRequest, "The form names no lock.")
 	}
-	if err := d.permit(v, act); err != nil {
-		return err
-	}
-	lock, held, err := d.inspector.ReleaseLock(v.ctx, act.Lock)
-	d.audit(v, act, err, "held", held, "holder", plain(lock.JID))
-	if err != nil {
-		return err
-	}
-	answer := flash{Text: fmt.Sprintf("Released; %s (%s) had held it for %s.", lock.JID, lock.Class, span(lock.Age.Duration))}
-	switch {
-	case !held:
-		answer = flash{Text: "It was released already.", Bad: true}
-	case lock.Dirty:
-		answer.Problems = []string{"A duplicate was refused while the job ran, and the extra run for it does not take place: push it again."}
-	}
-	d.flash(v, answer)
-	v.redirect("locks")
-	return nil
+	return d.perform(v, act, "locks", func() (flash, []any, error) {
+		lock, held, err := d.inspector.ReleaseLock(v.ctx, act.Lock)
+		answer := flash{Text: fmt.Sprintf("Released; %s (%s) had held it for %s.", lock.JID, lock.Class, span(lock.Age.Duration))}
+		switch {
+		case !held:
+			answer = flash{Text: "It was released already.", Bad: true}
+		case lock.Dirty:
+			answer.Problems = []string{"A duplicate was refused while the job ran, and the extra run for it does not take place: push it again."}
+		}
+		return answer, []any{"held", held, "holder", plain(lock.JID)}, err
+	})
 }

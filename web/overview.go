@@ -124,7 +124,6 @@ func alerts(s inspect.Status) (list []alert) {
 // historyDays is how many days the plot of days shows.
 const historyDays = 60
 
-// days returns the counts of days as series.
 func (d *Dashboard) days(v *visit) (series, error) {
 	history, _, err := d.inspector.History(v.ctx, historyDays)
 	s := series{Days: true, At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
@@ -133,14 +132,12 @@ func (d *Dashboard) days(v *visit) (series, error) {
 		if wrong != nil {
 			return s, wrong
 		}
-		processed, failed := float64(day.Processed), float64(day.Failed)
 		s.At = append(s.At, float64(at.Unix()))
-		s.Processed, s.Failed = append(s.Processed, &processed), append(s.Failed, &failed)
+		s.Processed, s.Failed = append(s.Processed, new(float64(day.Processed))), append(s.Failed, new(float64(day.Failed)))
 	}
 	return s, err
 }
 
-// series answers the plots.
 func (d *Dashboard) series(v *visit) error {
 	if v.form.Get("range") == "days" {
 		days, err := d.days(v)
@@ -184,7 +181,6 @@ func (d *Dashboard) health(v *visit) error {
 	return nil
 }
 
-// metrics serves the configured handler.
 func (d *Dashboard) metrics(v *visit) error {
 	if d.cfg.Metrics == nil {
 		return fail(http.StatusNotFound, "There is no such page.")

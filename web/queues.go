@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -82,34 +81,23 @@ func (d *Dashboard) queue(v *visit) error {
 	return d.show(v, "queue", page{Title: name, Nav: "queues", Live: liveOf(body.Set), Status: &status, Body: body})
 }
 
-// queueAct pauses or resumes a queue.
 func (d *Dashboard) queueAct(v *visit) error {
 	act := Act{Name: oneOf(v.form.Get("do"), "pause", "resume"), Queue: v.form.Get("name")}
 	if act.Name == "" || act.Queue == "" {
 		return fail(http.StatusBadRequest, "The form names no act, or no queue.")
 	}
-	if err := d.permit(v, act); err != nil {
-		return err
-	}
 	do, word := d.inspector.Pause, "paused"
 	if act.Name == "resume" {
 		do, word = d.inspector.Resume, "resumed"
 	}
-	changed, err := do(v.ctx, act.Queue)
-	d.audit(v, act, err, "changed", changed)
-	if err != nil {
-		return err
-	}
-	answer := flash{Text: fmt.Sprintf("Queue %s is %s.", act.Queue, word)}
-	if !changed {
-		answer.Text = fmt.Sprintf("Queue %s was %s already.", act.Queue, strings.TrimSuffix(word, "d")+"d")
-	}
-	d.flash(v, answer)
-	v.redirect(backTo(v, "queue?name="+url.QueryEscape(act.Queue)))
-	return nil
-}
-
-// backTo returns the page that a form names as the one it stands on, or the default.
-func backTo(v *visit, other string) string {
-	return cmp.Or(oneOf(v.form.Get("back"), "queues", "busy", "./"), other)
+	// The form names the page it stands on.
+	back := cmp.Or(oneOf(v.form.Get("back"), "queues", "busy", "./"), "queue?name="+url.QueryEscape(act.Queue))
+	return d.perform(v, act, back, func() (flash, []any, error) {
+		changed, err := do(v.ctx, act.Queue)
+		answer := flash{Text: fmt.Sprintf("Queue %s is %s.", act.Queue, word)}
+		if !changed {
+			answer.Text = fmt.Sprintf("Queue %s was %s already.", act.Queue, word)
+		}
+		return answer, []any{"changed", changed}, err
+	})
 }

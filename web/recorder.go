@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -32,9 +33,7 @@ type ring struct {
 type sample struct {
 	at                time.Time
 	processed, failed int64
-	enqueued          int64
-	latency           time.Duration // of the slowest queue
-	queues            []queueSample // the largest or slowest, by name
+	queues            []queueSample // the largest, and of equally large ones the slowest
 }
 
 type queueSample struct {
@@ -62,9 +61,8 @@ func (r *ring) add(s inspect.Status) {
 }
 
 func sampleOf(s inspect.Status) sample {
-	taken := sample{at: s.At, processed: s.Processed, failed: s.Failed, enqueued: s.Enqueued + s.Quarantined}
+	taken := sample{at: s.At, processed: s.Processed, failed: s.Failed}
 	for _, queue := range s.Queues {
-		taken.latency = max(taken.latency, queue.Latency.Duration)
 		taken.queues = append(taken.queues, queueSample{queue.Name, queue.Size, queue.Latency.Duration})
 	}
 	slices.SortFunc(taken.queues, func(a, b queueSample) int {
@@ -112,8 +110,7 @@ func (r *ring) plot() series {
 		for i, name := range names {
 			var size, latency *float64
 			if at := slices.IndexFunc(now.queues, func(q queueSample) bool { return q.name == name }); at >= 0 {
-				size, latency = new(float64), new(float64)
-				*size, *latency = float64(now.queues[at].size), now.queues[at].latency.Seconds()
+				size, latency = new(float64(now.queues[at].size)), new(now.queues[at].latency.Seconds())
 			}
 			s.Queues[i].Size, s.Queues[i].Latency = append(s.Queues[i].Size, size), append(s.Queues[i].Latency, latency)
 		}
@@ -126,8 +123,7 @@ func rate(count int64, seconds float64) *float64 {
 	if count < 0 || seconds <= 0 {
 		return nil
 	}
-	r := float64(count) / seconds
-	return &r
+	return new(float64(count) / seconds)
 }
 
 // busiest returns the names of the queues with the largest sizes in the ring, sorted.
@@ -138,11 +134,9 @@ func (r *ring) busiest() []string {
 			most[queue.name] = max(most[queue.name], queue.size+1)
 		}
 	}
-	names := make([]string, 0, len(most))
-	for name := range most {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(most), func(a, b string) int {
+		return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b))
+	})
 	names = names[:min(len(names), mostPlotted)]
 	slices.Sort(names)
 	return names

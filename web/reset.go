@@ -13,15 +13,8 @@ func (d *Dashboard) resetCounters(v *visit) error {
 		v.redirect("reset")
 		return nil
 	}
-	if err := d.permit(v, act); err != nil {
-		return err
-	}
-	err := d.inspector.ResetCounters(v.ctx, inspect.CounterProcessed, inspect.CounterFailed, inspect.CounterDuplicates)
-	d.audit(v, act, err)
-	if err != nil {
-		return err
-	}
-	d.flash(v, flash{Text: "The counters are zero. The counts of each day were kept."})
-	v.redirect("./")
-	return nil
+	return d.perform(v, act, "./", func() (flash, []any, error) {
+		err := d.inspector.ResetCounters(v.ctx, inspect.CounterProcessed, inspect.CounterFailed, inspect.CounterDuplicates)
+		return flash{Text: "The counters are zero. The counts of each day were kept."}, nil, err
+	})
 }

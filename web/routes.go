@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -24,9 +23,9 @@ func routes() map[string]route {
 		"/signal":      {get: (*Dashboard).askSignal, post: (*Dashboard).signal},
 		"/queues":      {get: (*Dashboard).queues},
 		"/queue":       {get: (*Dashboard).queue, post: (*Dashboard).queueAct},
-		"/scheduled":   {get: (*Dashboard).scheduled},
-		"/retries":     {get: (*Dashboard).retries},
-		"/dead":        {get: (*Dashboard).dead},
+		"/scheduled":   {get: setPage("scheduled", "Scheduled")},
+		"/retries":     {get: setPage("retries", "Retries")},
+		"/dead":        {get: setPage("dead", "Dead")},
 		"/job":         {get: (*Dashboard).job},
 		"/confirm":     {get: (*Dashboard).confirm},
 		"/act":         {post: (*Dashboard).act},
@@ -39,8 +38,8 @@ func routes() map[string]route {
 		"/healthz":     {get: (*Dashboard).health, open: true},
 		"/metrics":     {get: (*Dashboard).metrics},
 	}
-	for _, name := range assetNames() {
-		table["/assets/"+name] = route{get: asset(name)}
+	for name, file := range assets {
+		table["/assets/"+name] = route{get: file.serve}
 	}
 	return table
 }
@@ -59,10 +58,10 @@ func (r route) allowed() string {
 
 // handler returns the function for a method, or nil.
 func (r route) handler(method string) func(*Dashboard, *visit) error {
-	switch {
-	case slices.Contains([]string{http.MethodGet, http.MethodHead}, method):
+	switch method {
+	case http.MethodGet, http.MethodHead:
 		return r.get
-	case method == http.MethodPost:
+	case http.MethodPost:
 		return r.post
 	}
 	return nil

@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // LoopbackHosts are the names by which a browser on the same machine addresses a server; see Config.Hosts.
@@ -34,7 +35,7 @@ const (
 	writeTimeout = requestTimeout + 20*time.Second
 	idleTimeout  = time.Minute
 	maxHeader    = 16 << 10
-	// maxConns bounds the connections. A browser opens six.
+	// maxConns bounds the open connections; further ones wait to be accepted. A browser opens six.
 	maxConns    = 128
 	stopTimeout = 3 * time.Second
 )
@@ -59,38 +60,11 @@ func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *User
 		defer done()
 		ended <- server.Shutdown(stopping)
 	}()
-	err := server.Serve(&limited{Listener: listener, slots: make(chan struct{}, maxConns)})
+	err := server.Serve(netutil.LimitListener(listener, maxConns))
 	cancel()
 	stopped := errors.Join(<-ended, <-ended)
 	if errors.Is(err, http.ErrServerClosed) {
 		return stopped
 	}
 	return err
-}
-
-// A limited listener has at most as many open connections as slots; further ones wait to be accepted.
-type limited struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	l.slots <- struct{}{}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &limitedConn{Conn: conn, slots: l.slots}, nil
-}
-
-type limitedConn struct {
-	net.Conn
-	slots  chan struct{}
-	closed sync.Once
-}
-
-func (c *limitedConn) Close() error {
-	c.closed.Do(func() { <-c.slots })
-	return c.Conn.Close()
 }

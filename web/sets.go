@@ -50,7 +50,6 @@ const (
 	searchTime, patientTime = 70 * time.Millisecond, 2 * time.Second
 )
 
-// searchTimeOf returns how long a page may search.
 func (d *Dashboard) searchTimeOf(v *visit) time.Duration {
 	if v.form.Get("patient") != "" {
 		return patientTime
@@ -79,16 +78,15 @@ func (v *visit) further(action, cursor string, looked int) *further {
 	return f
 }
 
-func (d *Dashboard) scheduled(v *visit) error { return d.set(v, "scheduled", "Scheduled") }
-func (d *Dashboard) retries(v *visit) error   { return d.set(v, "retries", "Retries") }
-func (d *Dashboard) dead(v *visit) error      { return d.set(v, "dead", "Dead") }
-
-func (d *Dashboard) set(v *visit, in, title string) error {
-	body, err := d.readSet(v, in, "")
-	if err != nil {
-		return err
+// setPage returns what answers the page of a set.
+func setPage(in, title string) func(*Dashboard, *visit) error {
+	return func(d *Dashboard, v *visit) error {
+		body, err := d.readSet(v, in, "")
+		if err != nil {
+			return err
+		}
+		return d.show(v, "set", page{Title: title, Nav: in, Live: liveOf(body), Body: body})
 	}
-	return d.show(v, "set", page{Title: title, Nav: in, Live: liveOf(body), Body: body})
 }
 
 // liveOf returns how often a page of jobs refreshes itself. A search is not repeated all the time.

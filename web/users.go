@@ -40,8 +40,7 @@ type Users struct {
 	// processors from the rest of the program.
 	hashing chan struct{}
 	secret  [32]byte
-	mutex   sync.Mutex
-	known   map[string][32]byte // by name, the keyed hash of the password that was right last
+	known   sync.Map // by name, the keyed hash of the password that was right last
 }
 
 type account struct {
@@ -51,7 +50,7 @@ type account struct {
 
 // NewUsers returns an empty set of users, which admits no request.
 func NewUsers() *Users {
-	u := &Users{byName: make(map[string]account), hashing: make(chan struct{}, 2), known: make(map[string][32]byte)}
+	u := &Users{byName: make(map[string]account), hashing: make(chan struct{}, 2)}
 	_, _ = rand.Read(u.secret[:])
 	return u
 }
@@ -59,9 +58,9 @@ func NewUsers() *Users {
 // mostFile bounds a file of passwords, in bytes.
 const mostFile = 1 << 20
 
-// Add adds a user whose password's hash stands in a file of lines NAME:HASH, as htpasswd -B writes it, or HASH
-// alone. HASH is of bcrypt ($2y$…), or the SHA-256 in 64 hexadecimal digits, as sha256sum prints it; the latter
-// is for long random passwords only. A viewer may not act.
+// Add adds a user. file has the hash of the password, in lines NAME:HASH, as htpasswd -B writes them, or HASH
+// alone. HASH is a bcrypt hash ($2y$…), or a SHA-256 in 64 hexadecimal digits, as sha256sum prints it; use
+// the latter only for long random passwords. A viewer may not act.
 func (u *Users) Add(name string, file io.Reader, viewer bool) error {
 	if name == "" || strings.Contains(name, ":") {
 		return errors.New("the name of a user is empty or has a colon")
@@ -100,8 +99,8 @@ func isSHA256(text string) bool {
 // Len returns the number of users.
 func (u *Users) Len() int { return len(u.byName) }
 
-// Require returns a handler that admits only these users. GET healthz of a Dashboard stays open: it says only
-// whether Redis answers.
+// Require returns a handler that admits only these users. GET healthz of a Dashboard needs no user: it
+// reports only whether Redis answers.
 func (u *Users) Require(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, given := r.BasicAuth()
@@ -135,12 +134,10 @@ func (u *Users) check(ctx context.Context, name, password string) (user, bool) {
 	account, exists := u.byName[name]
 	mac := hmac.New(sha256.New, u.secret[:])
 	_, _ = mac.Write([]byte(name + "\x00" + password))
-	keyed := [32]byte(mac.Sum(nil))
-	u.mutex.Lock()
-	known, hasKnown := u.known[name]
-	u.mutex.Unlock()
+	keyed := mac.Sum(nil)
+	known, _ := u.known.Load(name)
 	// A page refreshes itself every few seconds, and bcrypt takes a tenth of one.
-	if hasKnown && subtle.ConstantTimeCompare(known[:], keyed[:]) == 1 {
+	if sum, is := known.([]byte); is && hmac.Equal(sum, keyed) {
 		return user{name, account.viewer}, true
 	}
 	select {
@@ -155,9 +152,7 @@ func (u *Users) check(ctx context.Context, name, password string) (user, bool) {
 	if !matches(account.hash, password) || !exists {
 		return user{}, false
 	}
-	u.mutex.Lock()
-	u.known[name] = keyed
-	u.mutex.Unlock()
+	u.known.Store(name, keyed)
 	return user{name, account.viewer}, true
 }
 

@@ -119,14 +119,12 @@ func (d *Dashboard) knowsHost(header string) bool {
 
 // enter waits for one of the slots.
 func (d *Dashboard) enter(ctx context.Context) (leave func(), err error) {
-	timer := time.NewTimer(slotWait)
-	defer timer.Stop()
 	select {
 	case d.slots <- struct{}{}:
 		return func() { <-d.slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-timer.C:
+	case <-time.After(slotWait):
 		return nil, fail(http.StatusServiceUnavailable, "Too many requests at once. Try again in a moment.")
 	}
 }
@@ -154,7 +152,6 @@ func (v *visit) redirect(to string) {
 	v.w.WriteHeader(http.StatusSeeOther)
 }
 
-// refuse answers with an error.
 func (d *Dashboard) refuse(v *visit, err error) {
 	var status int
 	var own failure

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -16,8 +17,8 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// Config configures a Dashboard. The zero value shows everything and permits every act: whatever serves the
-// handler must authenticate its users, as Serve does.
+// Config configures a Dashboard. The zero value shows everything and permits every act, so the program that
+// serves the handler must authenticate its users, as Serve does.
 type Config struct {
 	// Prefix is the prefix of all keys, as in the other packages.
 	Prefix string
@@ -29,10 +30,10 @@ type Config struct {
 	// Authorize decides whether a request may do an act; its error is shown to the user. Nil permits all. It is
 	// called again for each step of an act on many jobs.
 	Authorize func(r *http.Request, act Act) error
-	// Mask returns what may be shown of a job's args, a JSON array: JSON, or any text. It is also called for
-	// the result of a tracked job, which is then the only element of the array. Nil shows all. With a Mask,
-	// the bytes of entries that cannot be read are not shown, and no search looks into args. Error messages
-	// are shown as they are.
+	// Mask returns what may be shown of a job's args (a JSON array) as JSON or as any text. It is also called
+	// for the result of a tracked job, as the only element of an array. Nil shows all. With a Mask, the bytes
+	// of entries that cannot be read are not shown, and no search looks into args. Error messages are shown
+	// as they are.
 	Mask func(class string, args json.RawMessage) string
 	// User returns the name of the user for the audit log. Default: the user that Serve authenticated.
 	User func(r *http.Request) string
@@ -92,18 +93,11 @@ func New(client driver.Client, cfg Config) (*Dashboard, error) {
 			wrong = append(wrong, fmt.Errorf("TrustedOrigins: %w", err))
 		}
 	}
-	if cfg.BasePath != "" {
-		d.cfg.BasePath = "/" + strings.Trim(cfg.BasePath, "/")
-		if strings.ContainsAny(cfg.BasePath, "%?#") {
-			wrong = append(wrong, fmt.Errorf("BasePath %q: it is a plain path, such as /jobs", cfg.BasePath))
-		}
+	if strings.ContainsAny(cfg.BasePath, "%?#") {
+		wrong = append(wrong, fmt.Errorf("BasePath %q: it is a plain path, such as /jobs", cfg.BasePath))
 	}
-	if d.cfg.BasePath == "/" {
-		d.cfg.BasePath = ""
-	}
-	if d.cfg.Logger == nil {
-		d.cfg.Logger = slog.Default()
-	}
+	d.cfg.BasePath = strings.TrimSuffix("/"+strings.Trim(cfg.BasePath, "/"), "/")
+	d.cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}

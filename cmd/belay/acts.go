@@ -22,7 +22,7 @@ kill -9, and run it again: each job is moved in one step. --all and --class mean
 const actStatus = `
 
 Exit status: 0 if it was done, also if nothing matched --class, --unreadable or --all; 1 if Redis cannot be reached or
-some jobs could not be moved; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
+some jobs could not be changed; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
 130 or 143 if INT or TERM ended it.`
 
 // done are the past participles of the actions.
@@ -245,9 +245,9 @@ func agree(cmd *cobra.Command, what string) error {
 // newReschedule makes the command that lets jobs of a set wait until another time.
 func newReschedule(at *redisFlags, p place) *cobra.Command {
 	return newAct(at, p, inspect.Reschedule, &cobra.Command{
-		Short: "Let jobs wait until another time",
-		Long: `Lets jobs wait until another time, given by --in or --at; a past one means now. Nothing else of them changes. A unique job
-keeps its lock until that time and its TTL.`,
+		Short: "Change the time at which jobs run",
+		Long: `Changes the time at which jobs run to that of --in or --at; a past time means now. Nothing else in the jobs
+changes. A unique job keeps its lock until that time, and for its TTL after that.`,
 		Example: p.example("  belay %[1]s reschedule 217d2cffc30f4a168b3a76d9 --in 10m\n" +
 			"  belay %[1]s reschedule --class Report --at 2026-12-24T18:00:00+01:00"),
 	})

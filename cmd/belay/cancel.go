@@ -12,20 +12,20 @@ import (
 )
 
 const cancelHelp = `Cancels jobs, wherever they are, and prints what happened to each:
-  removed   it waited, and was removed: it will not run
-  stopping  a worker has it: it is dropped before its start, or its context ends within a heartbeat. It is not retried. A
-            handler that succeeds all the same is done
-  marked    it was not found (it has ended, perhaps just now), or its worker cannot stop it: a worker from before this
-            command, or Sidekiq, which stops iterable jobs only. A worker of Belay that takes it within thirty days
-            drops it
-  done      it had ended before, and was not changed: it is in the dead set, or it is a tracked job that has completed
+  removed   the job waited and was removed: it will not run
+  stopping  a worker has the job, and drops it before its start or ends its context within a heartbeat. The job is not
+            retried. If its handler succeeds all the same, the job is done
+  marked    the job was not found (it may have just ended), or its worker cannot stop it: a worker of an older version, or
+            Sidekiq, which stops only iterable jobs. A worker of Belay that takes the job within thirty days drops it
+  done      the job had ended before, and is unchanged: it is in the dead set, or it is a tracked job that has completed
 
 A job that is pushed afterwards is not affected, even if it has the same jid. The search reads all waiting jobs and ends at
 --timeout.
 
-With --json it prints one JSON object a job, one a line, with these stable fields:
+With --json it prints one JSON object a line, one for each job, with these stable fields:
   jid, result, state, class, queue, process, unseen
-state is where the job was, as in belay find; process is the one that has it; unseen says why the search was incomplete.
+state is where the job was, as in belay find; process is the process that has the job; unseen says why the search was
+incomplete.
 
 Exit status: 0 if each job was removed or is stopping; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if a job
 was not found, cannot be stopped, or had ended; 5 if one was not found and the search was incomplete.`

@@ -62,10 +62,10 @@ with spaces between several queues or labels. BELAY_CONFIG names the file. REDIS
 The file is YAML with the keys of Sidekiq's config/sidekiq.yml, with or without colons before them:
 %s.
 A number for a duration means seconds. All of Sidekiq's forms of queues are read, and its capsules: sets of queues with a
-concurrency of their own. Sidekiq's other settings are ignored, with one warning. ERB may look up variables of the environment:
-<%%= ENV["NAME"] || value %%>, ENV.fetch("NAME", value). A key that is not a setting, with settings below it, is the section of an environment. It overrides
-the rest if --environment, BELAY_ENVIRONMENT, APP_ENV, RAILS_ENV or RACK_ENV (the first that is set; default "development")
-names it. --print-config prints the result.
+concurrency of their own. Sidekiq's other settings are ignored, with one warning. ERB may look up environment variables:
+<%%= ENV["NAME"] || value %%>, ENV.fetch("NAME", value). A key that is not a setting, with settings below it, is the
+section of an environment. The section that --environment, BELAY_ENVIRONMENT, APP_ENV, RAILS_ENV or RACK_ENV names (the
+first that is set; default "development") overrides the rest. --print-config prints the result.
 
   concurrency: 20
   queues:

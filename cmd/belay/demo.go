@@ -15,7 +15,7 @@ import (
 	"github.com/belayq/belay/launcher/service"
 )
 
-const demoHelp = `Shows the promise: workers are killed by SIGKILL while they run jobs, and no job is lost.
+const demoHelp = `Kills workers with SIGKILL while they run jobs, and shows that no job is lost.
 
 It starts a Redis of its own, in memory, and real worker processes. With --redis it uses that Redis instead (7.0 or newer),
 under a prefix of its own, which it deletes at the end; it ignores the URL in the environment. The jobs take a few hundredths

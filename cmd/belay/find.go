@@ -14,23 +14,25 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const findHelp = `Shows where a job is and since when: in a queue, quarantined, running (and in which process), scheduled, waiting
-for a retry, dead or, if it was tracked, completed. It reads all places page by page, and reads them twice before it reports that a job does not exist,
-because jobs move during the search. It reports its progress every two seconds. A finished job is found until
-the time has passed for which it is tracked; of a tracked job the progress and the result are shown too.
+const findHelp = `Shows where a job is and since when: in a queue, quarantined, running (and in which process),
+scheduled, waiting for a retry, dead or, if it was tracked, completed. It reads all places page by page, and reads
+them twice before it reports that a job does not exist, because jobs move during the search. It reports its progress
+every two seconds. A finished job is found only while it is tracked. For a tracked job the progress and the result are
+shown too.
 
-Without a JID it searches for jobs that match all of --class, --text, --queue and --in, in the order scheduled, queues,
-running, retries, dead. The text is no pattern, and the case of its letters does not matter. The search ends at --limit or
-at --timeout, and then prints a cursor to continue with. A running job of Sidekiq's is not searched for a text. "not
-reported" marks a job in a worker's list that the worker does not report: it was taken just now, or its reply was lost, and
-the worker will find it.
+Without a JID it searches for jobs that match all of --class, --text, --queue and --in, in the order scheduled,
+queues, running, retries, dead. The text is not a pattern, and its case is ignored. The search ends at --limit or at
+--timeout, and then prints a cursor to continue with. Jobs that Sidekiq's workers run are not searched for a text.
+"not reported" marks a job in a worker's list that the worker does not report: the job was taken just now, or the
+reply to its take was lost and the worker will find it.
 
-With --json it prints one JSON object, of a search one a line, with these stable fields:
+With --json it prints one JSON object, or for a search one JSON object a line, with these stable fields:
   jid, state, queue, class, since, at, process, process_state, reported, tracked, looked, unseen, job
-state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; tracked has the fields jid, state
-(running, retrying, waiting, done, dead, discarded, cancelled or expired), done, total, result, no_result, ended_at; at is when the job runs; process_state is alive or
-lapsed; reported is true if it says that it runs the job; looked is the number of entries that were read; unseen lists the
-places that were not searched to the end; job has the fields of belay dead --json.
+state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; tracked has the fields jid,
+state (running, retrying, waiting, done, dead, discarded, cancelled or expired), done, total, result, no_result,
+ended_at; at is when the job runs; process_state is alive or lapsed; reported is true if the process reports that it
+runs the job; looked is the number of entries that were read; unseen lists the places that were not searched to the
+end; job has the fields of belay dead --json.
 
 Exit status: 0 if the job was found, or a search ended; 1 if it does not exist, or Redis cannot be read; 2 for a wrong
 command line; 5 if the search was incomplete and did not find the job.`

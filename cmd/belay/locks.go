@@ -11,16 +11,16 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-const locksHelp = `Lists the locks of unique jobs, those that expire first first: the job that holds each lock, for how long it has held it
-(AGE), and when the lock expires unless it is released or renewed (TTL). While a lock is held, pushes of other jobs that
-count as the same are refused as duplicates. For a job with RescheduleOnce, STATE is "started" after a run has begun, and
-"dirty" if a duplicate was refused since: the job will run once more for it.
+const locksHelp = `Lists the locks of unique jobs, the first to expire first: the job that holds each lock, for how
+long it has held the lock (AGE), and when the lock expires unless it is released or renewed (TTL). While a lock is
+held, pushes of equal jobs are refused as duplicates. For a job with RescheduleOnce, STATE is "started" after a run
+has begun, and "dirty" if a duplicate was refused since: the job will run once more.
 
 Locks come and go while the command reads page by page, so a long list is not a snapshot.
 
 With --json it prints one JSON object a line, with these stable fields:
-  digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, and, if refused duplicates left positions in
-  write-ahead logs for the job, dedup_wal_locations
+  digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, and, if refused duplicates left positions of
+  write-ahead logs, dedup_wal_locations
 taken_at is by Redis' clock.
 
 Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
@@ -57,11 +57,11 @@ func newLocks(at *redisFlags) *cobra.Command {
 	cmd.AddCommand(newLockOf(at), &cobra.Command{
 		Use:   "release DIGEST...",
 		Short: "Release locks",
-		Long: `Releases locks, whatever job holds them, and prints the holders. It is for locks whose job no longer exists, such as one
-that was deleted on Sidekiq's pages; such a lock would refuse pushes until it expires.
+		Long: `Releases locks, whatever job holds them, and prints the holders. Use it for locks whose job no longer exists,
+for example because it was deleted on Sidekiq's pages: such a lock refuses pushes until it expires.
 
-A job that still waits or runs is not affected: another that counts as the same may then be pushed, and run beside it. If
-the lock was dirty, the rerun that it promised does not take place, and this command reports that.
+If the holder still waits or runs, it is not affected, but an equal job may then be pushed and run beside it. If the
+lock was dirty, the extra run does not take place, and this command reports that.
 
 Exit status: 0 if all were released; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if one was not held.`,
 		Example: `  belay locks release 1eb362487297344a57fa00353ca18ad6
@@ -114,8 +114,8 @@ func newLockOf(at *redisFlags) *cobra.Command {
 		Use:   "find CLASS [JSON-ARG]...",
 		Short: "Show the lock that a job would need",
 		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
-that differ only in spelling are the same (1 and 1.0). Give --by if only some arguments identify the job, and --queue if the
-queue does, as its definition says. A class that computes its identity in Go (UniqueBy) cannot be found here.
+that differ only in spelling are equal (1 and 1.0). Give --by if the class has UniqueByFields, and --queue if it has
+PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.
 
 With --json it prints one JSON object with the fields of belay locks --json.
 

@@ -14,8 +14,8 @@ import (
 	"github.com/belayq/belay/scheduler"
 )
 
-const periodicHelp = `Lists the periodic jobs, the next one to be due first: the schedule, the time of the last tick and of the next one, and
-whose definition is in force (BY): that of a program's code, or an operator's. Times are local.
+const periodicHelp = `Lists the periodic jobs, the next due first: the schedule, the times of the last and the next
+tick, and whose definition is in force (BY): a program's or an operator's. Times are local.
 
 The workers' poller enqueues the job of each tick, once for the whole fleet.
 
@@ -25,16 +25,16 @@ With --json it prints one JSON object a line, with these stable fields:
 
 Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
 
-const periodicAddHelp = `Adds a periodic job, or changes the one of that name. It stays until it is removed. If programs have a job of that name in
-their code, the one that is added here is in force until it is removed.
+const periodicAddHelp = `Adds a periodic job, or changes the one of that name. It stays until you remove it, and
+prevails over a periodic job of the same name in a program's code.
 
-CRON is one word of five fields: minute, hour, day of the month, month and day of the week. It may also be @hourly, @daily,
-@weekly, @monthly, @yearly, or "@every 90s" with whole seconds, which count from 1970. A time that clocks skip in spring is
-due when they are set; one that comes twice in autumn is due the first time.
+CRON is one word of five fields: minute, hour, day of the month, month and day of the week. It may also be @hourly,
+@daily, @weekly, @monthly, @yearly, or "@every 90s" with whole seconds, which count from 1970. A time that the clocks
+skip in spring is due when they are set forward; a time that comes twice in autumn is due the first time.
 
 CLASS and each JSON-ARG are as in belay push. Put -- before arguments that begin with a dash.
 
-A changed schedule or zone counts from now; a change of the rest moves no tick.
+If you change the schedule or the zone, ticks count from now. Other changes move no tick.
 
 Exit status: 0, also if it was so already; 1 if Redis cannot be reached; 2 for a wrong command line.`
 
@@ -63,9 +63,9 @@ would come back: pause it, or remove it from the program. If an operator's job h
 again half a minute later.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
 			return true, i.RemovePeriodic(ctx, name)
 		}),
-		newPeriodicAct(at, "pause", "Let the ticks of periodic jobs pass", `Lets the ticks of periodic jobs pass until they are resumed. They are not caught up with. New versions of the program do
+		newPeriodicAct(at, "pause", "Pause periodic jobs", `Pauses periodic jobs: ticks that pass enqueue no job, and are not made up for later. New versions of the program do
 not change that.`, "paused", "it is paused already", (*inspect.Inspector).PausePeriodic),
-		newPeriodicAct(at, "resume", "Let the ticks of paused periodic jobs count again", `Lets the ticks of paused periodic jobs count again, from now on.`,
+		newPeriodicAct(at, "resume", "Resume paused periodic jobs", `Resumes paused periodic jobs: their ticks enqueue jobs again, from now on.`,
 			"resumed", "it is not paused", (*inspect.Inspector).ResumePeriodic))
 	return cmd
 }
@@ -147,9 +147,9 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 	set := cmd.Flags()
 	set.StringVar(&zone, "zone", "", "the `ZONE` of the schedule, such as Europe/Berlin (default UTC)")
 	set.StringVar(&catchUp, "catch-up", string(scheduler.CatchUpOnce),
-		"ticks that passed while no worker ran: `skip`, once (one job for all) or all (a job for each of the last thousand)")
+		"ticks that passed while no worker ran: skip, once (one job for all) or all (a job for each of the last thousand)")
 	set.StringVar(&overlap, "overlap", string(scheduler.OverlapSkip),
-		"a tick while the job of an earlier one waits or runs: `skip` it, queue one job, or allow any number")
+		"at a tick while the job of an earlier tick waits or runs: skip (no job), queue (one job waits) or allow (any number)")
 	set.DurationVar(&jitter, "jitter", 0, "delay each tick by less than this")
 	set.StringVarP(&queue, "queue", "q", client.DefaultQueue, "queue of the jobs")
 	set.StringVar(&retry, "retry", "true",
@@ -184,10 +184,10 @@ tick waits or runs (the printed jid is that one's); 4 if there is none of this n
 func newPeriodicHistory(at *redisFlags) *cobra.Command {
 	return withJSON(&cobra.Command{
 		Use: "history NAME", Short: "List the last runs of a periodic job",
-		Long: `Lists the last 25 ticks of a periodic job, the newest first: the time at which each was meant to be, when its job was
-enqueued, what became of the job, when it ended, and its jid. The outcome is enqueued (it waits, or has just begun),
-running, retrying, done, dead, discarded, cancelled or expired; or it is refused: the tick was skipped, because the job of
-an earlier one, with this jid, held the lock.
+		Long: `Lists the last 25 ticks of a periodic job, the newest first: the nominal time of the tick, when its job was
+enqueued, the job's outcome, when the job ended, and its jid. The outcome is enqueued (the job waits, or has just
+begun), running, retrying, done, dead, discarded, cancelled, expired or refused: the tick was skipped, because the job
+of an earlier tick, with this jid, held the lock.
 
 With --json it prints one JSON object a line, with these stable fields:
   tick_at (null for belay periodic run), at, outcome, ended_at (null before the end), jid

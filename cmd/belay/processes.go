@@ -40,8 +40,8 @@ func newProcesses(at *redisFlags) *cobra.Command {
 		"Stops workers from taking jobs. They finish the jobs they have, and live until they are stopped; quiet cannot be undone."),
 		newOrder(at, inspect.Stop, "Stop workers", `Stops workers: they take no more jobs, give running jobs the shutdown timeout, and requeue unfinished jobs.
 A supervisor may start them again.`),
-		newOrder(at, inspect.Dump, "Let workers log what they run",
-			"Lets workers write their running jobs and the stacks of all goroutines (Sidekiq: threads) to their logs."))
+		newOrder(at, inspect.Dump, "Make workers log their running jobs",
+			"Makes workers write their running jobs and the stacks of all goroutines (Sidekiq: threads) to their logs."))
 	return cmd
 }
 

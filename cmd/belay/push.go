@@ -36,33 +36,35 @@ cannot be pushed is reported with its number, and the others are pushed; an unre
 length are pushed while they are read. Lines from a pipe are pushed when the pipe pauses for a tenth of a second. Standard
 error shows the progress every two seconds, and a summary at the end.
 
-INT and TERM end the reading: the lines that were read are pushed, and the summary has the number of the last line. A second
-signal ends the command at once. If the reader of standard output is gone, nothing more is pushed, and the summary says so.
+INT and TERM end the reading: the lines that were read are pushed, and the summary has the number of the last line. A
+second signal ends the command at once. If standard output is a pipe and its reader has closed it, no more jobs are
+pushed, and the summary says so.
 
 A push whose reply is lost is repeated for --repeat-for. It is stored only once: Redis remembers it by a number for a day.
 After the first jobs of a file, pushes are also repeated while Redis is away.
 
-With --unique a job is refused as a duplicate while another job of its class with the same arguments holds the lock; the
-printed jid is then the other job's. The lock is taken with the push. It ends when the job starts (until_executing, the
-default of --unique), or when the job has ended, after all its retries (until_executed), and after --unique-ttl at the
-latest. Programs that push a class with UniqueByFields or UniqueBy use another key, so their jobs and those that are pushed
-here are never duplicates of each other. With --file these flags apply to all lines, and duplicates are reported on
-standard error. belay locks lists the locks.
+With --unique a job is refused as a duplicate while another job of its class with the same arguments holds the lock;
+the printed jid is then the other job's. The push takes the lock. The lock ends when the job starts (until_executing,
+the default of --unique), or when the job has ended, after all its retries (until_executed). It expires after
+--unique-ttl unless it is released or renewed. Programs that push a class with UniqueByFields or UniqueBy use another
+key, so their jobs and those that are pushed here are never duplicates of each other. With --file these flags apply to
+all lines, and duplicates are reported on standard error. belay locks lists the locks.
 
-With --wal the job carries how far a database, such as a replica, must have come before the job reads it: the position of
-the primary after all that the job needs was written (SELECT pg_current_wal_insert_lsn()). If a push is refused as a
-duplicate, the job that holds the lock gets the position. In a file, a line may have "wal_locations", an object.
+With --wal the job carries a position that a database, such as a replica, must have reached before the job reads it:
+the position of the primary after all data that the job needs was written (SELECT pg_current_wal_insert_lsn()). If a
+push is refused as a duplicate, the job that holds the lock gets the position. In a file, a line may have an object
+"wal_locations".
 
 With --json it prints a receipt instead of a jid, one JSON object a line:
   {"jid","queue","status"}, for a duplicate also "holder", with --file also "line"
-status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no reply in all that
-time: Redis may or may not have the job) or not_pushed.
+status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no reply within
+--repeat-for: Redis may or may not have the job) or not_pushed.
 
 If no living worker takes jobs from a queue, a hint on standard error names the queue at the end: its name may be
 misspelled. The exit status does not change.
 
-Exit status: 0 if all was enqueued; 1 if something was not, or may not have been; 2 for a wrong command line; 3 if there was
-no error and a duplicate was refused; 130 or 143 if INT or TERM ended the reading of a file.`
+Exit status: 0 if all jobs were enqueued; 1 if a job was not, or may not have been; 2 for a wrong command line; 3 if
+there was no error and a duplicate was refused; 130 or 143 if INT or TERM ended the reading of a file.`
 
 const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Report '{"month":"2026-11"}' null -5 --retry 3

@@ -46,16 +46,16 @@ func newQueues(at *redisFlags) *cobra.Command {
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
 	}), newFind(at, aQueue), newAct(at, aQueue, inspect.Delete, &cobra.Command{
 		Short: "Delete jobs that wait in a queue",
-		Long: `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at that moment, one of the
-two gets it, and this command reports which. A running job is in no queue and cannot be deleted.
+		Long: `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at the same moment, the job
+either runs or is deleted, and this command reports which. A running job is in no queue and cannot be deleted.
 
-Each job is deleted in a step of a few milliseconds, in a queue of any length. Where more than some 14,000 jobs wait before
-it, the youngest job of the queue takes its place: other jobs keep their order.`,
+No deletion occupies Redis for more than a few milliseconds. So if more than some 14,000 jobs wait before a deleted job, the
+youngest job of the queue takes its place. All other jobs keep their order.`,
 		Example: "  belay queues delete mail 217d2cffc30f4a168b3a76d9\n  belay queues delete mail --class WelcomeEmail --yes",
 	}), newClear(at, aQueue, &cobra.Command{
 		Use: "clear QUEUE", Short: "Delete all jobs that wait in a queue", Args: oneQueue,
-		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first: as many as there were
-when it began. Running jobs are not affected. The queue's name stays in the list.`,
+		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first. It
+deletes as many jobs as there were when it began. Running jobs are not affected. The queue's name stays in the list.`,
 		Example: "  belay queues clear mail --yes\n" +
 			"  belay queues pause mail; belay queues clear mail --yes      so that workers take none meanwhile",
 	}), newQueueMove(at), newPause(at, "pause", "Stop workers from taking jobs from queues",
@@ -71,10 +71,10 @@ func newQueueMove(at *redisFlags) *cobra.Command {
 	a.cmd = &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
-		Long: `Moves the waiting jobs of a queue to the back of another queue, in the same order: all of them, those of --class and --text, or
-those that you name. Quarantined jobs become quarantined jobs of the other queue. Only the queue's name changes in a
-job; a unique job keeps its lock. Unreadable entries stay. Running jobs are not affected, and their retries go to the
-old queue.
+		Long: `Moves the waiting jobs of a queue to the back of another queue, in the same order: all of them, those that match --class
+and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Only the queue's
+name changes in a job; a unique job keeps its lock. Unreadable entries stay. Running jobs are not affected, and their
+retries go to the old queue.
 
 If programs still push to the old queue, run the command again.` + actHelp,
 		Example: "  belay queues move mial mail\n  belay queues move default mail --class WelcomeEmail",
@@ -114,9 +114,9 @@ func newMove(at *redisFlags) *cobra.Command {
 	a.cmd = withJSON(&cobra.Command{
 		Use:   "move --from QUEUE --to QUEUE",
 		Short: "Move a class to another queue, with its retries and scheduled jobs",
-		Long: `Moves the jobs of a queue to another queue wherever they are: the waiting ones go to the back of the other queue, in the same
-order; scheduled jobs, retries and dead jobs stay where they are, and go to the other queue when they run. So a class of
-Ruby's comes to workers in Go, or back, with one command, after its pushes name the new queue.
+		Long: `Moves the jobs of a queue to another queue, wherever they are. Waiting jobs go to the back of the other queue, in the same
+order. Scheduled jobs, retries and dead jobs stay where they are, and go to the other queue when they run. Use it to move a
+class from workers in Ruby to workers in Go, or back, after its pushes name the new queue.
 
 Only the queue's name changes in a job; a unique job keeps its lock. A running job is not moved, and its retry names the
 old queue: run the command again when the running jobs are done.` + actHelp,

@@ -14,26 +14,26 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-const returnHelp = `Puts jobs that dead processes hold back into plain queues. You can interrupt it at any moment, even with kill -9, and run it
-again: each job moves in one step.
+const returnHelp = `Puts jobs that dead processes hold back into plain queues. You can interrupt it at any moment, even with kill -9, and
+run it again: each job moves in one step.
 
---to-ruby is for a fleet that leaves Belay. It returns everything that only workers of Belay would bring back, to where
-Sidekiq's own workers take it: the jobs that dead processes of Belay hold, to the heads of their queues, and quarantined
-jobs, to the backs. Jobs in queues, schedule, retry and dead need nothing: Sidekiq reads them as they are. Stop all workers
-of Belay first. While one is alive the command refuses, and names it; a killed one counts as alive until its TTL is over.
-The command takes some seconds, or the longest TTL of the dead processes. Unique jobs keep their locks until they expire,
-because Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.
+--to-ruby is for a fleet that leaves Belay. It returns the jobs that only workers of Belay could recover to plain queues,
+from which Sidekiq's workers take them: jobs that dead processes of Belay hold go to the heads of their queues, quarantined
+jobs to the backs. Sidekiq reads the jobs in queues, schedule, retry and dead as they are. Stop all workers of Belay first:
+while one is alive, the command refuses and names it; a killed worker counts as alive until its TTL has passed. The command
+takes some seconds, or the longest TTL of the dead processes. Unique jobs keep their locks until these expire, because
+Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.
 
 --from-gitlab is for a fleet that leaves Ruby with GitLab's reliable fetch (sidekiq-reliable-fetch). Its processes keep the
-jobs that they run in lists named working:queue:*, and only a living one of them recovers those of a dead one. This command
-does it instead, beside living processes of both languages: jobs go to the heads of their queues, and interrupted_count goes
-up by one. Processes with a heartbeat keep theirs. A killed one has its last heartbeat for a minute, and then the command
-waits for --doubt, so that a process which could not reach Redis is not taken for dead. --dry-run shows the lists. The
-command reads the names of all keys with SCAN. A job that is interrupted for the third time (--interruptions) goes to the
-dead set, where GitLab would put it into its own set, interrupted: Belay does not read that one.
+jobs that they run in lists named working:queue:*, and only a living Ruby process recovers the jobs of a dead one. This
+command recovers them instead, and is safe while processes of both languages run: jobs go to the heads of their queues, and
+interrupted_count goes up by one. Processes with a heartbeat keep their jobs. The heartbeat of a killed process expires
+after a minute; the command then waits for --doubt, so that a process that could not reach Redis does not lose its jobs.
+--dry-run shows the lists. The command reads the names of all keys with SCAN. A job that is interrupted for the third time
+(--interruptions) goes to the dead set. (GitLab would put it into a set named interrupted, which Belay does not read.)
 
-Exit status: 0; 1 if a worker of Belay is alive (--to-ruby), if Redis cannot be reached, or if jobs of dead processes are left
-after --timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.`
+Exit status: 0; 1 if a worker of Belay is alive (--to-ruby), if Redis cannot be reached, or if jobs of dead processes are
+left after --timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.`
 
 // newReturn makes the command for the way back to Sidekiq.
 func newReturn(at *redisFlags) *cobra.Command {
@@ -42,7 +42,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 	var timeout time.Duration
 	cmd := withJSON(&cobra.Command{
 		Use:     "return --to-ruby | --from-gitlab",
-		Short:   "Put what dead processes of Belay, or of GitLab's reliable fetch, hold into plain queues",
+		Short:   "Return jobs of dead processes of Belay, or of GitLab's reliable fetch, to plain queues",
 		Long:    returnHelp,
 		Example: "  belay processes stop --all --yes\n  belay return --to-ruby\n  belay return --from-gitlab --dry-run",
 		Args: func(cmd *cobra.Command, args []string) error {

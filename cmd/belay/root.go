@@ -28,16 +28,17 @@ const (
 	exitSignal    = 128 // and the number of the signal
 )
 
-const rootHelp = `Belay is background jobs on Redis: Sidekiq's wire format, and workers that survive kill -9 with nothing lost.
+const rootHelp = `Belay runs background jobs on Redis, in Sidekiq's wire format. A worker that dies, even by kill -9,
+loses no job.
 
 Exit status, of every command:
   0  success
   1  failure; standard error says in one line what to do
   2  the command line is wrong
   3  a push was refused as a duplicate
-  4  the job, queue, process or lock is not there, or not any more (belay find: 1)
+  4  the job, queue, process or lock does not exist, or not any more (belay find: 1)
   5  belay find or belay cancel did not find a job, and its search was incomplete
-  130 or 143  INT or TERM ended it before it was done
+  130 or 143  INT or TERM ended the command before it was done
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
 Without --client and --prefix, BELAY_CLIENT and BELAY_PREFIX are used.`

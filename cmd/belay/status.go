@@ -11,9 +11,9 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const statusHelp = `Shows counters, queues with their sizes and how long their oldest job has been waiting, the sizes of the sets, and the
-worker processes with their running jobs, as they reported them up to five seconds ago, Sidekiq's processes too.
-"no consumer" marks a queue from which no living process takes jobs.
+const statusHelp = `Shows counters, the queues with their sizes and the wait of their oldest job, the sizes of the
+sets, and the worker processes, including Sidekiq's, with the running jobs that they reported at most five seconds
+ago. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it prints one JSON object, with these stable fields:
   at, processed, failed, duplicates, enqueued, quarantined, in_dead_hands, scheduled, retries, dead, queue_count, process_count,
@@ -22,13 +22,13 @@ With --json it prints one JSON object, with these stable fields:
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency,
                capsules [{name, concurrency, mode, queues, weights {queue: weight}}], busy, quiet, rss_kb, started_at,
                beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
-duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose workers
-died too often while they ran, so they run alone. in_dead_hands are jobs of workers whose heartbeats have stopped; a living
-worker recovers them. state is alive, lapsed (its heartbeats have stopped) or gone. At most 1,000 queues, processes and
-running jobs are listed; the counts are of all. problems are keys with unexpected contents.
+duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose workers died
+too often while they ran, so they run alone. in_dead_hands are jobs of workers whose heartbeats have stopped; a living
+worker recovers them. state is that of a process: alive, lapsed (its heartbeats have stopped) or gone. At most 1,000
+queues, processes and running jobs are listed; the counts are of all. problems are keys with unexpected contents.
 
-With --history it shows the runs that ended and failed on each day (in UTC), for as long as they are kept: up to five years.
-With --json these are {date, processed, failed}, one object a line.
+With --history it shows how many runs ended and failed on each day (in UTC). These counts are kept for up to five
+years. With --json it prints {date, processed, failed}, one object a line.
 
 Exit status: 0, also with problems; 1 if nothing can be read from Redis; 2 for a wrong command line.`
 
@@ -138,7 +138,7 @@ func newReset(at *redisFlags) *cobra.Command {
 		Use:   "reset [processed|failed|duplicates]...",
 		Short: "Set counters to zero",
 		Long: `Sets the named counters to zero; without a name, processed and failed, as Sidekiq's Ruby API does. The counts by day
-(belay status --history) stay.
+(belay status --history) do not change.
 
 Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
 		Example:   "  belay status reset --yes\n  belay status reset duplicates --yes",

@@ -16,8 +16,8 @@ import (
 	"github.com/belayq/belay/web"
 )
 
-const webHelp = `Serves a dashboard: counters and plots, queues, processes and running jobs, scheduled, retried and dead jobs, locks, and the
-acts on them. Viewing pages changes nothing. The dashboard has Redis connections of its own.
+const webHelp = `Serves a dashboard that shows counters, plots, queues, processes, locks and jobs of all kinds, and
+has buttons to act on them. Viewing pages changes nothing. The dashboard has Redis connections of its own.
 
 An address that other machines can reach needs users. --auth USER:FILE adds a user; FILE has lines NAME:HASH, as htpasswd -B
 writes them, or one line with the hash alone. HASH is of bcrypt, or the SHA-256 of a long random password:
@@ -26,11 +26,11 @@ writes them, or one line with the hash alone. HASH is of bcrypt, or the SHA-256 
 It does not serve TLS: put a proxy that serves https in front of it. On a loopback address it answers only requests for
 localhost, 127.0.0.1, ::1 and the names of --host.
 
-/metrics is for Prometheus: the figures of the fleet, read over a Redis connection of its own. It needs a user if there are
-any: basic_auth in Prometheus' scrape_configs.
+/metrics serves the figures of the fleet to Prometheus, read over a Redis connection of its own. If there are users,
+it needs one: use basic_auth in Prometheus' scrape_configs.
 
-Each act is logged on standard error, with the user, the address and what was acted on. /healthz answers 200 while Redis can
-be read, to users and others; everything else needs a user if there are any.
+Each act is logged on standard error, with the user, the address and its target. /healthz answers 200 while Redis can
+be read, without a user; everything else needs a user if there are any.
 
 Exit status: 0 after INT or TERM; 1 if the address cannot be opened; 2 for a wrong command line.`
 

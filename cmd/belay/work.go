@@ -39,9 +39,9 @@ Signals:
   TSTP, USR1  quiet: take no more jobs, but keep running
   TTIN        log the running jobs and all goroutines
   USR2        reopen --logfile
-  HUP         ends the worker like SIGKILL, which is its default; it is ignored under nohup
+  HUP         is not handled: it ends the worker like SIGKILL; under nohup it is ignored
 
-The log never holds arguments. Logging never blocks: lines that cannot be written in time are dropped and counted.
+The log never contains arguments. Logging never blocks: lines that cannot be written in time are dropped and counted.
 
 Under systemd (Type=notify, WatchdogSec=) the worker reports when it is ready, its status, and that it is alive.
 

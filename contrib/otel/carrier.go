@@ -22,7 +22,7 @@ type pushed struct{ *belay.RawJob }
 
 // Get returns a field that the program has set.
 func (p pushed) Get(key string) string {
-	at := p.index(key)
+	at := slices.IndexFunc(p.Extra, func(field job.Edit) bool { return field.Name == key })
 	if at < 0 {
 		return ""
 	}
@@ -47,10 +47,6 @@ func (p pushed) Keys() []string {
 		keys[i] = field.Name
 	}
 	return keys
-}
-
-func (p pushed) index(key string) int {
-	return slices.IndexFunc(p.Extra, func(field job.Edit) bool { return field.Name == key })
 }
 
 // A taken is a propagation.TextMapCarrier that reads a job's payload.

@@ -2,6 +2,7 @@ package belayotel
 
 import (
 	"cmp"
+	"context"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,8 @@ type instrumentation struct {
 	cfg     Config
 	tracer  trace.Tracer
 	meter   metric.Meter
+	count   metric.Int64Counter     // of messages
+	took    metric.Float64Histogram // how long each took
 	queues  names
 	classes names
 	errors  names
@@ -92,6 +95,13 @@ func newInstrumentation(cfg Config) *instrumentation {
 		classes: names{most: most, other: "(other)"},
 		errors:  names{most: most, other: "_OTHER"}, // the conventions' own
 	}
+}
+
+// measure counts a message that took so long.
+func (i *instrumentation) measure(ctx context.Context, took time.Duration, attributes []attribute.KeyValue) {
+	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	i.count.Add(ctx, 1, set)
+	i.took.Record(ctx, took.Seconds(), set)
 }
 
 // must returns the instrument; its error goes where OpenTelemetry's own errors go.
@@ -133,29 +143,20 @@ func (i *instrumentation) text(class string, err error) (text string) {
 type names struct {
 	most  int
 	other string // stands for the names beyond most
-	mu    sync.RWMutex
+	mu    sync.Mutex
 	seen  map[string]bool
 }
 
 // of returns the name, or other.
 func (n *names) of(name string) string {
 	name = cut(name, mostName)
-	n.mu.RLock()
-	known, full := n.seen[name], len(n.seen) >= n.most
-	n.mu.RUnlock()
-	switch {
-	case known:
-		return name
-	case full:
-		return n.other
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.seen == nil {
-		n.seen = make(map[string]bool)
-	}
 	if !n.seen[name] && len(n.seen) >= n.most {
 		return n.other
+	}
+	if n.seen == nil {
+		n.seen = make(map[string]bool)
 	}
 	n.seen[name] = true
 	return name

@@ -7,8 +7,9 @@
 //	server.Use("otel", belayotel.Run(belayotel.Config{}), belay.First())
 //
 // The context of a push travels in the job's payload, in the fields traceparent and tracestate of W3C Trace
-// Context. The OpenTelemetry instrumentation of Ruby's Sidekiq uses the same fields, so traces go on between Go
-// and Ruby. Every run of a job has a span of its own under the span of its push, its retries included.
+// Context. The OpenTelemetry instrumentation of Ruby's Sidekiq uses the same fields, so traces continue from
+// Go to Ruby and back. Every run of a job, including each retry, has a span of its own under the span of its
+// push.
 //
 // # Spans
 //
@@ -36,13 +37,13 @@
 //	messaging.process.duration           how long they took
 //
 // Their attributes are the system, the operation, the queue, the class, the status or the outcome, and
-// error.type. Of each, Config.MostNames values are kept apart.
+// error.type. Config.MostNames bounds the number of queues, classes and error types that metrics keep apart.
 //
 // # Trust
 //
-// Whatever can push to Redis chooses the trace that its job's run belongs to, and whether it is sampled. Set
+// Any program that can push to Redis chooses the trace of its jobs' runs, and whether they are sampled. Set
 // Config.LinkRuns to begin a new trace for each run. A context of the wrong form or size is ignored.
 //
-// This package must never fail a push or a run, and never make an attribute without a bound out of what a
-// payload says.
+// This package must never fail a push or a run, and never use a text of a payload as an attribute without a
+// bound.
 package belayotel

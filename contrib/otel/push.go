@@ -26,16 +26,10 @@ var bounds = metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .075, .1,
 // A job that has a context already, because the program has set such a field, keeps it; the span of the push
 // is linked to it.
 func Push(cfg Config) belay.PushMiddleware {
-	p := &pusher{instrumentation: newInstrumentation(cfg)}
-	p.sent = must(messagingconv.NewClientSentMessages(p.meter)).Inst()
+	p := newInstrumentation(cfg)
+	p.count = must(messagingconv.NewClientSentMessages(p.meter)).Inst()
 	p.took = must(messagingconv.NewClientOperationDuration(p.meter, bounds)).Inst()
 	return p.push
-}
-
-type pusher struct {
-	*instrumentation
-	sent metric.Int64Counter
-	took metric.Float64Histogram
 }
 
 // sends are the attributes of every push.
@@ -43,43 +37,41 @@ var sends = []attribute.KeyValue{
 	semconv.MessagingSystemKey.String(system), semconv.MessagingOperationName("push"), semconv.MessagingOperationTypeSend,
 }
 
-func (p *pusher) push(ctx context.Context, j *belay.RawJob) error {
+func (i *instrumentation) push(ctx context.Context, j *belay.RawJob) error {
 	queue, class := cut(j.Queue, mostName), cut(j.Class, mostName)
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(sends...),
 		trace.WithAttributes(semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(cut(j.JID, mostName)), keyClass.String(class)),
 	}
-	theirs := trace.LinkFromContext(p.cfg.Propagator.Extract(context.Background(), pushed{j}))
+	theirs := trace.LinkFromContext(i.cfg.Propagator.Extract(context.Background(), pushed{j}))
 	own := theirs.SpanContext.IsValid()
 	if own {
 		options = append(options, trace.WithLinks(theirs))
 	}
 	begun := time.Now()
-	ctx, span := p.tracer.Start(ctx, "push "+queue, append(options, trace.WithTimestamp(begun))...)
+	ctx, span := i.tracer.Start(ctx, "push "+queue, append(options, trace.WithTimestamp(begun))...)
 	if !own {
-		p.cfg.Propagator.Inject(ctx, pushed{j})
+		i.cfg.Propagator.Inject(ctx, pushed{j})
 	}
-	j.OnPushed(func(r belay.Receipt, err error) { p.finish(ctx, span, begun, class, r, err) })
+	j.OnPushed(func(r belay.Receipt, err error) { i.endPush(ctx, span, begun, class, r, err) })
 	return nil
 }
 
-// finish ends the span of a push.
-func (p *pusher) finish(ctx context.Context, span trace.Span, begun time.Time, class string, r belay.Receipt, err error) {
+// endPush ends the span of a push.
+func (i *instrumentation) endPush(ctx context.Context, span trace.Span, begun time.Time, class string, r belay.Receipt, err error) {
 	ended := time.Now()
 	status := keyStatus.String(string(r.Status))
-	attributes := append(slices.Clip(sends), semconv.MessagingDestinationName(p.queues.of(r.Queue)), keyClass.String(p.classes.of(class)), status)
+	attributes := append(slices.Clip(sends), semconv.MessagingDestinationName(i.queues.of(r.Queue)), keyClass.String(i.classes.of(class)), status)
 	span.SetAttributes(status)
 	if err != nil {
-		attributes = append(attributes, p.fail(span, ended, class, pushErrorType(err), err))
+		attributes = append(attributes, i.fail(span, ended, class, pushErrorType(err), err))
 	}
 	span.End(trace.WithTimestamp(ended))
 	var invalid *client.InvalidError
 	if r.Status == belay.StatusRefused || errors.As(err, &invalid) {
 		return // nothing was sent
 	}
-	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
-	p.sent.Add(ctx, 1, set)
-	p.took.Record(ctx, ended.Sub(begun).Seconds(), set)
+	i.measure(ctx, ended.Sub(begun), attributes)
 }
 
 // pushErrorType returns the error.type of a failed push.

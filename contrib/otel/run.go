@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/semconv/v1.43.0/messagingconv"
 	"go.opentelemetry.io/otel/trace"
@@ -21,16 +20,10 @@ import (
 // belay.First, so that other middleware runs within the span. A panic is recorded and passes on. Outside of a
 // Server, for example in a test that calls a handler, it does nothing.
 func Run(cfg Config) belay.Middleware {
-	r := &runner{instrumentation: newInstrumentation(cfg)}
-	r.consumed = must(messagingconv.NewClientConsumedMessages(r.meter)).Inst()
+	r := newInstrumentation(cfg)
+	r.count = must(messagingconv.NewClientConsumedMessages(r.meter)).Inst()
 	r.took = must(messagingconv.NewProcessDuration(r.meter, bounds)).Inst()
 	return r.around
-}
-
-type runner struct {
-	*instrumentation
-	consumed metric.Int64Counter
-	took     metric.Float64Histogram
 }
 
 // processes are the attributes of every run.
@@ -41,9 +34,9 @@ var processes = []attribute.KeyValue{
 // outcomeLost stands for the outcome of a run whose job was recovered by another process.
 const outcomeLost = "lost"
 
-func (r *runner) around(next belay.Handler) belay.Handler {
+func (i *instrumentation) around(next belay.Handler) belay.Handler {
 	return func(ctx context.Context, j *belay.Job) error {
-		one := &run{runner: r, begun: time.Now()}
+		one := &run{instrumentation: i, begun: time.Now()}
 		if !belay.AfterRun(ctx, one.finish) {
 			return next(ctx, j)
 		}
@@ -55,7 +48,7 @@ func (r *runner) around(next belay.Handler) belay.Handler {
 
 // A run is one run and its span.
 type run struct {
-	*runner
+	*instrumentation
 	begun, ended time.Time
 	ctx          context.Context
 	span         trace.Span
@@ -97,7 +90,5 @@ func (r *run) finish(outcome belay.Outcome, err error) {
 		attributes = append(attributes, r.fail(r.span, r.ended, r.class, retry.Class(err), err))
 	}
 	r.span.End(trace.WithTimestamp(r.ended))
-	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
-	r.consumed.Add(r.ctx, 1, set)
-	r.took.Record(r.ctx, r.ended.Sub(r.begun).Seconds(), set)
+	r.measure(r.ctx, r.ended.Sub(r.begun), attributes)
 }

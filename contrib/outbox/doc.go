@@ -1,5 +1,5 @@
-// Package outbox pushes jobs that a program writes in its own database transaction: each job of a transaction
-// that is committed is pushed once, and none of one that is rolled back.
+// Package outbox pushes jobs that a program writes in its own database transaction: each job of a committed
+// transaction is pushed once, and no job of a transaction that is rolled back.
 //
 // Insert writes jobs into a table of the program's PostgreSQL, and Run pushes them and deletes their rows:
 //
@@ -20,28 +20,27 @@
 // records the ids of its rows, so a transaction that commits late is not passed over. Run pushes the claim
 // under its number: Redis stores it once, however often it is sent and by whichever process. Then one more
 // statement deletes the rows and makes the next claim. A relay that is killed at any instant, or that loses a
-// reply of Redis or its connection to the database, leaves its claim. The next relay repeats it without
-// doubling a job, also a week later.
+// reply of Redis or its connection to the database, leaves its claim. The next relay pushes the claim again
+// without doubling a job, even a week later.
 //
 // Any number of processes may call Run. The one that has an advisory lock of the database, on a connection of
 // its own, relays. When it ends, another one takes over within about a second, or after fifteen seconds if it
-// is frozen or its machine is gone. The lock saves work, and no promise depends on it: two relays at once still
-// push each claim once.
+// is frozen or its machine is gone. The lock only saves work: even two relays at once push each claim once.
 //
-// The promise ends where PostgreSQL or Redis loses what it had confirmed. If PostgreSQL goes back in time (a
-// backup is restored, or a standby takes over that lacks the last commits), jobs that were pushed since may be
-// pushed again, and a log line says so. Redis keeps one small key for each outbox for good, and must not evict
-// it (see belay check).
+// The promise does not hold if PostgreSQL or Redis loses data that it had confirmed. If PostgreSQL goes back
+// in time (a backup is restored, or a standby takes over that lacks the last commits), jobs that were pushed
+// since may be pushed again, and a log line says so. Redis keeps one small key for each outbox for good, and
+// must not evict it (see belay check).
 //
-// A connection pool between Run and PostgreSQL must be one of sessions, not of transactions.
+// A connection pooler between Run and PostgreSQL must use session mode, not transaction mode.
 //
 // # Cost
 //
-// Insert is one statement more in the transaction, and sends nothing to Redis. A claim takes two statements
-// and one request to Redis. While there is nothing to push, the relay asks the database at intervals that
-// double from 10 ms to Config.MaxInterval, half a second: a job that comes after a pause waits for up to that
-// long. An idle relay sends two short queries each time, which is four a second, and every other process one a
-// second. LISTEN would need more than database/sql.
+// Insert adds one statement to the transaction, and sends nothing to Redis. A claim takes two statements and
+// one request to Redis. While there is nothing to push, the relay asks the database at intervals that double
+// from 10 ms to Config.MaxInterval, half a second: a job that comes after a pause waits for up to that long.
+// An idle relay sends two short queries each time, which is four a second, and every other process one a
+// second. LISTEN was rejected, because database/sql does not support it.
 //
 // How far the relay is behind:
 //

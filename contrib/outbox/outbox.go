@@ -15,8 +15,8 @@ import (
 
 // Config configures New. The zero value is ready.
 type Config struct {
-	// MaxInterval is the maximum time between two questions of an idle relay to the database, from 10 ms to
-	// 10 s. Default: 500 ms.
+	// MaxInterval is the maximum time between two queries of an idle relay, from 10 ms to 10 s. Default: 500
+	// ms.
 	MaxInterval time.Duration
 	// Logger receives what operators should know of the relay. Default: slog.Default.
 	Logger *slog.Logger
@@ -67,7 +67,7 @@ const mostRows = 1000
 // it is not written. The other receipts have StatusPrepared. Whether a unique job is a duplicate is decided
 // when it is pushed. In, ExpiresIn and Deadline count from here.
 //
-// If Insert returns an error, roll tx back: nothing, or only some of the jobs, are written.
+// If Insert returns an error, roll tx back, because some of the jobs may be written and others not.
 func (o *Outbox) Insert(ctx context.Context, tx Execer, jobs ...belay.RawJob) ([]belay.Receipt, error) {
 	receipts := make([]belay.Receipt, len(jobs))
 	var args []any

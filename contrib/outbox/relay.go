@@ -57,8 +57,8 @@ const (
 	renewScope = `UPDATE belay_outbox_claim SET scope = gen_random_uuid()::text, number = number + 1 WHERE number = $1`
 )
 
-// Run relays jobs from the outbox in db to Redis, until ctx ends; then it returns nil. Errors do not end it: it
-// logs them, and tries again. It takes one connection of db while it relays, and gives it up afterwards.
+// Run relays jobs from the outbox in db to Redis, until ctx ends; then it returns nil. Errors do not end it:
+// it logs them, and tries again. It occupies one connection of db while it relays.
 func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 	if db == nil {
 		return errors.New("run an outbox: the database is nil")

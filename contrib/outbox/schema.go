@@ -3,8 +3,8 @@ package outbox
 // Schema creates the tables, where they are missing, in the first schema of the search_path. Run it once, in a
 // migration. It is several statements, for Exec without arguments.
 //
-// Whatever calls Insert needs the right to INSERT into belay_outbox; Run also to SELECT and DELETE there, and
-// to SELECT and UPDATE belay_outbox_claim. Every pair of tables is an outbox of its own.
+// The database user of Insert needs INSERT on belay_outbox. The user of Run also needs SELECT and DELETE on
+// it, and SELECT and UPDATE on belay_outbox_claim. Every pair of tables is an outbox of its own.
 const Schema = `
 CREATE TABLE IF NOT EXISTS belay_outbox (
 	id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -282,7 +282,12 @@ LUA
 
     # The digest of a job, by the documentation of Go's dedup.Digest.
     def digest(klass, queue, args)
-      args = JSON.parse(JSON.generate(args), decimal_class: BigDecimal, max_nesting: false)
+      digest_of(klass, queue, JSON.generate(args))
+    end
+
+    # digest of args that are JSON already.
+    def digest_of(klass, queue, args)
+      args = JSON.parse(args, decimal_class: BigDecimal, max_nesting: false)
       Digest::SHA256.hexdigest(text("belay unique v1") + text(klass) + text(queue) + value(args))[0, 32]
     end
 

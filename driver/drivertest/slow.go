@@ -34,7 +34,7 @@ func (s Slow) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 		}
 	}
 	for _, reply := range replies {
-		bytes += sizeOf(reply.Value)
+		bytes += driver.Size(reply.Value)
 	}
 	takes := s.RoundTrip
 	if s.Rate > 0 {
@@ -49,17 +49,4 @@ func (s Slow) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	}
 	time.Sleep(time.Until(began.Add(takes)))
 	return replies
-}
-
-func sizeOf(value any) int {
-	bytes := 0
-	switch value := value.(type) {
-	case string:
-		return len(value)
-	case []any:
-		for _, part := range value {
-			bytes += sizeOf(part)
-		}
-	}
-	return bytes
 }

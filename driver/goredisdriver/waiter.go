@@ -105,25 +105,14 @@ func (w *waiter) introduce(ctx context.Context, conn *redis.Conn) error {
 
 // Wait implements driver.Waiter. A limit below a millisecond counts as one: 0 would mean for ever.
 func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration) (string, bool, error) {
-	if err := ctx.Err(); err != nil {
-		return "", false, &driver.NotSentError{Err: err}
-	}
-	w.release.Waiting.Store(true)
-	defer w.release.Waiting.Store(false)
-
-	deadline := time.Now().Add(limit + driver.WaitGrace)
-	ctx = until{context.WithoutCancel(ctx), deadline}
-	move := blockingMove{deadline: deadline}
-	call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
-	move.prepare(ctx, &call, driver.Naming{})
-	move.reply.atEnd = func() error { return move.retire(&w.turnover, 1) }
-
-	reply := move.answer(w.redis.Process(ctx, &move))
-	if reply.Err != nil {
-		return "", false, reply.Err
-	}
-	payload, ok := reply.Value.(string)
-	return payload, ok, nil
+	return w.release.Wait(ctx, limit, func(deadline time.Time) driver.Reply {
+		ctx := until{context.WithoutCancel(ctx), deadline}
+		move := blockingMove{deadline: deadline}
+		call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
+		move.prepare(ctx, &call, driver.Naming{})
+		move.reply.atEnd = func() error { return move.retire(&w.turnover, 1) }
+		return move.answer(w.redis.Process(ctx, &move))
+	})
 }
 
 // A blockingMove is a BLMOVE that computes its limit when it is written: the time of a slow dial counts, or

@@ -18,10 +18,8 @@ var _ driver.Client = (*Client)(nil)
 // Client is a driver.Client over a rueidis client of its own. It is safe for concurrent use.
 type Client struct {
 	options rueidis.ClientOption // as given
-	redis   rueidis.Client
-	link    *link
+	*connection
 	dialect *driver.Dialect
-	closing sync.Once
 
 	turnover driver.Turnover
 }
@@ -63,26 +61,48 @@ func New(options rueidis.ClientOption) (*Client, error) {
 // what takes rueidis longest to make for a new connection, and in an outage connections are made again and
 // again.
 func newClient(options rueidis.ClientOption, room int, dialect *driver.Dialect) (*Client, error) {
-	link := newLink(options)
-	forced := enforced(options)
-	forced.RingScaleEachConn = bits.Len(uint(room - 1))
-	redis, err := connect(forced, link)
+	conn, err := connect(options, func(o *rueidis.ClientOption) { o.RingScaleEachConn = bits.Len(uint(room - 1)) })
 	if err != nil {
 		return nil, err
 	}
-	return &Client{options: options, redis: redis, link: link, dialect: dialect}, nil
+	return &Client{options: options, connection: conn, dialect: dialect}, nil
+}
+
+// A connection is a rueidis client and its link.
+type connection struct {
+	redis   rueidis.Client
+	link    *link
+	closing sync.Once
 }
 
 // connect returns a rueidis client that has not dialled: rueidis dials once in NewClient, and while the
-// link is shut that fails without using the network.
-func connect(options rueidis.ClientOption, link *link) (rueidis.Client, error) {
+// link is shut that fails without using the network. change adapts the enforced options.
+func connect(options rueidis.ClientOption, change func(*rueidis.ClientOption)) (*connection, error) {
+	link := newLink(options)
+	options = enforced(options)
 	options.DialCtxFn, options.DialFn = link.Dial, nil
+	change(&options)
 	client, err := rueidis.NewClient(options)
 	if client == nil {
 		return nil, fmt.Errorf("make a rueidis client: %w", err)
 	}
 	link.shut.Store(false)
-	return client, nil
+	return &connection{redis: client, link: link}, nil
+}
+
+// forOne adapts options to one call at a time.
+func forOne(o *rueidis.ClientOption) {
+	o.ReadBufferEachConn, o.WriteBufferEachConn = driver.WaiterBufferSize, driver.WaiterBufferSize
+	o.RingScaleEachConn = 1
+}
+
+// Close implements driver.Client and driver.Waiter. Calls under way fail; closing again does nothing.
+func (c *connection) Close() error {
+	c.closing.Do(func() {
+		c.link.close() // first, or rueidis would wait a second for a silent server
+		c.redis.Close()
+	})
+	return nil
 }
 
 // ownParameters are the URL parameters that only rueidis knows. client_cache has no effect, because there
@@ -139,15 +159,6 @@ func (c *Client) Lane(conns int) (driver.Client, error) {
 		return nil, fmt.Errorf("rueidisdriver: a lane of %d connections: at least one is needed", conns)
 	}
 	return newClient(c.options, 16*conns, c.dialect)
-}
-
-// Close implements driver.Client. Calls under way fail; closing again does nothing.
-func (c *Client) Close() error {
-	c.closing.Do(func() {
-		c.link.close() // first, or rueidis would wait a second for a silent server
-		c.redis.Close()
-	})
-	return nil
 }
 
 // Server returns the URL of the server without user, password and parameters, for display. For a client

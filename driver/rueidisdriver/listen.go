@@ -15,21 +15,17 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	if err := c.unusable(ctx); err != nil {
 		return &driver.NotSentError{Err: err}
 	}
-	link := newLink(c.options)
-	options := enforced(c.options)
-	options.AlwaysRESP2 = false
-	// rueidis sends a PING at the second look that finds no new reply, and waits this long for its own.
-	options.Dialer.KeepAlive, options.ConnWriteTimeout = driver.ListenProbe/2, driver.ListenProbe
-	options.ReadBufferEachConn, options.WriteBufferEachConn = driver.WaiterBufferSize, driver.WaiterBufferSize
-	options.RingScaleEachConn = 1
-	client, err := connect(options, link)
+	conn, err := connect(c.options, func(o *rueidis.ClientOption) {
+		forOne(o)
+		o.AlwaysRESP2 = false
+		// rueidis sends a PING at the second look that finds no new reply, and waits this long for its own.
+		o.Dialer.KeepAlive, o.ConnWriteTimeout = driver.ListenProbe/2, driver.ListenProbe
+	})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		link.close()
-		client.Close()
-	}()
+	defer func() { _ = conn.Close() }()
+	client := conn.redis
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { subscribed() })
 	err = client.Receive(hooked, client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { received(m.Message) })
 	var refused *rueidis.RedisError

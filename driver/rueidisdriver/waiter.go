@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/belayq/belay/driver"
 )
@@ -16,10 +13,7 @@ import (
 // A waiter blocks on the only connection of a client of its own, in rueidis' blocking pool. Its calls get
 // contexts that never end; if the server is silent, the connection is cut.
 type waiter struct {
-	redis   rueidis.Client
-	link    *link
-	closing sync.Once
-
+	*connection
 	release driver.Releaser
 	known   atomic.Pointer[known]
 }
@@ -30,29 +24,23 @@ type known struct{ id, generation int64 }
 
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
-	link := newLink(c.options)
-	options := enforced(c.options)
-	options.ReadBufferEachConn, options.WriteBufferEachConn = driver.WaiterBufferSize, driver.WaiterBufferSize
-	options.RingScaleEachConn = 1 // one call at a time
-	redis, err := connect(options, link)
+	conn, err := connect(c.options, forOne)
 	if err != nil {
 		return nil, err
 	}
-	return &waiter{redis: redis, link: link, release: driver.Releaser{Client: c}}, nil
+	return &waiter{connection: conn, release: driver.Releaser{Client: c}}, nil
 }
 
 // Wait implements driver.Waiter. A limit below a millisecond counts as one.
 func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration) (string, bool, error) {
-	if w.link.shut.Load() {
-		return "", false, &driver.NotSentError{Err: errClosed}
-	}
-	if err := ctx.Err(); err != nil {
-		return "", false, &driver.NotSentError{Err: err}
-	}
-	w.release.Waiting.Store(true)
-	defer w.release.Waiting.Store(false)
+	return w.release.Wait(ctx, limit, func(deadline time.Time) driver.Reply { return w.move(from, to, deadline) })
+}
 
-	deadline := time.Now().Add(limit + driver.WaitGrace)
+// move moves one entry; its reply is read until the deadline.
+func (w *waiter) move(from, to string, deadline time.Time) driver.Reply {
+	if w.link.shut.Load() {
+		return driver.Reply{Err: &driver.NotSentError{Err: errClosed}}
+	}
 	var late atomic.Bool
 	over := make(chan struct{})
 	defer close(over)
@@ -65,22 +53,18 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	defer timer.Stop()
 	unending := until{context.Background(), deadline, nil}
 	if err := w.introduce(unending); err != nil {
-		return "", false, &driver.NotSentError{Err: fmt.Errorf("prepare the connection: %w", err)}
+		return driver.Reply{Err: &driver.NotSentError{Err: fmt.Errorf("prepare the connection: %w", err)}}
 	}
 	// The time of a slow dial counts, or the reply would come after Wait has stopped reading.
 	left := driver.Seconds(time.Until(deadline) - driver.WaitGrace)
 	move := w.redis.B().Arbitrary("BLMOVE", from, to, "RIGHT", "LEFT", left).Blocking()
 	reply := answer(w.redis.Do(unending, move), late.Load(), false)
-	if reply.Err != nil {
-		if !driver.Certain(reply.Err) {
-			// rueidis dials the next connection inside a call, so its id must be asked for again: a wait with
-			// the id of a broken connection could never be released.
-			w.known.Store(nil)
-		}
-		return "", false, reply.Err
+	if reply.Err != nil && !driver.Certain(reply.Err) {
+		// rueidis dials the next connection inside a call, so its id must be asked for again: a wait with the
+		// id of a broken connection could never be released.
+		w.known.Store(nil)
 	}
-	payload, ok := reply.Value.(string)
-	return payload, ok, nil
+	return reply
 }
 
 // introduce asks for the id of a new connection. A server that denies it cannot release the connection.
@@ -106,13 +90,4 @@ func (w *waiter) Release(ctx context.Context) (bool, error) {
 		return w.release.Release(ctx, k.id)
 	}
 	return w.release.Release(ctx, 0) // another connection was dialled, and its id is not known yet
-}
-
-// Close implements driver.Waiter. Closing again does nothing.
-func (w *waiter) Close() error {
-	w.closing.Do(func() {
-		w.link.close()
-		w.redis.Close()
-	})
-	return nil
 }

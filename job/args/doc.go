@@ -9,8 +9,8 @@
 //
 // # Which values are arguments
 //
-//   - A struct's exported fields, in order, are the arguments: {42, 7} is [42,7]. Their names do not count,
-//     only their order counts, so a new field goes last. The fields of an embedded struct take its place,
+//   - A struct's exported fields, in order, are the arguments: {42, 7} is [42,7]. Only their order counts,
+//     not their names, so a new field goes last. The fields of an embedded struct take its place,
 //     unless it has a name in JSON; then it is one argument. A field tagged belay:"-" or json:"-" is none.
 //   - Any other T is one argument: int is [5], and []int is [[1,2]]. So is a struct with its own MarshalJSON
 //     or MarshalText, such as time.Time. struct{} is no argument.
@@ -24,13 +24,13 @@
 //   - Numbers keep all their digits: int64 and uint64 are exact, and a float keeps its fraction: 12.0.
 //   - Structs inside an argument are objects by encoding/json's rules, []byte is Base64, time.Time RFC 3339.
 //     Maps are written in the order of their keys.
-//   - A type with a method that writes it is written by that method wherever it stands, also if only a pointer
-//     has the method, as with big.Int.
+//   - A type with its own MarshalJSON or MarshalText is always written by that method, even if only its
+//     pointer has the method, as with big.Int.
 //
 // # How they are read
 //
 //   - A missing argument at the end is a zero value: older producers may not send it. A surplus argument is
-//     an [Error], because it would be lost silently.
+//     an [Error]; otherwise it would be lost silently.
 //   - A pointer is an argument that may be null. For other types null is the zero value.
 //   - In an any a number is a json.Number, because no float64 is 9007199254740993 and 1.0 must stay 1.0.
 //     json.RawMessage keeps an argument's text; job.Marshal respells it when it is written again.

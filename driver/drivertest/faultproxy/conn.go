@@ -4,21 +4,20 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/alicebob/miniredis/v2/proto"
+
+	"github.com/belayq/belay/driver/drivertest/relay"
 )
 
-// A conn is one client's connection and ours to the server for it.
+// A conn is a connection under the rules of its proxy.
 type conn struct {
-	proxy          *Proxy
-	client, server net.Conn
-	done           chan struct{}
-	ending         sync.Once
-	dark           [2]atomic.Bool // by direction: a rule has stopped the traffic
+	*relay.Conn
+	proxy *Proxy
+	dark  [2]atomic.Bool // by direction: a rule has stopped the traffic
 
 	mu      sync.Mutex // also orders what is written to the client
 	waiting []request  // requests whose reply has not been passed on, oldest first
@@ -27,78 +26,51 @@ type conn struct {
 // A request waits for its reply, which forged holds if the server is not asked.
 type request struct{ raw, forged string }
 
-func (c *conn) close() {
-	c.ending.Do(func() {
-		close(c.done)
-		_ = c.client.Close()
-		_ = c.server.Close()
-	})
-}
-
 func (c *conn) run() {
 	var replies sync.WaitGroup
-	replies.Go(func() {
-		defer c.close()
-		_ = c.pumpReplies()
-	})
-	_ = c.pumpRequests()
-	c.close()
+	replies.Go(func() { c.pump(c.Server, c.reply) })
+	c.pump(c.Client, c.request)
 	replies.Wait()
 }
 
-func (c *conn) pumpRequests() error {
-	in := bufio.NewReader(c.client)
+// pump passes frames on until one cannot be, and closes the connection.
+func (c *conn) pump(from io.Reader, pass func(raw string) error) {
+	defer c.Close()
+	in := bufio.NewReader(from)
 	for {
 		raw, err := proto.Read(in)
-		if err != nil {
-			return err
+		if err != nil || pass(raw) != nil {
+			return
 		}
-		command := name(raw)
-		c.proxy.locked(func() { c.proxy.counts[command]++ })
-		action := c.proxy.decide(Requests, raw)
-		if action.fail != "" {
-			if err := c.forge(request{raw: raw, forged: errorReply(action.fail)}); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.prepare(Requests, action); err != nil {
-			return err
-		}
-		c.mu.Lock()
-		c.waiting = append(c.waiting, request{raw: raw})
-		c.mu.Unlock()
-		if _, err := io.WriteString(c.server, raw); err != nil {
-			return err
-		}
-		action.passed()
 	}
 }
 
-func (c *conn) pumpReplies() error {
-	in := bufio.NewReader(c.server)
-	for {
-		raw, err := proto.Read(in)
-		if err != nil {
-			return err
-		}
-		if raw[0] == '>' {
-			// A push belongs to no request, so no rule applies to it.
-			if err := c.prepare(Replies, Pass()); err != nil {
-				return err
-			}
-			if err := c.push(raw); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.reply(raw); err != nil {
-			return err
-		}
+func (c *conn) request(raw string) error {
+	action := c.proxy.decide(Requests, raw)
+	if action.fail != "" {
+		return c.forge(request{raw: raw, forged: errorReply(action.fail)})
 	}
+	if err := c.prepare(Requests, action); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.waiting = append(c.waiting, request{raw: raw})
+	c.mu.Unlock()
+	if _, err := io.WriteString(c.Server, raw); err != nil {
+		return err
+	}
+	action.passed()
+	return nil
 }
 
 func (c *conn) reply(raw string) error {
+	if raw[0] == '>' {
+		// A push belongs to no request, so no rule applies to it.
+		if err := c.prepare(Replies, Pass()); err != nil {
+			return err
+		}
+		return c.push(raw)
+	}
 	c.mu.Lock()
 	if len(c.waiting) == 0 {
 		c.mu.Unlock()
@@ -122,7 +94,7 @@ func (c *conn) answer(raw string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = c.waiting[1:]
-	if _, err := io.WriteString(c.client, raw); err != nil {
+	if _, err := io.WriteString(c.Client, raw); err != nil {
 		return err
 	}
 	return c.writeForged()
@@ -131,7 +103,7 @@ func (c *conn) answer(raw string) error {
 func (c *conn) push(raw string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err := io.WriteString(c.client, raw)
+	_, err := io.WriteString(c.Client, raw)
 	return err
 }
 
@@ -146,7 +118,7 @@ func (c *conn) forge(r request) error {
 // writeForged needs mu. It writes the forged replies whose turn it is.
 func (c *conn) writeForged() error {
 	for len(c.waiting) > 0 && c.waiting[0].forged != "" && !c.dark[Replies].Load() {
-		if _, err := io.WriteString(c.client, c.waiting[0].forged); err != nil {
+		if _, err := io.WriteString(c.Client, c.waiting[0].forged); err != nil {
 			return err
 		}
 		c.waiting = c.waiting[1:]
@@ -164,7 +136,7 @@ func (c *conn) prepare(on Direction, a Action) error {
 		}
 	}
 	if c.dark[on].Load() {
-		<-c.done
+		<-c.Done
 		return errEnded
 	}
 	return nil
@@ -175,7 +147,7 @@ func await[T any](c *conn, what <-chan T) error {
 	select {
 	case <-what:
 		return nil
-	case <-c.done:
+	case <-c.Done:
 		return errEnded
 	}
 }

@@ -1,6 +1,7 @@
 package slowlink
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,7 +38,7 @@ func (l *lane) accept(n int, now time.Time) (sent, arrives time.Time) {
 	if l.speed.BitsPerSecond == 0 {
 		sent = now
 	}
-	return sent, later(sent, now).Add(l.speed.RoundTrip / 2)
+	return sent, slices.MaxFunc([]time.Time{sent, now}, time.Time.Compare).Add(l.speed.RoundTrip / 2)
 }
 
 func (l *lane) set(speed Speed) {
@@ -50,11 +51,4 @@ func (l *lane) sent() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bytes
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/belayq/belay/driver/drivertest/relay"
 )
 
 // inFlight is how many chunks of a connection fit into one direction. A bandwidth of 100 Mbit/s fills 400
@@ -18,34 +20,21 @@ type parcel struct {
 
 // pass forwards both directions of a connection until one end is closed and the bytes sent before that have
 // arrived.
-func pass(client, server net.Conn, up, down *lane, done <-chan struct{}) {
-	gone := make(chan struct{})
-	cut := sync.OnceFunc(func() {
-		close(gone)
-		_ = client.Close()
-		_ = server.Close()
-	})
+func pass(c *relay.Conn, up, down *lane) {
 	var both sync.WaitGroup
-	both.Go(func() { carry(server, client, up, gone, cut) })
-	both.Go(func() { carry(client, server, down, gone, cut) })
-	both.Go(func() {
-		select {
-		case <-done:
-			cut()
-		case <-gone:
-		}
-	})
+	both.Go(func() { carry(c, c.Server, c.Client, up) })
+	both.Go(func() { carry(c, c.Client, c.Server, down) })
 	both.Wait()
 }
 
-// carry forwards bytes from one end to the other through a lane. It calls cut when the last byte has
-// arrived.
-func carry(to, from net.Conn, through *lane, gone <-chan struct{}, cut func()) {
+// carry forwards bytes from one end to the other through a lane. It closes the connection when the last byte
+// has arrived.
+func carry(c *relay.Conn, to, from net.Conn, through *lane) {
 	way := make(chan parcel, inFlight)
 	var delivery sync.WaitGroup
 	delivery.Go(func() {
-		defer cut()
-		deliver(to, way, gone)
+		defer c.Close()
+		deliver(to, way, c.Done)
 	})
 	defer delivery.Wait()
 	defer close(way)
@@ -56,12 +45,12 @@ func carry(to, from net.Conn, through *lane, gone <-chan struct{}, cut func()) {
 			sent, arrives := through.accept(n, time.Now())
 			select {
 			case way <- parcel{buffer[:n], arrives}:
-			case <-gone:
+			case <-c.Done:
 				return
 			}
 			// A connection sends its next chunk after this one, so that others have their turn between the
 			// two.
-			if !wait(sent, gone) {
+			if !wait(sent, c.Done) {
 				return
 			}
 		}
@@ -84,10 +73,8 @@ func deliver(to net.Conn, way <-chan parcel, gone <-chan struct{}) {
 
 // wait blocks until an instant, and reports false if the connection is closed before.
 func wait(until time.Time, gone <-chan struct{}) bool {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(time.Until(until)):
 		return true
 	case <-gone:
 		return false

@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest/relay"
 )
 
 // A trial is a link without sockets, in virtual time.
 type trial struct {
 	t        *testing.T
 	up, down lane
-	done     chan struct{}
+	conns    []*relay.Conn
 }
 
 func newTrial(t *testing.T, speed Speed) *trial {
-	tr := &trial{t: t, done: make(chan struct{})}
+	tr := &trial{t: t}
 	tr.up.set(speed)
 	tr.down.set(speed)
 	return tr
@@ -28,8 +30,17 @@ func newTrial(t *testing.T, speed Speed) *trial {
 func (tr *trial) dial() (client, server net.Conn) {
 	client, near := net.Pipe()
 	far, server := net.Pipe()
-	go pass(near, far, &tr.up, &tr.down, tr.done)
+	c := relay.NewConn(near, far)
+	tr.conns = append(tr.conns, c)
+	go pass(c, &tr.up, &tr.down)
 	return client, server
+}
+
+// close closes all connections.
+func (tr *trial) close() {
+	for _, c := range tr.conns {
+		c.Close()
+	}
 }
 
 // write sends n bytes without waiting for their arrival. An error would show as bytes that are not
@@ -50,7 +61,7 @@ func TestEachDirectionTakesHalfARoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, Speed{RoundTrip: 250 * time.Millisecond})
 		client, server := tr.dial()
-		defer close(tr.done)
+		defer tr.close()
 		tr.write(client, 10)
 		require.Equal(t, 125*time.Millisecond, tr.receive(server, 10))
 		tr.write(server, 10)
@@ -62,7 +73,7 @@ func TestLatencyDoesNotLimitThroughput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, Speed{RoundTrip: time.Second})
 		client, server := tr.dial()
-		defer close(tr.done)
+		defer tr.close()
 		tr.write(client, 100*chunk)
 		require.Equal(t, time.Second/2, tr.receive(server, 100*chunk), "a hundred chunks travel at the same time")
 	})
@@ -72,7 +83,7 @@ func TestBandwidthIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, Speed{RoundTrip: 100 * time.Millisecond, BitsPerSecond: 10 * Mbit})
 		client, server := tr.dial()
-		defer close(tr.done)
+		defer tr.close()
 		tr.write(client, 1_250_000)
 		require.Equal(t, time.Second+50*time.Millisecond-burst, tr.receive(server, 1_250_000))
 		up, down := tr.up.sent(), tr.down.sent()
@@ -87,7 +98,7 @@ func TestConnectionsShareTheBandwidth(t *testing.T) {
 		tr := newTrial(t, Speed{BitsPerSecond: 10 * Mbit})
 		page, pageServer := tr.dial()
 		beat, beatServer := tr.dial()
-		defer close(tr.done)
+		defer tr.close()
 		tr.write(page, 1_250_000)
 		go func() { _, _ = io.Copy(io.Discard, pageServer) }()
 		time.Sleep(500 * time.Millisecond)
@@ -105,7 +116,7 @@ func TestDirectionsDoNotShareTheBandwidth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, Speed{BitsPerSecond: 10 * Mbit})
 		client, server := tr.dial()
-		defer close(tr.done)
+		defer tr.close()
 		tr.write(client, 1_250_000)
 		tr.write(server, 1_250_000)
 		go func() { _, _ = io.Copy(io.Discard, server) }()
@@ -117,7 +128,7 @@ func TestASpeedThatIsSetHoldsForOpenConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t, Speed{})
 		client, server := tr.dial()
-		defer close(tr.done)
+		defer tr.close()
 		tr.write(client, 10)
 		require.Zero(t, tr.receive(server, 10))
 		tr.up.set(Speed{RoundTrip: time.Second})
