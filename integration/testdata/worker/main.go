@@ -29,10 +29,10 @@ func main() {
 	flag.Parse()
 	program.Exit(f.Work(belay.ServerConfig{
 		Heartbeat: 200 * time.Millisecond, TTL: *ttl, Concurrency: *most, ShutdownTimeout: time.Second, MaxInterruptions: 1000,
-	}, handle))
+	}, work))
 }
 
-func handle(server *belay.Server) error {
+func work(server *belay.Server) error {
 	log := zerolog.New(os.Stderr)
 	server.OnStuck(func(run belay.StuckRun) {
 		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).
