@@ -12,8 +12,11 @@ endif
 .PHONY: help quick check need format vet belayvet lint lua test integration browser postgres mutants bench-guard torture \
 	fuzz bench demo
 
-# Two packages at a time: their tests start Redis servers and time them, and a third starves the others.
-RACE := go test -race -p 2
+# Two packages at a time: their tests start Redis servers and time them, and a third starves the others. Six
+# tests of each, because most of them wait.
+RACE := go test -race -p 2 -parallel 6
+# The tests that read the files of this repository. The race detector would slow them by minutes, for nothing.
+READING := ^Test(ImportsGoDown|RootLinks|EveryPackage|NoFileNames|ReadersFind|TrapsHave|WordsArePlain)
 # The other modules. They have dependencies that a program with Belay must not get.
 MODULES := bench cmd/belayvet contrib/otel contrib/outbox examples/outbox integration/browser integration/postgres
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
@@ -29,11 +32,10 @@ BENCHTIME ?= 1s
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-quick: ## vet, and the tests that need no Redis (less than half a minute)
+quick: ## vet, and the tests that need neither Redis nor Ruby (less than half a minute)
 	@go vet ./...
-	@go test $(PURE)
-	@go test -skip OnARealRedis ./belaytest
-	@go test -run 'Imports|Links|EveryPackage|NoFileNames|Words' .
+	@go test -skip 'Ruby|OnARealRedis|Conformance/.*/^redis$$' $(PURE) ./belaytest
+	@go test -run '$(READING)' .
 
 # Two steps run at a time, and make prints each step's output when it has ended. The tests of real processes
 # have bounds of seconds on the wall clock, so only steps that yield run beside them.
@@ -51,9 +53,10 @@ format: ## every Go file is as gofmt writes it
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
 		echo "run: gofmt -w" $$unformatted; exit 1; fi
 
-vet: ## go vet, in each module
-	@echo "== vet: go vet ./..., and in $(MODULES)"
+vet: ## go vet, in each module, and the tests that read the files of this repository
+	@echo "== vet: go vet ./..., and in $(MODULES); go test -run '$(READING)' ."
 	@for module in . $(MODULES); do (cd $$module && $(YIELD) go vet ./...); done
+	@$(YIELD) go test -run '$(READING)' .
 
 # A module of its own, which ./... does not reach. The examples get copied, so they must pass it.
 belayvet: ## cmd/belayvet: its tests, and a run over the examples
@@ -74,7 +77,7 @@ lua: ## luacheck on the scripts
 
 test: ## tests of every package but integration, with the race detector, on real Redis servers (minutes)
 	@echo "== test: $(RACE), all but integration, and in bench and contrib/otel"
-	@$(RACE) -timeout 10m $$(go list ./... | grep -v /integration)
+	@$(RACE) -timeout 10m -skip '$(READING)' $$(go list ./... | grep -v /integration)
 	@cd bench && $(RACE) -timeout 10m ./...
 	@cd contrib/otel && $(RACE) -timeout 10m ./...
 

@@ -88,7 +88,7 @@ func (d *Definition[T]) made(what string) {
 // open panics for a client that Open has not made.
 func open(c *Client, what string) {
 	if c == nil || c.Driver() == nil {
-		panic("belay: " + what + ": the client is nil; was the error of Open looked at?")
+		panic("belay: " + what + ": the client is nil; check the error of Open")
 	}
 }
 

@@ -21,26 +21,26 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 	server := newServer(t, client, belay.ServerConfig{})
 	run := func(context.Context, int) error { return nil }
 	for says, do := range map[string]func(){
-		"belay: Enqueue Welcome: the client is nil; was the error of Open looked at?":     func() { _, _ = welcome.Enqueue(t.Context(), nil, 1) },
-		"belay: EnqueueMany Welcome: the client is nil; was the error of Open looked at?": func() { _, _ = welcome.EnqueueMany(t.Context(), nil, nil) },
-		"belay: EnqueueMany Welcome: the sequence is nil":                                 func() { _, _ = welcome.EnqueueMany(t.Context(), client, nil) },
-		"belay: a bulk push: the sequence is nil":                                         func() { _, _ = client.PushMany(t.Context(), nil) },
-		"belay: Enqueue: the definition is empty; make it by Define":                      func() { _, _ = none.Enqueue(t.Context(), client, 1) },
-		"belay: Job: the definition is empty; make it by Define":                          func() { (*belay.Definition[int])(nil).Job(1) },
-		"belay: Handler: the definition is empty; make it by Define":                      func() { none.Handler(run) },
-		"belay: Handle: the definition is empty; make it by Define":                       func() { none.Handle(server, run) },
-		"belay: Args: the definition is empty; make it by Define":                         func() { _, _ = none.Args(nil) },
-		"belay: Handle Welcome: the server is empty; make it by NewServer":                func() { welcome.Handle(nil, run) },
-		"belay: Run: the server is empty; make it by NewServer":                           func() { _ = new(belay.Server).Run(t.Context()) },
-		"belay: Process.Run: the server is empty; make it by NewServer":                   func() { _ = belay.Process{Server: new(belay.Server)}.Run(t.Context()) },
-		"belay: Stop: the server is empty; make it by NewServer":                          func() { (*belay.Server)(nil).Stop() },
-		`belay: Server.Use: middleware "a" is nil`:                                        func() { server.Use("a", nil) },
-		`belay: Client.Use: middleware "a" is nil`:                                        func() { client.Use("a", nil) },
-		"belay: OnError: the function is nil":                                             func() { server.OnError(nil) },
-		"belay: OnExit: the function is nil":                                              func() { server.OnExit(nil) },
-		`belay: Define "A": an option is nil`:                                             func() { belay.Define[int]("A", nil) },
-		`belay: Define "A": an option is nil; the handler of OnExhausted is nil`:          func() { belay.Define[int]("A", nil, belay.OnExhausted(nil)) },
-		"belay: Main: the function is nil":                                                func() { belay.Main(nil, belay.MainConfig{}) },
+		"belay: Enqueue Welcome: the client is nil; check the error of Open":     func() { _, _ = welcome.Enqueue(t.Context(), nil, 1) },
+		"belay: EnqueueMany Welcome: the client is nil; check the error of Open": func() { _, _ = welcome.EnqueueMany(t.Context(), nil, nil) },
+		"belay: EnqueueMany Welcome: the sequence is nil":                        func() { _, _ = welcome.EnqueueMany(t.Context(), client, nil) },
+		"belay: a bulk push: the sequence is nil":                                func() { _, _ = client.PushMany(t.Context(), nil) },
+		"belay: Enqueue: the definition is empty; make it by Define":             func() { _, _ = none.Enqueue(t.Context(), client, 1) },
+		"belay: Job: the definition is empty; make it by Define":                 func() { (*belay.Definition[int])(nil).Job(1) },
+		"belay: Handler: the definition is empty; make it by Define":             func() { none.Handler(run) },
+		"belay: Handle: the definition is empty; make it by Define":              func() { none.Handle(server, run) },
+		"belay: Args: the definition is empty; make it by Define":                func() { _, _ = none.Args(nil) },
+		"belay: Handle Welcome: the server is empty; make it by NewServer":       func() { welcome.Handle(nil, run) },
+		"belay: Run: the server is empty; make it by NewServer":                  func() { _ = new(belay.Server).Run(t.Context()) },
+		"belay: Process.Run: the server is empty; make it by NewServer":          func() { _ = belay.Process{Server: new(belay.Server)}.Run(t.Context()) },
+		"belay: Stop: the server is empty; make it by NewServer":                 func() { (*belay.Server)(nil).Stop() },
+		`belay: Server.Use: middleware "a" is nil`:                               func() { server.Use("a", nil) },
+		`belay: Client.Use: middleware "a" is nil`:                               func() { client.Use("a", nil) },
+		"belay: OnError: the function is nil":                                    func() { server.OnError(nil) },
+		"belay: OnExit: the function is nil":                                     func() { server.OnExit(nil) },
+		`belay: Define "A": an option is nil`:                                    func() { belay.Define[int]("A", nil) },
+		`belay: Define "A": an option is nil; the handler of OnExhausted is nil`: func() { belay.Define[int]("A", nil, belay.OnExhausted(nil)) },
+		"belay: Main: the function is nil":                                       func() { belay.Main(nil, belay.MainConfig{}) },
 	} {
 		if do != nil {
 			require.PanicsWithValue(t, says, do)
@@ -49,7 +49,7 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 
 	for _, none := range []*belay.Client{nil, new(belay.Client)} {
 		_, err := belay.NewServer(none, belay.ServerConfig{})
-		require.EqualError(t, err, "belay: NewServer: the client is nil; was the error of Open looked at?")
+		require.EqualError(t, err, "belay: NewServer: the client is nil; check the error of Open")
 	}
 	receipt, err := welcome.Enqueue(t.Context(), client, 1, nil)
 	require.ErrorContains(t, err, "an option is nil")

@@ -32,7 +32,7 @@ type Server struct {
 // config, at once.
 func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if c == nil || c.Driver() == nil {
-		return nil, errors.New("belay: NewServer: the client is nil; was the error of Open looked at?")
+		return nil, errors.New("belay: NewServer: the client is nil; check the error of Open")
 	}
 	l, book, err := cfg.build(c)
 	if err != nil {

@@ -202,7 +202,7 @@ type identification func(shape *args.Shape, of reflect.Type, rule *UniqueRule) e
 
 func (d *definition) identify(by identification) {
 	if d.identification != nil {
-		d.wrong = append(d.wrong, errors.New("it is said twice what makes its jobs the same; say UniqueBy or UniqueByFields once"))
+		d.wrong = append(d.wrong, errors.New("UniqueBy or UniqueByFields is given twice; give one of them once"))
 	}
 	d.identification = by
 }
@@ -213,7 +213,7 @@ func (d *definition) resolveIdentity(shape *args.Shape, of reflect.Type) {
 		return
 	}
 	if d.item.Unique == nil {
-		d.wrong = append(d.wrong, errors.New("it is said what makes its jobs the same, and not that they are Unique"))
+		d.wrong = append(d.wrong, errors.New("UniqueBy and UniqueByFields have no effect without Unique; add Unique"))
 	}
 	if err := d.identification(shape, of, &d.identity); err != nil {
 		d.wrong = append(d.wrong, err)

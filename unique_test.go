@@ -128,19 +128,19 @@ func TestUnique(t *testing.T) {
 		t.Parallel()
 		unique := Unique(UntilExecuted)
 		for want, options := range map[string][]DefineOption{
-			"reschedule once requires until_executed":                                 {Unique(UntilExecuting, RescheduleOnce())},
-			`unique until "done"`:                                                     {Unique(Until("done"))},
-			"a lock for -1ns holds nothing":                                           {Unique(UntilExecuted, LockTTL(0))},
-			"a whole number of milliseconds":                                          {Unique(UntilExecuted, LockTTL(time.Microsecond))},
-			"belay.reindex has no field product_id that is an argument":               {unique, UniqueByFields("product_id")},
-			"belay.reindex has no field  that is":                                     {unique, UniqueByFields("")},
-			"field AskedBy is left out of a job where it is empty":                    {unique, UniqueByFields("ProductID", "AskedBy")},
-			"UniqueByFields names none":                                               {unique, UniqueByFields()},
-			"UniqueBy wants a string, and the arguments are a belay.reindex":          {unique, UniqueBy(func(string) any { return nil })},
-			"the function of UniqueBy is nil":                                         {unique, UniqueBy[reindex](nil)},
-			"it is said what makes its jobs the same, and not that they are Unique":   {UniqueByFields("ProductID")},
-			"it is said twice what makes its jobs the same; say UniqueBy or UniqueBy": {unique, UniqueByFields("ProductID"), UniqueByFields("ProductID")},
-			"UniqueByFields names field ProductID twice":                              {unique, UniqueByFields("ProductID", "ProductID")},
+			"reschedule once requires until_executed":                               {Unique(UntilExecuting, RescheduleOnce())},
+			`unique until "done"`:                                                   {Unique(Until("done"))},
+			"a lock for -1ns holds nothing":                                         {Unique(UntilExecuted, LockTTL(0))},
+			"a whole number of milliseconds":                                        {Unique(UntilExecuted, LockTTL(time.Microsecond))},
+			"belay.reindex has no field product_id that is an argument":             {unique, UniqueByFields("product_id")},
+			"belay.reindex has no field  that is":                                   {unique, UniqueByFields("")},
+			"field AskedBy is left out of a job where it is empty":                  {unique, UniqueByFields("ProductID", "AskedBy")},
+			"UniqueByFields names none":                                             {unique, UniqueByFields()},
+			"UniqueBy wants a string, and the arguments are a belay.reindex":        {unique, UniqueBy(func(string) any { return nil })},
+			"the function of UniqueBy is nil":                                       {unique, UniqueBy[reindex](nil)},
+			"UniqueBy and UniqueByFields have no effect without Unique; add Unique": {UniqueByFields("ProductID")},
+			"UniqueBy or UniqueByFields is given twice; give one of them once":      {unique, UniqueByFields("ProductID"), UniqueByFields("ProductID")},
+			"UniqueByFields names field ProductID twice":                            {unique, UniqueByFields("ProductID", "ProductID")},
 		} {
 			func() {
 				defer func() { require.Contains(t, recover(), want) }()

@@ -19,7 +19,7 @@ func ParseLSN(text string) (LSN, error) {
 	h, okHigh := half(high)
 	l, okLow := half(low)
 	if !ok || !okHigh || !okLow {
-		return 0, fmt.Errorf("%.40q is no position in a write-ahead log; it is one such as 16/B374D848", text)
+		return 0, fmt.Errorf("%.40q is not a position in a write-ahead log; give one such as 16/B374D848", text)
 	}
 	if h|l == 0 {
 		return 0, fmt.Errorf("the position %s is none", text)

@@ -27,12 +27,17 @@ func (k *Keyspace) arrive(r *Run, wanted bool) *Run {
 			Msg("duplicate take ignored: job running under an earlier identity")
 		return earlier
 	}
-	if !wanted || k.loop.quiet {
-		k.ledger.finish(r, job.Requeued())
-		return r
-	}
-	k.prepare(r)
+	k.admit(r, wanted)
 	return r
+}
+
+// admit puts a new run into the ledger: for a processor, or to be requeued.
+func (k *Keyspace) admit(r *Run, wanted bool) {
+	if wanted && !k.loop.quiet {
+		k.prepare(r)
+	} else {
+		k.ledger.finish(r, job.Requeued())
+	}
 }
 
 // arriveQuarantined makes a run of a quarantined job.
@@ -40,14 +45,10 @@ func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 	r := newRun(k, session, queue, bytes)
 	r.quarantined, session.quarantined = true, r
 	session.aloneQueue.Store(&queue)
-	switch {
-	case !wanted || k.loop.quiet:
-		k.ledger.finish(r, job.Requeued())
-	default:
-		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).
-			Msg("quarantined job started; other takes suspended")
-		k.prepare(r)
+	if wanted && !k.loop.quiet {
+		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).Msg("quarantined job started; other takes suspended")
 	}
+	k.admit(r, wanted)
 	return r
 }
 

@@ -4,12 +4,6 @@ package fetch
 // of what they ask of Redis. So the heartbeat of a process at rest stands for such a reading: an empty list
 // is no key, and while none of the keys exists that it would read, there is nothing to see.
 
-// An atRest is a session without runs, with the keys that a reading of the lengths would read.
-type atRest struct {
-	session *Session
-	keys    []string
-}
-
 // mostUnlooked is how many heartbeats in a row stand for readings at most: a reading is also what finds out
 // that the loop's own connection is dead before a job needs it.
 const mostUnlooked = 3
@@ -35,7 +29,7 @@ func (k *Keyspace) beaten(reply HeartbeatReply) {
 func (k *Keyspace) isAtRest() bool {
 	c, q := &k.reconcile, &k.loop.quarantine
 	return !c.due && q.ledgerEmpty() && k.outage.since.IsZero() && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&
-		!k.hasQuarantined() && q.draining == nil
+		k.firstQuarantined() == nil && q.draining == nil
 }
 
 func (k *Keyspace) anyPaused() bool {
@@ -47,24 +41,11 @@ func (k *Keyspace) anyPaused() bool {
 	return false
 }
 
-// noteAtRest lets Watched know whether the process is at rest.
-func (k *Keyspace) noteAtRest() {
-	at := k.atRest.Load()
-	switch {
-	case !k.isAtRest():
-		if at != nil {
-			k.atRest.Store(nil)
-		}
-	case at == nil || at.session != k.session:
-		k.atRest.Store(&atRest{session: k.session, keys: append(k.listsToSee(k.names()), k.Keys.Paused())})
-	}
-}
-
-// Watched returns the keys whose existence the session's next heartbeat checks; none when the loop reads them
-// itself.
+// Watched returns the keys whose existence the session's next heartbeat checks, which are those that a reading
+// would read; none when the loop reads them itself.
 func (k *Keyspace) Watched(session *Session) []string {
-	if at := k.atRest.Load(); at != nil && at.session == session {
-		return at.keys
+	if k.atRest.Load() != session {
+		return nil
 	}
-	return nil
+	return append(k.listsToSee(session, k.names()), k.Keys.Paused())
 }

@@ -43,8 +43,8 @@ type Keyspace struct {
 	reconcile reconcile
 	outage    outage
 
-	atRest   atomic.Pointer[atRest]
-	unlooked int // heartbeats in a row that have stood for a reading of the lengths
+	atRest   atomic.Pointer[Session] // the session while it is at rest, else nil
+	unlooked int                     // heartbeats in a row that have stood for a reading of the lengths
 }
 
 func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
@@ -55,7 +55,7 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 	cfg := &l.cfg
 	link := lua.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}
 	k := &Keyspace{
-		flights: flights{link: link, operations: make(map[int64]bool)},
+		flights: flights{link: link},
 		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
 		waiting: waiting{limit: longestWait},
 	}
@@ -87,11 +87,11 @@ func (k *Keyspace) enter(session *Session) {
 	k.abandon()
 }
 
-// settled reports whether nothing is left that this process could still do for its jobs here: every settle
-// is confirmed (or refused for good), and no wait is open that may still bring a job.
-func (k *Keyspace) settled() bool {
-	return k.inFlight == 0 && k.openWaits() == 0 && len(k.unacked) == 0 &&
-		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) == 0 && len(k.reconcile.orphaned) == 0 && len(k.large) == 0
+// unsettled reports whether this process can still do something for its jobs here: a settle is not confirmed,
+// or a wait is open that may bring a job. Blocked runs do not count, because Redis refuses them.
+func (k *Keyspace) unsettled() bool {
+	return k.inFlight > 0 || k.openWaits() > 0 || len(k.unacked) > 0 || len(k.reconcile.orphaned) > 0 || len(k.large) > 0 ||
+		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) > 0
 }
 
 // turn sends what must be sent now and returns when it must be called again at the latest; zero for no
@@ -113,7 +113,11 @@ func (k *Keyspace) turn(now time.Time) time.Time {
 		k.send(p)
 	}
 	k.adjustWaits(now)
-	k.noteAtRest()
+	if k.isAtRest() {
+		k.atRest.Store(k.session)
+	} else {
+		k.atRest.Store(nil)
+	}
 	return earlier(k.wake(now), backOffEnds)
 }
 

@@ -1,8 +1,6 @@
 package fetch
 
 import (
-	"slices"
-
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
@@ -16,11 +14,7 @@ import (
 // addLarge notes entries that must be moved to the dead set.
 func (k *Keyspace) addLarge(session *Session, at place, large ...lua.Large) {
 	for _, one := range large {
-		list := k.Keys.Working(at.queue, session.Identity)
-		if at.quarantined {
-			list = k.Keys.QuarantineRun(session.Identity)
-		}
-		k.large = append(k.large, dedup.TooLarge(one, list, at.queue, k.cfg.Largest, k.Clock.Now(), k.cfg.Unit))
+		k.large = append(k.large, dedup.TooLarge(one, k.listAt(session, at), at.queue, k.cfg.Largest, k.Clock.Now(), k.cfg.Unit))
 	}
 }
 
@@ -31,7 +25,7 @@ func (k *Keyspace) addTooLarge(p *pipeline) {
 	for range min(len(k.large), most) {
 		last := len(k.large) - 1
 		large := k.large[last]
-		k.large = slices.Delete(k.large, last, last+1)
+		k.large = k.large[:last]
 		ask := k.Keys.KillLarge(large)
 		p.add(ask.Call, func(reply driver.Reply) {
 			dead, err := ask.Read(reply)

@@ -59,13 +59,6 @@ func (l *ledger) move(r *Run, to state) {
 	r.capsule.counts[to]++
 }
 
-// moveAll moves all runs of one state.
-func (l *ledger) moveAll(from, to state) {
-	for r := l.first(from); r != nil; r = l.first(from) {
-		l.move(r, to)
-	}
-}
-
 // transfer moves a run from an earlier session to s, which has taken its job again.
 func (s *Session) transfer(r *Run) {
 	r.owner.drop(r)

@@ -74,7 +74,7 @@ type Loop struct {
 	orders  chan func() // requests from outside of the loop's goroutine
 	started atomic.Bool
 	over    atomic.Bool
-	lost    atomic.Uint64 // see Lost
+	lost    atomic.Uint64
 }
 
 // An event is the completion of a call that was in flight.
@@ -116,6 +116,9 @@ func (l *Loop) Close() error {
 	}
 	return errors.Join(wrong...)
 }
+
+// Lost returns how many jobs were recovered from this process while it had them: their results were dropped.
+func (l *Loop) Lost() uint64 { return l.lost.Load() }
 
 // Quiet makes the loop take no more jobs. Running jobs and Run continue. A second call does nothing.
 func (l *Loop) Quiet() { l.give(l.beQuiet) }
@@ -171,7 +174,9 @@ func (l *Loop) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		l.obeyAll() // before anything more is taken
+		for len(l.orders) > 0 { // before anything more is taken
+			(<-l.orders)()
+		}
 		l.startReady()
 		wake := l.turn(time.Now())
 		l.startReady()
@@ -179,7 +184,7 @@ func (l *Loop) Run() {
 		if l.done() {
 			return
 		}
-		timer.Reset(untilOrHour(wake))
+		timer.Reset(time.Until(wake))
 		select {
 		case <-l.results.some:
 		case event := <-l.events:
@@ -192,17 +197,9 @@ func (l *Loop) Run() {
 	}
 }
 
-// untilOrHour returns the time until at, or an hour if at is zero.
-func untilOrHour(at time.Time) time.Duration {
-	if at.IsZero() {
-		return time.Hour
-	}
-	return max(time.Until(at), 0)
-}
-
-// turn sends the calls that are due. It returns the latest instant at which it must be called again; zero for
-// none.
+// turn sends the calls that are due. It returns the latest instant at which it must be called again.
 func (l *Loop) turn(now time.Time) (wake time.Time) {
+	wake = now.Add(time.Hour)
 	for _, k := range l.spaces {
 		wake = earlier(wake, k.turn(now))
 	}
@@ -220,13 +217,8 @@ func (l *Loop) gather() {
 		}
 		clear(l.scratch.results)
 		l.scratch.results = l.scratch.results[:0]
-		for more := true; more; {
-			select {
-			case event := <-l.events:
-				l.handle(event)
-			default:
-				more = false
-			}
+		for len(l.events) > 0 {
+			l.handle(<-l.events)
 		}
 		runtime.Gosched()
 	}

@@ -27,8 +27,7 @@ type Order struct {
 // weight, as in Sidekiq; there are at most lua.MostQueues different ones.
 func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 	order := &Order{random: random}
-	index := make(map[string]int)
-	named, weighted := make(map[string]int), false
+	index, weighted := make(map[string]int), false
 	for _, queue := range queues {
 		if err := job.CheckQueue(queue.Name); err != nil {
 			return nil, err
@@ -36,12 +35,12 @@ func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 		if queue.Weight < 0 || queue.Weight > maxWeight {
 			return nil, fmt.Errorf("queue %q: a weight lies between 1 and %d, not %d", queue.Name, maxWeight, queue.Weight)
 		}
-		if _, seen := index[queue.Name]; !seen {
+		_, seen := index[queue.Name]
+		if !seen {
 			index[queue.Name] = len(order.names)
 			order.names = append(order.names, queue.Name)
 		}
-		named[queue.Name]++
-		weighted = weighted || queue.Weight > 0 || named[queue.Name] > 1
+		weighted = weighted || queue.Weight > 0 || seen
 		for range max(queue.Weight, 1) {
 			order.draw = append(order.draw, index[queue.Name])
 		}

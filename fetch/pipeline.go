@@ -7,28 +7,23 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-const (
-	// mostInFlight is how many pipelines may be in flight. With one, a round trip of a millisecond settles
-	// into half batches; more than four brought nothing.
-	mostInFlight = 4
-)
+// mostInFlight is how many pipelines may be in flight. With one, a round trip of a millisecond settles into
+// half batches; more than four brought nothing.
+const mostInFlight = 4
 
 // flights is what is in flight to one keyspace, and what is known of the link.
 type flights struct {
 	link       lua.Link
 	inFlight   int // pipelines
-	lastOp     int64
-	operations map[int64]bool // those in flight that may bring jobs, pipelines and waits
+	operations int // pipelines and waits in flight that may bring jobs
+	lastOp     int // how many of those have begun
 }
 
-// begin numbers an operation that may bring jobs; end closes it.
-func (f *flights) begin() int64 {
+// begin counts an operation that may bring jobs; when it has ended, operations goes down again.
+func (f *flights) begin() {
 	f.lastOp++
-	f.operations[f.lastOp] = true
-	return f.lastOp
+	f.operations++
 }
-
-func (f *flights) end(op int64) { delete(f.operations, op) }
 
 // A pipeline is what goes to Redis at once: settles, then starts, then takes for the processors that are
 // idle once the settles have landed, then reads and smaller calls. Everything in it is answered,
@@ -37,9 +32,8 @@ type pipeline struct {
 	space    *Keyspace
 	parts    []part
 	promises []promise
-	op       int64 // the operation that its promises are
-	may      int   // bytes of jobs that it may bring
-	small    bool  // it carries no jobs
+	may      int  // bytes of jobs that it may bring
+	small    bool // it carries no jobs
 	trip     *lua.Trip
 }
 
@@ -67,8 +61,8 @@ func (p *pipeline) addAll(calls []driver.Call, handle func(replies []driver.Repl
 
 // promise promises processors to the pipeline.
 func (p *pipeline) promise(c *capsule, jobs int) {
-	if p.op == 0 {
-		p.op = p.space.begin()
+	if len(p.promises) == 0 {
+		p.space.begin()
 	}
 	p.promises = append(p.promises, promise{c, jobs})
 	c.promised += jobs
@@ -110,11 +104,11 @@ func (p *pipeline) handle() {
 	k := p.space
 	k.inFlight--
 	k.link.End(p.trip)
-	if p.op != 0 {
-		for _, promised := range p.promises {
-			promised.capsule.promised -= promised.jobs
-		}
-		k.end(p.op)
+	for _, promised := range p.promises {
+		promised.capsule.promised -= promised.jobs
+	}
+	if len(p.promises) > 0 {
+		k.operations--
 	}
 	replies := p.trip.Replies
 	for _, part := range p.parts {

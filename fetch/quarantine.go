@@ -53,7 +53,7 @@ func (q *quarantine) ledgerEmpty() bool {
 // hasProcess reports whether the process has no run, and nothing that could bring one.
 func (q *quarantine) hasProcess() bool {
 	for _, k := range q.loop.spaces {
-		if k.session.held > 0 || len(k.operations) > 0 {
+		if k.session.held > 0 || k.operations > 0 {
 			return false
 		}
 	}
@@ -91,10 +91,8 @@ func (q *quarantine) mayTake(k *Keyspace) bool {
 // serves reports whether there are quarantined jobs, and ordinary ones have had their share since the last
 // of them.
 func (q *quarantine) serves(k *Keyspace) bool {
-	return k.hasQuarantined() && !time.Now().Before(q.othersTill)
+	return k.firstQuarantined() != nil && !time.Now().Before(q.othersTill)
 }
-
-func (k *Keyspace) hasQuarantined() bool { return k.firstQuarantined() != nil }
 
 // firstQuarantined returns the first queue that has quarantined jobs, or nil.
 func (k *Keyspace) firstQuarantined() *queueState {

@@ -111,14 +111,6 @@ func (k *Keyspace) paceTakes(until, at time.Time) {
 	}
 }
 
-// learnPaused takes note of which queues are paused. One that is not any more is looked at again.
-func (q *queueState) learnPaused(paused bool) {
-	if q.paused && !paused {
-		q.intake.dry = false
-	}
-	q.paused = paused
-}
-
 // learn takes in what a take says of the queues that it was asked for.
 func (in *intake) learn(queues []string, taken lua.Taken) {
 	for i, name := range queues {

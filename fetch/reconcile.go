@@ -36,27 +36,6 @@ type reconcile struct {
 // lost without a failed call, which should not happen, it is found within a dozen seconds.
 const mostDoubts = 8
 
-// A place is one of our lists: the working list of a queue, or the quarantine list, which belongs to no
-// queue.
-type place struct {
-	queue       string
-	quarantined bool
-}
-
-func (r *Run) place() place {
-	if r.quarantined {
-		return place{quarantined: true}
-	}
-	return place{queue: r.Queue}
-}
-
-func (k *Keyspace) listAt(at place) string {
-	if at.quarantined {
-		return k.Keys.QuarantineRun(k.session.Identity)
-	}
-	return k.Keys.Working(at.queue, k.session.Identity)
-}
-
 // A reading reads one list page by page, the newest entries first, because the orphaned entries of a take
 // that has just failed are the newest. It ends when it has found all that there can be. Entries move
 // meanwhile, so an entry may be on two pages; each page is compared on its own.
@@ -109,14 +88,14 @@ func (k *Keyspace) doubt(session *Session, err error) {
 // addLengths adds the reading of our lists' lengths to a pipeline, when it is time.
 func (k *Keyspace) addLengths(p *pipeline) {
 	c := &k.reconcile
-	again := c.unsure && !c.looked && len(k.operations) == 0
+	again := c.unsure && !c.looked && k.operations == 0
 	if k.session == nil || k.session.Over() || c.asking || (!c.due && !again) {
 		return
 	}
 	session, queues, op, left := k.session, k.names(), k.lastOp, k.session.left
-	still := len(k.operations) == 0
+	still := k.operations == 0
 	c.due, c.asking = false, true
-	lengths := lua.Lengths(k.listsToSee(queues))
+	lengths := lua.Lengths(k.listsToSee(session, queues))
 	paused := driver.Command(append([]string{"SMISMEMBER", k.Keys.Paused()}, queues...)...)
 	p.addAll([]driver.Call{lengths.Call, paused}, func(replies []driver.Reply) {
 		if session != k.session {
@@ -139,8 +118,8 @@ func (k *Keyspace) addLengths(p *pipeline) {
 }
 
 // listsToSee returns the lists whose lengths are read: ours, and then the quarantine of each queue.
-func (k *Keyspace) listsToSee(queues []string) []string {
-	return append(k.Keys.ListsOf(queues, k.session.Identity), k.Keys.QuarantineLists(queues)...)
+func (k *Keyspace) listsToSee(session *Session, queues []string) []string {
+	return append(k.Keys.ListsOf(queues, session.Identity), k.Keys.QuarantineLists(queues)...)
 }
 
 // handleLengths compares our lists, those of the queues and the quarantine list, with the ledger. still
@@ -178,15 +157,12 @@ func (k *Keyspace) handleLengths(queues []string, lengths []int, still bool, lef
 		c.looked = c.looked || still
 	case !more && !fewer:
 		c.doubts = 0
-	case c.doubts >= mostDoubts || (more && !k.mayBring()):
+	case c.doubts >= mostDoubts || (more && k.operations == k.openWaits()): // without a take in flight
 		k.doubt(k.session, nil)
 	default:
 		c.doubts++
 	}
 }
-
-// mayBring reports whether a take is in flight.
-func (k *Keyspace) mayBring() bool { return len(k.operations) > k.openWaits() }
 
 // handlePaused records which queues are paused. The wait on a queue that is now paused is released, and jobs
 // are taken again from a queue that was resumed.
@@ -196,7 +172,10 @@ func (k *Keyspace) handlePaused(queues []string, reply driver.Reply) {
 		return // the next take reports paused queues
 	}
 	for i, queue := range queues {
-		k.queues[queue].learnPaused(flags[i] == int64(1))
+		q, was := k.queues[queue], k.queues[queue].paused
+		if q.paused = flags[i] == int64(1); was && !q.paused {
+			q.intake.dry = false
+		}
 	}
 }
 
@@ -213,13 +192,13 @@ func (k *Keyspace) handleQuarantines(queues []string, waiting []int) {
 // may bring a job.
 func (k *Keyspace) addReading(p *pipeline) {
 	c := &k.reconcile
-	if len(c.toRead) == 0 || len(k.operations) > 0 || k.session.Over() {
+	if len(c.toRead) == 0 || k.operations > 0 || k.session.Over() {
 		return
 	}
 	session, op, read, page := k.session, k.lastOp, c.toRead[0], k.link.Page()
 	c.toRead = c.toRead[1:]
 	clear(read.left)
-	ask := k.Keys.Entries(k.listAt(read.place), read.first, page, k.cfg.Largest)
+	ask := k.Keys.Entries(k.listAt(session, read.place), read.first, page, k.cfg.Largest)
 	calls, from := []driver.Call{ask.Call}, k.Keys.QuarantinedFrom(session.Identity)
 	if read.place.quarantined {
 		calls = append(calls, from.Call)

@@ -46,7 +46,9 @@ const locked = "any"
 
 // NewReporter makes a Reporter that writes to log.
 func NewReporter(log zerolog.Logger) *Reporter {
-	return &Reporter{log: log, bornAt: time.Now(), away: make(map[string]bool), refused: make(map[string]time.Time)}
+	return &Reporter{
+		log: log, bornAt: time.Now(), away: make(map[string]bool), refused: make(map[string]time.Time), notify: func(string, error) {},
+	}
 }
 
 // Answered records that Redis has just sent a reply, of any kind, on a connection of this process.
@@ -63,12 +65,6 @@ func (r *Reporter) Notify(f func(call string, err error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notify = f
-}
-
-func (r *Reporter) notifyLocked(call string, err error) {
-	if r.notify != nil {
-		r.notify(call, err)
-	}
 }
 
 // Fail reports a failed call of the caller who. An outage is logged once. A refusal (a wrong type, a denied
@@ -99,7 +95,7 @@ func (r *Reporter) Fail(who string, err error) {
 		return
 	}
 	r.logged = true
-	r.notifyLocked(who, err)
+	r.notify(who, err)
 	r.log.Warn().Err(err).Str("call", who).Msg("redis is away; takes suspended, results buffered")
 }
 
@@ -115,7 +111,7 @@ func (r *Reporter) refuseLocked(who string, err error, now time.Time) bool {
 	if now.Sub(r.refused[who]) < sayAgain {
 		return false
 	}
-	r.notifyLocked(who, err)
+	r.notify(who, err)
 	r.refused[who] = now
 	event, message := r.log.Error().Err(err).Str("call", who), "redis refuses a call; will retry; operator action required"
 	if advice := driver.Denial(err); advice != "" {

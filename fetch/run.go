@@ -36,6 +36,27 @@ func (r *Run) JID() string {
 	return parsed.JID()
 }
 
+// A place is one of our lists: the working list of a queue, or the quarantine list, which belongs to no
+// queue.
+type place struct {
+	queue       string
+	quarantined bool
+}
+
+func (r *Run) place() place {
+	if r.quarantined {
+		return place{quarantined: true}
+	}
+	return place{queue: r.Queue}
+}
+
+func (k *Keyspace) listAt(session *Session, at place) string {
+	if at.quarantined {
+		return k.Keys.QuarantineRun(session.Identity)
+	}
+	return k.Keys.Working(at.queue, session.Identity)
+}
+
 // A state is the progress of a run. A run is in exactly one state. In the states from awaitingStart to
 // unacked it occupies a processor.
 type state int

@@ -2,16 +2,16 @@ package fetch
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -61,9 +61,7 @@ func NewIdentity(host string) string {
 	if host == "" {
 		host = "unknown"
 	}
-	var nonce [6]byte
-	_, _ = rand.Read(nonce[:]) // never fails: the runtime ends the process instead
-	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), hex.EncodeToString(nonce[:]))
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), job.NewJID()[:12]) // a jid is random hex digits
 }
 
 // Register begins a session under a new identity. parent ends with the process' last handler.
@@ -136,7 +134,7 @@ func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys,
 		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
 		s.over.Store(true)
 	}
-	return HeartbeatReply{HeartbeatReply: reply, SentAt: sentSinceBoot, rtt: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+	return HeartbeatReply{HeartbeatReply: reply, SentAt: sentSinceBoot, RTT: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
 }
 
 // A HeartbeatReply is the reply to a heartbeat.
@@ -145,13 +143,11 @@ type HeartbeatReply struct {
 	// Restored reports that the session's record had been lost and that the heartbeat restored it.
 	Restored bool
 	// SentAt is when the heartbeat was sent, since boot.
-	SentAt  time.Duration
-	rtt     time.Duration
+	SentAt time.Duration
+	// RTT is how long the reply took.
+	RTT     time.Duration
 	watched bool
 }
-
-// RTT returns how long the reply took.
-func (r HeartbeatReply) RTT() time.Duration { return r.rtt }
 
 func (s *Session) confirm(sentSinceBoot time.Duration) { s.confirmedAt.Store(int64(sentSinceBoot)) }
 
@@ -196,10 +192,5 @@ func (s *Session) mayNumber() bool { return s.number-s.mark()+1 < lua.MostUnread
 
 // read records that the settle's answer has been read, or that none will come that matters.
 func (s *Session) read(b *batch) {
-	for i, unread := range s.unread {
-		if unread == b {
-			s.unread = append(s.unread[:i], s.unread[i+1:]...)
-			return
-		}
-	}
+	s.unread = slices.DeleteFunc(s.unread, func(unread *batch) bool { return unread == b })
 }

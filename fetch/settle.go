@@ -161,7 +161,9 @@ func (k *Keyspace) retryBlocked(now time.Time) {
 	if now.Before(k.blockedAt) {
 		return
 	}
-	k.ledger.moveAll(blocked, isolated)
+	for r := range k.ledger.in(blocked) {
+		k.ledger.move(r, isolated)
+	}
 }
 
 // confirm ends the runs of a settle that Redis has executed.

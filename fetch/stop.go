@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/job"
@@ -24,18 +25,6 @@ type stopping struct {
 	cancelAt  time.Time // when handlers are cancelled
 	requeueAt time.Time // when what is unfinished is requeued
 	leaveAt   time.Time // when the loop ends, settled or not
-}
-
-// obeyAll executes the waiting orders.
-func (l *Loop) obeyAll() {
-	for {
-		select {
-		case order := <-l.orders:
-			order()
-		default:
-			return
-		}
-	}
 }
 
 func (l *Loop) beginStop() {
@@ -83,8 +72,8 @@ func (l *Loop) advance(now, wake time.Time) time.Time {
 		l.cfg.Leaving(now.Add(LastSettle))
 	}
 	for _, at := range []time.Time{s.leaveAt, s.requeueAt, s.cancelAt} {
-		if at.After(now) && (wake.IsZero() || at.Before(wake)) {
-			wake = at
+		if at.After(now) {
+			wake = earlier(wake, at)
 		}
 	}
 	return wake
@@ -111,13 +100,5 @@ func (l *Loop) done() bool {
 	return l.settled() || (!l.stop.leaveAt.IsZero() && !time.Now().Before(l.stop.leaveAt))
 }
 
-// settled reports whether nothing is left that this process could still do for its jobs. Blocked runs are:
-// Redis refuses them.
-func (l *Loop) settled() bool {
-	for _, k := range l.spaces {
-		if !k.settled() {
-			return false
-		}
-	}
-	return true
-}
+// settled reports whether nothing is left that this process could still do for its jobs.
+func (l *Loop) settled() bool { return !slices.ContainsFunc(l.spaces, (*Keyspace).unsettled) }

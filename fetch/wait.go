@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,6 @@ type wait struct {
 	queue   *queueState
 	session *Session
 	waiter  driver.Waiter
-	op      int64
 	leaving bool        // its release has been requested
 	shut    atomic.Bool // its connection must be closed
 	cannot  atomic.Bool // the server cannot release it
@@ -78,47 +78,47 @@ func (k *Keyspace) adjustWaits(now time.Time) {
 		k.noWaitsUntil = now.Add(pacedTake) // the heartbeat comes first: until it is confirmed, queues are polled from time to time
 	}
 	for _, in := range k.intakes {
-		if in.adjustWaits(now) && k.session.Leased() {
-			in.openAll()
-		}
+		in.adjustWaits(now)
 	}
 }
 
-// adjustWaits releases what no processor waits for, and reports whether waits may be opened.
-func (in *intake) adjustWaits(now time.Time) bool {
+// adjustWaits releases what no processor waits for, and opens the missing waits.
+func (in *intake) adjustWaits(now time.Time) {
 	k := in.space
 	if in.capsule.idle()+in.capsule.promised <= 0 {
 		in.release()
 		in.dry = false // the next processor that becomes idle takes: no wait has watched the queues since
-		return false
+		return
 	}
 	missing := false
 	for _, q := range in.queues {
 		if q.paused {
 			q.release()
 		}
-		missing = missing || (q.wait == nil && q.mayWait())
+		missing = missing || q.lacksWait()
 	}
 	if !missing || k.fenced || k.session == nil || now.Before(k.noWaitsUntil) {
-		return false
+		return
 	}
 	// After an outage a pipeline goes ahead: twenty waits need not find out that Redis is still away.
 	if in.capsule.promised > 0 || !k.outage.since.IsZero() {
-		return false
+		return
 	}
 	// A take comes first, unless every idle processor has an open wait already. Waits that are being
 	// released will be gone in a moment.
-	return in.dry || (in.spare() <= 0 && !in.leaving())
-}
-
-func (q *queueState) mayWait() bool { return !q.paused && !q.broken && q.backOffUntil.IsZero() }
-
-func (in *intake) openAll() {
+	if !in.dry && (in.spare() > 0 || in.leaving()) || !k.session.Leased() {
+		return
+	}
 	for _, q := range in.queues {
-		if q.wait == nil && q.mayWait() {
-			in.space.open(q)
+		if q.lacksWait() {
+			k.open(q)
 		}
 	}
+}
+
+// lacksWait reports whether the queue has no open wait and may have one.
+func (q *queueState) lacksWait() bool {
+	return q.wait == nil && !q.paused && !q.broken && q.backOffUntil.IsZero()
 }
 
 // open opens the idle wait of a queue.
@@ -131,7 +131,8 @@ func (k *Keyspace) open(q *queueState) {
 		}
 	}
 	session := k.session
-	w := &wait{queue: q, session: session, waiter: q.waiter, op: k.begin(), returned: make(chan struct{})}
+	w := &wait{queue: q, session: session, waiter: q.waiter, returned: make(chan struct{})}
+	k.begin()
 	q.wait, q.waiter = w, nil
 	q.intake.waits++
 	// A wait that outlives our session would move a job to a process that is gone.
@@ -170,12 +171,7 @@ func (q *queueState) release() {
 
 // leaving reports whether a wait has been asked to end and has not yet.
 func (in *intake) leaving() bool {
-	for _, q := range in.queues {
-		if q.wait != nil && q.wait.leaving {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in.queues, func(q *queueState) bool { return q.wait != nil && q.wait.leaving })
 }
 
 func (w *wait) leave() {
@@ -209,7 +205,7 @@ func (w *wait) handle() {
 	q, k := w.queue, w.queue.intake.space
 	q.wait = nil
 	q.intake.waits--
-	k.end(w.op)
+	k.operations--
 	if w.shut.Load() {
 		_ = w.waiter.Close() // nothing waits on it
 	} else {

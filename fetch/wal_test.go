@@ -125,7 +125,9 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			janitor, session := r.newJanitor()
 			r.recover(janitor, session, func() bool { return len(r.list(r.keys.Queue("mail"))) == 1 })
 			r.running = nil
-			r.k.ledger.moveAll(running, gone)
+			for run := range r.k.ledger.in(running) {
+				r.k.ledger.move(run, gone)
+			}
 			r.enter()
 			r.loop.quiet = false
 			require.Equal(t, dedup.WAL{"main": 9}, r.runs().Left())

@@ -199,6 +199,10 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 		err = a.next(ctx)
 	}
 	c.unseen = append(c.unseen, a.tally.Problems...)
+	if refused, ok := errors.AsType[*driver.ServerError](err); ok && refused.Code == "WRONGTYPE" && home.queue != "" {
+		c.unseen = append(c.unseen, home.String()+" is not a list")
+		return nil
+	}
 	return err
 }
 

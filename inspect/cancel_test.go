@@ -133,6 +133,16 @@ func TestCancel(t *testing.T) {
 			require.Contains(w, c.results["waits"].Unseen, "it took too long")
 			require.NotNil(w, w.do("ZSCORE", w.keys.Cancelled(), "waits"), "a worker that takes it drops it")
 		},
+		"goes on after a queue that is not a list, and says so": func(w *world) {
+			w.do("SADD", w.keys.Queues(), "odd", "mail")
+			w.do("SET", w.keys.Queue("odd"), "x")
+			w.do("LPUSH", w.keys.Queue("mail"), sought("waits", ""))
+			w.do("ZADD", w.keys.Retry(), "1", sought("failed", ""))
+			results, err := w.inspector.Cancel(w.Context(), "waits", "failed", "nowhere")
+			require.NoError(w, err)
+			require.Equal(w, []CancelResult{CancelRemoved, CancelRemoved, CancelMarked}, []CancelResult{results[0].Result, results[1].Result, results[2].Result})
+			require.Equal(w, "queue odd is not a list", results[2].Unseen)
+		},
 		"refuses what is no jid, before it marks anything": func(w *world) {
 			_, err := w.inspector.Cancel(w.Context(), "good", "", "two\nlines")
 			require.ErrorContains(w, err, `"two\nlines" is not a jid`)

@@ -64,7 +64,7 @@ type PeriodicRun struct {
 var ErrNoPeriodic = errors.New("there is no periodic job of this name")
 
 // ErrRegistered is the error of RemovePeriodic for a job that a live process has in its code.
-var ErrRegistered = errors.New("a live process has it in its code and would register it again: pause it, or remove it from the program")
+var ErrRegistered = errors.New("a live process has this periodic job in its code and would register it again: pause it, or remove it from the program")
 
 // mostPeriodic bounds the list: a program that makes up names must not fill an operator's memory.
 const mostPeriodic = 10_000

@@ -31,7 +31,7 @@ type Returned struct {
 }
 
 // ErrWorkersLive is the error of Return while a process of Belay is alive.
-var ErrWorkersLive = errors.New("workers of Belay are alive, and recover the jobs of dead ones themselves: stop them first; one that was killed counts as alive until its TTL is over")
+var ErrWorkersLive = errors.New("workers of Belay are alive: stop them first; a killed worker counts as alive until its TTL has passed")
 
 const (
 	// returnBeat is the time between two looks of Return at the processes of Belay. returnTTL is the gap in

@@ -168,7 +168,7 @@ func readCursor(cursor string, at any) error {
 	}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || json.Unmarshal(text, at) != nil {
-		return errors.New("this is no cursor of such a request")
+		return errors.New("the cursor belongs to another request")
 	}
 	return nil
 }

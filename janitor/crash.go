@@ -99,15 +99,26 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (s
 // lockOf returns what a crash means for a job's lock: it is prolonged while the job lives on, and ends when
 // the job dies.
 func lockOf(parsed *job.Job, queue string, home lua.Home, now time.Time, unit job.TimeUnit) *lua.Lock {
-	unique, err := dedup.Read(parsed)
-	if err != nil || unique.None() {
+	lock, err := dedup.Read(parsed)
+	if err != nil {
 		return nil
 	}
-	lock := unique.Stored(parsed.Class())
-	if home == lua.HomeDead && unique.Again {
-		lock.Again = dedup.Again(parsed, queue, now, unit)
+	lock.Again = lock.Again && home == lua.HomeDead
+	return lock.Ending(parsed, queue, now, unit)
+}
+
+// announce returns the call that notifies those that wait for jobs that died; none if no job did.
+func announce(keys lua.Keys, entries []lua.Orphan) []driver.Call {
+	var ended []string
+	for _, orphan := range entries {
+		if orphan.State != nil {
+			ended = append(ended, orphan.State.JID)
+		}
 	}
-	return lock
+	if len(ended) == 0 {
+		return nil
+	}
+	return []driver.Call{keys.AnnounceEnded(ended)}
 }
 
 // report logs the jobs that did not go back to their queues. Two janitors that recover one victim may both

@@ -2,6 +2,7 @@ package janitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -130,26 +131,27 @@ func (g *GitLab) Page(ctx context.Context) (found []GitLabFound, last bool, err 
 // look returns what is known about the lists of these names.
 func (g *GitLab) look(ctx context.Context, names []string) ([]GitLabFound, error) {
 	found := make([]GitLabFound, len(names))
-	calls := make([]driver.Call, 0, 2*len(names))
+	var calls []driver.Call
 	for i, name := range names {
 		list, clear := g.cfg.Keys.GitLabList(name)
 		found[i] = GitLabFound{GitLabList: list, Unclear: !clear}
-		alive := driver.Command("EXISTS", name) // a placeholder, so that there are two replies to each
+		calls = append(calls, driver.Command("LLEN", name))
 		if clear {
-			alive = driver.Command(append([]string{"EXISTS"}, list.Heartbeats()...)...)
+			calls = append(calls, driver.Command(append([]string{"EXISTS"}, list.Heartbeats()...)...))
 		}
-		calls = append(calls, driver.Command("LLEN", name), alive)
 	}
-	replies := g.link.Do(ctx, calls...)
-	for i := range found {
-		for _, reply := range replies[2*i : 2*i+2] {
-			if reply.Err != nil {
-				return nil, fmt.Errorf("look at %q: %w", names[i], reply.Err)
-			}
+	replies, err := g.link.Do(ctx, calls...), error(nil)
+	next := func() int64 {
+		number, _ := replies[0].Value.(int64)
+		err, replies = errors.Join(err, replies[0].Err), replies[1:]
+		return number
+	}
+	for i, name := range names {
+		found[i].Jobs = int(next())
+		found[i].Alive = !found[i].Unclear && next() > 0
+		if err != nil {
+			return nil, fmt.Errorf("look at %q: %w", name, err)
 		}
-		length, _ := replies[2*i].Value.(int64)
-		beats, _ := replies[2*i+1].Value.(int64)
-		found[i].Jobs, found[i].Alive = int(length), !found[i].Unclear && beats > 0
 	}
 	return found, nil
 }
@@ -278,16 +280,7 @@ func (g *GitLab) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string) {
 // move sends the call that moves these jobs.
 func (g *GitLab) move(ctx context.Context, list lua.GitLabList, orphans lua.Orphans) (lua.Recovered, error) {
 	ask := g.cfg.Keys.RecoverGitLab(list, orphans, g.now)
-	calls := []driver.Call{ask.Call}
-	var ended []string
-	for _, orphan := range orphans.Entries {
-		if orphan.State != nil {
-			ended = append(ended, orphan.State.JID)
-		}
-	}
-	if len(ended) > 0 {
-		calls = append(calls, g.cfg.Keys.AnnounceEnded(ended))
-	}
+	calls := append([]driver.Call{ask.Call}, announce(g.cfg.Keys, orphans.Entries)...)
 	return ask.Read(g.link.Carry(ctx, 0, calls...)[0])
 }
 

@@ -93,7 +93,8 @@ const (
 	// skew is the maximum difference between the advance of Redis' clock and of ours between two heartbeats.
 	// With more, the observation counts as interrupted.
 	skew = time.Second
-	// lapsedPages bounds the pages of names that are read in one round trip.
+	// lapsedPages is how many pages of names are read in one round trip. Most are empty, and the names of
+	// thousands of processes fit into one call.
 	lapsedPages = 16
 	// mostRecords bounds the records that are read in one round trip.
 	mostRecords = 256
@@ -238,28 +239,25 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 	if !more {
 		return nil
 	}
-	first, pages := 0, 1
-	for {
-		calls := make([]driver.Call, pages)
+	// Each round trip reads one page again: names move up when names before them are recovered.
+	for first := 0; ; first += (lapsedPages - 1) * lua.MostItems {
+		var calls [lapsedPages]driver.Call
 		for i := range calls {
 			calls[i] = j.cfg.Keys.Lapsed(first + i*lua.MostItems).Call
 		}
 		at := lua.SinceBoot()
 		var names []string
-		for _, reply := range j.link.Do(ctx, calls...) {
+		for _, reply := range j.link.Do(ctx, calls[:]...) {
 			page, err := lua.Texts(reply)
 			if err != nil {
 				return fmt.Errorf("read the lapsed processes: %w", err)
 			}
 			names = append(names, page...)
 		}
-		last := len(names) < pages*lua.MostItems
+		last := len(names) < lapsedPages*lua.MostItems
 		if !j.notePage(names, at, lua.SinceBoot(), beat, breaks, last) || last {
 			return nil
 		}
-		// Pages overlap by one page: names move up when names before them are recovered.
-		first += max(pages-1, 1) * lua.MostItems
-		pages = min(2*pages, lapsedPages)
 	}
 }
 
@@ -350,16 +348,12 @@ func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) err
 		}
 		wrong = errors.Join(wrong, v.err)
 		if outage == nil && v.finished() {
-			j.forget(v.identity)
+			j.mu.Lock()
+			delete(j.lapsed, v.identity)
+			j.mu.Unlock()
 		}
 	}
 	return wrong
-}
-
-func (j *Janitor) forget(identity string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	delete(j.lapsed, identity)
 }
 
 // recoverFormers recovers the jobs that dead processes hold under their earlier identities.

@@ -224,25 +224,13 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 	}
 	v.page = nil
 	ask := j.cfg.Keys.Recover(v.identity, v.record.Queues, orphans, j.now())
-	var ended []string
-	for _, list := range orphans {
-		for _, orphan := range list.Entries {
-			if orphan.State != nil {
-				ended = append(ended, orphan.State.JID)
-			}
-		}
-	}
-	if len(ended) > 0 {
-		defer p.add(j.cfg.Keys.AnnounceEnded(ended), func(driver.Reply) error { return nil })
-	}
 	p.add(ask.Call, func(reply driver.Reply) error {
 		answer, err := ask.Read(reply)
 		switch {
 		case driver.Outage(err):
 			return err
 		case err != nil && !empty:
-			v.noteBroken(from, err)
-			return nil
+			return v.noteAt(from, err)
 		case err != nil:
 			v.done = true
 			return v.note(err)
@@ -255,6 +243,11 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || empty
 		return nil
 	})
+	for _, list := range orphans {
+		for _, call := range announce(j.cfg.Keys, list.Entries) {
+			p.add(call, func(driver.Reply) error { return nil })
+		}
+	}
 }
 
 // read adds to a pipeline the reading of a page of one list.
@@ -278,13 +271,13 @@ func (j *Janitor) read(ctx context.Context, p *pipeline, v *victim, at, room int
 			v.large, v.largeAt = listed.Large, at
 			if len(listed.Entries) > 0 {
 				var excused map[string]int
-				if running := !v.record.Emptied; running {
-					excused, err = j.excuse(ctx, listed.Entries)
+				running := !v.record.Emptied
+				if running {
+					if excused, err = j.excuse(ctx, listed.Entries); err != nil {
+						return err
+					}
 				}
-				if err != nil {
-					return err
-				}
-				orphans.Entries = j.afterCrash(listed.Entries, orphans.Queue, orphans.Quarantined, !v.record.Emptied, excused)
+				orphans.Entries = j.afterCrash(listed.Entries, orphans.Queue, orphans.Quarantined, running, excused)
 				v.page, v.from = &orphans, at
 			}
 		}
@@ -321,20 +314,16 @@ func (v *victim) queue(list int) string {
 	return ""
 }
 
+// noteAt records why a list cannot be moved, and returns an outage.
 func (v *victim) noteAt(list int, err error) error {
 	if err == nil || driver.Outage(err) {
 		return err
 	}
-	v.noteBroken(list, err)
-	return nil
-}
-
-// noteBroken records that a list cannot be moved.
-func (v *victim) noteBroken(list int, err error) {
 	if v.broken == nil {
 		v.broken = make(map[int]error)
 	}
 	v.broken[list] = err
+	return nil
 }
 
 // finish ends a victim's turn and decides whether anything is left to do in this pass.

@@ -60,7 +60,11 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	early := j.locksLeft && time.Since(j.sweptAt) < j.cfg.Beat
 	calls := []driver.Call{lease.Call}
 	if !early {
-		calls = append(calls, j.pageOfTombstones(), j.pageOfOldTombstones())
+		// The latest deaths first; and a few tombstones whose time has come.
+		before := strconv.FormatInt(j.now().Add(-tombstoneStands).UnixMilli(), 10)
+		calls = append(calls,
+			driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(), strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1)),
+			driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before, "LIMIT", strconv.Itoa(j.forgetAt), strconv.Itoa(forgotten)))
 	}
 	replies := j.link.Do(ctx, calls...)
 	held, err := lease.Read(replies[0])
@@ -134,11 +138,6 @@ func (j *Janitor) unlistLocks(ctx context.Context) error {
 	return nil
 }
 
-// pageOfTombstones asks for the next page of dead processes, the latest deaths first.
-func (j *Janitor) pageOfTombstones() driver.Call {
-	return driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(), strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1))
-}
-
 // sweepTombstones searches the lists of a page of dead processes. After the last page it begins anew.
 func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error {
 	names, err := lua.Texts(page)
@@ -199,13 +198,6 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 		wrong = errors.Join(wrong, v.err)
 	}
 	return wrong
-}
-
-// pageOfOldTombstones asks for a few tombstones whose time has come.
-func (j *Janitor) pageOfOldTombstones() driver.Call {
-	before := strconv.FormatInt(j.now().Add(-tombstoneStands).UnixMilli(), 10)
-	return driver.Command("ZRANGEBYSCORE", j.cfg.Keys.Tombstones(), "-inf", before,
-		"LIMIT", strconv.Itoa(j.forgetAt), strconv.Itoa(forgotten))
 }
 
 // forgetOld takes away these tombstones, and goes on behind those that had to stay. The script asks Redis'

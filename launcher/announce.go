@@ -58,12 +58,8 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 		weights = append(weights, its)
 		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": its}
 	}
-	labels := l.cfg.Labels
-	if labels == nil {
-		labels = []string{}
-	}
 	return map[string]any{
-		"hostname": host, "identity": identity, "pid": os.Getpid(), "tag": l.cfg.Tag, "labels": labels,
+		"hostname": host, "identity": identity, "pid": os.Getpid(), "tag": l.cfg.Tag, "labels": append([]string{}, l.cfg.Labels...), // never null
 		// Raw, because a float without a fraction is not a float to Ruby.
 		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
 		"concurrency": l.Concurrency(),
@@ -82,12 +78,9 @@ func moduleVersion() string {
 		return "unknown"
 	}
 	const path = "github.com/belayq/belay"
-	if info.Main.Path == path {
-		return info.Main.Version
-	}
-	for _, dependency := range info.Deps {
-		if dependency.Path == path {
-			return dependency.Version
+	for _, module := range append(info.Deps, &info.Main) {
+		if module.Path == path {
+			return module.Version
 		}
 	}
 	return "unknown"
@@ -163,10 +156,7 @@ func threadID(r Run) string { return "p" + strconv.FormatInt(int64(r.Processor),
 
 // residentKB is the process' resident memory; 0 where /proc does not tell.
 func residentKB() int {
-	statm, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
+	statm, _ := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(statm))
 	if len(fields) < 2 {
 		return 0

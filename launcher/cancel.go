@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -82,31 +81,13 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 // recovered job that was started without them would run although Cancel has answered that it is stopped. A
 // refusal does not keep the process from work; its duty reports that.
 func (l *Launcher) learnMarks(ctx context.Context) {
-	var backoff lua.Backoff
 	var pace lua.Pace
-	for {
-		more := false
-		err := within(ctx, l.vitalsDeadline(), &pace, func(ctx context.Context) (err error) {
+	var err error
+	for more := true; more && err == nil; {
+		err = l.insist(ctx, "cancel", &pace, func(ctx context.Context) (err error) {
 			more, err = l.marks.Read(ctx, l.lanes.announce, l.keys)
 			return err
 		})
-		switch {
-		case err == nil:
-			l.report.Succeed("cancel")
-			if !more {
-				return
-			}
-			continue
-		case ctx.Err() != nil || driver.Denial(err) != "" || !driver.Outage(err):
-			return
-		}
-		l.report.Fail("cancel", err)
-		select {
-		case <-ctx.Done():
-		case <-l.halt:
-			return
-		case <-time.After(backoff.Next(firstRest, longestRest)):
-		}
 	}
 }
 

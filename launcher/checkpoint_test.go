@@ -70,6 +70,7 @@ func TestALongJobGoesOnElsewhereAfterAStop(t *testing.T) {
 		require.Zero(t, receive(t, "the first run", begins))
 		receive(t, "item 300", reached)
 		require.Empty(t, r.state(jidOf(t, payload)), "nothing is written before the save interval is over")
+		r.eventually("the other job to run too", func() bool { return one.Busy() == 2 })
 		one.Stop()
 		r.eventually("the job to be back", func() bool { return len(r.list(r.keys.Queue("default"))) == 1 })
 		require.Equal(t, []string{payload}, r.list(r.keys.Queue("default")), "byte for byte")

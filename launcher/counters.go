@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/lua"
 )
 
 // Counters are what a process has counted since it was made, and what it does now.
@@ -35,25 +33,17 @@ func (l *Launcher) Counters() Counters {
 	}
 }
 
-// countRecovered counts recovered jobs.
-func (l *Launcher) countRecovered(lists []lua.Orphans) {
-	for _, list := range lists {
-		l.recoveredJobs.Add(uint64(len(list.Entries)))
-	}
-}
-
 // trips count the round trips to Redis.
 type trips struct {
-	unanswered atomic.Uint64
-
-	mu       sync.Mutex
-	answered Distribution
+	mu         sync.Mutex
+	answered   Distribution
+	unanswered uint64
 }
 
 func (t *trips) read() (answered Distribution, unanswered uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.answered, t.unanswered.Load()
+	return t.answered, t.unanswered
 }
 
 // counting returns a client whose round trips are counted.
@@ -71,14 +61,14 @@ type countedClient struct {
 func (c countedClient) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	sentAt := time.Now()
 	replies := c.Client.Do(ctx, calls...)
-	if last := len(replies) - 1; last >= 0 && unanswered(replies[last].Err) {
-		c.trips.unanswered.Add(1)
-		return replies
-	}
 	took := time.Since(sentAt)
 	c.trips.mu.Lock()
 	defer c.trips.mu.Unlock()
-	c.trips.answered.add(took)
+	if last := len(replies) - 1; last >= 0 && unanswered(replies[last].Err) {
+		c.trips.unanswered++
+	} else {
+		c.trips.answered.add(took)
+	}
 	return replies
 }
 

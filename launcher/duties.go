@@ -3,7 +3,6 @@ package launcher
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -89,13 +88,7 @@ func each(pass func(context.Context) error) func(context.Context) (time.Duration
 	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
 }
 
-// startDuties runs the table until ctx ends, each duty in a goroutine of its own.
-func (l *Launcher) startDuties(ctx context.Context, running *sync.WaitGroup) {
-	for _, d := range l.duties() {
-		running.Go(func() { l.repeat(ctx, d) })
-	}
-}
-
+// repeat runs a duty until ctx ends.
 func (l *Launcher) repeat(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
 	defer timer.Stop()

@@ -86,11 +86,6 @@ func (l *Launcher) ownTimeout(j *job.Job, registered *registration) (time.Durati
 	return 0, nil // most runs, which pay no allocation
 }
 
-// register makes what is registered for a class.
-func register(handler Handler, about Class) registration {
-	return registration{handler: handler, class: about, late: &timeoutError{after: about.Timeout, err: context.DeadlineExceeded}}
-}
-
 // A timeoutError is the cancellation cause of a run's context at its timeout, and the failure of a run that
 // ended for that reason.
 type timeoutError struct {

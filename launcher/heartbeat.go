@@ -21,7 +21,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 		return fmt.Errorf("beat: %w", err)
 	}
 	l.answered()
-	l.rtt.Store(int64(reply.RTT()))
+	l.rtt.Store(int64(reply.RTT))
 	if reply.Restored {
 		l.cfg.Log.Warn().Str("identity", session.Identity).Msg("session record restored after a deletion or eviction")
 	}
@@ -31,7 +31,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 		default:
 		}
 	}
-	l.janitor.Look(reply.HeartbeatReply, reply.SentAt, reply.RTT())
+	l.janitor.Look(reply.HeartbeatReply, reply.SentAt, reply.RTT)
 	switch reply.State {
 	case lua.StateAlive:
 		l.space.Beaten(reply)

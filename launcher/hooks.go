@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -132,8 +133,8 @@ func (l *Launcher) begin(ctx context.Context) (err error) {
 }
 
 func (l *Launcher) exit() {
-	for i := len(l.hooks.end) - 1; i >= 0; i-- {
-		l.guard("exit hook", l.hooks.end[i])
+	for _, hook := range slices.Backward(l.hooks.end) {
+		l.guard("exit hook", hook)
 	}
 }
 
@@ -163,7 +164,9 @@ func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
 
 // recovered is what the janitor calls with the jobs that it has brought back.
 func (l *Launcher) recovered(from string, lists []lua.Orphans) {
-	l.countRecovered(lists)
+	for _, list := range lists {
+		l.recoveredJobs.Add(uint64(len(list.Entries)))
+	}
 	l.callLater("orphan handler", func() {
 		for _, list := range lists {
 			for _, entry := range list.Entries {

@@ -111,7 +111,7 @@ func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	case l.handlers[class].handler != nil:
 		panic("belay: Handle " + class + ": the class has a handler already")
 	}
-	l.handlers[class] = register(handler, about)
+	l.handlers[class] = registration{handler: handler, class: about, late: &timeoutError{after: about.Timeout, err: context.DeadlineExceeded}}
 }
 
 // Use adds middleware around every handler; the first one added is the outermost. It panics after Run.
@@ -225,7 +225,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	// Heartbeats continue until the last job is settled, so their context is not ctx.
 	vitals, stopVitals := context.WithCancel(context.WithoutCancel(ctx))
 	var duties sync.WaitGroup
-	l.startDuties(vitals, &duties)
+	for _, d := range l.duties() {
+		duties.Go(func() { l.repeat(vitals, d) })
+	}
 	defer context.AfterFunc(ctx, l.Stop)()
 	l.cfg.Log.Info().Str("identity", session.Identity).Strs("queues", l.queues).Int("concurrency", l.Concurrency()).Msg("working")
 
@@ -281,50 +283,53 @@ func (l *Launcher) close() {
 	}
 }
 
-// register begins the process' first session, waiting for Redis until ctx ends or Stop is called. It returns
-// no session and no error if the process was stopped first.
-func (l *Launcher) register(ctx context.Context) (*fetch.Session, error) {
-	rest := l.vitalsDeadline() / 4
+// insist makes a call of the start. Through an outage it makes the call again, until ctx ends or Stop is
+// called. It returns a denial at once, so that the operator sees the error at the start.
+func (l *Launcher) insist(ctx context.Context, name string, pace *lua.Pace, call func(context.Context) error) error {
 	for {
-		session, err := l.newSession(ctx, "")
+		err := within(ctx, l.vitalsDeadline(), pace, call)
 		if err == nil {
-			return session, nil
+			l.report.Succeed(name)
+			return nil
 		}
-		if ctx.Err() != nil || l.asked.Load() {
-			return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
+		if ctx.Err() != nil || l.asked.Load() || driver.Denial(err) != "" || !driver.Outage(err) {
+			return err
 		}
-		if advice := driver.Denial(err); advice != "" {
-			// Fail at once instead of waiting as in an outage, so that the operator sees the error at the
-			// start.
-			return nil, fmt.Errorf("%w: %s", err, advice)
-		}
-		if !driver.Outage(err) {
-			return nil, err
-		}
-		l.report.Fail("register", err)
+		l.report.Fail(name, err)
 		select {
 		case <-ctx.Done():
 		case <-l.halt:
-		case <-time.After(lua.Jitter(rest)):
+		case <-time.After(lua.Jitter(l.vitalsDeadline() / 4)):
 		}
 	}
 }
 
+// register begins the process' first session, waiting for Redis until ctx ends or Stop is called. It returns
+// no session and no error if the process was stopped first.
+func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err error) {
+	err = l.insist(ctx, "register", &l.heartPace, func(ctx context.Context) (err error) {
+		session, err = l.newSession(ctx, "")
+		return err
+	})
+	if err != nil && (ctx.Err() != nil || l.asked.Load()) {
+		return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
+	}
+	if advice := driver.Denial(err); advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
+	return session, err
+}
+
 // newSession registers a new identity, which the process uses from then on.
 func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
-	var session *fetch.Session
-	err := within(ctx, l.vitalsDeadline(), &l.heartPace, func(ctx context.Context) (err error) {
-		session, err = fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
-			Queues: l.queues, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
-		})
-		return err
+	session, err := fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
+		Queues: l.queues, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
 	})
 	if err != nil {
 		return nil, err
 	}
 	l.session.Store(session)
 	l.answered()
-	l.report.Succeed("register")
 	return session, nil
 }
 

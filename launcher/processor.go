@@ -39,6 +39,9 @@ type run struct {
 	made atomic.Pointer[runLoggers]
 	// outcome is what becomes of it, once that is decided.
 	outcome *job.Outcome
+	// timeout is how long its context lasts, 0 without an end, and tooLate the cause of that end.
+	timeout time.Duration
+	tooLate error
 	// timedOut says, once the handler has come back, that its own timeout was the first to end its context, and
 	// pastDeadline that this was its job's deadline.
 	timedOut, pastDeadline bool
@@ -147,6 +150,8 @@ func (p *processor) execute(taken *fetch.Run) {
 		return
 	}
 	r := &run{processor: p, taken: taken, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
+	registered := p.pool.registered(r.job)
+	r.timeout, r.tooLate = p.pool.launcher.timeout(r.job, &registered)
 	r.leash = p.leashFor(r)
 	if _, tracked := r.job.Track(); tracked {
 		r.track = &track{}
@@ -156,7 +161,7 @@ func (p *processor) execute(taken *fetch.Run) {
 		p.finish(r, outcome)
 		return
 	}
-	err = p.call(r)
+	err = p.call(r, registered.handler)
 	outcome := p.decide(r, err)
 	if len(r.after) > 0 {
 		decided := outcome // a copy, because only runs with callbacks pay for its place on the heap
@@ -181,9 +186,8 @@ func withLeft(j *job.Job, left dedup.WAL) *job.Job {
 }
 
 // call runs the handler; a panic becomes an error with a stack.
-func (p *processor) call(r *run) (err error) {
-	registered := p.pool.registered(r.job)
-	if registered.handler == nil {
+func (p *processor) call(r *run, handler Handler) (err error) {
+	if handler == nil {
 		return retry.Unregistered(cmp.Or(r.job.Wrapped(), r.job.Class()))
 	}
 	own := r.job
@@ -198,8 +202,8 @@ func (p *processor) call(r *run) (err error) {
 		}
 	}()
 	var ctx context.Context = &runContext{Context: r.leash.Context, run: r}
-	if timeout, late := p.pool.launcher.timeout(r.job, &registered); timeout > 0 {
-		timed, cancel := context.WithTimeoutCause(ctx, timeout, late)
+	if r.timeout > 0 {
+		timed, cancel := context.WithTimeoutCause(ctx, r.timeout, r.tooLate)
 		defer func() {
 			cause := context.Cause(timed)
 			if r.timedOut = errors.Is(cause, ErrTimeout); r.timedOut {
@@ -209,7 +213,7 @@ func (p *processor) call(r *run) (err error) {
 		}()
 		ctx = timed
 	}
-	return registered.handler(ctx, own)
+	return handler(ctx, own)
 }
 
 // decide makes the outcome of an error, and calls the error handlers.

@@ -63,15 +63,13 @@ func (r *run) over() bool { return r.processor.current.Load() != r }
 
 // lateNow returns the lateness of a run whose context has ended by now; nil if it has not.
 func (r *run) lateNow(now time.Time) *lateness {
-	about := r.processor.pool.registered(r.job)
-	timeout := about.class.Timeout
 	switch session := r.taken.Session.Context; {
 	case session.Err() != nil:
 		return &lateness{cause: context.Cause(session), reportAt: leastPatience}
 	case r.pulled():
 		return &lateness{cause: context.Cause(r.leash), reportAt: leastPatience}
-	case timeout > 0 && now.Sub(r.startedAt) >= timeout:
-		return &lateness{cause: about.late, reportAt: min(max(timeout, leastPatience), mostPatience)}
+	case r.timeout > 0 && now.Sub(r.startedAt) >= r.timeout:
+		return &lateness{cause: r.tooLate, reportAt: min(max(r.timeout, leastPatience), mostPatience)}
 	}
 	return nil
 }

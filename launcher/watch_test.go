@@ -41,12 +41,14 @@ func newWatched(t *testing.T, concurrency int, timeout time.Duration) *watched {
 }
 
 // run gives a processor something to run.
-func (w *watched) run(processor int) *run {
+func (w *watched) run(processor int, fields ...string) *run {
 	w.t.Helper()
-	payload := fmt.Sprintf(`{"class":"Deaf","args":[],"jid":"jid%d"}`, processor)
+	payload := fmt.Sprintf(`{"class":"Deaf","args":[],"jid":"jid%d"%s}`, processor, strings.Join(fields, ""))
 	parsed, err := job.Parse(payload)
 	require.NoError(w.t, err)
 	r := &run{processor: w.pool.processors[processor], taken: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, job: parsed, startedAt: w.now}
+	about := w.pool.registered(parsed)
+	r.timeout, r.tooLate = w.pool.launcher.timeout(parsed, &about)
 	w.pool.processors[processor].current.Store(r)
 	return r
 }
@@ -84,6 +86,23 @@ func TestWatch(t *testing.T) {
 			w.run(0)
 			require.Equal(t, []time.Duration{c.reported}, w.pass(c.reported+5*time.Minute), c.timeout)
 		}
+	})
+
+	t.Run("whichever_timeout_it_has", func(t *testing.T) {
+		t.Parallel()
+		own := newWatched(t, 1, time.Hour)
+		own.run(0, `,"belay_timeout_ms":5000`)
+		require.Equal(t, []time.Duration{10 * time.Second}, own.pass(time.Minute), "the job's")
+		general := newWatched(t, 1, 0)
+		general.pool.launcher.cfg.Timeout = 5 * time.Second
+		general.run(0)
+		require.Equal(t, []time.Duration{10 * time.Second}, general.pass(time.Minute), "the process'")
+		late := newWatched(t, 1, 0)
+		r := late.run(0, fmt.Sprintf(`,"belay_deadline_ms":%d`, late.now.Add(4500*time.Millisecond).UnixMilli()))
+		reported := late.pass(time.Minute)
+		require.Len(t, reported, 1, "the deadline")
+		require.LessOrEqual(t, reported[0], 10*time.Second)
+		require.ErrorIs(t, r.late.Load().cause, ErrDeadline)
 	})
 
 	t.Run("and_then_every_ten_minutes", func(t *testing.T) {

@@ -279,17 +279,12 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 // sort says where each due job goes, in the order in which they are due.
 func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions {
 	var sorted []lua.Promotions
-	type home struct {
-		queue            string
-		quarantine, dead bool
-	}
-	index := make(map[home]int)
-	add := func(to home, promotion lua.Promotion) {
-		at, ok := index[to]
-		if !ok {
-			at = len(sorted)
-			index[to] = at
-			sorted = append(sorted, lua.Promotions{Queue: to.queue, Quarantine: to.quarantine, Dead: to.dead})
+	add := func(to lua.Promotions, promotion lua.Promotion) {
+		at := slices.IndexFunc(sorted, func(p lua.Promotions) bool {
+			return p.Queue == to.Queue && p.Quarantine == to.Quarantine && p.Dead == to.Dead
+		})
+		if at < 0 {
+			at, sorted = len(sorted), append(sorted, to)
 		}
 		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
 	}
@@ -300,10 +295,10 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 		}
 		if err != nil {
 			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("moved to the dead set: unreadable due job")
-			add(home{dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
+			add(lua.Promotions{Dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}
-		to := home{queue: parsed.QueueOrDefault(), quarantine: p.cfg.Crashes.Quarantines(parsed.InterruptedCount())}
+		to := lua.Promotions{Queue: parsed.QueueOrDefault(), Quarantine: p.cfg.Crashes.Quarantines(parsed.InterruptedCount())}
 		promotion := lua.Promotion{Old: raw, New: parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)}
 		if set == p.cfg.Keys.Schedule() {
 			promotion.Lock = lockToTake(parsed)

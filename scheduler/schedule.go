@@ -130,28 +130,24 @@ func (s *Schedule) instant(wall time.Time) time.Time {
 // nextReal is Next of a schedule for every hour: the wall clock runs evenly between two changes of the zone,
 // so each stretch is looked through on its own.
 func (s *Schedule) nextReal(after time.Time) time.Time {
-	for from := after.In(s.zone); ; {
-		_, offset := from.Zone()
-		_, end := from.ZoneBounds()
-		wall := s.spec.Next(asUTC(from))
+	start := after.In(s.zone)
+	for from := asUTC(start); ; {
+		wall := s.spec.Next(from)
 		if wall.IsZero() {
 			return wall
+		}
+		_, offset := start.Zone()
+		_, end := start.ZoneBounds()
+		if !end.IsZero() && !end.After(start) { // what package time answers on the last day of a leap year
+			_, end = start.AddDate(0, 0, 1).ZoneBounds()
 		}
 		at := wall.Add(-time.Duration(offset) * time.Second).In(s.zone)
 		if end.IsZero() || at.Before(end) {
 			return at
 		}
 		// The change itself may be a tick: look from just before it, by the clock from then on.
-		_, offset = end.In(s.zone).Zone()
-		before := end.Add(time.Duration(offset)*time.Second - 1).UTC()
-		if wall = s.spec.Next(before); wall.IsZero() {
-			return wall
-		}
-		at = wall.Add(-time.Duration(offset) * time.Second).In(s.zone)
-		if _, next := end.In(s.zone).ZoneBounds(); next.IsZero() || at.Before(next) {
-			return at
-		}
-		from = end.In(s.zone)
+		start = end.In(s.zone)
+		from = asUTC(start).Add(-1)
 	}
 }
 

@@ -131,6 +131,35 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// Package time answers a change of the zone that has passed on the last day of a leap year, where the table of
+// the zone has ended and its rule counts: in 2028 already where the zone database is a compact one.
+func TestTheLastDayOfALeapYearEnds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ cron, zone, after, next string }{
+		{"*/30 * * * *", "Europe/Berlin", "2040-12-31T02:17:24+01:00", "2040-12-31T02:30:00+01:00"},
+		{"5 * 1 1 *", "Europe/Berlin", "2040-12-30T12:00:00+01:00", "2041-01-01T00:05:00+01:00"},
+		{"0 * 29 2 *", "America/New_York", "2040-12-31T12:00:00-05:00", "2044-02-29T00:00:00-05:00"},
+		{"15 * * * *", "Australia/Lord_Howe", "2040-12-31T12:17:00+11:00", "2040-12-31T13:15:00+11:00"},
+		{"15 * * * *", "Europe/Berlin", "2040-12-31T23:20:00+01:00", "2041-01-01T00:15:00+01:00"},
+	} {
+		t.Run(c.cron+" "+c.zone, func(t *testing.T) {
+			t.Parallel()
+			schedule, err := ParseSchedule(c.cron, c.zone)
+			require.NoError(t, err)
+			after, err := time.Parse(time.RFC3339, c.after)
+			require.NoError(t, err)
+			next := make(chan string, 1)
+			go func() { next <- schedule.Next(after).Format(time.RFC3339) }()
+			select {
+			case got := <-next:
+				require.Equal(t, c.next, got)
+			case <-time.After(10 * time.Second):
+				require.Fail(t, "there is no end to the search for the next tick")
+			}
+		})
+	}
+}
+
 func TestSchedulesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ cron, zone, says string }{

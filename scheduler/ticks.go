@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -88,9 +89,7 @@ func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 // fireAll fires the ticks of these periodic jobs, one of each, and returns how many of them it moved. With
 // resets it only resets those whose last tick lies in the future.
 func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (moved int, wrong error) {
-	for len(names) > 0 {
-		some := names[:min(len(names), lua.MostDefinitions)]
-		names = names[len(some):]
+	for some := range slices.Chunk(names, lua.MostDefinitions) {
 		now, jobs, unusable, err := p.readPeriodic(ctx, some)
 		if err != nil {
 			return moved, errors.Join(wrong, err)
@@ -107,8 +106,11 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 			}
 			jobs[len(asks)], asks = one, append(asks, ask)
 		}
-		jobs = jobs[:len(asks)]
-		for i, reply := range p.carryTicks(ctx, lua.CallsOf(asks)) {
+		var replies []driver.Reply
+		if len(asks) > 0 {
+			replies = p.link.Carry(ctx, 0, lua.CallsOf(asks)...)
+		}
+		for i, reply := range replies {
 			ticked, err := asks[i].Read(reply)
 			switch {
 			case driver.Outage(err):
@@ -125,13 +127,6 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 		}
 	}
 	return moved, wrong
-}
-
-func (p *Poller) carryTicks(ctx context.Context, calls []driver.Call) []driver.Reply {
-	if len(calls) == 0 {
-		return nil
-	}
-	return p.link.Carry(ctx, 0, calls...)
 }
 
 // An unusableJob is a periodic job that cannot be fired, and why.

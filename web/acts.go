@@ -55,7 +55,7 @@ func (d *Dashboard) permit(v *visit, act Act) error {
 	case d.cfg.ReadOnly:
 		err = fail(http.StatusForbidden, "This dashboard is read-only.")
 	case v.user.viewer:
-		err = fail(http.StatusForbidden, "%s may look, and not act.", v.user.name)
+		err = fail(http.StatusForbidden, "%s may view pages, but not act.", v.user.name)
 	case d.cfg.Authorize != nil:
 		if denied := d.cfg.Authorize(v.r, act); denied != nil {
 			err = fail(http.StatusForbidden, "Not permitted: %s", denied)

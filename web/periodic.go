@@ -66,7 +66,7 @@ func (d *Dashboard) periodicAct(v *visit) error {
 	case gone:
 		answer = flash{Text: "There is no such periodic job any more.", Bad: true}
 	case errors.Is(err, inspect.ErrRegistered):
-		answer = flash{Text: "A live process has it in its code and would register it again: pause it, or remove it from the program.", Bad: true}
+		answer = flash{Text: "A live process has this periodic job in its code and would register it again: pause it, or remove it from the program.", Bad: true}
 	case err != nil:
 		return err
 	}

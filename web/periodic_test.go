@@ -69,7 +69,7 @@ func TestARegisteredPeriodicJobIsNotRemoved(t *testing.T) {
 	r.do("HSET", r.keys.PeriodicDefinitions(), "nightly", strings.Replace(stored, " 0 \n", " 0 host:1:abc\n", 1))
 	r.do("ZADD", r.keys.Alive(), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), "host:1:abc")
 	require.Contains(t, r.get("/periodic").body, "host:1:abc")
-	require.Contains(t, r.follow(r.post("/periodic", "name", "nightly", "do", "remove")).body, "A live process has it in its code")
+	require.Contains(t, r.follow(r.post("/periodic", "name", "nightly", "do", "remove")).body, "A live process has this periodic job in its code")
 	require.Equal(t, 1, r.size("ZCARD", r.keys.Periodic()))
 }
 

@@ -1,6 +1,5 @@
-// Package peers is the home of the job systems that the bench compares Belay with. Each folder with a main
-// program in it is a subject: one system, set up as its own authors would, that does one measure and then
-// ends.
+// Package peers contains the job systems that the bench compares Belay with. Each folder with a main program
+// in it is a subject: one system, set up as its own authors would, that does one measure and then ends.
 //
 // A subject is a process of its own, so that no system shares a heap, a scheduler or a connection with
 // another or with the clock that measures it. Package subject describes the conversation between subjects and

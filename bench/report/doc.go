@@ -1,5 +1,4 @@
-// Package report turns what the bench has measured into what people read: a table on the terminal, JSON,
-// Markdown, plots.
+// Package report writes the results of the bench: a table on the terminal, JSON, Markdown, plots.
 //
-// It must never measure anything, nor know what a measure means: everything that it says stands in a Result.
+// It must never measure anything or interpret a measure: everything that it prints is in a Result.
 package report

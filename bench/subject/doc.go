@@ -1,12 +1,12 @@
-// Package subject is the conversation between the bench and a program that it measures.
+// Package subject defines the protocol between the bench and a program that it measures.
 //
-// Every measured system, Belay included, is a subject: a program in a process of its own, so that none is
-// measured with another's heap, and each in its own language. To add one, write a program that keeps to this:
+// Every measured system, Belay included, is a subject: a program in a process of its own, in any language, so
+// that no system is measured with another's heap. To add one, write a program that follows this protocol:
 //
 // It reads one line from standard input, a Task as JSON, and answers with Events, one JSON object a line, on
 // standard output. After an event that says so it waits until it has read one more line. What it writes to
-// standard error is shown only when it fails. When its standard input ends, it ends itself: so nothing is
-// left behind by a bench that is killed.
+// standard error is shown only when it fails. It ends when its standard input ends, so a bench that is killed
+// leaves no process behind.
 //
 // Every measure begins with the event ready, said once the program's connections are open and before it does
 // any work, after which it waits, and ends with done, or with failed and exit status 1:

@@ -37,7 +37,6 @@ type act struct {
 	selection inspect.Selection
 	to        string // the target queue of a move
 	due       due    // the time of a reschedule
-	yes       bool
 }
 
 // newAct completes a command that moves or deletes jobs.
@@ -58,7 +57,7 @@ func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) 
 		set.StringVar(&a.due.at, "at", "", "an `INSTANT`, such as 2026-12-24T18:00:00+01:00")
 	default:
 		set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
-		set.BoolVarP(&a.yes, "yes", "y", false, "do not ask before --all, --class and --unreadable")
+		set.BoolP("yes", "y", false, "do not ask before --all, --class and --unreadable")
 	}
 	return a.complete(at)
 }
@@ -67,7 +66,7 @@ func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) 
 func newClear(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
 	a := &act{cmd: cmd, place: p, action: inspect.Delete, selection: inspect.Selection{All: true}}
 	cmd.Long += actStatus
-	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return a.complete(at)
 }
 
@@ -102,7 +101,7 @@ func (a *act) choose(ids []string) error {
 		}
 	}
 	if ways != 1 {
-		return usage("which jobs? Give JIDs, or --class CLASS, or --text TEXT, or --all; one of these")
+		return usage("which jobs? Give JIDs, or one of --class, --text and --all")
 	}
 	a.selection.IDs = ids
 	return nil
@@ -206,7 +205,7 @@ func listed(names []string, most int) string {
 
 // confirm asks before many jobs are destroyed. Without a terminal --yes is required.
 func (a *act) confirm(homes []inspect.Home) error {
-	if !a.many() || a.yes || a.action != inspect.Kill && a.action != inspect.Delete {
+	if !a.many() || agreed(a.cmd) || a.action != inspect.Kill && a.action != inspect.Delete {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
@@ -228,13 +227,23 @@ func (a *act) confirm(homes []inspect.Home) error {
 	return agree(a.cmd, fmt.Sprintf("%s all %s in %s", a.action, which, homes[0]))
 }
 
-// agree asks a person at a terminal. It must run while no signals are caught, or the person could not leave.
+// agreed reports whether --yes is given.
+func agreed(cmd *cobra.Command) bool {
+	yes, _ := cmd.Flags().GetBool("yes")
+	return yes
+}
+
+// agree asks a person at a terminal, unless --yes is given. It must run while no signals are caught, or the
+// person could not leave.
 func agree(cmd *cobra.Command, what string) error {
 	in := cmd.InOrStdin()
-	if !isTerminal(in) {
+	switch {
+	case agreed(cmd):
+		return nil
+	case !isTerminal(in):
 		return usage("it would %s: give --yes if you mean that", plain(what))
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s? [y/N] ", plain(what))
+	cmd.PrintErrf("%s? [y/N] ", plain(what))
 	answer, _ := bufio.NewReader(in).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return errors.New("nothing was done")

@@ -41,27 +41,15 @@ func outputOf(cmd *cobra.Command) *output {
 // mostLost limits how much of the lost text an error repeats: enough for a jid, a receipt or a count.
 const mostLost = 200
 
-// failure returns an error if a write has failed.
+// failure returns an error if a write has failed. It repeats the result that could not be written.
 func (o *output) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err == nil {
 		return nil
 	}
-	return lostError{o.err, o.lost}
+	return fmt.Errorf("the output cannot be written: %w; lost output: %s", o.err, strings.TrimSpace(o.lost))
 }
-
-// A lostError reports that the result of a command could not be written, and repeats it.
-type lostError struct {
-	error
-	lost string
-}
-
-func (e lostError) Error() string {
-	return fmt.Sprintf("the output cannot be written: %v; lost output: %s", e.error, strings.TrimSpace(e.lost))
-}
-
-func (e lostError) Unwrap() error { return e.error }
 
 // fileOf returns the file behind a stream, or nil.
 func fileOf(stream any) *os.File {

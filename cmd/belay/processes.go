@@ -92,7 +92,7 @@ func runFor(run inspect.Run) string {
 
 // newOrder makes a command that sends an order to processes.
 func newOrder(at *redisFlags, order inspect.Order, short, long string) *cobra.Command {
-	var all, yes bool
+	var all bool
 	cmd := &cobra.Command{
 		Use:   string(order) + " IDENTITY...",
 		Short: short,
@@ -122,29 +122,22 @@ Exit status: 0 if it was sent; 1 if Redis cannot be reached; 2 for a wrong comma
 						identities = append(identities, p.Identity)
 					}
 				}
-				if !yes {
-					if err := agree(cmd, fmt.Sprintf("%s all %d processes", order, len(identities))); err != nil {
-						return err
-					}
+				if err := agree(cmd, fmt.Sprintf("%s all %d processes", order, len(identities))); err != nil {
+					return err
 				}
 			}
-			return cmp.Or(send(cmd, i, order, identities, all), unread)
+			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+			defer cancel()
+			return cmp.Or(each(identities, func(identity string) (there bool, err error) {
+				sent, err := i.Signal(ctx, identity, order)
+				if sent {
+					printLine(cmd, identity+": "+string(order)+" sent")
+				}
+				return sent || all, err // with --all some may have ended meanwhile, which is no error
+			}), unread)
 		}),
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "all living processes")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before --all")
+	cmd.Flags().BoolP("yes", "y", false, "do not ask before --all")
 	return cmd
-}
-
-// send sends the order to each process. With --all some may have ended meanwhile, which is no error.
-func send(cmd *cobra.Command, i *inspect.Inspector, order inspect.Order, identities []string, all bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-	defer cancel()
-	return each(identities, func(identity string) (there bool, err error) {
-		sent, err := i.Signal(ctx, identity, order)
-		if sent {
-			printLine(cmd, identity+": "+string(order)+" sent")
-		}
-		return sent || all, err
-	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -34,15 +35,7 @@ func (f *redisFlags) register(flags *pflag.FlagSet) {
 
 // address returns the URL. It may hold a password and must not be printed.
 func (f *redisFlags) address() string {
-	if f.url != "" {
-		return f.url
-	}
-	for _, name := range urlVariables {
-		if url := os.Getenv(name); url != "" {
-			return url
-		}
-	}
-	return defaultURL
+	return cmp.Or(f.url, os.Getenv(urlVariables[0]), os.Getenv(urlVariables[1]), defaultURL)
 }
 
 // check refuses an empty URL: a variable of a script was probably empty, and the default could be another

@@ -47,7 +47,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 		Example: "  belay processes stop --all --yes\n  belay return --to-ruby\n  belay return --from-gitlab --dry-run",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 || toRuby == fromGitLab {
-				return usage("say --to-ruby, for a fleet that has no workers of Belay any more, or --from-gitlab, for jobs that dead Ruby processes hold")
+				return usage("give --to-ruby, for a fleet that has no workers of Belay any more, or --from-gitlab, for jobs that dead Ruby processes hold")
 			}
 			for _, name := range []string{"dry-run", "doubt", "interruptions"} {
 				if toRuby && cmd.Flags().Changed(name) {

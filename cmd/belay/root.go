@@ -199,15 +199,13 @@ func oneLine(text string) string {
 
 // advice returns what to do about a Redis that is unreachable or refuses access.
 func advice(err error) string {
-	var refused *driver.ServerError
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*driver.ServerError](err); refused {
 		if driver.Denial(err) != "" && driver.Outage(err) {
 			return ": are the user and the password in the Redis URL right? It is --redis, BELAY_REDIS_URL or REDIS_URL"
 		}
 		return ""
 	}
-	var unsent *driver.NotSentError
-	if errors.As(err, &unsent) && driver.Outage(err) {
+	if _, unsent := errors.AsType[*driver.NotSentError](err); unsent && driver.Outage(err) {
 		return ": is Redis running there? The URL is --redis, BELAY_REDIS_URL or REDIS_URL"
 	}
 	return ""

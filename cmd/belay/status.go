@@ -133,7 +133,6 @@ func printHistory(cmd *cobra.Command, i *inspect.Inspector, days int) error {
 
 // newReset makes the command that sets counters to zero.
 func newReset(at *redisFlags) *cobra.Command {
-	var yes bool
 	cmd := &cobra.Command{
 		Use:   "reset [processed|failed|duplicates]...",
 		Short: "Set counters to zero",
@@ -154,17 +153,15 @@ Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
 			for _, name := range args {
 				counters = append(counters, inspect.Counter(name))
 			}
-			if !yes {
-				if err := agree(cmd, "set the counters to zero"); err != nil {
-					return err
-				}
+			if err := agree(cmd, "set the counters to zero"); err != nil {
+				return err
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 			defer cancel()
 			return i.ResetCounters(ctx, counters...)
 		}),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return cmd
 }
 

@@ -40,7 +40,7 @@ func New(client *belay.Client, cfg Config) (*Outbox, error) {
 	}
 	var wrong []error
 	if client == nil {
-		wrong = append(wrong, errors.New("the client is nil; was the error of Open looked at?"))
+		wrong = append(wrong, errors.New("the client is nil; check the error of Open"))
 	}
 	if cfg.MaxInterval < leastInterval || cfg.MaxInterval > mostInterval {
 		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it lies between %v and %v", cfg.MaxInterval, leastInterval, mostInterval))

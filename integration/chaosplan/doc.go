@@ -1,7 +1,7 @@
-// Package chaosplan draws, from one number, everything that is to happen in a chaos run: which jobs are pushed,
-// when and by whom, what they do, and what is done meanwhile to the workers, to the way between them and Redis,
-// and to Redis itself. It exists so that a run which found something can be run again: the same seed and
-// settings are the same plan.
+// Package chaosplan draws everything that happens in a chaos run from one number: which jobs are pushed, when
+// and by which process, what they do, and which faults the workers, their connections and Redis have
+// meanwhile. It exists so that a run that found a bug can be repeated: the same seed and settings give the
+// same plan.
 //
 // What becomes of a plan differs from run to run, because processes race; that is what the run is for.
 //

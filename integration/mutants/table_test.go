@@ -105,11 +105,11 @@ var bugs = []mutant{
 		name: "an unknown entry is run at first sight",
 		harm: "a job that an idle wait is just bringing runs twice",
 		edits: []edit{{
-			"fetch/reconcile.go", `	still := len(k.operations) == 0
+			"fetch/reconcile.go", `	still := k.operations == 0
 `, `	still := true
 `,
 		}, {
-			"fetch/reconcile.go", `len(c.toRead) == 0 || len(k.operations) > 0 ||`, `len(c.toRead) == 0 ||`,
+			"fetch/reconcile.go", `len(c.toRead) == 0 || k.operations > 0 ||`, `len(c.toRead) == 0 ||`,
 		}},
 		pkg: "./fetch", run: "TestLook/adopts_nothing_that_a_wait_is_just_bringing",
 		caught: "TestLook/adopts_nothing_that_a_wait_is_just_bringing", says: "Should be empty",
@@ -494,9 +494,9 @@ var bugs = []mutant{
 		name: "a worker starts without the marks",
 		harm: "a worker that starts during an outage runs a job again that Cancel has answered is stopping",
 		edits: []edit{{
-			"launcher/cancel.go", `		l.report.Fail("cancel", err)
-		select {`, `		if err != nil {
-			return
+			"launcher/launcher.go", `		l.report.Fail(name, err)
+		select {`, `		if name == "cancel" {
+			return err
 		}
 		select {`,
 		}},

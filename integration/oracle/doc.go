@@ -1,7 +1,8 @@
 // Package oracle judges, after the event, everything that happened to every job: it replays the append-only
 // file of a redis-server 7 step by step and holds Belay's laws at each. What Redis wrote between MULTI and
 // EXEC is one step, a script's writes; a plain command is a step of its own. It exists because a test that
-// looks at Redis from outside sees a few instants, and what loses or doubles a job lasts microseconds.
+// reads Redis from outside sees only a few instants, and a state that loses or doubles a job lasts
+// microseconds.
 //
 // Start the server with
 //
@@ -12,12 +13,12 @@
 //
 //   - each accepted, unfinished job (by its jid) is in exactly one of queue, working, alone, quarantined
 //     jobs, schedule, retry, dead;
-//   - it came there by a way that there is, by one removal and one addition in one step, at the right end
-//     of its list;
-//   - its bytes are as they were, but for what that way may change: a failure its count and texts, a
-//     promotion enqueued_at, a recovery interrupted_count, by exactly one;
-//   - a recovery is from a process with a tombstone, and a tombstone stands for a process that had lapsed,
-//     for two looks;
+//   - it came there by an allowed move, with one removal and one addition in one step, at the right end of
+//     its list;
+//   - its bytes are unchanged, except for those that this move may change: a failure changes its count and
+//     texts, a promotion enqueued_at, a recovery interrupted_count, by exactly one;
+//   - a recovery is from a process with a tombstone, and only a process that had lapsed at two checks has
+//     one;
 //   - the job of a periodic job's tick comes in the step that notes the tick: once, in the order of the ticks,
 //     and not before its time;
 //   - the state of a job is written while a process has the job in hand, or in the step in which it leaves that
@@ -44,8 +45,7 @@
 //   - a key that was made another type: what was in it is lost, which is reported, and then it holds no
 //     jobs until it is deleted;
 //   - locks of jobs that a foreign program or an option's hand has ended: they stand until they run out;
-//   - which of the lawful ways was the wise one: that a job was taken, or recovered in time, is for other
-//     tests to see.
+//   - which of the allowed moves was the best: other tests check that a job is taken, or recovered in time.
 //
 // It reads key names by their first words, which nothing else in Belay does, except working lists: whose
 // those are it knows from what processes registered. A write to a key that holds jobs, by a command that it

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // hideEnvironment overwrites variables in the memory in which the kernel stored this process' environment.
@@ -63,3 +64,8 @@ func environmentAt() (begin, end int64, err error) {
 
 // mostEnvironment is more than Linux gives any process.
 const mostEnvironment = 16 << 20
+
+// diesWithParent has the kernel kill the child when the thread that started it ends.
+func diesWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
