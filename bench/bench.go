@@ -45,9 +45,11 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 			b.close()
 		}
 	}()
-	if b.self, err = ourselves(); err != nil {
+	path, err := os.Executable()
+	if err != nil {
 		return b, err
 	}
+	b.self = subject.Command{Path: path, Args: []string{"subject"}}
 	if b.redis, err = startServer(ctx, o.redis); err != nil {
 		return b, err
 	}
@@ -71,12 +73,6 @@ func ourVersion(ctx context.Context) string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// ourselves is this program as Belay's subject.
-func ourselves() (subject.Command, error) {
-	path, err := os.Executable()
-	return subject.Command{Path: path, Args: []string{"subject"}}, err
 }
 
 func (b *bench) close() {
@@ -128,7 +124,9 @@ func (b *bench) empty(ctx context.Context) error {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	// After these the bench clears up and ends. SIGHUP, of a closed terminal, is one unless nohup ignores it.
+	endings := append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endings...)
 	defer stop()
 	// A closed pipe is an error of the write, and must not end the bench with servers and folders left
 	// behind. The signal is not ignored either, because subjects would inherit that.
@@ -138,10 +136,4 @@ func main() {
 		stop()
 		os.Exit(1) //nolint:gocritic // stop was called
 	}
-}
-
-// endings are the signals after which the bench clears up and ends. SIGHUP, of a closed terminal, is one
-// unless nohup ignores it.
-func endings() []os.Signal {
-	return append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
 }

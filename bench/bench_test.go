@@ -160,6 +160,12 @@ func TestAPeerThatCannotDoAMeasureIsLeftOutOfIt(t *testing.T) {
 	require.Empty(t, drain.LeftOut)
 }
 
+func TestAnHoursRescueIsNotWaitedFor(t *testing.T) {
+	for _, p := range allPeers() {
+		require.Equal(t, p.postgres, p.cannot["recovery"] != "" && p.cannot["rtt"] != "", p.name)
+	}
+}
+
 func TestAtAGivenConcurrencyNoLibraryIsAtItsBest(t *testing.T) {
 	b := &bench{options: options{concurrency: 7}, peers: []contender{{name: "asynq", kind: report.Peer}}}
 	require.Empty(t, slices.DeleteFunc(b.drainTurns(&report.Result{}), func(turn turn) bool { return turn.what != "its best" }))

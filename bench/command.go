@@ -41,14 +41,16 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	o := &options{}
 	o.addTo(root.PersistentFlags())
+	noUseFor := map[string][]string{"guard": {"jobs", "concurrency", "repeat", "peers", "install", "client", "out", "full", "profile"}}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		o.isGiven(cmd.Flags())
+		return o.refuse(cmd.Name(), noUseFor[cmd.Name()])
+	}
 	for _, m := range allMeasures() {
+		noUseFor[m.name] = m.noUseFor()
 		root.AddCommand(&cobra.Command{
 			Use: m.name, Short: m.short, Long: m.help(), Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				o.isGiven(cmd.Flags())
-				if err := o.refuse(m.name, m.noUseFor()); err != nil {
-					return err
-				}
 				return measureAll(cmd.Context(), *o, []measurement{m}, stdout, stderr)
 			},
 		})
@@ -58,16 +60,11 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 		Long: "All measures, one after the other: a sample that takes about a quarter of an hour on two idle cores, most of which are waits, and " +
 			"some minutes more where peers are installed first; --full fills every row, which takes hours.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.isGiven(cmd.Flags())
 			return measureAll(cmd.Context(), *o, allMeasures(), stdout, stderr)
 		},
 	}, &cobra.Command{
 		Use: "guard", Short: "Whether a job costs more than it may: counts and ratios, no speeds", Args: cobra.NoArgs, Long: longGuard,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.isGiven(cmd.Flags())
-			if err := o.refuse("guard", []string{"jobs", "concurrency", "repeat", "peers", "install", "client", "out", "full", "profile"}); err != nil {
-				return err
-			}
 			return guardAll(cmd.Context(), *o, stdout, stderr)
 		},
 	}, &cobra.Command{

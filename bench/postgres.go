@@ -97,19 +97,8 @@ func (p *postgres) start(ctx context.Context) (err error) {
 	if err := p.process.Start(); err != nil {
 		return err
 	}
-	return p.serves(ctx)
-}
-
-// serves waits until the server takes commands: it listens before, and answers that it is starting up.
-func (p *postgres) serves(ctx context.Context) (err error) {
-	const patience = 60 * time.Second // a busy machine; an idle one needs a tenth of a second
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && ctx.Err() == nil; {
-		if err = p.run(ctx, "psql", "-d", "postgres", "-c", "SELECT 1"); err == nil {
-			return nil
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return fmt.Errorf("did not come up within %v: %w", patience, err)
+	// It listens before it takes commands, and answers meanwhile that it is starting up.
+	return comesUp(ctx, func() error { return p.run(ctx, "psql", "-d", "postgres", "-c", "SELECT 1") })
 }
 
 // unprivileged are the attributes of a process that may run PostgreSQL, and gives dir to its user: the one

@@ -60,10 +60,6 @@ func recovery(ctx context.Context, b *bench, r *report.Result) error {
 		add(who, b.repeats(3, 20))
 	}
 	for _, who := range b.able(r) {
-		if who.postgres {
-			b.leaveOut(r, who.name, "it declares a job lost after an hour by default; the bench does not wait for that")
-			continue
-		}
 		add(who, b.pick(0, 1, 5))
 		if waited := patienceWith(who); waited < giveUp {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s takes a job out of Redis as it fetches it; the bench stopped waiting after %v.", who.name, waited))

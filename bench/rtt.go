@@ -55,10 +55,6 @@ func rtt(ctx context.Context, b *bench, r *report.Result) error {
 		turns = append(turns, b.farTurn(r, who, task))
 	}
 	for _, who := range b.able(r) {
-		if who.postgres {
-			b.leaveOut(r, who.name, "the proxy stands before Redis, and its store is PostgreSQL")
-			continue
-		}
 		task.Jobs = b.peerSize(who, 10_000, 50_000)
 		turns = append(turns, b.farTurn(r, who, task))
 	}

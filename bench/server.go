@@ -40,7 +40,14 @@ func startServer(ctx context.Context, url string) (*server, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	if err := answers(ctx, port); err != nil {
+	err = comesUp(ctx, func() error {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+	if err != nil {
 		s.stop()
 		return nil, fmt.Errorf("redis-server: %w", err)
 	}
@@ -58,17 +65,16 @@ func freePort(ctx context.Context) (string, error) {
 	return port, err
 }
 
-// answers waits until the port has a listener.
-func answers(ctx context.Context, port string) error {
-	const patience = 15 * time.Second // a busy machine; an idle one needs 50 ms
-	deadline := time.Now().Add(patience)
-	for time.Now().Before(deadline) && ctx.Err() == nil {
-		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			return conn.Close()
+// comesUp waits until a server answers as try asks it.
+func comesUp(ctx context.Context, try func() error) (err error) {
+	const patience = time.Minute // a busy machine; an idle one needs a tenth of a second
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && ctx.Err() == nil; {
+		if err = try(); err == nil {
+			return nil
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return fmt.Errorf("did not come up on port %s within %v", port, patience)
+	return fmt.Errorf("did not come up within %v: %w", patience, err)
 }
 
 // theirs says that the user named it.

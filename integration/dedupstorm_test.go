@@ -132,8 +132,8 @@ func (s *storm) judge() {
 	require.NoError(s.t, err)
 	report := judge(s.t, s.server, s.redis, oracle.MostInterruptions(manyInterruptions))
 	counts, breaches := report.JudgeAnswers(answers)
-	s.t.Logf("storm: %d pushes: %d accepted, %d refused, %d unknown; %d starts, %d jobs ran once more", counts.Asked, counts.Accepted,
-		counts.Refused, counts.Unknown, counts.Starts, len(report.Follows))
+	s.t.Logf("storm: %d pushes: %d accepted, %d refused, %d unknown; %d starts, %d jobs ran once more", counts[history.Invoke], counts[history.Accepted],
+		counts[history.Duplicate], counts[history.Unknown], counts[history.Start], len(report.Follows))
 	for _, breach := range breaches[:min(len(breaches), 5)] {
 		s.t.Error(breach)
 		for _, e := range answers.Events {
@@ -143,8 +143,8 @@ func (s *storm) judge() {
 		}
 	}
 	require.Zero(s.t, report.Locks)
-	require.Positive(s.t, counts.Accepted)
-	require.Positive(s.t, counts.Refused)
+	require.Positive(s.t, counts[history.Accepted])
+	require.Positive(s.t, counts[history.Duplicate])
 	require.NotEmpty(s.t, report.Follows, "the storm proves less than it should")
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -51,7 +52,7 @@ func ThisMachine() Machine {
 	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return Machine{
-		Cores: runtime.NumCPU(), CPU: orUnknown(modelOf(string(cpuinfo))), Kernel: orUnknown(strings.TrimSpace(string(kernel))),
+		Cores: runtime.NumCPU(), CPU: modelOf(string(cpuinfo)), Kernel: cmp.Or(strings.TrimSpace(string(kernel)), "unknown"),
 		OS: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }
@@ -64,14 +65,7 @@ func modelOf(cpuinfo string) string {
 			return strings.TrimSpace(value)
 		}
 	}
-	return ""
-}
-
-func orUnknown(text string) string {
-	if text == "" {
-		return "unknown"
-	}
-	return text
+	return "unknown"
 }
 
 func (m Machine) String() string {

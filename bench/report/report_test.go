@@ -164,7 +164,7 @@ func TestWrite(t *testing.T) {
 
 func TestModelOf(t *testing.T) {
 	require.Equal(t, "Fast One", modelOf("processor\t: 0\nmodel name\t: Fast One\n"))
-	require.Equal(t, "unknown", orUnknown(modelOf("Hardware\t: something else\n")))
+	require.Equal(t, "unknown", modelOf("Hardware\t: something else\n"))
 }
 
 func TestRoundNumbers(t *testing.T) {

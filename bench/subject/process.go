@@ -56,11 +56,10 @@ func Start(name string, command Command, task Task) (*Process, error) {
 	}
 	go p.read(stdout)
 	line, err := json.Marshal(task)
-	if err != nil {
-		p.Kill()
-		return nil, err
+	if err == nil {
+		err = p.send(string(line))
 	}
-	if err := p.send(string(line)); err != nil {
+	if err != nil {
 		p.Kill()
 		return nil, err
 	}
@@ -136,9 +135,6 @@ func (p *Process) wrong(err error) error {
 	}
 	return fmt.Errorf("%s: %w", p.name, err)
 }
-
-// PID is its process id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Kill ends it with SIGKILL and waits until it is gone. A second call, and Close after it, do nothing.
 func (p *Process) Kill() {

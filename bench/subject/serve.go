@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -46,7 +47,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, measures map[string
 	}
 	run, known := measures[task.Measure]
 	if !known {
-		return talk.fail(fmt.Errorf("measure %q: this subject knows %s", task.Measure, names(measures)))
+		return talk.fail(fmt.Errorf("measure %q: this subject knows %s", task.Measure, strings.Join(slices.Sorted(maps.Keys(measures)), ", ")))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -73,15 +74,6 @@ func listen(lines *bufio.Reader, gone func()) <-chan struct{} {
 		}
 	}()
 	return goes
-}
-
-func names(measures map[string]Func) string {
-	var all []string
-	for name := range measures {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return strings.Join(all, ", ")
 }
 
 // Say says one event and does not wait.

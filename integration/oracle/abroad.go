@@ -13,9 +13,6 @@ type abroad struct {
 // with it.
 func (a *abroad) bounded() bool { return a.from != Queue }
 
-// foreigners is what the option Foreign allows.
-type foreigners struct{ within time.Duration }
-
 // emigrates notes that a foreign program took the job, if there may be one and its command is one that they
 // use.
 func (c *crossing) emigrates(from Place) bool {
@@ -37,7 +34,7 @@ func (c *crossing) emigrates(from Place) bool {
 func (c *crossing) returns(to Place) {
 	a := c.of.abroad
 	c.of.abroad = nil
-	if took := c.At.Sub(a.since); a.bounded() && took > c.k.foreign.within {
+	if took := c.At.Sub(a.since); a.bounded() && took > *c.k.foreign {
 		c.fail(Lost, "it was nowhere for %v, between %s and %s", took, a.from, to)
 	}
 	if to != Queue && !to.sorted() {

@@ -26,15 +26,12 @@ type Answers struct {
 	Dead map[string]bool
 }
 
-// Counts are what the answers were.
-type Counts struct{ Asked, Accepted, Refused, Unknown, Starts int }
-
 // unique is what the histories say of one job.
 type unique struct {
-	key, kind                             string
-	accepted, refused, ended, interrupted bool
-	invoked, first, last                  time.Duration
-	starts                                int
+	key, kind                                    string
+	asked, accepted, refused, ended, interrupted bool
+	invoked, first, last                         time.Duration
+	starts                                       int
 }
 
 // JudgeAnswers holds what pushers and handlers saw against the log. The log shows that a lock has one owner
@@ -47,7 +44,10 @@ type unique struct {
 //   - no job starts before the last record of one of its key whose lock ends with the job;
 //   - a job with one more run for duplicates has it if one was refused while it ran, and not if none can
 //     have been.
-func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
+//
+// It counts the events of each kind.
+func (r *Report) JudgeAnswers(a Answers) (counts map[history.Kind]int, breaches []string) {
+	counts = make(map[history.Kind]int)
 	jobs := make(map[string]*unique)
 	of := func(e history.Event) *unique {
 		u := jobs[e.JID]
@@ -61,31 +61,24 @@ func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
 		return u
 	}
 	var refusals []history.Event
-	unread := make(map[string]bool) // the keys with a push whose answer was not read
 	breach := func(e history.Event, format string, args ...any) {
 		breaches = append(breaches, fmt.Sprintf("%s, job %s at %v: ", e.Token, e.JID, e.At)+fmt.Sprintf(format, args...))
 	}
-	open := make(map[string]history.Event)
 	for _, e := range a.Events {
+		counts[e.Kind]++
 		switch e.Kind {
 		case history.Invoke:
-			of(e).invoked = e.At
-			open[e.JID] = e
-			counts.Asked++
+			u := of(e)
+			u.asked, u.invoked = true, e.At
 		case history.Accepted:
 			of(e).accepted = true
-			counts.Accepted++
 			if len(r.Tenures[e.JID]) == 0 {
 				breach(e, "its push was accepted, and it never held a lock")
 			}
 		case history.Refused:
 			of(e).refused = true
-		case history.Unknown:
-			counts.Unknown++
-			continue // it stays open
 		case history.Duplicate:
 			of(e).refused = true
-			counts.Refused++
 			refusals = append(refusals, e)
 		case history.Start:
 			u := of(e)
@@ -93,7 +86,6 @@ func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
 				u.first = e.At
 			}
 			u.last, u.interrupted = e.At, u.interrupted || e.Interrupted > 0
-			counts.Starts++
 			if u.refused {
 				breach(e, "its push was refused, and it ran")
 			}
@@ -107,14 +99,10 @@ func (r *Report) JudgeAnswers(a Answers) (counts Counts, breaches []string) {
 				u.ended = true
 			}
 		}
-		if e.Kind == history.Accepted || e.Kind == history.Refused || e.Kind == history.Duplicate {
-			delete(open, e.JID)
-		}
 	}
-	for _, e := range open {
-		unread[e.Token] = true
-	}
+	unread := make(map[string]bool) // the keys with a push whose answer was not read
 	for jid, u := range jobs {
+		unread[u.key] = unread[u.key] || u.asked && !u.accepted && !u.refused
 		if (u.accepted || u.starts > 0) && !u.ended && !a.Dead[jid] {
 			breach(history.Event{Token: u.key, JID: jid, At: u.last}, "it was accepted, started %d times, and has not ended", u.starts)
 		}

@@ -43,21 +43,21 @@ type leg struct {
 // A trip is what one step does to one subject.
 type trip struct{ outs, ins []leg }
 
-// verbs is how each write command is understood. What is not here is not, see stride.unknown.
+// verbs is how each write command is understood. What is not here is not, see stride.do.
 var verbs = map[string]func(s *stride, c []string){
-	"LPUSH":            func(s *stride, c []string) { s.push(c, false) },
-	"RPUSH":            func(s *stride, c []string) { s.push(c, true) },
-	"LPOP":             func(s *stride, c []string) { s.pop(c, false) },
-	"RPOP":             func(s *stride, c []string) { s.pop(c, true) },
-	"LREM":             (*stride).lrem,
-	"LSET":             (*stride).lset,
+	"LPUSH":            on((*stride).lists, func(s *stride, at *spot, c []string) { s.push(at, c, false) }),
+	"RPUSH":            on((*stride).lists, func(s *stride, at *spot, c []string) { s.push(at, c, true) }),
+	"LPOP":             on((*stride).lists, func(s *stride, at *spot, c []string) { s.pop(at, c, false) }),
+	"RPOP":             on((*stride).lists, func(s *stride, at *spot, c []string) { s.pop(at, c, true) }),
+	"LREM":             on((*stride).lists, (*stride).lrem),
+	"LSET":             on((*stride).lists, (*stride).lset),
 	"LMOVE":            func(s *stride, c []string) { s.move(c, isRight(c[3]), isRight(c[4])) },
 	"RPOPLPUSH":        func(s *stride, c []string) { s.move(c, true, false) },
 	"ZADD":             (*stride).zadd,
-	"ZINCRBY":          (*stride).zincrby,
+	"ZINCRBY":          on((*stride).sets, (*stride).zincrby),
 	"ZREM":             (*stride).zrem,
-	"ZREMRANGEBYRANK":  (*stride).zremrangebyrank,
-	"ZREMRANGEBYSCORE": (*stride).zremrangebyscore,
+	"ZREMRANGEBYRANK":  on((*stride).sets, (*stride).zremrangebyrank),
+	"ZREMRANGEBYSCORE": on((*stride).sets, (*stride).zremrangebyscore),
 	"DEL":              (*stride).del,
 	"UNLINK":           (*stride).del,
 	"HSET":             (*stride).hset,
@@ -70,6 +70,15 @@ var verbs = map[string]func(s *stride, c []string){
 	"SADD":             (*stride).overwrite,
 	"SREM":             (*stride).overwrite,
 	"PEXPIREAT":        (*stride).expire,
+}
+
+// on is for commands that mean nothing to other keys than those that find finds: keys which hold jobs.
+func on(find func(s *stride, key string) *spot, do func(s *stride, at *spot, c []string)) func(s *stride, c []string) {
+	return func(s *stride, c []string) {
+		if at := find(s, c[1]); at != nil {
+			do(s, at, c)
+		}
+	}
 }
 
 func isRight(word string) bool { return strings.EqualFold(word, "RIGHT") }
@@ -132,31 +141,33 @@ func (s *stride) out(e *entry, l leg) {
 	t.outs = append(t.outs, l)
 }
 
-// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, or to
-// a key that is damaged, damages it.
+// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, to a
+// key that is damaged, or to a counter, damages it.
 func (s *stride) lists(key string) *spot { return s.typed(key, false) }
 
 func (s *stride) sets(key string) *spot { return s.typed(key, true) }
 
 func (s *stride) typed(key string, sorted bool) *spot {
 	spot := s.k.spot(key)
-	if spot == nil {
-		if s.k.unowned(key) {
-			s.violate(nil, CannotJudge, "%s is the working list of no registered process", key)
-		}
-		return nil
-	}
-	if spot.damaged || (spot.place.sorted() != sorted) {
-		s.damage(spot)
+	switch {
+	case spot == nil && s.k.unowned(key):
+		s.violate(nil, CannotJudge, "%s is the working list of no registered process", key)
+	case spot == nil || spot.damaged || spot.place.sorted() != sorted:
+		s.damage(key)
 		return nil
 	}
 	return spot
 }
 
-// damage notes that a key is of another type than it should be. What it held is lost.
-func (s *stride) damage(spot *spot) {
-	s.empty(spot, "overwritten")
-	spot.damaged = true
+// damage notes that a key of jobs or a counter is of another type than it should be. What it held is lost.
+func (s *stride) damage(key string) {
+	if spot := s.k.spot(key); spot != nil {
+		s.empty(spot, "overwritten")
+		spot.damaged = true
+	}
+	if s.k.counter(key) != nil {
+		s.k.damaged[key] = true
+	}
 }
 
 func (s *stride) empty(spot *spot, verb string) {
@@ -167,70 +178,51 @@ func (s *stride) empty(spot *spot, verb string) {
 	clear(spot.set)
 }
 
-func (s *stride) push(c []string, right bool) {
-	if s.k.damages(c[1]) {
-		return
-	}
-	spot := s.lists(c[1])
-	if spot == nil {
-		return
-	}
+func (s *stride) push(at *spot, c []string, right bool) {
 	for _, text := range c[2:] {
 		e := &entry{text: text, of: s.k.subject(text)}
-		spot.list.push(e, right)
-		s.in(e, leg{at: spot, right: right, verb: c[0]})
+		at.list.push(e, right)
+		s.in(e, leg{at: at, right: right, verb: c[0]})
 	}
 }
 
-func (s *stride) pop(c []string, right bool) {
-	spot := s.lists(c[1])
-	if spot == nil {
-		return
-	}
+func (s *stride) pop(at *spot, c []string, right bool) {
 	count := 1
 	if len(c) > 2 {
 		count, _ = strconv.Atoi(c[2])
 	}
 	for range count {
-		e := spot.list.pop(right)
+		e := at.list.pop(right)
 		if e == nil {
 			break
 		}
-		s.out(e, leg{at: spot, right: right, verb: c[0]})
+		s.out(e, leg{at: at, right: right, verb: c[0]})
 	}
 }
 
-func (s *stride) lrem(c []string) {
-	spot := s.lists(c[1])
-	if spot == nil {
-		return
-	}
+func (s *stride) lrem(at *spot, c []string) {
 	count, _ := strconv.Atoi(c[2])
 	right, most := count < 0, max(count, -count)
 	for n := 0; most == 0 || n < most; n++ {
-		e, atRight := spot.list.remove(c[3], right)
+		e, atRight := at.list.remove(c[3], right)
 		if e == nil {
 			break
 		}
-		s.out(e, leg{at: spot, right: atRight, verb: c[0]})
+		s.out(e, leg{at: at, right: atRight, verb: c[0]})
 	}
 }
 
 // lset puts one entry in the place of another.
-func (s *stride) lset(c []string) {
-	spot := s.lists(c[1])
-	if spot == nil {
-		return
-	}
+func (s *stride) lset(at *spot, c []string) {
 	index, _ := strconv.Atoi(c[2])
 	if index < 0 {
 		index = -index - 1
 	} else {
-		index = len(spot.list) - 1 - index
+		index = len(at.list) - 1 - index
 	}
-	s.out(spot.list[index], leg{at: spot, verb: c[0]})
-	spot.list[index] = &entry{text: c[3], of: s.k.subject(c[3])}
-	s.in(spot.list[index], leg{at: spot, verb: c[0]})
+	s.out(at.list[index], leg{at: at, verb: c[0]})
+	at.list[index] = &entry{text: c[3], of: s.k.subject(c[3])}
+	s.in(at.list[index], leg{at: at, verb: c[0]})
 }
 
 func (s *stride) move(c []string, fromRight, toRight bool) {

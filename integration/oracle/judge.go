@@ -85,10 +85,8 @@ func (s *stride) judge() {
 
 // read notes what the step leaves of a subject: its text, and its due time.
 func (of *subject) read(t *trip) {
-	for _, legs := range [][]leg{t.outs, t.ins} {
-		for _, l := range legs {
-			of.text, of.score = l.entry.text, l.entry.score
-		}
+	for _, l := range slices.Concat(t.outs, t.ins) {
+		of.text, of.score = l.entry.text, l.entry.score
 	}
 }
 

@@ -153,18 +153,6 @@ func (s *stride) setrange(c []string) {
 	s.violate(nil, Locks, "%s of the lock %s changes more than its state", c[0], digest)
 }
 
-func (s *stride) delLock(digest string) {
-	s.turn(digest).deleted = true
-	delete(s.k.locks, digest)
-}
-
-func (s *stride) expireLock(digest string, c []string) {
-	s.turn(digest)
-	if l := s.k.locks[digest]; l != nil {
-		l.expiry = scoreOf(c[2])
-	}
-}
-
 func (s *stride) unlist(digest string) {
 	s.turn(digest).unlisted = true
 	delete(s.k.listed, digest)

@@ -43,7 +43,7 @@ type part struct {
 }
 
 // Open opens the append-only file of a server whose directory is dir. Its base must be a file of commands
-// (aof-use-rdb-preamble no) or hold no keys.
+// (aof-use-rdb-preamble no).
 func Open(dir string) (*Log, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "appendonlydir", "*.manifest"))
 	if err != nil {
@@ -80,7 +80,7 @@ func (l *Log) add(dir, line string) error {
 	case words[5] == "h":
 		return nil
 	case p.base && strings.HasSuffix(p.path, ".rdb"):
-		return requireEmptySnapshot(p.path)
+		return fmt.Errorf("the base %s is a snapshot: start the server with --aof-use-rdb-preamble no", p.path)
 	}
 	l.parts = append(l.parts, p)
 	return nil

@@ -13,7 +13,8 @@ func (s *stride) del(c []string) {
 		}
 		delete(s.k.damaged, key)
 		if digest, ok := s.k.lockOf(key); ok {
-			s.delLock(digest)
+			s.turn(digest).deleted = true
+			delete(s.k.locks, digest)
 			continue
 		}
 		if jid, ok := s.k.stateOf(key); ok {
@@ -93,35 +94,21 @@ func (s *stride) hdel(c []string) {
 }
 
 // overwrite takes in a command that has no business with keys of jobs: it damages those.
-func (s *stride) overwrite(c []string) {
-	if spot := s.k.spot(c[1]); spot != nil {
-		s.damage(spot)
-		return
-	}
-	if s.k.counter(c[1]) != nil {
-		s.k.damaged[c[1]] = true
-	}
-}
+func (s *stride) overwrite(c []string) { s.damage(c[1]) }
 
 // expire takes in a time to live, which a day's counters have and jobs must not. (Whatever sets one, this is
 // how Redis writes it down.)
 func (s *stride) expire(c []string) {
 	if digest, ok := s.k.lockOf(c[1]); ok {
-		s.expireLock(digest, c)
+		s.turn(digest)
+		if l := s.k.locks[digest]; l != nil {
+			l.expiry = scoreOf(c[2])
+		}
 		return
 	}
 	if s.k.matters(c[1]) && s.k.counter(c[1]) == nil {
 		s.violate(nil, CannotJudge, "%s is to expire", c[1])
 	}
-}
-
-// damages reports whether a list or set command makes a counter something else; it notes that.
-func (k *keyspace) damages(key string) bool {
-	if k.counter(key) == nil {
-		return false
-	}
-	k.damaged[key] = true
-	return true
 }
 
 // counter is where the stride counts what a key counts; nil for any other key.
@@ -149,9 +136,7 @@ func (s *stride) incr(key, by string) {
 		*which(&s.count) += n
 		return
 	}
-	if spot := s.k.spot(key); spot != nil {
-		s.damage(spot)
-	}
+	s.damage(key)
 }
 
 // beats notes until when a process is alive.

@@ -3,6 +3,7 @@ package oracle
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,40 +110,35 @@ func changes(before, after string) map[string]change {
 	}
 	old, now := apart(membersOf(before)), apart(membersOf(after))
 	found := make(map[string]change)
-	left := make(map[string]string, len(old))
+	was, is := valuesOf(old), valuesOf(now)
+	var stood, stand []string // the fields that stay, in their order before and after
 	for _, m := range old {
-		left[m.name] = m.value
-	}
-	kept := make(map[string]bool, len(now))
-	for _, m := range now {
-		value, was := left[m.name]
-		kept[m.name] = was
-		if !was || value != m.value {
-			found[m.name] = change{value, m.value}
+		if is[m.name] != m.value {
+			found[m.name] = change{m.value, is[m.name]}
 		}
-	}
-	var order []string
-	for _, m := range old {
-		if kept[m.name] {
-			order = append(order, m.name)
-			continue
+		if is[m.name] != "" {
+			stood = append(stood, m.name)
 		}
-		found[m.name] = change{m.value, ""}
 	}
 	for _, m := range now {
-		if !kept[m.name] {
+		if was[m.name] == "" {
+			found[m.name] = change{"", m.value}
 			continue
 		}
-		if len(order) == 0 || order[0] != m.name {
-			found[moved] = change{}
-			break
-		}
-		order = order[1:]
+		stand = append(stand, m.name)
 	}
-	if len(found) == 0 {
-		found[moved] = change{} // white space
+	if len(found) == 0 || !slices.Equal(stood, stand) { // white space alone counts as the order
+		found[moved] = change{}
 	}
 	return found
+}
+
+func valuesOf(members []member) map[string]string {
+	values := make(map[string]string, len(members))
+	for _, m := range members {
+		values[m.name] = m.value
+	}
+	return values
 }
 
 // integerOf reads an integer field; absent and null are none.

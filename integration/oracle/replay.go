@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,7 @@ func Acts() Option { return func(r *replay) { r.acts = true } }
 // set in one step and into a queue in another, at most within later; and out of a queue into a hand that no
 // key shows, and from there to a queue or a set, or nowhere. Their counters move when they like.
 func Foreign(within time.Duration) Option {
-	return func(r *replay) { r.foreign = &foreigners{within} }
+	return func(r *replay) { r.foreign = &within }
 }
 
 // ClockMoves says that the server's clock is set while it runs: nothing is judged by it.
@@ -81,7 +82,7 @@ func MostInterruptions(n int) Option { return func(r *replay) { r.crashLimit = n
 type replay struct {
 	split      func(key string) (prefix string, ok bool)
 	allow      map[way]bool
-	foreign    *foreigners
+	foreign    *time.Duration // within which a job comes back; nil without foreign programs
 	acts       bool
 	clockMoves bool
 	largest    int
@@ -146,10 +147,8 @@ func (r *replay) take(step *Step) {
 	}
 	var strides []*stride
 	of := func(k *keyspace) *stride {
-		for _, s := range strides {
-			if s.k == k {
-				return s
-			}
+		if at := slices.IndexFunc(strides, func(s *stride) bool { return s.k == k }); at >= 0 {
+			return strides[at]
 		}
 		s := &stride{Step: step, k: k, settled: make(map[string]bool)}
 		strides = append(strides, s)
@@ -184,19 +183,12 @@ func (r *replay) touched(c []string) []*keyspace {
 		return nil
 	}
 	if _, known := verbs[c[0]]; known && c[0] != "DEL" && c[0] != "UNLINK" {
-		if k := r.space(c[1], true); k != nil {
-			return []*keyspace{k}
-		}
-		return nil
+		r.space(c[1], true)
+		c = c[:2]
 	}
 	var found []*keyspace
 	for _, word := range c[1:] {
-		k := r.space(word, false)
-		known := k == nil
-		for _, other := range found {
-			known = known || other == k
-		}
-		if !known {
+		if k := r.space(word, false); k != nil && !slices.Contains(found, k) {
 			found = append(found, k)
 		}
 	}

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -46,74 +47,42 @@ func (s *stride) zadd(c []string) {
 		s.violate(nil, CannotJudge, "%s with INCR on %s is not understood", c[0], key)
 		return
 	}
-	switch key {
-	case s.k.keys.Alive():
-		for ; at+1 < len(c); at += 2 {
-			s.beats(c[at+1], scoreOf(c[at]))
-		}
-		return
-	case s.k.keys.Tombstones():
-		for ; at+1 < len(c); at += 2 {
-			s.dies(c[at+1], scoreOf(c[at]), once)
-		}
-		return
-	case s.k.keys.Unique():
-		for ; at+1 < len(c); at += 2 {
-			s.k.listed[c[at+1]] = scoreOf(c[at])
-		}
-		return
-	}
-	if s.k.damages(key) {
-		return
-	}
 	spot := s.sets(key)
-	if spot == nil {
-		return
-	}
 	for ; at+1 < len(c); at += 2 {
-		if once && spot.set[c[at+1]] != nil {
-			continue
+		switch score, text := scoreOf(c[at]), c[at+1]; {
+		case key == s.k.keys.Alive():
+			s.beats(text, score)
+		case key == s.k.keys.Tombstones():
+			s.dies(text, score, once)
+		case key == s.k.keys.Unique():
+			s.k.listed[text] = score
+		case spot != nil && (!once || spot.set[text] == nil):
+			s.member(spot, score, text, c[0])
 		}
-		s.member(spot, scoreOf(c[at]), c[at+1], c[0])
 	}
 }
 
-func (s *stride) zincrby(c []string) {
-	if spot := s.sets(c[1]); spot != nil {
-		score := scoreOf(c[2])
-		if old := spot.set[c[3]]; old != nil {
-			score += old.score
-		}
-		s.member(spot, score, c[3], c[0])
+func (s *stride) zincrby(spot *spot, c []string) {
+	score := scoreOf(c[2])
+	if old := spot.set[c[3]]; old != nil {
+		score += old.score
 	}
+	s.member(spot, score, c[3], c[0])
 }
 
 func (s *stride) zrem(c []string) {
-	switch c[1] {
-	case s.k.keys.Alive():
-		for _, identity := range c[2:] {
-			s.k.process(identity).expires(0, s.Number)
-		}
-		return
-	case s.k.keys.Tombstones():
-		for _, identity := range c[2:] {
-			p := s.k.process(identity)
-			p.forgotten, p.tombstoned = p.tombstoned, false
-		}
-		return
-	case s.k.keys.Unique():
-		for _, digest := range c[2:] {
-			s.unlist(digest)
-		}
-		return
-	}
 	spot := s.sets(c[1])
-	if spot == nil {
-		return
-	}
 	for _, text := range c[2:] {
-		if e := spot.set[text]; e != nil {
-			s.unset(spot, e, c[0])
+		switch {
+		case c[1] == s.k.keys.Alive():
+			s.k.process(text).expires(0, s.Number)
+		case c[1] == s.k.keys.Tombstones():
+			p := s.k.process(text)
+			p.forgotten, p.tombstoned = p.tombstoned, false
+		case c[1] == s.k.keys.Unique():
+			s.unlist(text)
+		case spot != nil && spot.set[text] != nil:
+			s.unset(spot, spot.set[text], c[0])
 		}
 	}
 }
@@ -121,24 +90,12 @@ func (s *stride) zrem(c []string) {
 // ordered are the members of a set by score, then by text, as Redis orders them.
 func (s *spot) ordered() []*entry {
 	all := s.entries()
-	slices.SortFunc(all, func(a, b *entry) int {
-		switch {
-		case a.score < b.score:
-			return -1
-		case a.score > b.score:
-			return 1
-		}
-		return strings.Compare(a.text, b.text)
-	})
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.text, b.text)) })
 	return all
 }
 
 // zremrangebyrank takes out the members of these ranks; negative ones count from the end.
-func (s *stride) zremrangebyrank(c []string) {
-	spot := s.sets(c[1])
-	if spot == nil {
-		return
-	}
+func (s *stride) zremrangebyrank(spot *spot, c []string) {
 	first, _ := strconv.Atoi(c[2])
 	last, _ := strconv.Atoi(c[3])
 	if first < 0 {
@@ -154,11 +111,7 @@ func (s *stride) zremrangebyrank(c []string) {
 	}
 }
 
-func (s *stride) zremrangebyscore(c []string) {
-	spot := s.sets(c[1])
-	if spot == nil {
-		return
-	}
+func (s *stride) zremrangebyscore(spot *spot, c []string) {
 	least, most := boundOf(c[2]), boundOf(c[3])
 	for _, e := range spot.ordered() {
 		above := e.score > least.at || (e.score == least.at && !least.open)

@@ -18,11 +18,7 @@ func tickOf(text string) (t tick, ok bool) {
 	if !strings.Contains(text, "belay_tick") {
 		return t, false
 	}
-	for _, m := range membersOf(text) {
-		if m.name == "belay_tick" {
-			ok = json.Unmarshal([]byte(m.value), &t) == nil && t.At != ""
-		}
-	}
+	ok = json.Unmarshal([]byte(valueOf(text, "belay_tick")), &t) == nil && t.At != ""
 	return t, ok
 }
 

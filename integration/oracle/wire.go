@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -59,39 +58,6 @@ func readAnnotation(r *bufio.Reader, at *time.Time) error {
 		*at = time.Unix(seconds, 0)
 	}
 	return nil
-}
-
-// requireEmptySnapshot holds that a snapshot (RDB) has nothing but remarks in it, because this package reads
-// no keys from one: after the header, remarks (0xFA, name and value), then the end (0xFF).
-func requireEmptySnapshot(path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	const header = len("REDIS0010")
-	at := header
-	for at < len(text) && text[at] == 0xFA {
-		at = skipText(text, skipText(text, at+1))
-	}
-	if at >= len(text) || text[at] != 0xFF {
-		return fmt.Errorf("the base %s holds keys: start the server empty, or with --aof-use-rdb-preamble no", path)
-	}
-	return nil
-}
-
-// skipText answers where a short text of a snapshot ends; beyond the end of the file for what no remark
-// holds.
-func skipText(text []byte, at int) int {
-	if at >= len(text) {
-		return at
-	}
-	switch first := text[at]; {
-	case first>>6 == 0:
-		return at + 1 + int(first)
-	case first == 0xC0, first == 0xC1, first == 0xC2: // a number of 1, 2 or 4 bytes
-		return at + 1 + 1<<(first&3)
-	}
-	return len(text)
 }
 
 // describe renders a step's commands for people, those left out that are only about other jobs than jid; ""

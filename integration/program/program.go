@@ -5,12 +5,17 @@
 package program
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
+
+	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
@@ -40,6 +45,32 @@ func (f *Flags) Open() (redis driver.Client, client *belay.Client, err error) {
 	}
 	client, err = belay.NewClient(redis, &belay.ClientConfig{Prefix: f.Prefix})
 	return redis, client, err
+}
+
+// Work runs a worker, to which prepare gives its handlers, until TERM.
+func (f *Flags) Work(config belay.ServerConfig, prepare func(server *belay.Server) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	_, client, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }()
+	config.Logger = belay.Zerolog(zerolog.New(os.Stderr))
+	server, err := belay.NewServer(client, config)
+	if err != nil {
+		return err
+	}
+	if err := prepare(server); err != nil {
+		return err
+	}
+	return server.Run(ctx)
+}
+
+// Exists reports whether there is such a file.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // Exit ends the program, with its error if there is one.

@@ -17,7 +17,6 @@ const turn = 100 * time.Millisecond
 // judgeRecoveries holds that what a killed process had in hand runs again in time.
 func (w *world) judgeRecoveries() {
 	v := w.verdict
-	next := w.followers()
 	busy := w.busy()
 	for _, p := range w.sorted() {
 		died, ok := p.died()
@@ -26,8 +25,8 @@ func (w *world) judgeRecoveries() {
 		}
 		v.Kills++
 		for _, r := range p.runs {
-			again := next[r]
-			if again.run == nil || again.start < died || r.finish != 0 && r.finish < died-w.Settling || again.interrupted <= r.interrupted {
+			again := r.next
+			if again == nil || again.start < died || r.finish != 0 && r.finish < died-w.Settling || again.interrupted <= r.interrupted {
 				continue
 			}
 			if again.interrupted >= w.MaxCrashes-1 {
@@ -43,29 +42,13 @@ func (w *world) judgeRecoveries() {
 			}
 			v.MostCharged = max(v.MostCharged, charged)
 			if charged > w.Recovery {
-				w.violate(Late, again.token, "its process died, and it ran again %v later, %v of that without any other fault; "+
+				w.violate(Late, again.token.name, "its process died, and it ran again %v later, %v of that without any other fault; "+
 					"%v are promised", took.length().Round(time.Millisecond), charged.Round(time.Millisecond), w.Recovery)
 			}
 		}
 	}
 	slices.Sort(v.Recoveries)
 	slices.Sort(v.Excused)
-}
-
-// A follower is the next run of the same job.
-type follower struct {
-	*run
-	token string
-}
-
-func (w *world) followers() map[*run]follower {
-	next := make(map[*run]follower)
-	for _, t := range w.order {
-		for i := range len(t.runs) - 1 {
-			next[t.runs[i]] = follower{t.runs[i+1], t.name}
-		}
-	}
-	return next
 }
 
 // charged is how much of the time until a job of a dead process ran in its heir nothing excuses, by the process

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -56,6 +55,8 @@ type payload struct {
 
 // A run is one start of a handler, and its end if it came: finish is 0 otherwise.
 type run struct {
+	token                 *token
+	next                  *run // of the same token
 	proc                  *process
 	start, finish         time.Duration
 	outcome               string
@@ -220,7 +221,10 @@ func (w *world) readJob(e history.Event, runs map[string]*run) {
 		w.token(e.Token).marked = true
 	case history.Start:
 		t, p := w.token(e.Token), w.process(e.Proc)
-		r := &run{proc: p, start: e.At, failures: e.Failures, interrupted: e.Interrupted}
+		r := &run{token: t, proc: p, start: e.At, failures: e.Failures, interrupted: e.Interrupted}
+		if last := len(t.runs) - 1; last >= 0 {
+			t.runs[last].next = r
+		}
 		runs[e.Run], t.runs, p.runs = r, append(t.runs, r), append(p.runs, r)
 		w.judgeStart(t, e)
 	case history.Cancelled:
@@ -260,16 +264,6 @@ func (t *token) stored() bool {
 	return len(t.runs) > 0 || slices.ContainsFunc(t.pushes, func(p *push) bool { return p.answer == history.Accepted })
 }
 
-// sameSpec compares to the byte: a number that was rewritten is another.
-func sameSpec(a, b *history.Spec) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	one, err1 := json.Marshal(a)
-	other, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && bytes.Equal(one, other)
-}
-
 // ended reports whether the run ended with an outcome that is the job's end. What a handler says after Belay
 // has cancelled it counts only if it is done.
 func (r *run) ended(outcomes ...string) bool {
@@ -282,16 +276,10 @@ func (r *run) failed() bool {
 
 // span is the time in which the handler ran.
 func (r *run) span() span {
-	to := forever
-	for _, at := range []time.Duration{r.proc.killed, r.proc.gone} {
-		if at != 0 {
-			to = min(to, max(at, r.start))
-		}
-	}
 	if r.finish != 0 {
-		to = r.finish
+		return span{r.start, r.finish}
 	}
-	return span{r.start, to}
+	return span{r.start, max(earliest(r.proc.killed, r.proc.gone), r.start)}
 }
 
 // died returns when the process died otherwise than by a graceful stop.
@@ -306,12 +294,15 @@ func (p *process) died() (at time.Duration, ok bool) {
 }
 
 // until returns the first instant at which the process took no more jobs, or forever.
-func (p *process) until() time.Duration {
-	until := forever
-	for _, at := range []time.Duration{p.quiet, p.killed, p.down, p.gone} {
+func (p *process) until() time.Duration { return earliest(p.quiet, p.killed, p.down, p.gone) }
+
+// earliest is the first of some instants that came, or forever.
+func earliest(instants ...time.Duration) time.Duration {
+	first := forever
+	for _, at := range instants {
 		if at != 0 {
-			until = min(until, at)
+			first = min(first, at)
 		}
 	}
-	return until
+	return first
 }

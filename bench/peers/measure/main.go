@@ -32,11 +32,6 @@ func Of(system System) map[string]subject.Func {
 		"victim": (*task).victim, "survivor": (*task).survivor,
 	} {
 		all[name] = func(ctx context.Context, asked subject.Task, talk *subject.Talk) error {
-			if system.Refuses != nil {
-				if why := system.Refuses(name); why != "" {
-					return errors.New(why)
-				}
-			}
 			peer, err := system.Open(ctx, asked)
 			if err != nil {
 				return fmt.Errorf("open %s: %w", system.Name, err)

@@ -44,6 +44,4 @@ type System struct {
 	Module string // the Go module whose version is measured
 	// Open connects, and sets up what the task asks for. It starts no worker.
 	Open func(ctx context.Context, task subject.Task) (Peer, error)
-	// Refuses says why the system does not take part in a measure, or nothing. Nil: it takes part in all.
-	Refuses func(measure string) string
 }

@@ -18,24 +18,9 @@ import (
 )
 
 // system is River.
-var system = measure.System{
-	Name:    "River",
-	Module:  "github.com/riverqueue/river",
-	Open:    open,
-	Refuses: refuses,
-}
+var system = measure.System{Name: "River", Module: "github.com/riverqueue/river", Open: open}
 
 func main() { measure.Main(system) }
-
-// refuses says why River has no figure in a measure.
-func refuses(name string) string {
-	switch name {
-	case "victim", "survivor":
-		return "River takes a killed process's job back once it has been running for RescueStuckJobsAfter, an hour by default"
-	default:
-		return ""
-	}
-}
 
 // A peer is River, connected to a database that holds River's tables.
 type peer struct {

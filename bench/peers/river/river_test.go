@@ -80,13 +80,6 @@ func TestEveryMeasureEndsWithFigures(t *testing.T) {
 	measuretest.EveryMeasure(t, system, startPostgres(t))
 }
 
-func TestAnHoursRescueIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"victim", "survivor"} {
-		require.Contains(t, system.Refuses(name), "an hour", name)
-	}
-}
-
 func TestDefaultsAreMeasuredWhereTheyAreAskedFor(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, choose(subject.Task{Measure: "latency", Concurrency: 7}).config(&worker{}).FetchPollInterval)

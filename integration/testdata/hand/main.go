@@ -28,9 +28,7 @@ func main() {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	input, err := io.ReadAll(os.Stdin)
-	if err != nil {
-		die(err)
-	}
+	must(err)
 	note("start", input)
 	if *work == 0 {
 		*work = asked(input)
@@ -59,20 +57,18 @@ func note(what string, input []byte) {
 		"retry_count": os.Getenv("BELAY_RETRY_COUNT"), "worker": os.Getppid(), "pid": os.Getpid(),
 		"at": time.Now().UnixNano(), "input": input,
 	})
-	if err != nil {
-		die(err)
-	}
+	must(err)
 	ledger, err := os.OpenFile(flag.Arg(0), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		die(err)
-	}
-	if _, err := ledger.Write(append(line, '\n')); err != nil {
-		die(err)
-	}
+	must(err)
+	_, err = ledger.Write(append(line, '\n'))
+	must(err)
 	_ = ledger.Close()
 }
 
-func die(err error) {
-	fmt.Fprintln(os.Stderr, "hand:", err)
-	os.Exit(70)
+// must ends the program on an error.
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hand:", err)
+		os.Exit(70)
+	}
 }

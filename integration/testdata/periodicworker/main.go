@@ -10,12 +10,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/integration/program"
@@ -32,24 +27,13 @@ func main() {
 	version := flag.Int("version", 1, "which version of the program it is")
 	catchUp := flag.String("catch-up", "all", "what becomes of ticks that passed")
 	flag.Parse()
-	program.Exit(work(&f, *count, *version, belay.CatchUp(*catchUp)))
+	config := belay.ServerConfig{Heartbeat: 200 * time.Millisecond, TTL: time.Second, ShutdownTimeout: time.Second, MaxInterruptions: 1000}
+	program.Exit(f.Work(config, func(server *belay.Server) error {
+		return schedule(server, *count, *version, belay.CatchUp(*catchUp))
+	}))
 }
 
-func work(f *program.Flags, count, version int, catchUp belay.CatchUp) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	_, client, err := f.Open()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
-	server, err := belay.NewServer(client, belay.ServerConfig{
-		Heartbeat: 200 * time.Millisecond, TTL: time.Second, ShutdownTimeout: time.Second, MaxInterruptions: 1000,
-		Logger: belay.Zerolog(zerolog.New(os.Stderr)),
-	})
-	if err != nil {
-		return err
-	}
+func schedule(server *belay.Server, count, version int, catchUp belay.CatchUp) error {
 	tick.Handle(server, func(ctx context.Context, args tickArgs) error {
 		info, _ := belay.Info(ctx)
 		return program.Note(flag.Arg(0), map[string]any{
@@ -64,8 +48,5 @@ func work(f *program.Flags, count, version int, catchUp belay.CatchUp) error {
 	for i := range count {
 		jobs = append(jobs, belay.Periodic(fmt.Sprint("steady", i), "@every 1s", tick.Job(tickArgs{version}), catchUp, belay.OverlapAllow))
 	}
-	if err := server.Schedule(jobs...); err != nil {
-		return err
-	}
-	return server.Run(ctx)
+	return server.Schedule(jobs...)
 }

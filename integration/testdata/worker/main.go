@@ -13,8 +13,6 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,25 +27,13 @@ func main() {
 	most := flag.Int("c", 4, "how many jobs at once")
 	ttl := flag.Duration("ttl", time.Second, "how long it counts as alive after a beat")
 	flag.Parse()
-	program.Exit(work(&f, *most, *ttl))
+	program.Exit(f.Work(belay.ServerConfig{
+		Heartbeat: 200 * time.Millisecond, TTL: *ttl, Concurrency: *most, ShutdownTimeout: time.Second, MaxInterruptions: 1000,
+	}, work))
 }
 
-func work(f *program.Flags, most int, ttl time.Duration) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	_, client, err := f.Open()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
+func work(server *belay.Server) error {
 	log := zerolog.New(os.Stderr)
-	server, err := belay.NewServer(client, belay.ServerConfig{
-		Heartbeat: 200 * time.Millisecond, TTL: ttl, Concurrency: most, ShutdownTimeout: time.Second, MaxInterruptions: 1000,
-		Logger: belay.Zerolog(log),
-	})
-	if err != nil {
-		return err
-	}
 	server.OnStuck(func(run belay.StuckRun) {
 		log.Info().Str("jid", run.Job.JID()).Bool("left", run.Left).
 			AnErr("because", run.Cause).Msg("stuck run reported")
@@ -58,7 +44,7 @@ func work(f *program.Flags, most int, ttl time.Duration) error {
 		if err := note("start", j); err != nil {
 			return err
 		}
-		for j.Class() == "Deaf" && !exists(flag.Arg(1)) {
+		for j.Class() == "Deaf" && !program.Exists(flag.Arg(1)) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if len(args) > 1 {
@@ -71,12 +57,7 @@ func work(f *program.Flags, most int, ttl time.Duration) error {
 		_ = belay.SetResult(ctx, j.JID()) // of a tracked job
 		return note("end", j)
 	})
-	return server.Run(ctx)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+	return nil
 }
 
 func note(what string, j *belay.Job) error {

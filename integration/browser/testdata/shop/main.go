@@ -13,13 +13,8 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/activejob"
@@ -41,26 +36,15 @@ func main() {
 	name := flag.String("name", "", "the worker's name")
 	queues := flag.String("q", "", "the queues, with spaces between them")
 	flag.Parse()
-	program.Exit(work(&f, *name, strings.Fields(*queues)))
+	program.Exit(f.Work(belay.ServerConfig{
+		Queues: belay.Queues(strings.Fields(*queues)...), Concurrency: 4, ShutdownTimeout: time.Second, SaveInterval: 100 * time.Millisecond,
+		Name: *name, Tag: "shop", Labels: []string{"go"},
+	}, handle))
 }
 
-func work(f *program.Flags, name string, queues []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	_, client, err := f.Open()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = client.Close() }()
-	server, err := belay.NewServer(client, belay.ServerConfig{
-		Queues: belay.Queues(queues...), Concurrency: 4, ShutdownTimeout: time.Second, SaveInterval: 100 * time.Millisecond,
-		Name: name, Tag: "shop", Labels: []string{"go"}, Logger: belay.Zerolog(zerolog.New(os.Stderr)),
-	})
-	if err != nil {
-		return err
-	}
+func handle(server *belay.Server) error {
 	panics.Handle(server, func(ctx context.Context, text string) error {
-		if !exists(flag.Arg(2)) {
+		if !program.Exists(flag.Arg(2)) {
 			panic(text)
 		}
 		return note(ctx)
@@ -77,21 +61,18 @@ func work(f *program.Flags, name string, queues []string) error {
 		switch {
 		case j.Class() == "Held" || j.Class() == "Import" || act == "holds":
 			return hold(ctx, j.Class() == "Import")
-		case act == "kills" && !exists(flag.Arg(2)):
+		case act == "kills" && !program.Exists(flag.Arg(2)):
 			return belay.Kill(errors.New(text))
 		case act == "fails":
 			return fail(ctx, text)
 		}
 		return note(ctx)
 	})
-	if err := server.Schedule(belay.Periodic("yearly", "0 0 1 1 *", report.Job("all"))); err != nil {
-		return err
-	}
-	return server.Run(ctx)
+	return server.Schedule(belay.Periodic("yearly", "0 0 1 1 *", report.Job("all")))
 }
 
 func hold(ctx context.Context, saves bool) error {
-	for n := 0; !exists(flag.Arg(1)); n++ {
+	for n := 0; !program.Exists(flag.Arg(1)); n++ {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -107,15 +88,10 @@ func hold(ctx context.Context, saves bool) error {
 }
 
 func fail(ctx context.Context, text string) error {
-	if !exists(flag.Arg(2)) {
+	if !program.Exists(flag.Arg(2)) {
 		return belay.RetryIn(later, errors.New(text))
 	}
 	return note(ctx)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 func note(ctx context.Context) error {
