@@ -27,24 +27,25 @@ const MaxCursor = launcher.MaxCursor
 //   - During an outage of Redis it returns nil, and a later call, or the end of the run, writes the cursor.
 //
 // The cursor ends with the job. A retry and a requeue keep it, and so does the dead set, for thirty days: a
-// job that an operator retries continues from its cursor. Of the crashes of its process, only those since the
-// cursor was last written count towards MaxInterruptions.
+// job that an operator retries continues from its cursor. Only crashes since the cursor last advanced count
+// towards MaxInterruptions.
 //
-// The cursor is written as JSON. It is an error if it cannot be, if it exceeds MaxCursor, or outside of a run.
+// Checkpoint returns an error if the cursor cannot be written as JSON, if it exceeds MaxCursor, and outside of
+// a run.
 func Checkpoint(ctx context.Context, cursor any) error { return launcher.Checkpoint(ctx, cursor) }
 
 // Resume returns the last cursor of the job's earlier runs; ok is false if there is none. Call it once, at the
-// beginning of a handler. While Redis is away, it waits until ctx ends or the server begins to stop. It is an
-// error if the cursor cannot be read into a T.
+// beginning of a handler. While Redis is away, it waits until ctx ends or the server begins to stop. It
+// returns an error if the cursor cannot be read into a T.
 func Resume[T any](ctx context.Context) (cursor T, ok bool, err error) {
 	ok, err = launcher.Resume(ctx, &cursor)
 	return cursor, ok, err
 }
 
-// Each calls fn for each item of a sequence, and Checkpoint after each with the item's cursor. from returns
-// the sequence of the items after the last cursor, each with its own cursor; resumed is false if there is no
-// cursor, and the sequence begins at the first item. Each returns the first error of fn or of Checkpoint, or
-// nil at the end of the sequence. The sequence must have the same order in every run.
+// Each calls fn for each item of a sequence, and after each item Checkpoint with the item's cursor. from
+// returns the sequence: pairs of a cursor and an item, beginning after the last cursor. If resumed is false,
+// there is no cursor, and the sequence begins at the first item. Each returns the first error of fn or of
+// Checkpoint, or nil at the end of the sequence. The sequence must have the same order in every run.
 func Each[C, T any](ctx context.Context, from func(after C, resumed bool) iter.Seq2[C, T], fn func(ctx context.Context, item T) error) error {
 	after, resumed, err := Resume[C](ctx)
 	if err != nil {

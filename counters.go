@@ -2,8 +2,8 @@ package belay
 
 import "github.com/belayq/belay/launcher"
 
-// Counters are what a Server has counted since NewServer, and what it does now. Package metrics makes metrics
-// for Prometheus of them.
+// Counters holds what a Server has counted since NewServer, and how many jobs it runs now. Package metrics
+// exports them to Prometheus.
 type Counters struct {
 	launcher.Counters
 	// DroppedLogLines counts lines that were not logged because the reader of the log was too slow.

@@ -29,7 +29,7 @@ type definition struct {
 	item        RawJob
 	about       launcher.Class
 	idempotence Idempotence
-	// identification says what makes the class' unique jobs the same, and identity is what it said.
+	// identification sets in identity which arguments identify the class' unique jobs.
 	identification identification
 	identity       UniqueRule
 	named          bool // by NamedArgs
@@ -75,10 +75,10 @@ func (d *definition) check() error {
 	return errors.Join(wrong...)
 }
 
-// oneJID is said where a JID would be that of many jobs.
+// oneJID is the error of an option JID that would apply to many jobs.
 const oneJID = "JID %s would be the id of every job: give it to Enqueue"
 
-// made panics for a Definition that Define has not made, and so knows no class.
+// made panics for a Definition that Define has not made, because it has no class.
 func (d *Definition[T]) made(what string) {
 	if d == nil || d.shape == nil {
 		panic("belay: " + what + ": the definition is empty; make it by Define")

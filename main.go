@@ -42,8 +42,8 @@ type MainConfig struct {
 	// not import Prometheus' client library, which would become a dependency of every program.
 	Metrics func(*Client, *Server) (http.Handler, error)
 	// LogLevel is the least level that is logged: debug, info, warn or error. It applies to Server.Logger
-	// too, and can only raise the level of a logger that Zerolog did not make. Default: info, or the logger's
-	// own.
+	// too, but if Zerolog did not make that logger, LogLevel can only raise its level. Default: info, or the
+	// logger's own.
 	LogLevel string
 	// LogFormat is json or console. Setting it together with Server.Logger is an error. Default: console.
 	LogFormat string

@@ -128,9 +128,10 @@ func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 // job occupies a hash in Redis with its payload, result and state. Default: a job that is done leaves nothing
 // in Redis.
 //
-// A job whose payload is too large for a worker, or damaged, is dead for Wait too: its jid is read from the
-// ends of the payload. Two such jobs stay in their last state: one whose fields another program wrote in
-// another order, and a damaged one that was scheduled or waited for a retry.
+// If a payload is too large for a worker, or damaged, the job is moved to the dead set, and Wait reports it as
+// dead: the jid is read from the first and last bytes of the payload. In two cases the state does not change:
+// if another program wrote the fields in another order, and if a damaged job was scheduled or waited for a
+// retry.
 func Track(retention time.Duration) JobOption {
 	return func(i *RawJob) { i.Track = atLeastMilli(i, "Track", retention) }
 }

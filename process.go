@@ -26,7 +26,7 @@ type Process struct {
 	// HealthAddr is the address, such as 127.0.0.1:7421, at which Server.Health is served. Empty: no health
 	// checks.
 	HealthAddr string
-	// MetricsAddr is the address at which Metrics is served, under /metrics, and Server.Health. Empty: no
+	// MetricsAddr is the address at which Metrics (under /metrics) and Server.Health are served. Empty: no
 	// metrics. Package metrics makes the handler.
 	MetricsAddr string
 	Metrics     http.Handler

@@ -28,9 +28,9 @@ func DefineResult[T, R any](class string, options ...DefineOption) *ResultDefini
 	return &ResultDefinition[T, R]{d}
 }
 
-// Handle makes the server run the class's jobs with fn, as Definition.Handle does. What fn returns beside a nil
-// error is the job's result. If it cannot be written as JSON or exceeds MaxResult, the job is done all the
-// same, because its work is: the server logs an error, and Wait returns one.
+// Handle makes the server run the class's jobs with fn, as Definition.Handle does. If fn returns a nil error,
+// the value beside it is the job's result. If that value cannot be written as JSON or exceeds MaxResult, the
+// job still counts as done, because its work is done. The server logs an error, and Wait returns one.
 func (d *ResultDefinition[T, R]) Handle(s *Server, fn func(ctx context.Context, args T) (R, error)) {
 	s.Register(d.Handler(fn))
 }
@@ -50,7 +50,7 @@ func (d *ResultDefinition[T, R]) Handler(fn func(ctx context.Context, args T) (R
 }
 
 // Wait waits until the job with this jid has ended, and returns its result. client.Client.Wait describes the
-// errors; a job that is done without a result is one too.
+// errors; Wait also returns one for a job that is done and has no result.
 func (d *ResultDefinition[T, R]) Wait(ctx context.Context, c *Client, jid string) (result R, err error) {
 	d.made("Wait")
 	open(c, "Wait "+d.item.Class)
@@ -103,6 +103,6 @@ const MaxResult = launcher.MaxResult
 func Progress(ctx context.Context, done, total int64) { launcher.Progress(ctx, done, total) }
 
 // SetResult sets the result of ctx's job, which is kept if the job ends as done; a second call replaces it.
-// DefineResult is the typed way. It is an error if value cannot be written as JSON or exceeds MaxResult, if the
-// job has no Track, and outside of a run; then the job has no result.
+// DefineResult is the typed way. SetResult returns an error if value cannot be written as JSON or exceeds
+// MaxResult, if the job has no Track, and outside of a run. After an error the job has no result.
 func SetResult(ctx context.Context, value any) error { return launcher.SetResult(ctx, value) }

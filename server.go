@@ -23,7 +23,7 @@ type Server struct {
 	book       *logbook.Book // the server's log
 	driver     driver.Client
 	check      inspect.CheckConfig // the requirements that a Process checks at its start
-	// unscheduled is what Schedule has refused.
+	// unscheduled joins the errors of Schedule.
 	unscheduled error
 }
 
@@ -53,7 +53,7 @@ func (s *Server) made(what string) *launcher.Launcher {
 	return s.launcher
 }
 
-// given is made for methods that take a function; it panics without one.
+// given returns the launcher, like made, and also panics if the function that a method was given is nil.
 func (s *Server) given(what string, something bool) *launcher.Launcher {
 	if !something {
 		panic("belay: " + what + ": the function is nil")

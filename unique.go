@@ -162,8 +162,8 @@ func UniqueByFields(names ...string) DefineOption {
 // that will be stored, which middleware may have changed. A value that contains a struct without JSON
 // members, such as one without exported fields, fails the push.
 //
-// A push of the class by belay push --unique, or from another language, is never a duplicate of these jobs,
-// because it compares all arguments, unless it computes dedup.Digest of the same value.
+// A push of the class by belay push --unique, or from another language, compares all arguments. So it is never
+// a duplicate of these jobs, unless it computes dedup.Digest of the same value.
 func UniqueBy[T any](identity func(args T) any) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, of reflect.Type, rule *UniqueRule) error {
