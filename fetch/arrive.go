@@ -2,11 +2,12 @@ package fetch
 
 import "github.com/belayq/belay/job"
 
-// bring takes in what a take or a wait answered, unless just such a job runs already. After a failover that
-// lost that it was taken, a job was taken again: there is one entry, and it ends with the run that goes on.
-// If a producer has pushed the same bytes twice, there are two, and reconciling finds the one that we do
-// not know of. What comes to a session that is over is requeued: it was declared dead, and its runs end
-// nothing, or the next session takes the job again, see runsUnder.
+// bring adds a job that a take or a wait has returned to the ledger, unless a job with the same bytes runs
+// already. That happens after a failover that lost the first take: the job was taken again, there is one entry,
+// and it ends with the run that continues. If a producer has pushed the same bytes twice, there are two
+// entries, and reconciling finds the one that is not in the ledger. A job that arrives for a session that has
+// ended is requeued: the session was declared dead and its runs can settle nothing, or the next session takes
+// the job again, see runsUnder.
 func (k *Keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 	r := newRun(k, session, queue, bytes)
 	twin := k.ledger.find(session, r)
@@ -18,8 +19,8 @@ func (k *Keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 	k.cfg.Log.Info().Str("jid", twin.JID()).Str("queue", queue).Msg("duplicate take ignored: job already running")
 }
 
-// arrive puts the run of a job that was taken into the ledger: for a processor, or to be requeued when it is
-// not wanted or we are quiet. It returns the job's run, which is an earlier one if that still goes on.
+// arrive puts the run of a job that was taken into the ledger: for a processor, or to be requeued if it is not
+// wanted or the loop is quiet. It returns the job's run, which is an earlier one if that still continues.
 func (k *Keyspace) arrive(r *Run, wanted bool) *Run {
 	if earlier := k.runsUnder(r); earlier != nil && wanted && !k.loop.quiet {
 		r.Session.transfer(earlier)
@@ -58,7 +59,7 @@ func newRun(k *Keyspace, s *Session, queue, bytes string) *Run {
 	return &Run{Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, capsule: k.capsuleOf(queue), seq: s.seq, sum: sumOf(bytes)}
 }
 
-// runsUnder returns the run of r's job that goes on under an earlier session that Redis has lost, or nil. (A
+// runsUnder returns the run of r's job that continues under an earlier session that Redis has lost, or nil. (A
 // run of a session that was declared dead is cancelled, and its result is discarded.)
 func (k *Keyspace) runsUnder(r *Run) *Run {
 	for _, session := range k.former {

@@ -1,15 +1,15 @@
 package fetch
 
-// Most processes of a fleet have no run most of the time, and readings that find empty lists would be half
-// of what they ask of Redis. So the heartbeat of a process at rest stands for such a reading: an empty list
-// is no key, and while none of the keys exists that it would read, there is nothing to see.
+// Most processes of a fleet have no run most of the time, and reading empty lists would be half of their calls
+// to Redis. So the heartbeat of a process at rest replaces such a reading: Redis deletes empty lists, so while
+// none of the keys exists that the reading would read, there is nothing to find.
 
-// mostUnlooked is how many heartbeats in a row stand for readings at most: a reading is also what finds out
-// that the loop's own connection is dead before a job needs it.
+// mostUnlooked is the maximum number of heartbeats in a row that replace readings: a reading also detects that
+// the loop's own connection is dead before a job needs it.
 const mostUnlooked = 3
 
-// beaten makes sure, after each confirmed heartbeat, that what lies in our lists and which queues are paused
-// is known: the heartbeat's reply says so, or the next turn reads it.
+// beaten makes sure, after each confirmed heartbeat, that the loop knows the contents of its lists and which
+// queues are paused: from the heartbeat's reply, or because the next turn reads them.
 func (k *Keyspace) beaten(reply HeartbeatReply) {
 	k.renew, k.fenced, k.yielded = true, false, false
 	for _, q := range k.queues {
@@ -24,8 +24,7 @@ func (k *Keyspace) beaten(reply HeartbeatReply) {
 	k.reconcile.due, k.unlooked = true, 0
 }
 
-// isAtRest reports whether there is no run, and nothing known or suspected that a reading would have to
-// settle.
+// isAtRest reports whether there is no run, and nothing that a reading would have to clarify.
 func (k *Keyspace) isAtRest() bool {
 	c, q := &k.reconcile, &k.loop.quarantine
 	return !c.due && q.ledgerEmpty() && k.outage.since.IsZero() && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&

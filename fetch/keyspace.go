@@ -9,16 +9,16 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Space says where a keyspace lies.
+// A Space is the location of a keyspace.
 type Space struct {
 	Client driver.Client
 	Keys   lua.Keys
 	Clock  *lua.Clock
 }
 
-// A Keyspace is all that the loop knows of one keyspace: its session there, its queues, the pipelines in
-// flight, and whether its Redis answers. A silent keyspace stops no other one. Its exported methods may be
-// called from any goroutine.
+// A Keyspace is the state of the loop for one keyspace: its session there, its queues, the pipelines in
+// flight, and whether its Redis answers. If the Redis of one keyspace does not answer, the others continue. Its
+// exported methods may be called from any goroutine.
 type Keyspace struct {
 	Space
 	loop    *Loop
@@ -32,11 +32,11 @@ type Keyspace struct {
 
 	intakes   []*intake // one for each capsule
 	queues    map[string]*queueState
-	backedOff int // queues that are
+	backedOff int // number of queues that are backed off
 	waiting
 
 	flights
-	unacked   []*batch       // settles whose answer did not come
+	unacked   []*batch       // settles without a reply
 	blockedAt time.Time      // when the blocked runs are settled again
 	obsolete  []string       // jids of settled jobs whose left-over positions can be deleted
 	large     []lua.TooLarge // entries of our lists that are too large to be runs
@@ -44,7 +44,7 @@ type Keyspace struct {
 	outage    outage
 
 	atRest   atomic.Pointer[Session] // the session while it is at rest, else nil
-	unlooked int                     // heartbeats in a row that have stood for a reading of the lengths
+	unlooked int                     // heartbeats in a row that have replaced a reading of the lengths
 }
 
 func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
@@ -72,7 +72,7 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 }
 
 // Enter makes the loop take jobs under this session from now on. Runs of an earlier session are still settled
-// under that.
+// under the earlier one.
 func (k *Keyspace) Enter(session *Session) { k.loop.orders <- func() { k.enter(session) } }
 
 // Beaten passes the reply of a confirmed heartbeat to the loop.
@@ -94,8 +94,8 @@ func (k *Keyspace) unsettled() bool {
 		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) > 0
 }
 
-// turn sends what must be sent now and returns when it must be called again at the latest; zero for no
-// such time.
+// turn sends the calls that are due. It returns the latest instant at which it must be called again; zero if
+// there is none.
 func (k *Keyspace) turn(now time.Time) time.Time {
 	k.lease.session = nil
 	k.retryBlocked(now)
@@ -121,7 +121,7 @@ func (k *Keyspace) turn(now time.Time) time.Time {
 	return earlier(k.wake(now), backOffEnds)
 }
 
-// wake returns the next instant at which time alone makes something to do.
+// wake returns the next instant at which something is due without an event.
 func (k *Keyspace) wake(now time.Time) time.Time {
 	var at time.Time
 	if now.Before(k.noWaitsUntil) && !k.loop.quiet {
@@ -145,7 +145,7 @@ func (k *Keyspace) close() error {
 	return k.link.Close()
 }
 
-// compose makes the next pipeline, or nil when there is nothing to say.
+// compose makes the next pipeline, or nil if there is nothing to send.
 func (k *Keyspace) compose(now time.Time) *pipeline {
 	p := &pipeline{space: k}
 	if !k.outage.since.IsZero() && k.session != nil && !k.session.Over() {
@@ -155,7 +155,7 @@ func (k *Keyspace) compose(now time.Time) *pipeline {
 	k.addStarts(p)
 	switch {
 	case again:
-		// What has failed once goes without anything that it could take with it.
+		// A settle that has failed once is sent without other calls, which could fail with it.
 	case k.loop.quarantine.mayTake(k):
 		k.addTakeQuarantined(p)
 	default:
@@ -175,10 +175,9 @@ func (k *Keyspace) compose(now time.Time) *pipeline {
 	return p
 }
 
-// composeProbe makes the one pipeline that goes after a failure: it asks for the lengths of our lists,
-// which is as small as a call can be. Its answer tells a slow link, on which the next call that carries
-// jobs is to carry fewer, from a Redis that is away; and it says what the call that failed has left in our
-// lists.
+// composeProbe makes the one pipeline that is sent after a failure. It reads the lengths of our lists, which is
+// as small as a call can be. If the reply comes, Redis is not away but the link is slow, and the next call that
+// carries jobs asks for fewer. The reply also shows what the failed call has left in our lists.
 func (k *Keyspace) composeProbe(p *pipeline) *pipeline {
 	if k.reconcile.asking {
 		return nil

@@ -6,20 +6,20 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An entry that is too large to be handed out is never in hand: it lies in one of our lists, known by its
-// length and its two ends, until a script moves it to the dead set. Its bytes are sent neither way. If that
-// script's call fails, the entry makes its list longer than what is in hand, so the next look names it
+// An entry that is too large to run is never in the ledger. It stays in one of our lists, identified by its
+// length and its first and last bytes, until a script moves it to the dead set. Its bytes are never sent. If
+// the call of that script fails, the list is longer than the ledger says, so the next reading finds the entry
 // again.
 
-// addLarge notes entries that must be moved to the dead set.
+// addLarge records entries that must be moved to the dead set.
 func (k *Keyspace) addLarge(session *Session, at place, large ...lua.Large) {
 	for _, one := range large {
 		k.large = append(k.large, dedup.TooLarge(one, k.listAt(session, at), at.queue, k.cfg.Largest, k.Clock.Now(), k.cfg.Unit))
 	}
 }
 
-// addTooLarge moves what is too large to the dead set, a few at a time: each is a copy of many bytes within
-// Redis. The last one of a list goes first, so that the others are still where they were met.
+// addTooLarge moves entries that are too large to the dead set, a few at a time, because each move copies many
+// bytes within Redis. The last one of a list goes first, so that the positions of the others stay valid.
 func (k *Keyspace) addTooLarge(p *pipeline) {
 	const most = 4
 	for range min(len(k.large), most) {

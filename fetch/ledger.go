@@ -28,7 +28,7 @@ func (c *capsule) idle() int {
 // is complete.
 type ledger struct {
 	lists [states]runList
-	alike []int32 // how many runs have a sum with this remainder
+	alike []int32 // number of runs by the remainder of their sum
 }
 
 // A runList is a linked list, so that a run moves between states without allocation or search.

@@ -9,25 +9,26 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A unique job carries its lock in its payload (package dedup). What must be done about it goes the way of
-// the job: its start is said to Redis before it runs, where that means something to the lock; the lock is
-// renewed at every beat while the job is in hand; and the settle that ends the job ends the lock. Jobs
-// without one pay a search in their bytes.
+// A unique job carries its lock in its payload (package dedup). The lock changes with the job: Redis records
+// the start before the job runs, if the start changes the lock; each heartbeat renews the lock while this
+// process has the job; and the settle that ends the job frees the lock. Jobs without a lock cost one search in
+// their bytes.
 
 // A heldLock is the lock of a running job.
 type heldLock struct {
 	dedup.Lock
 	class   string
 	said    bool // the start was sent to Redis
-	started bool // and Redis has answered
-	back    bool // Redis must record that it does not begin after all
+	started bool // Redis has recorded the start
+	back    bool // Redis must record that the job does not start after all
 	// waits is set if the job needs the WAL positions that its start returns.
 	waits bool
-	// left are the positions that refused duplicates left, as the reply to its start said.
+	// left are the positions that refused duplicates left, from the reply to the job's start.
 	left dedup.WAL
 }
 
-// kept reports whether Redis keeps the positions that were left with the lock after the start has freed it.
+// kept reports whether Redis still keeps the positions that duplicates left, although the start has freed the
+// lock.
 func (l *heldLock) kept() bool {
 	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
 }
@@ -41,19 +42,19 @@ func (r *Run) Left() dedup.WAL {
 	return r.lock.left
 }
 
-// script is the lock as scripts want it.
+// script returns the lock in the form that scripts need.
 func (l heldLock) script() lua.Lock { return *l.Stored(l.class) }
 
-// whileHeld returns the lock while its job runs: it stands for as long as the process may be silent,
-// however short its own TTL is. Otherwise it would lapse between two heartbeats, and with it the run that
-// it promises to those refused.
+// whileHeld returns the lock while its job runs. Its TTL is at least that of the process, however short its own
+// TTL is. Otherwise it would expire between two heartbeats, and with it the extra run that refused duplicates
+// were promised.
 func (l heldLock) whileHeld(session *Session) lua.Lock {
 	lock := l.script()
 	lock.Hold = max(lock.Hold, session.record.TTL)
 	return lock
 }
 
-// prepare makes a job ready for its processor, or, where Redis must record its start first, for that.
+// prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
 	if dedup.Has(r.Bytes) {
 		r.lock = k.lockIn(r.Bytes)
@@ -69,7 +70,7 @@ func (k *Keyspace) prepare(r *Run) {
 func (k *Keyspace) lockIn(bytes string) *heldLock {
 	parsed, err := job.Parse(bytes)
 	if err != nil {
-		return nil // it is moved to the dead set unread, and its lock, if it has one, lapses
+		return nil // it is moved to the dead set without being parsed, and its lock, if it has one, expires
 	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
@@ -81,9 +82,9 @@ func (k *Keyspace) lockIn(bytes string) *heldLock {
 	return &heldLock{Lock: lock, class: parsed.Class(), waits: len(dedup.ReadWAL(parsed)) > 0}
 }
 
-// requeue returns a job whose run has not begun. If Redis may have recorded its start, and its lock be free
-// for that, it takes the lock again first: otherwise another job would be accepted while this one waits.
-// (One that has begun before then holds a lock that it need not have; it is freed at the next start.)
+// requeue requeues a job whose run has not begun. If Redis may have recorded its start and freed its lock, the
+// job takes the lock again first: otherwise another job would be accepted while this one waits. (A job that had
+// begun in an earlier run then holds a lock that it does not need; the next start frees it.)
 func (k *Keyspace) requeue(r *Run) {
 	if r.lock == nil || !r.lock.said || r.lock.AtStart() != dedup.StartRelease {
 		k.ledger.finish(r, job.Requeued())
@@ -93,14 +94,14 @@ func (k *Keyspace) requeue(r *Run) {
 	k.ledger.move(r, awaitingStart)
 }
 
-// requeueAll does so with all runs that have not begun.
+// requeueAll requeues all runs that have not begun.
 func (k *Keyspace) requeueAll() {
 	for _, r := range slices.AppendSeq(slices.Collect(k.ledger.in(ready)), k.ledger.in(awaitingStart)) {
 		k.requeue(r)
 	}
 }
 
-// addStarts records for runs of one session that they begin, or that they do not after all.
+// addStarts adds the call that records which runs of one session start, and which do not start after all.
 func (k *Keyspace) addStarts(p *pipeline) {
 	first := k.ledger.first(awaitingStart)
 	if first == nil {
@@ -131,21 +132,21 @@ func (k *Keyspace) addStarts(p *pipeline) {
 	p.add(ask.Call, func(reply driver.Reply) { k.handleStarts(runs, ask, reply) })
 }
 
-// handleStarts makes runs ready whose start is recorded.
+// handleStarts makes those runs ready whose start Redis has recorded.
 func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply driver.Reply) {
 	answer, err := ask.Read(reply)
 	switch {
 	case err == nil:
 		k.succeed()
 	case driver.Outage(err):
-		// Said once more it changes nothing more.
+		// A second call with the same start changes nothing.
 		for _, r := range runs {
 			k.ledger.move(r, awaitingStart)
 		}
 		k.fail(err)
 		runs = nil
 	default:
-		// Waiting would not cure it, and a job does not wait for its lock: that lapses.
+		// Waiting would not help, and a job does not wait for its lock. The lock expires.
 		k.cfg.Reporter.refuse("start", err)
 	}
 	for i, r := range runs {
@@ -189,8 +190,8 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 	}
 }
 
-// addForgets takes away what starts have kept for jobs whose end is confirmed. One that lives on carries it
-// in its payload. The answer does not matter: what stays lapses.
+// addForgets deletes the positions that starts have kept for jobs whose end is confirmed. A job that continues
+// carries them in its payload. The reply does not matter: positions that are not deleted expire.
 func (k *Keyspace) addForgets(p *pipeline) {
 	for some := range slices.Chunk(k.obsolete, lua.MostItems) {
 		p.add(k.Keys.ForgetLeft(some), func(driver.Reply) {})
@@ -198,8 +199,8 @@ func (k *Keyspace) addForgets(p *pipeline) {
 	k.obsolete = nil
 }
 
-// lockAtEnd is what a run's end means for the job's lock; nil for a job that has none, or whose start has
-// released it.
+// lockAtEnd returns what a run's end does to the job's lock; nil for a job that has none, or whose start has
+// freed it.
 func (k *Keyspace) lockAtEnd(r *Run) *lua.Lock {
 	if r.lock == nil || (r.lock.started && !r.lock.InHand()) {
 		return nil

@@ -57,22 +57,22 @@ func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 	return order, nil
 }
 
-// maxWeight bounds the work of one draw; what people give as weights are small numbers.
+// maxWeight bounds the work of one draw. Weights in practice are small numbers.
 const maxWeight = 1000
 
-// Names are the queues, each once, in the order first given.
+// Names returns the queues, each once, in the order first given.
 func (o *Order) Names() []string { return o.names }
 
 // Strict reports whether every turn has the same order.
 func (o *Order) Strict() bool { return o.draw == nil }
 
-// Next is the order of one turn.
+// Next returns the order of one turn.
 func (o *Order) Next() []string {
 	if o.draw == nil {
 		return o.names
 	}
-	// Shuffled and then each queue's first place counts: so a queue comes first as often as its weight
-	// says.
+	// The list is shuffled, and the first place of each queue counts. So the probability that a queue comes
+	// first is its share of all weights.
 	o.random.Shuffle(len(o.draw), func(i, j int) { o.draw[i], o.draw[j] = o.draw[j], o.draw[i] })
 	turn := make([]string, 0, len(o.names))
 	seen := make([]bool, len(o.names))

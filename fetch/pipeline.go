@@ -11,12 +11,12 @@ import (
 // half batches; more than four brought nothing.
 const mostInFlight = 4
 
-// flights is what is in flight to one keyspace, and what is known of the link.
+// flights counts the calls in flight to one keyspace, and has the pace of the link.
 type flights struct {
 	link       lua.Link
 	inFlight   int // pipelines
 	operations int // pipelines and waits in flight that may bring jobs
-	lastOp     int // how many of those have begun
+	lastOp     int // number of operations that have begun so far
 }
 
 // begin counts an operation that may bring jobs; when it has ended, operations goes down again.
@@ -25,25 +25,24 @@ func (f *flights) begin() {
 	f.operations++
 }
 
-// A pipeline is what goes to Redis at once: settles, then starts, then takes for the processors that are
-// idle once the settles have landed, then reads and smaller calls. Everything in it is answered,
-// or known not to be.
+// A pipeline is the calls that are sent to Redis together: settles, then starts, then takes for the processors
+// that are idle after the settles, then reads and smaller calls. Each call has a reply or an error.
 type pipeline struct {
 	space    *Keyspace
 	parts    []part
 	promises []promise
-	may      int  // bytes of jobs that it may bring
+	may      int  // maximum bytes of jobs that it may bring
 	small    bool // it carries no jobs
 	trip     *lua.Trip
 }
 
-// A promise is processors of a capsule, for jobs that a pipeline may bring.
+// A promise reserves processors of a capsule for jobs that a pipeline may bring.
 type promise struct {
 	capsule *capsule
 	jobs    int
 }
 
-// A part is some calls of a pipeline and what is done with their replies, one each.
+// A part holds some calls of a pipeline, and a function for each of their replies.
 type part struct {
 	calls  []driver.Call
 	handle func(replies []driver.Reply)
@@ -68,10 +67,10 @@ func (p *pipeline) promise(c *capsule, jobs int) {
 	c.promised += jobs
 }
 
-// maySend reports whether another pipeline may be sent. Beside one that is in flight, a further one goes
-// only with its share of the processors, so that over a long link all of them are in the air, and over a
-// short one a pipeline carries what came back during the last. What is too little for a share goes when the
-// next answer comes.
+// maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only with
+// its share of the processors. So with a long round trip several pipelines are in flight, and with a short one
+// a pipeline carries all results that came during the previous one. Fewer results than a share are sent when
+// the next reply has come.
 func (k *Keyspace) maySend() bool {
 	if k.inFlight == 0 {
 		return true
@@ -92,14 +91,14 @@ func (k *Keyspace) send(p *pipeline) {
 		p.trip = k.link.Begin(p.may, calls)
 	}
 	go func() {
-		// Calls belong to no handler and no request: what they carry must arrive also when the process is
-		// being stopped.
+		// The calls do not depend on the context of a handler or a request: they must arrive also while the
+		// process stops.
 		p.trip.Send(context.Background())
 		k.loop.events <- p
 	}()
 }
 
-// handle takes in the replies.
+// handle processes the replies.
 func (p *pipeline) handle() {
 	k := p.space
 	k.inFlight--
@@ -117,10 +116,10 @@ func (p *pipeline) handle() {
 	}
 }
 
-// room returns how many bytes go into one settle at most, but for the last job's. On a slow link they are
-// few, so that heartbeats come through between two settles.
+// room returns the maximum number of bytes in one settle, which only its last job may exceed. On a slow link
+// the number is small, so that heartbeats can be sent between two settles.
 func (k *Keyspace) room() int {
-	if k.loop.quiet { // what is requeued goes in one settle, in order
+	if k.loop.quiet { // requeued jobs go in one settle, in order
 		return lua.MostBytes
 	}
 	return k.link.Page()

@@ -10,29 +10,30 @@ import (
 type Result struct {
 	Run     *Run
 	Outcome job.Outcome
-	// Refused says that another process is to run the job: this one leaves its queue alone for a while.
+	// Refused reports that another process should run the job: this one takes nothing from its queue for a
+	// while.
 	Refused bool
 }
 
-// Take waits for a run; ok is false when there will be none any more. Processors call it.
+// Take waits for a run; ok is false when no more runs will come. Processors call it.
 func (l *Loop) Take() (r *Run, ok bool) { return l.queue.take() }
 
 // End reports the result of a run. Processors call it.
 func (l *Loop) End(result Result) { l.results.add(result) }
 
-// Dismiss ends the processors that wait in Take, now or later. What is in the run queue is still taken.
+// Dismiss ends the processors that wait in Take, now or later. Runs in the run queue are still taken.
 func (l *Loop) Dismiss() { l.queue.close() }
 
-// A runQueue holds runs for the processors. A processor that takes one wakes the next, if there is more:
-// runs whose handlers wait are all taken one after the other within microseconds, and runs that end at once
-// are run by the few that are awake. To wake a processor for each costs more than such a run.
+// A runQueue holds runs for the processors. A processor that takes a run wakes the next processor if there are
+// more runs. So runs whose handlers wait are all taken within microseconds, one after the other, and runs that
+// end at once are run by the few processors that are awake: to wake a processor costs more than such a run.
 type runQueue struct {
 	mu     sync.Mutex
 	filled *sync.Cond
-	runs   []*Run // those from next on are still to be taken
+	runs   []*Run // those from next on have not been taken
 	next   int
 	idle   int  // processors that wait
-	waking bool // one of them has been woken and is not here yet
+	waking bool // one of them was woken and does not run yet
 	closed bool
 }
 
@@ -47,12 +48,12 @@ func (q *runQueue) add(runs []*Run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rest := copy(q.runs, q.runs[q.next:])
-	clear(q.runs[rest:]) // runs that were taken are not kept, however seldom the queue is empty
+	clear(q.runs[rest:]) // so that taken runs can be collected although the queue is seldom empty
 	q.runs, q.next = append(q.runs[:rest], runs...), 0
 	q.wake()
 }
 
-// take waits for a run; ok is false when there will be none any more.
+// take waits for a run; ok is false when no more runs will come.
 func (q *runQueue) take() (r *Run, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -71,7 +72,7 @@ func (q *runQueue) take() (r *Run, ok bool) {
 	return r, true
 }
 
-// wake wakes a processor that waits, if there is a run for it and none is on the way.
+// wake wakes a waiting processor if there is a run for it and no other processor is being woken.
 func (q *runQueue) wake() {
 	if q.next < len(q.runs) && q.idle > 0 && !q.waking {
 		q.waking = true
@@ -89,7 +90,7 @@ func (q *runQueue) close() {
 
 // results holds the results of runs for the loop, which takes all of them at a time.
 type results struct {
-	// some has a signal when there are results; it may have one when they have been taken already.
+	// some has a signal if there are results. It may also have one after they were taken.
 	some chan struct{}
 
 	mu   sync.Mutex
@@ -111,7 +112,7 @@ func (r *results) add(result Result) {
 	}
 }
 
-// take takes all results. spare is what the last take returned, emptied: room for what comes next.
+// take returns all results. spare is the slice that the last take returned, emptied, to be reused.
 func (r *results) take(spare []Result) []Result {
 	select {
 	case <-r.some:

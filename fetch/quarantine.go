@@ -7,40 +7,40 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// The quarantine is what the process knows of jobs that were in hand in so many crashes that they run
-// alone: a crash beside one would move it to the dead set for what another job did. A process takes one
-// while its ledger is empty, and nothing beside it. One that is never idle, because there is always more to
-// do, asks to become so: it drains.
+// The quarantine is the state of this process for quarantined jobs: jobs that were running in so many crashes
+// that they run alone now. If another job ran beside one and crashed the process, the quarantined one would be
+// moved to the dead set for it. A process takes a quarantined job while its ledger is empty, and takes nothing
+// beside it. A process that always has more jobs to run is never empty, so it asks to drain.
 type quarantine struct {
 	loop *Loop
 
 	draining   *queueState // the queue for whose quarantined jobs nothing is taken, if any
-	drainUntil time.Time   // when that is given up
-	restUntil  time.Time   // until when the process does not ask to drain again, having given it up
+	drainUntil time.Time   // when the drain is given up
+	restUntil  time.Time   // until when the process does not ask to drain again after it gave up
 	wish       *queueState // the queue to ask for in the next pipeline
 	undrain    *queueState // the queue whose drain ends in the next pipeline
 	asking     bool        // a take of a quarantined job is in flight
-	asideSince time.Time   // since when nothing is taken for a quarantined job's sake; zero when that is not so
+	asideSince time.Time   // since when takes are suspended for a quarantined job; zero if they are not
 	othersTill time.Time   // until when ordinary jobs come first, after a quarantined one, if there are any
 }
 
 const (
-	// ordinaryFactor is how many times as long as it stood aside for a quarantined job a process then takes
-	// ordinary ones, if there are any: otherwise the quarantined jobs that a bad hour leaves behind would
-	// stop a whole fleet until each of them has run.
+	// ordinaryFactor times the duration for which takes were suspended for a quarantined job is how long the
+	// process then takes ordinary jobs, if there are any. Otherwise the quarantined jobs that a bad hour
+	// leaves behind would stop a whole fleet until each of them has run.
 	ordinaryFactor = 3
-	// restFactor is how many times as long as it drained in vain a process takes again before it drains
-	// once more.
+	// restFactor times the duration of a drain in vain is how long the process takes jobs again before the
+	// next drain.
 	restFactor = 10
 )
 
-// forget drops what was known under an earlier session.
+// forget clears the state of an earlier session.
 func (q *quarantine) forget(k *Keyspace) {
 	k.noQuarantined()
 	*q = quarantine{loop: q.loop}
 }
 
-// ledgerEmpty reports whether the process has no run and nothing on its way but idle waits.
+// ledgerEmpty reports whether the process has no run, and only idle waits in flight.
 func (q *quarantine) ledgerEmpty() bool {
 	for _, k := range q.loop.spaces {
 		if k.session == nil || k.session.held > 0 || k.inFlight > 0 || len(k.reconcile.orphaned) > 0 {
@@ -50,7 +50,7 @@ func (q *quarantine) ledgerEmpty() bool {
 	return q.loop.count(running, abandoned, returned) == 0
 }
 
-// hasProcess reports whether the process has no run, and nothing that could bring one.
+// hasProcess reports whether the process has no run, and no call in flight that could bring one.
 func (q *quarantine) hasProcess() bool {
 	for _, k := range q.loop.spaces {
 		if k.session.held > 0 || k.operations > 0 {
@@ -60,8 +60,8 @@ func (q *quarantine) hasProcess() bool {
 	return q.loop.count(running, abandoned, returned) == 0
 }
 
-// aside reports whether nothing may be taken for the sake of a quarantined job: one runs, or is about to be
-// asked for, or the process drains for it.
+// aside reports whether takes are suspended for a quarantined job: one runs, or the process is about to ask for
+// one, or drains for one.
 func (q *quarantine) aside() bool {
 	if q.loop.quiet {
 		return false
@@ -88,8 +88,8 @@ func (q *quarantine) mayTake(k *Keyspace) bool {
 		q.ledgerEmpty() && q.hasProcess() && k.session.Leased()
 }
 
-// serves reports whether there are quarantined jobs, and ordinary ones have had their share since the last
-// of them.
+// serves reports whether there are quarantined jobs, and ordinary jobs have had their share since the last
+// quarantined one.
 func (q *quarantine) serves(k *Keyspace) bool {
 	return k.firstQuarantined() != nil && !time.Now().Before(q.othersTill)
 }
@@ -115,7 +115,7 @@ func (k *Keyspace) noQuarantined() {
 	k.notDry()
 }
 
-// noOthers records that no ordinary jobs wait that a quarantined one would have to let go first.
+// noOthers records that no ordinary jobs wait that would come before a quarantined one.
 func (q *quarantine) noOthers(k *Keyspace) {
 	for _, in := range k.intakes {
 		if !in.dry {
@@ -125,11 +125,10 @@ func (q *quarantine) noOthers(k *Keyspace) {
 	q.othersTill = time.Time{}
 }
 
-// advance gives a drain up when it was in vain, and notes since when nothing has been taken for a
-// quarantined job's sake.
+// advance gives up a drain that was in vain, and records since when takes are suspended for a quarantined job.
 func (q *quarantine) advance(k *Keyspace, now time.Time) {
 	if q.draining != nil && !now.Before(q.drainUntil) {
-		// What runs may go on for hours.
+		// The running jobs may take hours.
 		if k.session.quarantined == nil {
 			q.restUntil = now.Add(restFactor * k.cfg.DrainFor)
 		}
@@ -155,7 +154,7 @@ func (q *quarantine) wake() time.Time {
 	return q.drainUntil
 }
 
-// ended lets ordinary jobs have their share after a quarantined one.
+// ended gives ordinary jobs their share after a quarantined one.
 func (q *quarantine) ended(k *Keyspace, now time.Time) {
 	if !q.asideSince.IsZero() {
 		q.othersTill = now.Add(ordinaryFactor * now.Sub(q.asideSince))
@@ -164,7 +163,7 @@ func (q *quarantine) ended(k *Keyspace, now time.Time) {
 	k.notDry()
 }
 
-// consider decides whether to drain, now that it is known which queues have quarantined jobs.
+// consider decides whether to drain, after a reading of which queues have quarantined jobs.
 func (q *quarantine) consider(k *Keyspace) {
 	first := k.firstQuarantined()
 	switch {
@@ -195,7 +194,7 @@ func (k *Keyspace) addDrain(p *pipeline) {
 	}
 	if queue := q.undrain; queue != nil && queue.intake.space == k {
 		q.undrain = nil
-		p.add(k.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // it lapses by itself where that failed
+		p.add(k.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // if the call fails, the drain expires by itself
 	}
 }
 
@@ -247,7 +246,7 @@ func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 	case lua.QuarantineFenced:
 		k.fenced = k.fenced || session == k.session
 	case lua.QuarantineEmpty, lua.QuarantineBusy:
-		// Busy: a job lies in our lists that is not in the ledger yet. Reconciling will find it.
+		// Busy: our lists hold a job that is not in the ledger yet. Reconciling will find it.
 		k.noQuarantined()
 	}
 }

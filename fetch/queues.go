@@ -8,7 +8,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A queueState is what the loop knows of one queue.
+// A queueState is the loop's state of one queue.
 type queueState struct {
 	name   string
 	intake *intake
@@ -25,12 +25,12 @@ type queueState struct {
 // pause, taking and refusing the job would repeat as fast as a round trip allows.
 const backOff = time.Second
 
-// An intake is one capsule's way into one keyspace.
+// An intake is the state of one capsule in one keyspace.
 type intake struct {
 	space   *Keyspace
 	capsule *capsule
 	queues  []*queueState
-	dry     bool      // the last take found all queues empty, and nothing has contradicted that since
+	dry     bool      // the last take found all queues empty, and no job has come since
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
 }
@@ -56,7 +56,7 @@ func (in *intake) next() []string {
 	return open
 }
 
-// backedOff returns how many of the queues are.
+// backedOff returns the number of queues that are backed off.
 func (in *intake) backedOff() (count int) {
 	if in.space.backedOff == 0 {
 		return 0
@@ -77,7 +77,7 @@ func (q *queueState) backOff(now time.Time) {
 	q.backOffUntil = now.Add(backOff)
 }
 
-// endBackOffs opens the queues whose time has come, and returns when the next one's will.
+// endBackOffs ends the back-offs that are over, and returns when the next one ends.
 func (k *Keyspace) endBackOffs(now time.Time) (next time.Time) {
 	if k.backedOff == 0 {
 		return next
@@ -96,14 +96,14 @@ func (k *Keyspace) endBackOffs(now time.Time) (next time.Time) {
 	return next
 }
 
-// notDry makes all intakes look at their queues again.
+// notDry makes all intakes read their queues again.
 func (k *Keyspace) notDry() {
 	for _, in := range k.intakes {
 		in.dry = false
 	}
 }
 
-// paceTakes makes takes replace idle waits until then, the first of them at at.
+// paceTakes makes takes replace idle waits for a while. The first take is due at the instant at.
 func (k *Keyspace) paceTakes(until, at time.Time) {
 	k.noWaitsUntil = until
 	for _, in := range k.intakes {
@@ -111,7 +111,7 @@ func (k *Keyspace) paceTakes(until, at time.Time) {
 	}
 }
 
-// learn takes in what a take says of the queues that it was asked for.
+// learn records what the reply to a take says about its queues.
 func (in *intake) learn(queues []string, taken lua.Taken) {
 	for i, name := range queues {
 		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i)
@@ -123,7 +123,7 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 		switch taken.Why {
 		case lua.WhyEmpty:
 			q.broken = broken
-		case lua.WhyEnough, lua.WhyBytes: // such a take has not seen the queues behind
+		case lua.WhyEnough, lua.WhyBytes: // such a take has not read the queues that follow
 			q.broken = q.broken || broken
 		}
 	}
@@ -138,7 +138,7 @@ func (k *Keyspace) names() []string {
 	return names
 }
 
-// capsuleOf returns the capsule of a queue; the first for a queue that this process does not take from any
+// capsuleOf returns the capsule of a queue; the first capsule if this process does not take from the queue any
 // more.
 func (k *Keyspace) capsuleOf(queue string) *capsule {
 	if q := k.queues[queue]; q != nil {

@@ -1,8 +1,8 @@
 package fetch
 
-// reclaim makes runs of orphaned entries. One for which no processor is idle is requeued, as what an idle
-// wait brought is: a process on a slow link gives way to those that have room. A quarantined job is
-// reclaimed once there is no other run.
+// reclaim makes runs of orphaned entries. If no processor is idle, an entry is requeued, as after an idle wait:
+// so a process on a slow link leaves it to processes that have room. A quarantined job is reclaimed when there
+// is no other run.
 func (k *Keyspace) reclaim() {
 	var rest []orphan
 	for _, o := range k.reconcile.orphaned {

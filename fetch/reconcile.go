@@ -147,7 +147,7 @@ func (k *Keyspace) handleLengths(queues []string, lengths []int, still bool, lef
 		case c.unsure && still && length > sure[at]:
 			c.read(at, length-sure[at])
 		case c.unsure && still:
-			c.read(at, length) // Redis has lost some, and there may be orphaned entries among the others
+			c.read(at, length) // Redis has lost some, and others may be orphaned entries
 		default:
 			more, fewer = more || length > known[at]+left, fewer || length < sure[at]
 		}

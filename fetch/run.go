@@ -27,7 +27,7 @@ type Run struct {
 	next, prev  *Run                  // in the list of its state
 }
 
-// JID returns the job's id; "" if the payload cannot be read, in which case the job never runs.
+// JID returns the job's id; "" if the payload cannot be read: such a job never runs.
 func (r *Run) JID() string {
 	parsed, err := job.Parse(r.Bytes)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Saved is what a run reads and writes of its job's state in Redis, such as its cursor. Fields that are set
-// are written by the next Save, or by the settle. Its methods are safe for concurrent use.
+// Saved is the part of a job's state in Redis that the job's run reads and writes, such as its cursor. Fields
+// that are set are written by the next Save, or by the settle. Its methods are safe for concurrent use.
 //
 // Each write has a version above those before it, and Redis refuses a lower one. So a write that was delayed
 // on the network changes nothing, even if the same process has requeued and taken the job meanwhile.
@@ -22,8 +22,8 @@ type Saved struct {
 
 	mu       sync.Mutex
 	state    lua.JobState // Version is the highest that was used; Fields are those that Redis may not have yet
-	cursor   string       // the last one, as far as it is known
-	advanced bool         // the run has set it to another one
+	cursor   string       // the last known cursor
+	advanced bool         // the run has changed the cursor
 	read     bool         // the version in Redis is known
 	exists   bool         // Redis may have the state
 	saving   bool
@@ -32,7 +32,8 @@ type Saved struct {
 	keep     time.Duration // see End
 }
 
-// Saved returns the run's part of the state of its job, which is j. A run that never asks pays nothing.
+// Saved returns the run's part of the state of its job, which is j. It is made at the first call, so other runs
+// pay nothing.
 func (r *Run) Saved(j *job.Job) *Saved {
 	if s := r.saved.Load(); s != nil {
 		return s
@@ -41,7 +42,7 @@ func (r *Run) Saved(j *job.Job) *Saved {
 	return r.saved.Load()
 }
 
-// Leave makes the settle leave this state of a job that dies without having been read.
+// Leave makes the settle write this state for a job that dies without having been parsed.
 func (r *Run) Leave(state lua.JobState) {
 	r.saved.Store(&Saved{run: r, state: state, exists: true, keep: state.Keep})
 }
@@ -92,7 +93,7 @@ func (s *Saved) End(keep time.Duration) {
 	s.keep = keep
 }
 
-// Read reads the cursor and further fields of the state from Redis; "" for one that is not there.
+// Read reads the cursor and further fields of the state from Redis; "" stands for a missing field.
 func (s *Saved) Read(ctx context.Context, further ...string) ([]string, error) {
 	fields := append([]string{lua.FieldCursor}, further...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.run.space.cfg.CallTimeout)
@@ -169,9 +170,9 @@ func (s *Saved) write(ctx context.Context) (lua.SaveWord, error) {
 	return word, nil
 }
 
-// stateAtEnd returns what a run's end means for its job's state: it ends with the job, and while the job lives
-// on, or can be revived from the dead set, the last fields are written. It returns nil if there is nothing to
-// do, as for nearly all runs.
+// stateAtEnd returns what a run's end does to its job's state. The state ends with the job. If the job
+// continues, or can be retried from the dead set, the last fields are written. It returns nil if there is
+// nothing to do, as for nearly all runs.
 func (k *Keyspace) stateAtEnd(r *Run) *lua.JobState {
 	exit, s := r.outcome.Exit(), r.saved.Load()
 	if s == nil {
@@ -211,7 +212,7 @@ func (s *Saved) ends() bool {
 	return s.keep > 0
 }
 
-// size returns how many bytes the fields have that a settle may carry.
+// size returns the number of bytes of the fields that a settle may carry.
 func (s *Saved) size() (bytes int) {
 	if s == nil {
 		return 0

@@ -15,13 +15,13 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// ErrOwnershipLost is the cause with which handlers are cancelled when their process has been declared
-// dead: the job belongs to another process by now.
+// ErrOwnershipLost is the cause with which handlers are cancelled when their process was declared dead:
+// another process has the job.
 var ErrOwnershipLost = errors.New("belay: ownership lost: this process was declared dead and its jobs were recovered")
 
-// A Session is the registration of this process in one keyspace: one identity, until its tombstone. A
-// process that is declared dead registers anew; the runs of the earlier session are still settled under
-// that.
+// A Session is the registration of this process in one keyspace: one identity, until its tombstone. A process
+// that was declared dead registers a new session; the runs of the earlier session are still settled under the
+// earlier one.
 type Session struct {
 	// Identity is host, pid and 12 random hex digits.
 	Identity string
@@ -31,7 +31,7 @@ type Session struct {
 
 	record lua.Record
 	end    context.CancelCauseFunc
-	// confirmedAt is when, since boot, the last beat that was answered had been sent.
+	// confirmedAt is when the last heartbeat that got a reply was sent, since boot.
 	confirmedAt atomic.Int64
 	over        atomic.Bool
 	// aloneQueue is the queue of the last quarantined job that was taken, as the record has it.
@@ -43,11 +43,11 @@ type Session struct {
 	left        int      // runs that have left the session's lists
 	quarantined *Run     // the quarantined job, if any: then it is the only run
 	number      int64    // number of the last settle
-	unread      []*batch // settles whose answer has not been read, by ascending number
+	unread      []*batch // settles whose reply has not been read, by ascending number
 }
 
-// NewIdentity draws a name that was never used: host (this machine's when empty), pid and 12 random hex
-// digits. Colons in the host become dashes, because Ruby's readers split names at colons.
+// NewIdentity returns a new identity: host (this machine's if it is empty), pid and 12 random hex digits.
+// Colons in the host become dashes, because Ruby's readers split names at colons.
 func NewIdentity(host string) string {
 	if host == "" {
 		host, _ = os.Hostname()
@@ -64,7 +64,7 @@ func NewIdentity(host string) string {
 	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), job.NewJID()[:12]) // a jid is random hex digits
 }
 
-// Register begins a session under a new identity. parent ends with the process' last handler.
+// Register begins a session under a new identity. parent must live until the process' last handler has ended.
 func Register(parent context.Context, ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, host string, record lua.Record) (*Session, error) {
 	for {
 		identity := NewIdentity(host)
@@ -106,8 +106,8 @@ func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Ke
 	return answer.OK, nil
 }
 
-// Beat renews the session and returns Redis' reply, also about the keys that are watched (see
-// Keyspace.Watched). A session that is dead or unknown stays so: register another.
+// Beat renews the session and returns Redis' reply, which includes the watched keys (see Keyspace.Watched). A
+// session that is dead or unknown stays so: register another.
 func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (HeartbeatReply, error) {
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
 	reply, err := keys.Heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
@@ -158,8 +158,8 @@ func (s *Session) Leased() bool {
 	return !s.over.Load() && age < s.record.TTL-s.record.Beat
 }
 
-// lease is the answer of Session.Leased, for the runs that one event or turn has made ready: the clock that
-// counts suspends is a system call, and the jobs of a batch start within microseconds.
+// lease caches the result of Session.Leased for the runs that one event or turn has made ready: reading the
+// clock that counts suspends is a system call, and the jobs of a batch start within microseconds.
 type lease struct {
 	session *Session
 	holds   bool
@@ -173,13 +173,13 @@ func (k *Keyspace) leased(session *Session) bool {
 	return k.lease.holds
 }
 
-// Formerly returns the identity that the process had before this session; "" for the first.
+// Formerly returns the identity that the process had before this session; "" for the first session.
 func (s *Session) Formerly() string { return s.record.Formerly }
 
 // Over reports whether the session has ended for good.
 func (s *Session) Over() bool { return s.over.Load() }
 
-// mark returns the lowest number of a settle whose answer has not been read.
+// mark returns the lowest number of a settle whose reply has not been read.
 func (s *Session) mark() int64 {
 	if len(s.unread) > 0 {
 		return s.unread[0].number
@@ -190,7 +190,7 @@ func (s *Session) mark() int64 {
 // mayNumber reports whether Redis keeps the verdict of one more settle.
 func (s *Session) mayNumber() bool { return s.number-s.mark()+1 < lua.MostUnread }
 
-// read records that the settle's answer has been read, or that none will come that matters.
+// read records that the settle's reply has been read, or that its reply does not matter any more.
 func (s *Session) read(b *batch) {
 	s.unread = slices.DeleteFunc(s.unread, func(unread *batch) bool { return unread == b })
 }

@@ -47,7 +47,7 @@ func (k *Keyspace) addSettles(p *pipeline) (again bool) {
 	for _, b := range batches {
 		p.add(b.ask.Call, func(reply driver.Reply) { k.handleSettle(b, reply) })
 		if len(b.ended) > 0 {
-			// Not in the script: it is a hint, and what comes of it does not matter.
+			// Not in the script: it is only a hint, and its reply does not matter.
 			p.add(k.Keys.AnnounceEnded(b.ended), func(driver.Reply) {})
 		}
 	}

@@ -23,7 +23,7 @@ const (
 type stopping struct {
 	asked     bool
 	cancelAt  time.Time // when handlers are cancelled
-	requeueAt time.Time // when what is unfinished is requeued
+	requeueAt time.Time // when unfinished jobs are requeued
 	leaveAt   time.Time // when the loop ends, settled or not
 }
 
@@ -42,7 +42,7 @@ func (l *Loop) beginStopNow() {
 	}
 }
 
-// beQuiet takes no more jobs, ever. Jobs still on their way are requeued.
+// beQuiet takes no more jobs, for the rest of the process. Jobs that still arrive are requeued.
 func (l *Loop) beQuiet() {
 	l.quiet = true
 	for _, k := range l.spaces {
@@ -52,7 +52,7 @@ func (l *Loop) beQuiet() {
 	l.quarantine.endDrain()
 }
 
-// advance takes a stop further when its time has come, and returns when it wants to be called again.
+// advance begins the next step of a stop when it is due, and returns when it must be called again.
 func (l *Loop) advance(now, wake time.Time) time.Time {
 	s := &l.stop
 	if !s.asked {
@@ -79,9 +79,9 @@ func (l *Loop) advance(now, wake time.Time) time.Time {
 	return wake
 }
 
-// requeueUnfinished returns every job that came back unfinished, or still runs, to the head of its queue,
-// byte for byte. The handler of one that still runs may go on and return what it likes: the job is not in
-// our hands any more.
+// requeueUnfinished returns every job that came back unfinished, or still runs, to the head of its queue, byte
+// for byte. A handler that still runs may continue, but its return value has no effect: this process does not
+// have the job any more.
 func (l *Loop) requeueUnfinished() {
 	for _, k := range l.spaces {
 		for _, s := range []state{running, abandoned, returned} {
@@ -92,7 +92,7 @@ func (l *Loop) requeueUnfinished() {
 	}
 }
 
-// done reports whether the stop is complete: every outcome is confirmed, or that has taken too long.
+// done reports whether the stop is complete: every outcome is confirmed, or the time for that is over.
 func (l *Loop) done() bool {
 	if !l.stop.asked || l.count(running, abandoned) > 0 {
 		return false
@@ -100,5 +100,5 @@ func (l *Loop) done() bool {
 	return l.settled() || (!l.stop.leaveAt.IsZero() && !time.Now().Before(l.stop.leaveAt))
 }
 
-// settled reports whether nothing is left that this process could still do for its jobs.
+// settled reports whether this process can do nothing more for its jobs.
 func (l *Loop) settled() bool { return !slices.ContainsFunc(l.spaces, (*Keyspace).unsettled) }

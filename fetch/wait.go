@@ -26,18 +26,18 @@ const (
 	mostYield  = time.Minute
 )
 
-// waiting is what the idle waits of a keyspace have in common. There is one blocking move for each queue,
-// each on a connection of its own, while its capsule has an idle processor, so that a job on any of many
-// queues starts at once without polling.
+// waiting is the common state of the idle waits of a keyspace. While its capsule has an idle processor, each
+// queue has one blocking move on a connection of its own, so that a job in any of many queues starts at once
+// without polling.
 type waiting struct {
 	limit        time.Duration // of one wait
-	rest         time.Duration // after the next wait that breaks; zero since one went well
+	rest         time.Duration // the pause after the next wait that fails; zero after a wait that succeeded
 	noWaitsUntil time.Time
 
 	tooManyClients bool          // Redis has refused a connection of this process: see yieldWaits
 	yielded        bool          // no wait is opened before the next confirmed heartbeat
 	yield          time.Duration // how long waits were closed the last time that Redis had too many clients
-	yieldedAt      time.Time     // when that was
+	yieldedAt      time.Time     // when waits were last closed for that reason
 }
 
 // A wait is one idle wait.
@@ -75,19 +75,19 @@ func (k *Keyspace) adjustWaits(now time.Time) {
 		return
 	}
 	if k.yielded && !now.Before(k.noWaitsUntil) {
-		k.noWaitsUntil = now.Add(pacedTake) // the heartbeat comes first: until it is confirmed, queues are polled from time to time
+		k.noWaitsUntil = now.Add(pacedTake) // the heartbeat comes first; until then queues are polled
 	}
 	for _, in := range k.intakes {
 		in.adjustWaits(now)
 	}
 }
 
-// adjustWaits releases what no processor waits for, and opens the missing waits.
+// adjustWaits releases the waits without a processor, and opens the missing ones.
 func (in *intake) adjustWaits(now time.Time) {
 	k := in.space
 	if in.capsule.idle()+in.capsule.promised <= 0 {
 		in.release()
-		in.dry = false // the next processor that becomes idle takes: no wait has watched the queues since
+		in.dry = false // the next idle processor must take first: no wait has watched the queues meanwhile
 		return
 	}
 	missing := false
@@ -100,7 +100,7 @@ func (in *intake) adjustWaits(now time.Time) {
 	if !missing || k.fenced || k.session == nil || now.Before(k.noWaitsUntil) {
 		return
 	}
-	// After an outage a pipeline goes ahead: twenty waits need not find out that Redis is still away.
+	// After an outage a pipeline goes first, so that not every wait fails while Redis is still away.
 	if in.capsule.promised > 0 || !k.outage.since.IsZero() {
 		return
 	}
@@ -135,7 +135,7 @@ func (k *Keyspace) open(q *queueState) {
 	k.begin()
 	q.wait, q.waiter = w, nil
 	q.intake.waits++
-	// A wait that outlives our session would move a job to a process that is gone.
+	// A wait that outlives the session would move a job into the list of a process that does not exist.
 	limit := min(k.limit, session.record.TTL-session.record.Beat)
 	from, to := k.Keys.Queue(q.name), k.Keys.Working(q.name, session.Identity)
 	go func() {
@@ -145,8 +145,8 @@ func (k *Keyspace) open(q *queueState) {
 	}()
 }
 
-// release ends all waits. Each is asked again until its answer has been read, because a release that
-// overtakes its wait finds nothing to end.
+// release ends all waits. It repeats the request for each wait until the wait's reply has been read, because a
+// release that reaches Redis before its wait has no effect.
 func (k *Keyspace) release() {
 	for _, in := range k.intakes {
 		in.release()
@@ -169,7 +169,7 @@ func (q *queueState) release() {
 	}
 }
 
-// leaving reports whether a wait has been asked to end and has not yet.
+// leaving reports whether the end of a wait was requested and the wait has not ended yet.
 func (in *intake) leaving() bool {
 	return slices.ContainsFunc(in.queues, func(q *queueState) bool { return q.wait != nil && q.wait.leaving })
 }
@@ -200,7 +200,7 @@ func (w *wait) leave() {
 	}
 }
 
-// handle takes in the end of a wait.
+// handle processes the end of a wait.
 func (w *wait) handle() {
 	q, k := w.queue, w.queue.intake.space
 	q.wait = nil
@@ -225,7 +225,8 @@ func (w *wait) handle() {
 	}
 }
 
-// failWait judges a failed wait. What it may have moved lies in our list, where reconciling will find it.
+// failWait handles a failed wait. If the wait has moved a job, the job is in our list, where reconciling finds
+// it.
 func (k *Keyspace) failWait(w *wait) {
 	k.reconcile.due = true
 	k.doubt(w.session, w.err)
@@ -233,12 +234,12 @@ func (k *Keyspace) failWait(w *wait) {
 	var refused *driver.ServerError
 	switch {
 	case w.shut.Load():
-		// We have cut it ourselves.
+		// This process has closed the connection itself.
 	case driver.TooManyClients(w.err):
 		k.tooManyClients = true
 	case errors.As(w.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
-		// A full Redis refuses blocking moves but not our scripts; so does one whose operator forbids them.
-		// That one knows.
+		// A full Redis refuses blocking moves but not our scripts, and so does a Redis whose operator forbids
+		// blocking moves. The operator chose the latter, so only a full Redis is reported.
 		if refused.Code == "OOM" {
 			k.cfg.Reporter.refuse("wait", w.err)
 		}
@@ -251,9 +252,9 @@ func (k *Keyspace) failWait(w *wait) {
 	}
 }
 
-// yieldWaits closes the connections of all idle waits for a while, and until a heartbeat is confirmed, when
-// Redis has refused this process a connection: queues can be polled instead, but nothing replaces a
-// heartbeat or a settle. Paced takes do so meanwhile.
+// yieldWaits closes the connections of all idle waits when Redis has refused this process a connection. They
+// stay closed for a while, and until a heartbeat is confirmed. Meanwhile paced takes poll the queues: they can
+// replace a wait, but nothing replaces a heartbeat or a settle.
 func (k *Keyspace) yieldWaits(now time.Time) {
 	k.notDry()
 	if k.yielded && now.Before(k.yieldedAt.Add(k.yield)) {
@@ -290,9 +291,9 @@ func (k *Keyspace) waiters() (count int) {
 	return count
 }
 
-// restWaits leaves waits alone for a while after one broke. That says nothing of Redis itself: each has a
-// connection of its own, which something between may cut, or a server with too many clients refuse. A take
-// goes at once to learn more, and paced ones go until waits are tried again.
+// restWaits opens no waits for a while after one failed. The failure does not mean that Redis is away: each
+// wait has a connection of its own, which a proxy may cut, or which a server with too many clients may refuse.
+// A take is sent at once to find out, and paced takes replace the waits until they are tried again.
 func (k *Keyspace) restWaits(err error) {
 	now := time.Now()
 	k.notDry()
@@ -306,10 +307,10 @@ func (k *Keyspace) restWaits(err error) {
 	k.paceTakes(now.Add(k.rest), now.Add(pacedTake))
 }
 
-// arriveByWait takes in what a wait brought, unless no processor can run it now: then it is requeued.
+// arriveByWait adds the job that a wait brought to the ledger. If no processor can run it now, it is requeued.
 func (k *Keyspace) arriveByWait(w *wait) {
 	in := w.queue.intake
-	// Where one came more may be coming: a take for those processors that no wait stands for.
+	// More jobs may follow this one, so processors without an open wait need a take.
 	in.dry = in.spare() <= 1
 	if len(w.payload) > k.cfg.Largest {
 		// Redis has its bytes already. Sent again, they would not arrive in time over a slow link.
