@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// announce keeps our entry among Sidekiq's processes up to date, in the forms that its versions 6, 7 and 8
+// announce updates the entry of this process among Sidekiq's processes, in the forms that Sidekiq 6, 7 and 8
 // read.
 func (l *Launcher) announce(ctx context.Context) error {
 	session := l.session.Load()
@@ -42,8 +42,8 @@ func (l *Launcher) announce(ctx context.Context) error {
 	return nil
 }
 
-// processInfo is what Sidekiq's readers know of a process, all the keys that any of them needs: one entry
-// they cannot read breaks their page for every process.
+// processInfo returns the record of the process for Sidekiq's readers, with all keys that any version needs:
+// one entry that they cannot read breaks their page for every process.
 func (l *Launcher) processInfo(identity string) map[string]any {
 	host, _, _ := strings.Cut(identity, ":")
 	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
@@ -71,7 +71,7 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 	}
 }
 
-// moduleVersion is the version of this module in the running program.
+// moduleVersion returns the version of this module in the running program.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -94,11 +94,11 @@ type Run struct {
 	Processor int
 	// Goroutine is the number of the handler's goroutine in the text of a dump.
 	Goroutine int64
-	// Overdue is how long ago the run's context was seen to have ended; zero for one that is in time.
+	// Overdue is how long ago the run's context was seen to have ended; zero if it has not ended.
 	Overdue time.Duration
 }
 
-// Running lists what runs now. Before Run has registered the process nothing does.
+// Running returns the current runs. There are none before Run has registered the process.
 func (l *Launcher) Running() []Run {
 	pool := l.pool.Load()
 	if pool == nil {
@@ -121,14 +121,14 @@ func (r *run) describe() Run {
 }
 
 const (
-	// fullPayload is up to what size a payload is shown whole among running jobs, and mostWork how many
-	// bytes of them one announcement carries.
+	// fullPayload is the maximum size of a payload that is shown whole among running jobs, and mostWork the
+	// maximum number of payload bytes in one announcement.
 	fullPayload = 16 << 10
 	mostWork    = 1 << 20
 )
 
-// workEntries are thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads
-// it; long args are left out, because this is written anew every few seconds.
+// workEntries returns thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads
+// it; long args are left out, because the hash is written anew every few seconds.
 func workEntries(runs []Run) []string {
 	entries := make([]string, 0, 2*len(runs))
 	size := 0
@@ -140,21 +140,21 @@ func workEntries(runs []Run) []string {
 		size += len(payload)
 		about := map[string]any{"queue": r.Queue, "payload": payload, "run_at": r.StartedAt.Unix()}
 		if r.Overdue > 0 {
-			about["overdue"] = r.Overdue.Seconds() // for our own readers; Ruby's look for what they know
+			about["overdue"] = r.Overdue.Seconds() // for our own readers; Ruby's ignore unknown keys
 		}
 		entry, err := job.Marshal(about)
 		if err != nil {
-			continue // a queue name that is no text: the run is not shown, and goes on
+			continue // the queue name is not valid text: the run continues but is not shown
 		}
 		entries = append(entries, threadID(r), entry)
 	}
 	return entries
 }
 
-// threadID is a short name for a processor, in the look of Sidekiq's.
+// threadID returns a short name for a processor that looks like Sidekiq's thread ids.
 func threadID(r Run) string { return "p" + strconv.FormatInt(int64(r.Processor), 36) }
 
-// residentKB is the process' resident memory; 0 where /proc does not tell.
+// residentKB returns the process' resident memory in kB; 0 if /proc does not have it.
 func residentKB() int {
 	statm, _ := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(statm))

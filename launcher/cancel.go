@@ -21,19 +21,19 @@ type leash struct {
 	context.Context
 	session context.Context
 	cancel  context.CancelCauseFunc
-	run     atomic.Pointer[run] // the current run; noRun between two, and pulled after one was cancelled
+	run     atomic.Pointer[run] // the current run; noRun between two runs, and pulled after a run was cancelled
 }
 
 var noRun, pulled = &run{}, &run{}
 
-// leashFor returns the context for a run, which is the last one's if that was not cancelled.
+// leashFor returns the context for a run. It is the context of the previous run, unless that was cancelled.
 func (p *processor) leashFor(r *run) *leash {
 	session := r.taken.Session.Context
 	if p.leash != nil && p.leash.session == session && p.leash.run.CompareAndSwap(noRun, r) {
 		return p.leash
 	}
 	if p.leash != nil {
-		p.leash.cancel(nil) // no run uses it, and its session must forget it
+		p.leash.cancel(nil) // no run uses it, and its parent context must release it
 	}
 	p.leash = &leash{session: session}
 	p.leash.Context, p.leash.cancel = context.WithCancelCause(session)
@@ -56,7 +56,7 @@ func (l *leash) pull(r *run, cause error) bool {
 // pulled reports whether the run was cancelled.
 func (r *run) pulled() bool { return r.leash != nil && r.leash.run.Load() == pulled }
 
-// marksEvery is how often marks are looked for without a notice from a heartbeat: never, in effect.
+// marksEvery is how often marks are read without a notice from a heartbeat: in effect never.
 const marksEvery = time.Hour
 
 // readMarks is the pass that reads the marks of cancelled jobs after a heartbeat has reported newer ones. It
@@ -77,9 +77,9 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// learnMarks reads the marks of cancelled jobs before the process registers, and waits through an outage: a
-// recovered job that was started without them would run although Cancel has answered that it is stopped. A
-// refusal does not keep the process from work; its duty reports that.
+// learnMarks reads the marks of cancelled jobs before the process registers, and waits through an outage:
+// without the marks, the process could start a recovered job that Cancel has reported as stopping. A refusal
+// does not keep the process from working; the duty that reads marks reports it.
 func (l *Launcher) learnMarks(ctx context.Context) {
 	var pace lua.Pace
 	var err error

@@ -21,16 +21,16 @@ type Capsule struct {
 	Queues []fetch.Queue
 }
 
-// ownCapsule is what Sidekiq calls the capsule of all queues that are in no other.
+// ownCapsule is Sidekiq's name for the capsule of all queues that are in no other capsule.
 const ownCapsule = "default"
 
-// allCapsules returns the capsules of a process: first that of the queues that are in no other.
+// allCapsules returns the capsules of a process. The first one has the queues that are in no other capsule.
 func (c Config) allCapsules() []Capsule {
 	return append([]Capsule{{Name: ownCapsule, Concurrency: c.Concurrency, Queues: c.Queues}}, c.Capsules...)
 }
 
-// newCapsules builds what the loop needs of the capsules, the first of which is the worker itself, or names
-// everything that is wrong with them.
+// newCapsules returns the capsules in the form that the loop needs; the first one is the worker itself. Its
+// error names everything that is wrong with them.
 func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
 	var wrong []error
 	var capsules []fetch.Capsule
@@ -67,7 +67,7 @@ func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
 	return capsules, errors.Join(wrong...)
 }
 
-// named returns what is wrong with a further capsule alone; err is what is wrong with its queues.
+// named returns the errors of one further capsule; err is the error of its queues.
 func (c Capsule) named(err error) error {
 	if len(c.Queues) == 0 {
 		err = errors.New("it has no queues")

@@ -73,8 +73,8 @@ func (r *run) heed(word lua.SaveWord) error {
 	return cause
 }
 
-// excused returns the job as it goes on after a run that ended without a crash: if its cursor has advanced, the
-// crashes before do not count any more.
+// excused returns the job as it continues after a run that ended without a crash: if the run has advanced the
+// cursor, earlier crashes do not count any more.
 func (r *run) excused() *job.Job {
 	if r.job.InterruptedCount() == 0 || !r.taken.Advanced() {
 		return r.job

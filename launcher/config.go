@@ -54,7 +54,7 @@ type Config struct {
 	Logging Logging
 }
 
-// What a zero field of a Config stands for.
+// The defaults of a Config.
 const (
 	DefaultConcurrency     = 25
 	DefaultHeartbeat       = 1500 * time.Millisecond
@@ -132,8 +132,8 @@ func (c Config) check() error {
 
 func (c Config) crashPolicy() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }
 
-// drainFor is how long at most the process takes nothing for a quarantined job's sake: as long as running
-// jobs are waited for at a stop.
+// drainFor returns the maximum time for which the process takes no jobs, to become empty for a quarantined
+// job: as long as a stop waits for running jobs.
 func (c Config) drainFor() time.Duration {
 	if c.ShutdownTimeout <= 0 {
 		return DefaultShutdownTimeout

@@ -9,7 +9,7 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// Counters are what a process has counted since it was made, and what it does now.
+// Counters holds what a process has counted since it was made, and how many jobs it runs now.
 type Counters struct {
 	// Runs are the ended runs by class and queue; see Launcher.Runs.
 	Runs []RunCounts

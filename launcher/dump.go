@@ -13,14 +13,14 @@ const (
 	// mostStack bounds the text of one goroutine's stack in a log line: the innermost calls, which say what
 	// it waits for.
 	mostStack = 8 << 10
-	// mostStacks bounds the text of all goroutines' stacks in which one is looked for. The world stands
-	// still while it is written, some milliseconds for each MiB.
+	// mostStacks bounds the text of all goroutines' stacks that is searched for one goroutine. Go's runtime
+	// stops the world while it writes that text, some milliseconds for each MiB.
 	mostStacks = 16 << 20
 )
 
-// goroutine is the number of the calling goroutine, 0 if the runtime does not tell. A processor asks once,
-// when it begins, so that a run costs nothing. A number it is, and not pprof's labels, because these belong
-// to handlers: they may change them, and what they start inherits them. Numbers are never used again.
+// goroutine returns the number of the calling goroutine, 0 if the runtime does not show it. A processor calls
+// it once, when it begins, so that a run costs nothing. pprof's labels would not do: handlers may change them,
+// and goroutines that handlers start inherit them. Numbers are never reused.
 func goroutine() int64 {
 	var head [64]byte
 	text, _ := bytes.CutPrefix(head[:runtime.Stack(head[:], false)], []byte("goroutine "))
@@ -29,7 +29,7 @@ func goroutine() int64 {
 	return number
 }
 
-// allStacks is the text of all goroutines' stacks, cut where it exceeds mostStacks.
+// allStacks returns the text of all goroutines' stacks, cut at mostStacks.
 func allStacks() []byte {
 	for size := mostDump; ; size *= 4 {
 		text := make([]byte, size)
@@ -62,7 +62,7 @@ func cutLines(text []byte, most int) string {
 	return string(text[:bytes.LastIndexByte(text, '\n')+1]) + "..."
 }
 
-// Dump logs what runs and where every goroutine stands, as Sidekiq does at TTIN.
+// Dump logs the running jobs and the stacks of all goroutines, as Sidekiq does at TTIN.
 func (l *Launcher) Dump() {
 	for _, r := range l.Running() {
 		l.cfg.Log.Info().Str("jid", r.Job.JID()).Str("class", r.Job.DisplayClass()).Str("queue", r.Queue).

@@ -52,17 +52,17 @@ const (
 // duties returns the table of all background duties of a process.
 func (l *Launcher) duties() []duty {
 	duties := []duty{
-		// Its rest is short enough that several attempts fit into one session: a short outage must not cost
-		// it. Steady, because a round trip may be as long as a beat: beats that wait for each other's
-		// answers would come half as often, and the gaps between them look like those of a process that has
-		// lost sight of Redis.
+		// The rest is so short that several attempts fit into one TTL: a short outage must not end the
+		// session. The duty is steady because a round trip may be as long as a heartbeat interval: if each
+		// heartbeat waited for the reply to the one before, they would come half as often, and the gaps would
+		// look as if the process had lost contact with Redis.
 		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true},
-		// An operator who quiets a process wants to see it quiet.
+		// An operator who quiets a process must see at once that it is quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		{name: "statistics", period: statisticsEvery, first: statisticsEvery, pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.announce) })},
 		{name: "cancel", period: marksEvery, pass: l.readMarks, now: l.marked},
-		// Four times a beat, because what it waits for is a drawn fraction of one. A pass without a victim
-		// does nothing.
+		// Four times in a heartbeat interval, because a janitor waits for a random fraction of one. A pass
+		// without a victim does nothing.
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
 		{name: "quarantine", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
@@ -75,7 +75,7 @@ func (l *Launcher) duties() []duty {
 	return duties
 }
 
-// sweep is the sweep's pass.
+// sweep is the pass of the duty that sweeps.
 func (l *Launcher) sweep(ctx context.Context) (time.Duration, error) {
 	if l.janitor.SweepLater(l.Identity()) {
 		return 0, nil
@@ -102,7 +102,7 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		case <-d.now:
 		}
 		if d.intake && l.quiet.Load() {
-			l.report.Succeed(d.name) // it asks no more: counted among those that wait for Redis, it would wait for ever
+			l.report.Succeed(d.name) // it makes no more calls, so an outage must not wait for it to succeed
 			return
 		}
 		began := time.Now()
@@ -183,7 +183,7 @@ func (d duty) restAfter(err error, backoff *lua.Backoff) time.Duration {
 	}
 	first := firstRest
 	if driver.Denial(err) != "" {
-		first = longest // it lasts until an operator acts
+		first = longest // a denial lasts until an operator acts
 	}
 	return backoff.Next(first, longest)
 }

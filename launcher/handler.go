@@ -210,8 +210,8 @@ func WAL(ctx context.Context) dedup.WAL {
 
 type runKey struct{}
 
-// runContext is the context of one run: the session's, which knows the run. One allocation instead of a
-// chain.
+// runContext is the context of one run: the session's context with the run as a value, in one allocation
+// instead of a chain.
 type runContext struct {
 	context.Context
 	run *run

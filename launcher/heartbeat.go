@@ -8,8 +8,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// beat is the heart's pass: stay alive, hear who has lapsed and what Ruby's remote control says, and begin
-// a new session when this one is over.
+// beat is the pass of the heartbeat duty. It renews the session, passes on which processes have lapsed, obeys
+// the signals of Ruby's remote control, and begins a new session if this one has ended.
 func (l *Launcher) beat(ctx context.Context) error {
 	session := l.session.Load()
 	if session.Over() {
@@ -53,12 +53,12 @@ func (l *Launcher) beat(ctx context.Context) error {
 // answered records that Redis has answered a heartbeat.
 func (l *Launcher) answered() { l.beatAt.Store(int64(time.Since(l.startedAt))) }
 
-// silence returns how long Redis has not answered a heartbeat.
+// silence returns the time since Redis last answered a heartbeat.
 func (l *Launcher) silence() time.Duration {
 	return time.Since(l.startedAt) - time.Duration(l.beatAt.Load())
 }
 
-// reregister begins a new session under a new identity; a process that is stopping has no use for one.
+// reregister begins a new session under a new identity, unless the process is stopping.
 func (l *Launcher) reregister(ctx context.Context) error {
 	if l.asked.Load() {
 		return nil
@@ -73,8 +73,7 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	return nil
 }
 
-// signal obeys Ruby's remote control. Names that mean nothing here are left alone: another version may send
-// them.
+// signal obeys Ruby's remote control. It ignores unknown names, because another version may send them.
 func (l *Launcher) signal(name string) {
 	l.cfg.Log.Info().Str("signal", name).Msg("remote control")
 	switch name {

@@ -69,7 +69,7 @@ type hooks struct {
 	start            []func(context.Context) error
 	quiet, stop, end []func()
 
-	room chan struct{} // for the calls in goroutines of their own
+	room chan struct{} // bounds the calls in goroutines of their own
 	over atomic.Bool   // no more calls are made
 }
 
@@ -162,7 +162,7 @@ func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
 	}
 }
 
-// recovered is what the janitor calls with the jobs that it has brought back.
+// recovered receives the jobs that the janitor has recovered.
 func (l *Launcher) recovered(from string, lists []lua.Orphans) {
 	for _, list := range lists {
 		l.recoveredJobs.Add(uint64(len(list.Entries)))
@@ -190,7 +190,7 @@ func (l *Launcher) callOrphan(orphan Orphan) {
 	}
 }
 
-// internalHandler is what the log calls the handlers of internal errors.
+// internalHandler is the name of the handlers of internal errors in the log.
 const internalHandler = "internal error handler"
 
 // callInternal calls the handlers of internal errors. It returns at once.
@@ -202,7 +202,7 @@ func (l *Launcher) callInternal(source string, err error) {
 	l.callLater(internalHandler, calls...)
 }
 
-// callLater makes calls in a goroutine of their own, one after the other.
+// callLater makes these calls in one new goroutine, one after the other.
 func (l *Launcher) callLater(what string, calls ...func()) {
 	if len(calls) == 0 || l.hooks.over.Load() {
 		return
@@ -221,8 +221,8 @@ func (l *Launcher) callLater(what string, calls ...func()) {
 	}()
 }
 
-// awaitCalls gives the calls under way a moment to return: then it can take all the room. No more calls are
-// made after that.
+// awaitCalls waits a moment for the calls under way, until it can take all the room. No more calls are made
+// after that.
 func (l *Launcher) awaitCalls() {
 	l.hooks.over.Store(true)
 	enough := time.After(fetch.Moment)
@@ -252,9 +252,8 @@ func (l *Launcher) logPanic(what string, value any) {
 	}
 }
 
-// panicText is what a panic was about. To print the value is not enough: its own methods may panic, and
-// with something that panics when it is printed, which package fmt passes on and which would end the
-// process.
+// panicText returns the text of a panic's value. Printing the value is not safe: its methods may panic, with a
+// value that panics again when it is printed. Package fmt passes that panic on, and it would end the process.
 func panicText(value any) string {
 	return strings.TrimPrefix((&retry.PanicError{Value: value}).Error(), "panic: ")
 }

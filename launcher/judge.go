@@ -125,7 +125,7 @@ func silent(err error) Finding {
 	return found
 }
 
-// intends reports whether the process runs and means to take jobs, and if not, why.
+// intends reports whether the process runs and takes jobs according to its own state, and if not, why.
 func (l *Launcher) intends() Finding {
 	switch {
 	case l.phase.Load() != phaseRunning:

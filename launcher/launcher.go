@@ -30,17 +30,17 @@ type Launcher struct {
 	loop       *fetch.Loop
 	space      *fetch.Keyspace
 	periodic   []*scheduler.Periodic
-	outranked  map[string]bool // the periodic jobs of which another definition is in force
+	outranked  map[string]bool // periodic jobs for which another definition is in force
 
-	grace     time.Duration // heartGrace, but in tests
-	changed   chan struct{} // there is news for Sidekiq's readers
+	grace     time.Duration // heartGrace, except in tests
+	changed   chan struct{} // the record for Sidekiq's readers must be written
 	marked    chan struct{} // there are marks to read
 	marks     lua.Marks
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
 
-	// The fields below exist while Run does.
+	// The fields below are set by Run.
 	session   atomic.Pointer[fetch.Session]
 	pool      atomic.Pointer[pool] // nil before Run: Running may be called at any time
 	janitor   *janitor.Janitor
@@ -55,7 +55,7 @@ type Launcher struct {
 	lapsedAt  atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
 	quiet     atomic.Bool
 	asked     atomic.Bool
-	goneAt    atomic.Pointer[time.Time] // when a stop is over at the latest, once that is known
+	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
 	watch     watch
 
 	statistics    statistics
@@ -151,7 +151,8 @@ func (l *Launcher) Stop() {
 	l.loop.Stop()
 }
 
-// noteQuiet lets Sidekiq's readers see that the process takes no more jobs. It reports whether it took some.
+// noteQuiet records that the process takes no more jobs, and shows that to Sidekiq's readers. It reports
+// whether the process took jobs before.
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
 	select {

@@ -38,7 +38,7 @@ const (
 	mostArgs = 4 << 10
 	// mostText bounds an error's text likewise: as much as is stored with the job, if it is ASCII.
 	mostText = 10_000
-	// unshown stands for what a redaction was asked about and did not answer: it may not be shown then.
+	// unshown replaces the text if its redaction function does not return: the text may not be shown then.
 	unshown = "(not shown: its redaction panicked)"
 )
 
@@ -53,7 +53,7 @@ func Log(ctx context.Context) *slog.Logger {
 	return run.loggers().slog
 }
 
-// runLoggers are the two faces of a run's logger.
+// runLoggers are a run's logger in two forms, for slog and for zerolog.
 type runLoggers struct {
 	slog    *slog.Logger
 	zerolog *zerolog.Logger
@@ -80,7 +80,7 @@ func (l *Logging) of(run RunInfo) *runLoggers {
 	} else {
 		base = logbook.ZerologTo(l.Slog)
 	}
-	// Not by slog's attributes, where the other is zerolog's: they would be made again for each line.
+	// Not as slog's attributes if the other logger is zerolog's: they would be converted again for each line.
 	zero := base.With().Str("jid", run.JID).Str("class", run.Class).Str("queue", run.Queue).Int("attempt", run.Attempt).Logger()
 	if l.Slog == nil {
 		return &runLoggers{slog: slog.New(logbook.SlogTo(zero)), zerolog: &zero}
@@ -91,15 +91,15 @@ func (l *Logging) of(run RunInfo) *runLoggers {
 	return &runLoggers{slog: slog.New(l.Slog.WithAttrs(attrs)), zerolog: &zero}
 }
 
-// zerologKey is the key under which zerolog.Ctx looks for a logger in a context. It keeps the key to
-// itself, and would have one made for every run; so it is asked what it looks for.
+// zerologKey is the key under which zerolog.Ctx looks for a logger in a context. zerolog does not export the
+// key, and without it every run would need a logger of its own. So a call of zerolog.Ctx reveals the key.
 var zerologKey = func() any {
 	var asked keyhole
 	zerolog.Ctx(&asked)
 	return asked.key
 }()
 
-// A keyhole is a context that sees what it is asked for.
+// A keyhole is a context that records the key it is asked for.
 type keyhole struct {
 	context.Context
 	key any
@@ -111,7 +111,7 @@ func (k *keyhole) Value(key any) any {
 	return nil
 }
 
-// logEnd logs a run that did not succeed, if that is a failure, and at debug any.
+// logEnd logs a failed run, and at level debug any run that did not succeed.
 func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 	exit := outcome.Exit()
 	text := l.errorText(r.job.DisplayClass(), err)
@@ -135,7 +135,8 @@ func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 	l.logRun(r, text, exit)
 }
 
-// logRun logs a run, whatever its end. At debug only: at full speed a line per job costs more than the job.
+// logRun logs a run, whatever its outcome. At level debug only: at full speed a line per job costs more than
+// the job.
 func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 	event := l.cfg.Log.Debug()
 	if !event.Enabled() {
@@ -155,7 +156,7 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 		Str("exit", string(exit)).Dur("took_ms", time.Since(r.startedAt)).Msg("run")
 }
 
-// errorText is what may be shown of a run's error.
+// errorText returns what may be shown of a run's error.
 func (l *Launcher) errorText(class string, err error) string {
 	if l.cfg.Logging.RedactError == nil {
 		return logbook.Cut(retry.Text(err), mostText)
@@ -163,8 +164,8 @@ func (l *Launcher) errorText(class string, err error) string {
 	return logbook.Cut(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), mostText)
 }
 
-// argsText is what may be shown of a job's arguments: a text, also where they are JSON, so that a store of
-// logs does not make a field of each.
+// argsText returns what may be shown of a job's arguments. It is a text even if they are JSON, so that a log
+// store does not make a field of each argument.
 func (l *Launcher) argsText(j *job.Job) string {
 	args := j.ArgsJSON()
 	if hide := l.cfg.Logging.Redact; hide != nil {
@@ -173,7 +174,7 @@ func (l *Launcher) argsText(j *job.Job) string {
 	return logbook.Cut(args, mostArgs)
 }
 
-// redacted is what a redaction answers.
+// redacted returns the result of a redaction.
 func redacted(ask func() string) (text string) {
 	defer func() {
 		if recover() != nil {

@@ -35,46 +35,46 @@ type run struct {
 	job       *job.Job
 	leash     *leash
 	startedAt time.Time // by this machine's clock
-	// made are the loggers of its own, once the handler has asked for one.
+	// made are the run's own loggers, once the handler has asked for one.
 	made atomic.Pointer[runLoggers]
-	// outcome is what becomes of it, once that is decided.
+	// outcome is the run's outcome, once it is decided.
 	outcome *job.Outcome
-	// timeout is how long its context lasts, 0 without an end, and tooLate the cause of that end.
+	// timeout is how long its context lasts, 0 for no limit, and tooLate is the cause of that end.
 	timeout time.Duration
 	tooLate error
-	// timedOut says, once the handler has come back, that its own timeout was the first to end its context, and
-	// pastDeadline that this was its job's deadline.
+	// timedOut reports, once the handler has returned, that the run's own timeout was the first to end its
+	// context, and pastDeadline that this timeout was the job's deadline.
 	timedOut, pastDeadline bool
-	// late is set once its context was seen to have ended, by the watch.
+	// late is set when the watch sees that the run's context has ended.
 	late atomic.Pointer[lateness]
 	// refused reports that the handler returned Requeue: another process should run the job.
 	refused bool
 	// err is what the handler returned, or its panic. after are the callbacks of AfterRun.
 	err   error
 	after []func(job.Outcome, error)
-	// track is what the run of a tracked job has to report; nil for others.
+	// track is what the run of a tracked job has to report; nil for other jobs.
 	track *track
 }
 
-// ours says that Belay itself cancelled the run, so that its error says nothing about the job. A run that
-// was over its timeout before has failed already: whatever came later did not make it late.
+// ours reports whether Belay itself cancelled the run, so that its error says nothing about the job. A run that
+// had exceeded its timeout before that has failed all the same.
 func (r *run) ours() bool {
 	return (r.taken.Session.Context.Err() != nil || r.lost()) && !r.timedOut
 }
 
-// lost reports whether Redis has said that the job is in other hands.
+// lost reports whether Redis has replied that another process has the job.
 func (r *run) lost() bool { return errors.Is(context.Cause(r.leash), fetch.ErrOwnershipLost) }
 
 func (r *run) launcher() *Launcher { return r.processor.pool.launcher }
 
-// A pool is all processors, and what they have in common.
+// A pool holds all processors and their common state.
 type pool struct {
 	launcher   *Launcher
 	handlers   map[string]registration // with the middleware already around each
 	processors []*processor
 }
 
-// wrapped are the handlers with the middleware around each. Middleware that answers none is a mistake of
+// wrapped returns the handlers with the middleware around each. Middleware that returns nil is a mistake in
 // the program, which would fail every job.
 func (l *Launcher) wrapped() (map[string]registration, error) {
 	handlers := make(map[string]registration, len(l.handlers))
@@ -171,16 +171,15 @@ func (p *processor) execute(taken *fetch.Run) {
 	p.finish(r, outcome)
 }
 
-// withLeft is a job as it is run: with the positions that refused duplicates left, which are known by its
-// start alone. They stand in its payload from here on, so that whatever comes of the run, a retry or a
-// snooze, knows them too.
+// withLeft returns the job as it is run: with the positions that refused duplicates left, which only the reply
+// to its start contains. They are in its payload from here on, so that a retry or a snooze keeps them.
 func withLeft(j *job.Job, left dedup.WAL) *job.Job {
 	if len(left) == 0 {
 		return j
 	}
 	patched, err := job.Parse(j.Patch(dedup.ReadRefusedWAL(j).Later(left).Edit(dedup.FieldRefusedWAL)))
 	if err != nil {
-		return j // a payload so odd that another field breaks it runs as it is
+		return j // a payload that cannot take another field runs as it is
 	}
 	return patched
 }
@@ -216,7 +215,7 @@ func (p *processor) call(r *run, handler Handler) (err error) {
 	return handler(ctx, own)
 }
 
-// decide makes the outcome of an error, and calls the error handlers.
+// decide returns the outcome of an error, and calls the error handlers.
 func (p *processor) decide(r *run, err error) job.Outcome {
 	r.err = err
 	if err == nil {
@@ -251,8 +250,8 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 	return verdict.Outcome
 }
 
-// registered is what was registered for a job's class, else for the class that it wraps, else for AnyClass;
-// nothing for an unknown class.
+// registered returns the registration of a job's class, else of the class that it wraps, else of AnyClass. For
+// an unknown class it returns the zero registration.
 func (c *pool) registered(j *job.Job) registration {
 	if registered, ok := c.handlers[j.Class()]; ok {
 		return registered

@@ -100,8 +100,8 @@ func (l *Launcher) logStart() {
 
 var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")
 
-// isClosed reports whether the client of this Launcher was closed. The Launcher's own connections would live
-// on, but not answer for its health nor release what waits. Not every driver can tell.
+// isClosed reports whether the client of this Launcher was closed. The Launcher's own connections would still
+// work, but health checks and the release of idle waits would not. Not every driver can report it.
 func (l *Launcher) isClosed() bool {
 	client, tells := l.cfg.Client.(interface{ Closed() bool })
 	return tells && client.Closed()

@@ -62,7 +62,7 @@ func (d *Distribution) merge(more *Distribution) {
 	d.Sum += more.Sum
 }
 
-// since is what was added since an earlier state, in the buckets of Redis.
+// since returns what was added since an earlier state, in the buckets of Redis.
 func (d *Distribution) since(earlier *Distribution) (h lua.Histogram) {
 	for i := range d.Buckets {
 		h[max(i-finer, 0)] += d.Buckets[i] - earlier.Buckets[i]
@@ -97,7 +97,7 @@ func (c *RunCounts) Add(more *RunCounts) {
 // series are the counts of one class and queue.
 type series struct {
 	RunCounts
-	written RunCounts // what Redis has of them
+	written RunCounts // the counts that Redis has
 }
 
 type seriesKey struct{ class, queue string }
@@ -108,7 +108,7 @@ type statistics struct {
 
 	mu   sync.Mutex
 	list []*series
-	by   map[seriesKey]*series // also by names that are shown otherwise
+	by   map[seriesKey]*series // also by names that are shown in another form
 }
 
 // count counts a run that has ended. It is part of the cost of every job.
@@ -182,10 +182,10 @@ func (l *Launcher) Runs() []RunCounts {
 	return counts
 }
 
-// An unwritten is what Redis does not have yet of a series.
+// An unwritten holds the counts of a series that Redis does not have yet.
 type unwritten struct {
 	of      *series
-	counts  RunCounts // when figures was made
+	counts  RunCounts // at the time when figures was made
 	figures lua.ClassFigures
 }
 
@@ -236,9 +236,10 @@ func (l *Launcher) lastStatistics() {
 	_ = l.writeStatistics(ctx, l.lanes.heart) // nothing more can be done
 }
 
-// statisticsError returns the error of a call that did not reach Redis, or whose reply did not come. Workers do
-// without refused calls. A command that this user of Redis must not use is logged once; other refusals (a full
-// Redis, a replica, a missing password) concern all duties, and others report them.
+// statisticsError returns the error of a call that did not reach Redis, or whose reply did not come. It returns
+// nil for a refused call, because workers run without statistics. A command that the Redis user may not use is
+// logged once. Other refusals (a full Redis, a replica, a missing password) concern all duties, which report
+// them.
 func (l *Launcher) statisticsError(err error) error {
 	var refused *driver.ServerError
 	if !errors.As(err, &refused) {

@@ -21,7 +21,7 @@ type track struct {
 	result  atomic.Pointer[result]
 }
 
-// A result is the JSON that a handler gave, or why there is none.
+// A result is the JSON of a handler's result, or the reason why there is none.
 type result struct{ json, wrong string }
 
 // trackedRun returns the run of a tracked job that ctx belongs to.
@@ -33,14 +33,14 @@ func trackedRun(ctx context.Context) (*run, error) {
 	return r, err
 }
 
-// Progress notes how far ctx's run has come. The watch writes it.
+// Progress records how far ctx's run has come. The watch writes it.
 func Progress(ctx context.Context, done, total int64) {
 	if r, err := trackedRun(ctx); err == nil {
 		r.taken.Saved(r.job).Set(lua.FieldProgress, strconv.FormatInt(done, 10)+"/"+strconv.FormatInt(total, 10))
 	}
 }
 
-// SetResult notes the result of ctx's run, which is written if its job is done.
+// SetResult records the result of ctx's run. The settle writes it if the job is done.
 func SetResult(ctx context.Context, value any) error {
 	r, err := trackedRun(ctx)
 	if err != nil {
@@ -75,13 +75,13 @@ func (l *Launcher) saveTracked(ctx context.Context) {
 	}
 }
 
-// trackStates are the states that the ends of runs leave.
+// trackStates are the states of tracked jobs by the exit of their last run.
 var trackStates = map[job.Exit]lua.TrackState{
 	job.ExitDone: lua.TrackDone, job.ExitRetry: lua.TrackRetrying, job.ExitDead: lua.TrackDead, job.ExitDiscarded: lua.TrackDiscarded,
 	job.ExitCancelled: lua.TrackCancelled, job.ExitExpired: lua.TrackExpired, job.ExitSnoozed: lua.TrackWaiting, job.ExitRequeued: lua.TrackWaiting,
 }
 
-// endTracked leaves the state of a tracked job for its settle.
+// endTracked hands the final state of a tracked job to its settle.
 func (r *run) endTracked(outcome job.Outcome) {
 	state, saved := trackStates[outcome.Exit()], r.taken.Saved(r.job)
 	saved.Set(lua.FieldState, string(state))

@@ -16,10 +16,10 @@ const (
 	// operator.
 	leastPatience = 5 * time.Second
 	mostPatience  = time.Minute
-	// reportAgain is how long after that it is reported once more.
+	// reportAgain is the time between two reports of the same run.
 	reportAgain = 10 * time.Minute
-	// mostReported is how many runs one look reports; the others wait for the next. When a service hangs
-	// that all handlers call, a log of a thousand stacks does not help.
+	// mostReported is the maximum number of runs that one look reports; the others wait for the next look. If
+	// all handlers hang in the same call, a log of a thousand stacks does not help.
 	mostReported = 10
 )
 
@@ -30,8 +30,8 @@ type StuckRun struct {
 	// Cause is why its context ended: ErrTimeout, ErrCancelled, ErrShutdown or fetch.ErrOwnershipLost, to be
 	// asked for with errors.Is.
 	Cause error
-	// Stack is where the handler's goroutine stands, the innermost call first, at most some KiB of text;
-	// empty if it could not be found.
+	// Stack is the stack of the handler's goroutine, the innermost call first, at most some KiB of text; empty
+	// if it was not found.
 	Stack string
 	// Left reports whether the process stops without it: its job has gone back to its queue, or was recovered
 	// before.
@@ -46,7 +46,7 @@ type StuckHandler func(run StuckRun)
 type lateness struct {
 	cause    error
 	by       atomic.Int64  // how long ago the context was seen to have ended
-	reportAt time.Duration // reported when that is so long ago
+	reportAt time.Duration // the run is reported when by has reached this
 	reported bool
 }
 
@@ -99,7 +99,7 @@ func (w *watch) look(now time.Time, pool *pool, leaving bool) (report []*run, mo
 		}
 		r.late.Store(late)
 		if leaving && r.overdue() < fetch.Moment {
-			late.by.Store(int64(fetch.Moment)) // which is what a cancelled handler was given
+			late.by.Store(int64(fetch.Moment)) // the time that a cancelled handler gets
 		}
 		switch due := r.overdue() >= late.reportAt || leaving && !late.reported; {
 		case due && len(report) < mostReported:
@@ -151,7 +151,7 @@ func (l *Launcher) reportStuck(late []*run, left bool) {
 	stacks := allStacks()
 	var stuck []StuckRun
 	for _, r := range late {
-		if r.over() { // in this very moment, and the stack may be another run's
+		if r.over() { // it ended just now, and the stack may be another run's
 			continue
 		}
 		s := StuckRun{Run: r.describe(), Cause: r.late.Load().cause, Left: left}

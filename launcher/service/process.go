@@ -14,7 +14,7 @@ import (
 type Worker interface {
 	Run(ctx context.Context) error
 	Quiet()
-	// Stop ends Run; a second call does so at once.
+	// Stop ends Run; a second call ends it without the shutdown timeout.
 	Stop()
 	Dump()
 	// OnStop adds a function that is called when a stop begins. A Process calls OnStop before Run.
