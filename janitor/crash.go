@@ -77,7 +77,7 @@ func crashes(parsed *job.Job) int { return min(parsed.InterruptedCount(), math.M
 func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (string, lua.Home) {
 	count := crashes(parsed)
 	counted := count
-	if excused > 0 && excused < count { // otherwise it is of a time before an operator's retry
+	if excused > 0 && excused < count { // otherwise it is from before an operator's retry
 		counted -= excused
 	}
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}

@@ -31,7 +31,7 @@ const (
 //
 // It judges absence twice, as a Janitor does: a list that had no heartbeat at its first look is recovered only
 // if it has none when its jobs move, Doubt later; and only if Sight was not interrupted in between. A Ruby
-// process that Redis could not hear for a minute has sent a heartbeat by then.
+// process that could not reach Redis for a minute has sent a heartbeat by then.
 //
 // Its methods must not be called concurrently.
 type GitLab struct {

@@ -194,14 +194,14 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
 				Msg("recovered late entries of a dead process")
 		}
-		// One that cannot be recovered must not cost the others their turn.
+		// A process that cannot be recovered must not stop the others.
 		wrong = errors.Join(wrong, v.err)
 	}
 	return wrong
 }
 
-// forgetOld takes away these tombstones, and goes on behind those that had to stay. The script asks Redis'
-// clock again.
+// forgetOld deletes these tombstones, unless the script finds that they are too young by Redis' clock or that a
+// list is not empty. The next sweep continues after those that stay.
 func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 	names, err := lua.Texts(page)
 	if err != nil {
@@ -232,8 +232,8 @@ func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 	return all(wrong)
 }
 
-// records reads the records of these identities; those that have none are missing from the answer. Why one
-// cannot be read, since something else is in its place, is in unread: it must not stop the others.
+// records reads the records of these identities. Identities without a record are missing from the result. If a
+// key holds something else, its error is in unread, so that it does not stop the others.
 func (j *Janitor) records(ctx context.Context, names []string) (records map[string]lua.Record, unread map[string]error, err error) {
 	if len(names) == 0 {
 		return nil, nil, nil
@@ -254,5 +254,5 @@ func (j *Janitor) records(ctx context.Context, names []string) (records map[stri
 	return records, unread, nil
 }
 
-// all is one error for all of these, nil for none.
+// all joins these errors; nil for none.
 func all(wrong map[string]error) error { return errors.Join(slices.Collect(maps.Values(wrong))...) }

@@ -17,7 +17,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// CatchUp says what becomes of ticks that passed while no process could fire them.
+// CatchUp sets what happens to ticks that passed while no process could fire them.
 type CatchUp string
 
 const (
@@ -30,7 +30,7 @@ const (
 	CatchUpAll CatchUp = "all"
 )
 
-// Overlap says what becomes of a tick while the job of an earlier one waits or runs.
+// Overlap sets what happens at a tick while the job of an earlier tick waits or runs.
 type Overlap string
 
 const (
@@ -55,16 +55,16 @@ const (
 // An Option changes a Periodic. A CatchUp and an Overlap are options.
 type Option interface{ Apply(p *Periodic) }
 
-// OptionFunc is an Option.
+// OptionFunc is a function that is an Option.
 type OptionFunc func(p *Periodic)
 
 // Apply implements Option.
 func (f OptionFunc) Apply(p *Periodic) { f(p) }
 
-// Apply sets what becomes of ticks that passed.
+// Apply sets what happens to ticks that passed.
 func (c CatchUp) Apply(p *Periodic) { p.CatchUp = c }
 
-// Apply sets what becomes of ticks that overlap.
+// Apply sets what happens to ticks that overlap.
 func (o Overlap) Apply(p *Periodic) { p.Overlap = o }
 
 // A Periodic is a periodic job: a schedule and the job that each tick enqueues.
@@ -135,7 +135,7 @@ func (p *Periodic) Check() error {
 	return errors.Join(wrong...)
 }
 
-// Definition is what is stored of it.
+// Definition returns the definition that is stored in Redis.
 func (p *Periodic) Definition() lua.Definition {
 	// It cannot fail: Check has parsed the job.
 	text, _ := json.Marshal(stored{p.Cron, p.Zone, p.CatchUp, p.Jitter.Milliseconds(), p.Overlap, json.RawMessage(p.Job)})
@@ -164,26 +164,26 @@ func ReadPeriodic(d lua.Definition) (*Periodic, error) {
 	return p, nil
 }
 
-// Class and Queue are those of its jobs.
+// Class returns the class of its jobs.
 func (p *Periodic) Class() string { return p.template.Class() }
 
-// Queue is where its jobs go.
+// Queue returns the queue of its jobs.
 func (p *Periodic) Queue() string { return p.template.QueueOrDefault() }
 
-// ArgsJSON are the arguments of its jobs.
+// ArgsJSON returns the arguments of its jobs.
 func (p *Periodic) ArgsJSON() string { return p.template.ArgsJSON() }
 
-// Schedule is when it is due.
+// Schedule returns its schedule.
 func (p *Periodic) Schedule() *Schedule { return p.schedule }
 
-// dueAt is when a tick's job may be enqueued: its nominal time, and the jitter.
+// dueAt returns when a tick's job may be enqueued: its nominal time plus the jitter.
 func (p *Periodic) dueAt(nominal time.Time) time.Time {
 	if p.Jitter == 0 {
 		return nominal
 	}
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(p.Name + "\n" + strconv.FormatInt(nominal.Unix(), 10)))
-	// Mixed once more: the last bytes of the sums of neighbouring ticks are alike.
+	// The sum is mixed once more, because the last bytes are similar for neighbouring ticks.
 	mixed := sum.Sum64()
 	mixed ^= mixed >> 33
 	mixed *= 0xff51afd7ed558ccd
@@ -191,7 +191,7 @@ func (p *Periodic) dueAt(nominal time.Time) time.Time {
 	return nominal.Add(time.Duration(mixed%uint64(p.Jitter.Milliseconds())) * time.Millisecond)
 }
 
-// TickJob makes the job of a tick with this nominal time, or of none if it is zero.
+// TickJob makes the job of the tick with this nominal time. A zero time is for a job without a tick.
 func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.TickJob, error) {
 	jid := job.NewJID()
 	tick := job.Tick{Name: p.Name, At: nominal}
@@ -221,14 +221,15 @@ func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.Tick
 }
 
 const (
-	// leastTracked is how long the outcome of a tick is kept however often it is due: an operator has the time
-	// to look. Of a job that is due every second there are 600 outcomes then.
+	// leastTracked is the minimum time for which the outcome of a tick is kept, so that an operator has time to
+	// look. A job that is due every second then has 600 outcomes.
 	leastTracked = 10 * time.Minute
-	// mostTracked bounds it for one that is due once in some months.
+	// mostTracked is the maximum, for a job that is due once in several months.
 	mostTracked = 366 * 24 * time.Hour
 )
 
-// track is how long the job of a tick is tracked: as long as the tick is in the history, or as its class asks.
+// track returns how long the job of a tick is tracked: as long as the tick is in the history, or as long as its
+// class sets.
 func (p *Periodic) track(now time.Time) time.Duration {
 	first := p.schedule.Next(now)
 	asked, _ := p.template.Track()
@@ -260,21 +261,21 @@ func ReadLastTick(text string) (LastTick, error) {
 	return LastTick{At: at, Ticked: true}, nil
 }
 
-// A step is what must be done about a periodic job at an instant.
+// A step is the next action for a periodic job at an instant.
 type step struct {
 	// fire is the nominal time of the tick to fire now; zero for none.
 	fire time.Time
 	// last is the new last tick; zero for no change.
 	last time.Time
-	// next is when the poller looks at it again.
+	// next is when the poller checks the job again.
 	next time.Time
-	// reset says that the last tick lies in the future, because a clock was set: ticks count from now on.
+	// reset reports that the last tick lies in the future, because a clock was set: ticks count from now on.
 	reset bool
-	// passed says that ticks are left out.
+	// passed reports that ticks are left out.
 	passed bool
 }
 
-// step says what must be done at now.
+// step returns the action at now.
 func (p *Periodic) step(last LastTick, now time.Time) step {
 	after := last.At
 	if !last.Ticked {
@@ -291,12 +292,12 @@ func (p *Periodic) step(last LastTick, now time.Time) step {
 	var s step
 	fire := first
 	if p.CatchUp == CatchUpAll {
-		// So many ticks take as many seconds at least.
+		// Ticks are at least a second apart.
 		if now.Sub(first) > mostCaughtUp*time.Second {
 			fire = p.schedule.last(after, now, mostCaughtUp)[0]
 		}
 	} else {
-		// The last one whose jitter is over.
+		// The last tick whose jitter has passed.
 		for _, tick := range p.schedule.last(after, now, 2) {
 			if !p.dueAt(tick).After(now) {
 				fire = tick
@@ -312,7 +313,7 @@ func (p *Periodic) step(last LastTick, now time.Time) step {
 	return s
 }
 
-// lookAt is when the poller looks at it again whose next tick is this one; after a day if there is none.
+// lookAt returns when the poller checks a periodic job with this next tick; after a day if there is none.
 func (p *Periodic) lookAt(tick, now time.Time) time.Time {
 	if tick.IsZero() {
 		return now.Add(24 * time.Hour)

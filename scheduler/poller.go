@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so the poller
-	// looks this often at least, and a job is this late at most; sooner than a millisecond would be a spin.
+	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so latest is also the
+	// maximum lateness of such a job. Below a millisecond, the poller would spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the poller keeps its lease, standby how often the others ask for it, if they are not
-	// very many. A poller that dies is replaced within their sum.
+	// hold is how long the poller keeps its lease, and standby how often other processes ask for it, unless
+	// the fleet is very large. A poller that dies is replaced within the sum of both.
 	hold    = 2 * time.Second
 	standby = 2 * time.Second
-	// mostPages bounds one pass; the next one goes on at once.
+	// mostPages bounds one pass; the next pass follows at once.
 	mostPages = 32
 )
 
@@ -56,14 +56,14 @@ type Config struct {
 type Poller struct {
 	cfg  Config
 	link lua.Link
-	// heldAs is the name under which this process was the poller when it last asked, at heldAt; empty when
-	// it was not. A process that is no longer the poller and does not know it yet does no harm: promote
-	// moves each job once.
+	// heldAs is the identity under which this process last got the lease of the poller, at heldAt; empty if it
+	// did not. A process that still polls after it has lost the lease does no harm: promote moves each job
+	// once.
 	heldAs string
 	heldAt time.Time
-	// apart says that the sets are not looked at in one round trip.
+	// apart reports that the sets are read in separate round trips.
 	apart bool
-	// skip is how many jobs of a set to pass over, because a pass that came to no end could not move them.
+	// skip is how many jobs of a set to skip, because the last pass, which was incomplete, could not move them.
 	skip  map[string]int
 	ticks ticks
 }
@@ -99,7 +99,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 		if held, err := p.ask(now, me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
 			return p.rest(), err
 		}
-		p.ticks.nextAt = now // what the poller before it has left
+		p.ticks.nextAt = now // the previous poller may have left ticks
 	}
 	next, err = p.promoteAll(ctx, me)
 	if p.heldAs != me {
@@ -113,9 +113,9 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	return max(next, soonest), p.link.Excused(err)
 }
 
-// promoteAll promotes what is due in either set, and says how long it is until the next one's time. Retries
-// first, as Ruby does. Where nothing is due the sets are looked at in one round trip, and where something
-// is apart: a job of each may be more than the server's output buffer holds.
+// promoteAll promotes the due jobs of both sets, retries first as in Ruby, and returns the time until the next
+// job is due. While nothing is due, it reads both sets in one round trip. After it has found due jobs, it reads
+// each set in a round trip of its own: a job of each may be more than the server's output buffer holds.
 func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
 	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
 	most := len(sets)
@@ -142,9 +142,8 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	return next, wrong
 }
 
-// carry sends calls that carry jobs. Where half of the lease is over it prolongs it in the same round trip:
-// so one answer that is lost does not cost it, nor does a slow page. With it goes a look at the periodic
-// jobs.
+// carry sends calls that carry jobs. If half of the lease is over, the same round trip renews it, so the lease
+// survives one lost reply or a slow page. With the renewal it reads which periodic jobs are due.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
@@ -158,10 +157,10 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	return replies[2:], errors.Join(err, wrong)
 }
 
-// rest is how long a standby waits before it asks for the lease again.
+// rest returns how long a standby waits before it asks for the lease again.
 func (p *Poller) rest() time.Duration { return lua.LeaseRest(standby, p.cfg.Processes()) }
 
-// ask reads the answer to a lease that was asked for at now, and remembers it.
+// ask reads and records the reply to a request for the lease that was made at now.
 func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
 	held, err = lease.Read(reply)
 	switch {
@@ -175,17 +174,18 @@ func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver
 	return held, nil
 }
 
-// page is a look at what is due in a set, behind those that cannot be moved, one of so many looks in a
-// round trip. What it brings is sent back twice, old and new.
+// page returns the call that reads the due jobs of a set after the first skip of them. sharing is the number of
+// such calls in one round trip. The page is at most half of what the link carries, because promote sends each
+// job back twice, as old and new payload.
 func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
 	return p.cfg.Keys.Due(set, skip, p.link.Page()/2/sharing, p.cfg.Largest)
 }
 
-// drain promotes the due jobs of one set, of which the first page has been answered, and says how long it
-// is until the next one's time.
+// drain promotes the due jobs of one set, whose first page is in reply, and returns the time until the next job
+// is due.
 func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Due], reply driver.Reply) (time.Duration, error) {
 	var wrong error
-	skip := p.skip[set] // jobs that cannot be moved, which must not hold up those behind them
+	skip := p.skip[set] // jobs that cannot be moved, which must not block the jobs after them
 	p.skip[set] = 0
 	due, err := first.Read(reply)
 	if err != nil {
@@ -224,8 +224,7 @@ func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Du
 }
 
 // killLarge moves due entries that are too large to be promoted to the dead set, the last one first, so that
-// the others are still where they were met. stuck is how many could not be moved, for a reason that waiting
-// does not cure.
+// the positions of the others stay valid. stuck is how many could not be moved for a permanent reason.
 func (p *Poller) killLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, wrong error) {
 	for _, one := range slices.Backward(entries) {
 		large := dedup.TooLarge(one, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)
@@ -247,10 +246,10 @@ func (p *Poller) killLarge(ctx context.Context, set string, entries []lua.Large)
 	return stuck, wrong
 }
 
-// promote moves due jobs, and reads the next page in the same round trip. It answers how many must stay,
-// because they were refused: the next page was read as if they had been moved. Without jobs it reads only.
+// promote moves due jobs, and reads the next page in the same round trip. It returns how many jobs stay because
+// Redis refused to move them: the next page was read as if they had been moved. Without jobs it only reads.
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
-	// One queue a call: one whose key is broken stops only its own jobs.
+	// One call for each queue: a queue with a broken key stops only its own jobs.
 	now := p.cfg.Clock.Now()
 	groups := p.sort(set, jobs, now)
 	asks, calls := lua.AskEach(groups, func(group lua.Promotions) lua.Ask[int] {
@@ -276,7 +275,7 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 	return due, stay, refused, err
 }
 
-// sort says where each due job goes, in the order in which they are due.
+// sort returns the due jobs by their destination, in the order in which they are due.
 func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions {
 	var sorted []lua.Promotions
 	add := func(to lua.Promotions, promotion lua.Promotion) {
@@ -308,9 +307,9 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 	return sorted
 }
 
-// lockToTake is the lock that a unique job takes now, which did not when it was scheduled; nil for any
-// other job. One that has been in a queue before, and was snoozed, is not asked again: what its start has
-// freed stays free.
+// lockToTake returns the lock that a unique job takes now because it did not take it when it was scheduled; nil
+// for any other job. A snoozed job, which has been in a queue before, does not take a lock that its start has
+// freed.
 func lockToTake(j *job.Job) *lua.Lock {
 	lock, err := dedup.Read(j)
 	if err != nil || !lock.Meets() {

@@ -10,7 +10,7 @@ import (
 	cron "github.com/netresearch/go-cron"
 )
 
-// A Schedule says when a periodic job is due. It never changes, and may be used from any goroutine.
+// A Schedule defines when a periodic job is due. It never changes, and may be used from any goroutine.
 //
 // A schedule that names hours follows the wall clock of its zone: a tick whose local time is skipped, because
 // clocks are set forward, is due at the instant at which they are set, and one whose local time comes twice
@@ -25,8 +25,8 @@ type Schedule struct {
 	zone  *time.Location
 }
 
-// parser reads what Vixie's cron reads, and L and #. A day is due that fits the day of the month or the day
-// of the week if both are given, as cron has it.
+// parser reads the expressions of Vixie's cron, and L and #. If both the day of the month and the day of the
+// week are given, a day is due that fits either, as in cron.
 var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom |
 	cron.DowNth | cron.DowLast | cron.DomL | cron.DomW)
 
@@ -85,34 +85,34 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return s.nextReal(after)
 }
 
-// nextInterval is Next of @every.
+// nextInterval is Next for @every.
 func (s *Schedule) nextInterval(after time.Time) time.Time {
 	every := int64(s.every / time.Second)
 	return time.Unix((after.Unix()/every+1)*every, 0).In(s.zone)
 }
 
-// nextWall is Next of a schedule that names hours.
+// nextWall is Next for a schedule that names hours.
 func (s *Schedule) nextWall(after time.Time) time.Time {
 	for wall := asUTC(after); ; {
 		if wall = s.spec.Next(wall); wall.IsZero() {
 			return wall
 		}
-		// One that came twice may have been before: another is tried then.
+		// A local time that comes twice may lie before after. Then the next one is tried.
 		if at := s.instant(wall); at.After(after) {
 			return at
 		}
 	}
 }
 
-// asUTC is the wall time of an instant, read as UTC.
+// asUTC returns the wall time of an instant, read as UTC.
 func asUTC(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
 }
 
-// instant is when a wall time is in the zone: the first time if it comes twice, and the end of the gap if it
-// does not come at all.
+// instant returns the instant of a wall time in the zone: the first one if the wall time comes twice, and the
+// end of the gap if it is skipped.
 func (s *Schedule) instant(wall time.Time) time.Time {
-	// Within a day on either side lies every offset that could be meant. Zones change less often than that.
+	// The offset is that of a day before or of a day after, because zones change less often than that.
 	const day = 24 * time.Hour
 	_, early := wall.Add(-day).In(s.zone).Zone()
 	_, late := wall.Add(day).In(s.zone).Zone()
@@ -122,13 +122,13 @@ func (s *Schedule) instant(wall time.Time) time.Time {
 			return at
 		}
 	}
-	// Read with the offset from before the gap, it lies after the change.
+	// The wall time is in a gap: with the offset from before the gap, it lies after the change.
 	start, _ := wall.Add(-time.Duration(early) * time.Second).In(s.zone).ZoneBounds()
 	return start.In(s.zone)
 }
 
-// nextReal is Next of a schedule for every hour: the wall clock runs evenly between two changes of the zone,
-// so each stretch is looked through on its own.
+// nextReal is Next for a schedule for every hour. The wall clock runs evenly between two changes of the zone,
+// so each such period is searched on its own.
 func (s *Schedule) nextReal(after time.Time) time.Time {
 	start := after.In(s.zone)
 	for from := asUTC(start); ; {
@@ -138,23 +138,23 @@ func (s *Schedule) nextReal(after time.Time) time.Time {
 		}
 		_, offset := start.Zone()
 		_, end := start.ZoneBounds()
-		if !end.IsZero() && !end.After(start) { // what package time answers on the last day of a leap year
+		if !end.IsZero() && !end.After(start) { // package time returns this on the last day of a leap year
 			_, end = start.AddDate(0, 0, 1).ZoneBounds()
 		}
 		at := wall.Add(-time.Duration(offset) * time.Second).In(s.zone)
 		if end.IsZero() || at.Before(end) {
 			return at
 		}
-		// The change itself may be a tick: look from just before it, by the clock from then on.
+		// The change itself may be a tick, so the search continues just before it, with the new offset.
 		start = end.In(s.zone)
 		from = asUTC(start).Add(-1)
 	}
 }
 
-// last returns the last ticks after an instant and until now, at most so many, the earliest first.
+// last returns the last ticks after an instant and until now, at most the given number, the earliest first.
 func (s *Schedule) last(after, now time.Time, most int) []time.Time {
-	// The stretch that is looked through grows, because a schedule of years must not cost as much as one of
-	// seconds that was left alone for a year.
+	// The period that is searched begins short and grows, so that neither a schedule of years nor one of
+	// seconds that did not fire for a year takes long.
 	now = now.In(s.zone)
 	for stretch := time.Duration(most) * time.Second; ; stretch *= 2 {
 		from := now.Add(-stretch)

@@ -16,19 +16,19 @@ const (
 	// upkeepEvery is how often the poller looks at all periodic jobs: for those whose last tick lies in the
 	// future, because a clock was set, and for those that no process registers any more.
 	upkeepEvery = 10 * time.Second
-	// orphanedAfter is how long a fleet may be up without that a process registers a periodic job of its
-	// code.
+	// orphanedAfter is how long a fleet may run while no process registers a periodic job. Then the job is
+	// removed, unless an operator added it.
 	orphanedAfter = 24 * time.Hour
-	// unusableFor is how long a periodic job waits that cannot be fired.
+	// unusableFor is how long a periodic job that cannot be fired is put off.
 	unusableFor = 5 * time.Second
-	// mostRounds bounds one pass; the next one goes on at once.
+	// mostRounds bounds one pass; the next pass follows at once.
 	mostRounds = 32
 )
 
-// ticks is what a Poller knows of periodic jobs. It looks at their plan together with each renewal of its
-// lease, about once a second: where there are none, that is all that they cost.
+// ticks is the state of a Poller for periodic jobs. The Poller reads their plan with each renewal of its lease,
+// about once a second. Without periodic jobs, there is no other cost.
 type ticks struct {
-	// nextAt is when the next one is due, by this process' clock; zero if none is known.
+	// nextAt is when the next tick is due, by this process' clock; zero if none is known.
 	nextAt time.Time
 	// upkeepAt is when the last upkeep was.
 	upkeepAt time.Time
@@ -36,7 +36,7 @@ type ticks struct {
 	known map[string]*Periodic
 }
 
-// saw reads what a look at the plan has answered: the names of the periodic jobs that are due.
+// saw reads the reply of lookAtPlan: the names of the periodic jobs that are due.
 func (t *ticks) saw(asked time.Time, look lua.Ask[lua.Due], reply driver.Reply) (names []string, err error) {
 	due, err := look.Read(reply)
 	switch {
@@ -52,12 +52,12 @@ func (t *ticks) saw(asked time.Time, look lua.Ask[lua.Due], reply driver.Reply) 
 	return due.Jobs, nil
 }
 
-// until is the time until the next tick, and whether one is known.
+// until returns the time until the next tick, and whether a next tick is known.
 func (t *ticks) until(now time.Time) (time.Duration, bool) {
 	return max(t.nextAt.Sub(now), 0), !t.nextAt.IsZero()
 }
 
-// lookAtPlan asks for the periodic jobs that are due.
+// lookAtPlan returns the call that reads which periodic jobs are due.
 func (p *Poller) lookAtPlan() lua.Ask[lua.Due] {
 	return p.cfg.Keys.Due(p.cfg.Keys.Periodic(), 0, lua.MostBytes, mostDefinition)
 }
@@ -86,8 +86,8 @@ func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 	return soonest, nil
 }
 
-// fireAll fires the ticks of these periodic jobs, one of each, and returns how many of them it moved. With
-// resets it only resets those whose last tick lies in the future.
+// fireAll fires one tick of each of these periodic jobs, and returns how many it moved. With resets it only
+// resets the jobs whose last tick lies in the future.
 func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (moved int, wrong error) {
 	for some := range slices.Chunk(names, lua.MostDefinitions) {
 		now, jobs, unusable, err := p.readPeriodic(ctx, some)
@@ -129,14 +129,14 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 	return moved, wrong
 }
 
-// An unusableJob is a periodic job that cannot be fired, and why.
+// An unusableJob is a periodic job that cannot be fired, with the reason.
 type unusableJob struct {
 	name string
 	err  error
 }
 
-// putOff lets periodic jobs that cannot be fired wait, so that they do not hold up the others. Their ticks
-// are caught up with later.
+// putOff puts off periodic jobs that cannot be fired, so that they do not block the others. Their ticks are
+// caught up with later.
 func (p *Poller) putOff(ctx context.Context, jobs []unusableJob, now time.Time) error {
 	if len(jobs) == 0 {
 		return nil
@@ -153,7 +153,7 @@ func (p *Poller) putOff(ctx context.Context, jobs []unusableJob, now time.Time) 
 	return wrong
 }
 
-// A planned is a periodic job as it is stored, with what must be done about it.
+// A planned is a periodic job as it is stored, with its next action.
 type planned struct {
 	*Periodic
 	lastText string
@@ -192,7 +192,7 @@ func (p *Poller) known(s lua.StoredDefinition) (*Periodic, error) {
 	return one, err
 }
 
-// tick is what to do about a periodic job now.
+// tick returns the call for the action of a periodic job now.
 func (p *Poller) tick(one planned, now time.Time) (ask lua.Ask[lua.Ticked], err error) {
 	s := one.step
 	plan := lua.Plan{Name: one.Name, Digest: one.digest, State: lua.PlanRunning, Expected: one.lastText}
@@ -211,7 +211,7 @@ func (p *Poller) tick(one planned, now time.Time) (ask lua.Ask[lua.Ticked], err 
 	return p.cfg.Keys.Tick(plan, j), err
 }
 
-// logTick logs what became of a tick.
+// logTick logs the result of a tick.
 func (p *Poller) logTick(one planned, ticked lua.Ticked) {
 	s := one.step
 	if s.reset {
@@ -228,7 +228,7 @@ func (p *Poller) logTick(one planned, ticked lua.Ticked) {
 	}
 }
 
-// keepUp looks at all periodic jobs now and then.
+// keepUp checks all periodic jobs, once in upkeepEvery.
 func (p *Poller) keepUp(ctx context.Context) error {
 	now := time.Now()
 	gone := now.Sub(p.ticks.upkeepAt)
@@ -254,8 +254,8 @@ func (p *Poller) keepUp(ctx context.Context) error {
 	}
 }
 
-// removeOrphans counts the time in which the fleet is up, and removes periodic jobs that no process has
-// registered for long enough of it.
+// removeOrphans counts the time in which the fleet runs, and removes periodic jobs that no process has
+// registered for orphanedAfter of that time.
 func (p *Poller) removeOrphans(ctx context.Context, gone time.Duration) error {
 	reply := p.link.Do(ctx, p.cfg.Keys.CountUptime(gone))[0]
 	if reply.Err != nil {
