@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// mostWait is how long a job waits for more jobs of a slow iterator before its slice is sent. Below
-// it the round trips would outweigh the gain; far above it enqueued_at would lie, and progress could not be
-// seen.
+// mostWait is how long a job waits for more jobs of a slow iterator before its slice is sent. With less, the
+// additional round trips would cost more than they gain; with much more, enqueued_at would be wrong, and
+// progress could not be seen.
 const mostWait = 100 * time.Millisecond
 
 // PushMany pushes jobs in slices and returns a receipt for each, in their order. It stops at the first slice

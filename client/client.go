@@ -45,13 +45,13 @@ type Client struct {
 	driver     driver.Client
 	cfg        Config
 	middleware Chain[Middleware]
-	pushed     atomic.Bool // a job was pushed, and the middleware does not change any more
+	pushed     atomic.Bool // a job was pushed, so no more middleware may be added
 	keys       lua.Keys
 	// linger is mostWait; tests that count slices set another.
 	linger   time.Duration
 	pushKeys *pushKeys
 	groups   groups
-	// refusals are those of duplicates.
+	// refusals logs refused duplicates.
 	refusals *refusals
 	waits    waits
 

@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// clockFor is how long Redis' time is trusted before it is asked for again. Clocks drift apart by about a
-	// millisecond in that time; what it prevents is a minute of pushes stamped by a clock that was set in
-	// between.
+	// clockFor is how long the estimate of Redis' time is used before it is read again. Clocks drift apart by
+	// about a millisecond in that time. A longer time would give wrong timestamps to more pushes after a clock
+	// was set.
 	clockFor = time.Minute
-	// clockRetry is how soon to ask again after no answer: until then this machine's clock serves.
+	// clockRetry is how soon to read it again after a call without a reply; until then this machine's clock is
+	// used.
 	clockRetry = time.Second
-	// sureFor is how long it is trusted where a job would be early by it.
+	// sureFor is how long the estimate is used for a job that would be early if it were wrong.
 	sureFor = time.Second
 )
 
-// now is Redis' time as estimated. The first time it asks, with a call of its own: a timestamp has to be in
-// the bytes before they are sent.
+// now returns the estimate of Redis' time. The first time it reads the time with a call of its own, because a
+// timestamp must be in the payload before that is sent.
 func (c *Client) now(ctx context.Context) time.Time {
 	if c.askAt.Load() == 0 {
 		c.askTime(ctx)
@@ -28,9 +29,9 @@ func (c *Client) now(ctx context.Context) time.Time {
 	return c.clock.Now()
 }
 
-// nowFor is Redis' time for a push of a job that is due at an instant, or at once if that is zero. If the job
-// seems to be due, it is Redis' time as it was within the last second: the estimate may be from before Redis'
-// clock was set back, and a job must not be early for that.
+// nowFor returns Redis' time for the push of a job that is due at an instant, or at once if that is zero. If
+// the job seems to be due, the estimate is at most a second old: an older one may be from before Redis' clock
+// was set back, and the job would run early.
 func (c *Client) nowFor(ctx context.Context, due time.Time) time.Time {
 	now := c.now(ctx)
 	if due.IsZero() || due.After(now) {
@@ -48,13 +49,13 @@ func (c *Client) askTime(ctx context.Context) {
 	c.sawTime(c.driver.Do(ctx, lua.AskTime)[0], sent)
 }
 
-// timeIsDue reports whether the next pipeline should bring Redis' time along: true for one of many callers.
+// timeIsDue reports whether the next pipeline should also read Redis' time: true for one of many callers.
 func (c *Client) timeIsDue() bool {
 	due, now := c.askAt.Load(), time.Since(c.born)
 	return int64(now) >= due && c.askAt.CompareAndSwap(due, int64(now+clockRetry))
 }
 
-// sawTime learns from the reply to lua.AskTime.
+// sawTime records the reply to lua.AskTime.
 func (c *Client) sawTime(reply driver.Reply, sent time.Time) {
 	received, next := time.Now(), clockRetry
 	if now, err := lua.TimeOf(reply); err == nil {

@@ -13,24 +13,24 @@ import (
 
 // Goroutines that push to one queue at the same moment share a call: for Redis one LPUSH of ten jobs is little
 // more work than one of a single job, and for the client it is one write and one wake-up. No push waits for one
-// that has not begun: the first goroutine of a group yields once, and then sends what the others have added.
-// A group is of one queue, because only its jobs share a fate anyway: a full Redis refuses them all, a key of
-// another type refuses those of one queue. And its pushes have nearly one deadline, because a deadline ends a
-// call; a cancellation ends no call that is under way, shared or not.
+// that has not begun: the first goroutine of a group yields once, and then sends the jobs that the others have
+// added. A group has one queue, because jobs of one queue have the same outcome: a full Redis refuses all, and
+// a key of another type refuses those of its queue. The pushes of a group have nearly the same deadline,
+// because a deadline ends the call. A cancellation does not end a call that is under way, shared or not.
 //
-// Pushes that need an answer of their own are not coalesced: unique ones, scheduled ones and PushOnce.
+// Pushes that need a reply of their own are not coalesced: unique ones, scheduled ones and PushOnce.
 
 const (
-	// coalesceFrom is how many pushes must be under way before one of them yields. Fewer are not worth it: the
-	// yield alone may wake another thread, which costs more than a call that is saved.
+	// coalesceFrom is how many pushes must be under way before one of them yields. With fewer, the yield may
+	// cost more than a saved call, because it may wake another thread.
 	coalesceFrom = 3
-	// yieldFor and yieldForEach are how long the yield may take, and how much longer for each push that has
-	// joined. It takes longer if the processors are busy with something else: one wait behind each goroutine
-	// that computes takes ten milliseconds.
+	// yieldFor is how long the yield may take, and yieldForEach how much longer for each push that has joined.
+	// It takes longer if the processors are busy with other work: each goroutine that computes delays it by up
+	// to ten milliseconds.
 	yieldFor     = 500 * time.Microsecond
 	yieldForEach = 20 * time.Microsecond
-	// aloneFor is for how many times the excess pushes are not coalesced then: the loss is a twentieth of the
-	// time at most.
+	// aloneFor times the excess is how long pushes are not coalesced after such a yield, so at most a
+	// twentieth of the time is lost.
 	aloneFor = 20
 	// alike is the maximum difference between the deadlines of pushes that share a call. The earliest one is
 	// that of the call.
@@ -46,11 +46,11 @@ type group struct {
 	err  error
 }
 
-// groups are those that pushes may still join, by queue.
+// groups has the groups that pushes may still join, by queue.
 type groups struct {
-	// pushing is how many pushes are under way that may be coalesced.
+	// pushing counts the pushes under way that may be coalesced.
 	pushing atomic.Int64
-	// aloneUntil is until when pushes are not coalesced, as a duration since the client was made.
+	// aloneUntil is the time until which pushes are not coalesced, as a duration since the client was made.
 	aloneUntil atomic.Int64
 
 	mu   sync.Mutex
@@ -62,7 +62,7 @@ func (r *ready) mayCoalesce() bool {
 	return r.Status == StatusQueued && r.stored.Lock == nil && !r.once
 }
 
-// pushCoalesced stores a job together with those that are pushed to its queue at this moment.
+// pushCoalesced stores a job together with the jobs that others push to its queue at this moment.
 func (c *Client) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
 	pushing := c.groups.pushing.Add(1)
 	defer c.groups.pushing.Add(-1)

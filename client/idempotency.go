@@ -30,7 +30,7 @@ const (
 type pushKey struct {
 	key, client string
 	number      int64 // of the last push that was stored, or may have been
-	// late says that a request of an earlier push may still be on its way.
+	// late reports that a request of an earlier push may still be under way.
 	late bool
 }
 
@@ -84,7 +84,7 @@ func (s *pushKeys) give(back *pushKey) {
 	}
 }
 
-// rename is for a client whose key was used by a copy of this program. From then on the client has another id.
+// rename gives the client another id, after a copy of this program has used one of its keys.
 func (s *pushKeys) rename(lost *pushKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

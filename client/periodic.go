@@ -14,11 +14,11 @@ type (
 	Periodic = scheduler.Periodic
 	// PeriodicOption changes a Periodic.
 	PeriodicOption = scheduler.Option
-	// PeriodicOptionFunc is a PeriodicOption.
+	// PeriodicOptionFunc is a function that is a PeriodicOption.
 	PeriodicOptionFunc = scheduler.OptionFunc
-	// CatchUp says what becomes of ticks that passed while no process could fire them.
+	// CatchUp sets what happens to ticks that passed while no process could fire them.
 	CatchUp = scheduler.CatchUp
-	// Overlap says what becomes of a tick while the job of an earlier one waits or runs.
+	// Overlap sets what happens at a tick while the job of an earlier tick waits or runs.
 	Overlap = scheduler.Overlap
 )
 
@@ -32,7 +32,7 @@ const (
 	OverlapAllow = scheduler.OverlapAllow
 )
 
-// tickJID stands for the jid in the payload of a periodic job's definition. Each tick has its own.
+// tickJID is the placeholder for the jid in a periodic job's definition. Each tick has a jid of its own.
 const tickJID = "tick"
 
 // Periodic returns p with the job's payload, checked and complete. The error names everything that is wrong.
@@ -78,7 +78,7 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	return &p, nil
 }
 
-// byName makes the jobs of one periodic job equal to each other, and to no others of their class.
+// byName makes the jobs of one periodic job equal to each other, and to no other jobs of their class.
 func byName(name string) func(string) (string, error) {
 	return func(string) (string, error) { return job.Marshal(map[string]string{"periodic": name}) }
 }

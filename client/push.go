@@ -66,7 +66,7 @@ func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	return c.complete(&j, c.nowFor(ctx, j.At))
 }
 
-// pass runs the middleware. The result is of a job that goes no further.
+// pass runs the middleware. The result is set if the job is not pushed.
 func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 	*j = j.withDefaults()
 	if !c.pushed.Load() { // so that the processors share the flag's cache line
@@ -82,7 +82,7 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 		}
 	}
 	if len(c.middleware.All()) > 0 {
-		*j = j.withDefaults() // it may have emptied a field
+		*j = j.withDefaults() // the middleware may have emptied a field
 	}
 	if c.cfg.DeduplicateIdempotent && j.Idempotent && !j.NotUnique && j.Unique == nil {
 		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
@@ -161,7 +161,7 @@ func (s *slice) next() slice {
 	if s.once {
 		return slice{}
 	}
-	clear(s.jobs) // lets go of their payloads
+	clear(s.jobs) // so that their payloads can be collected
 	return slice{jobs: s.jobs[:0], at: s.at[:0]}
 }
 
@@ -196,8 +196,8 @@ func (s *slice) fail(status Status, push *oncePush) {
 	}
 }
 
-// send stores the jobs of a slice: all of them except duplicates, or none. After an error their receipts say
-// what is known.
+// send stores the jobs of a slice: all of them except duplicates, or none. After an error their receipts have
+// the known outcome.
 func (c *Client) send(ctx context.Context, s *slice) error {
 	if len(s.jobs) == 0 {
 		return nil
@@ -268,7 +268,7 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	return replies[len(replies)-1]
 }
 
-// store sends the jobs of a slice once. The answer has holders if jobs are unique, and a word if there is an
+// store sends the jobs of a slice once. The result has holders if jobs are unique, and a word if there is an
 // idempotency key.
 func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, jobs []lua.UniqueJob, unique bool) (answer lua.PushedUnique, err error) {
 	if unique {

@@ -47,7 +47,7 @@ func (c *Client) number(s *slice) *oncePush {
 	return &oncePush{client: c, jobs: s.jobs, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
 }
 
-// send sends the push until its outcome is known or its time is over. The error says what is known.
+// send sends the push until its outcome is known or its time is over. The error describes the outcome.
 func (n *oncePush) send(ctx context.Context) (Status, error) {
 	select {
 	case n.turn <- struct{}{}:

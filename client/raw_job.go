@@ -18,7 +18,7 @@ const (
 	DefaultQueue = job.DefaultQueue
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = -1
-	// longestJID bounds the ids that callers bring: they stand in every log line.
+	// longestJID bounds the ids that callers set, because every log line has them.
 	longestJID = 255
 )
 
@@ -48,7 +48,7 @@ type RawJob struct {
 	// It has no effect on runs: the job may still run twice.
 	PushOnce bool
 
-	// needs is the protocol that workers must understand to run the job; 0 for what all of them do.
+	// needs is the protocol that workers must understand to run the job; 0 if every worker can run it.
 	needs int
 
 	// Retry sets how often a failed job runs again. Default: the worker's default, 25 times.
@@ -114,7 +114,7 @@ func (j *RawJob) OnPushed(callback func(r Receipt, err error)) {
 	j.pushed = append(slices.Clip(j.pushed), callback)
 }
 
-// withDefaults is the job as middleware is to see it.
+// withDefaults returns the job as middleware gets it.
 func (j RawJob) withDefaults() RawJob {
 	if j.Queue == "" {
 		j.Queue = DefaultQueue
@@ -122,7 +122,7 @@ func (j RawJob) withDefaults() RawJob {
 	if j.JID == "" {
 		j.JID = job.NewJID()
 	}
-	// Clipped, so that what middleware appends does not end up in the caller's array, which other jobs may
+	// Clipped, so that middleware that appends does not write into the caller's array, which other jobs may
 	// share.
 	j.Args, j.Tags, j.Extra = slices.Clip(j.Args), slices.Clip(j.Tags), slices.Clip(j.Extra)
 	return j
@@ -160,7 +160,7 @@ func (j *RawJob) draft(begin time.Time) (job.Draft, dedup.Lock, error) {
 	return draft, lock, err
 }
 
-// wal is WAL, or the field of that meaning among Extra, as lines of a file bring it.
+// wal returns WAL, or the equivalent field in Extra, which jobs from the lines of a file have.
 func (j *RawJob) wal() (dedup.WAL, error) {
 	at := slices.IndexFunc(j.Extra, func(field job.Edit) bool { return field.Name == dedup.FieldWAL })
 	if at < 0 {
@@ -176,11 +176,11 @@ func (j *RawJob) wal() (dedup.WAL, error) {
 	return dedup.ParseWAL(texts)
 }
 
-// farthest is how far ahead a job may be scheduled. Beyond it lies a mistaken unit, not a plan.
+// farthest is how far ahead a job may be scheduled. A longer delay is probably a mistaken unit.
 const farthest = 100 * 365 * 24 * time.Hour
 
-// checkPayload looks for what draft cannot see. Fields are other people's JSON, and what no worker could read
-// must not get in; args were walked when they were written.
+// checkPayload checks the parts that draft cannot check: the JSON of further fields, because a payload that no
+// worker could read must not be stored. The args were checked when they were written.
 func (j *RawJob) checkPayload(payload string) error {
 	if len(j.Extra) == 0 {
 		return nil
@@ -241,13 +241,13 @@ func retryJSON(rule job.RetryRule) (string, error) {
 	}
 }
 
-// extra are the fields that not every job has, the job's options before what its caller adds.
+// extra returns the fields that not every job has: first the job's options, then the caller's fields.
 func (j *RawJob) extra(begin time.Time) ([]job.Edit, error) {
 	fields, wrong := j.options(begin)
 	for _, field := range j.Extra {
 		text, err := job.Marshal(json.RawMessage(field.JSON)) // on one line, or a form in a browser would change it
 		if err != nil {
-			text = field.JSON // CheckExtra says it better
+			text = field.JSON // CheckExtra returns a better error
 		}
 		fields = append(fields, job.Edit{Name: field.Name, JSON: text})
 	}
@@ -260,9 +260,9 @@ func (j *RawJob) extra(begin time.Time) ([]job.Edit, error) {
 	return fields, errors.Join(wrong...)
 }
 
-// checkExtra is job.CheckExtra for what a client pushes: a payload with a lock that its job did not take
-// would release that of another. The mark of a duplicate is the push's to set; in a job that is not unique it
-// is just a field.
+// checkExtra is job.CheckExtra for a client's jobs. It refuses the field of a lock, because a job that did not
+// take that lock would release the lock of another job. Only the push may set the mark of a duplicate; in a job
+// that is not unique the mark is an ordinary field.
 func (j *RawJob) checkExtra(field job.Edit) error {
 	if field.Name == dedup.DuplicateOf && j.Unique != nil {
 		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
@@ -273,7 +273,7 @@ func (j *RawJob) checkExtra(field job.Edit) error {
 	return job.CheckExtra(field)
 }
 
-// options are the fields of the job's own options that are set.
+// options returns the fields of the options that the job has set.
 func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
 	if j.RetryQueue != "" {
 		fields = append(fields, job.SetString("retry_queue", j.RetryQueue))
@@ -343,7 +343,8 @@ func checkLimit(name string, limit time.Duration) error {
 	return nil
 }
 
-// checkJID refuses ids that Ruby's tools cannot find again: they match by glob, and put ids into addresses.
+// checkJID refuses ids that Ruby's tools cannot find again: the tools match ids by glob, and put them into
+// URLs.
 func checkJID(jid string) error {
 	if len(jid) > longestJID {
 		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), longestJID)

@@ -29,7 +29,7 @@ const (
 	StatusNotPushed Status = "not_pushed"
 )
 
-// stored says that Redis has the job.
+// stored reports whether Redis has the job.
 func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled }
 
 // A Receipt reports the outcome of one push. The receipt of a PushOnce job that is not known to be stored
@@ -47,15 +47,15 @@ type Receipt struct {
 	// jid.
 	Holder string `json:"holder,omitempty"`
 
-	// push is how to send it again, and then what its Status is when it is stored: both are set while it is
-	// not.
+	// push can send the job again, and then is its Status once it is stored. Both are set while the job is not
+	// known to be stored.
 	push  *oncePush
 	then  Status
 	at    int  // among the jobs of push
-	marks bool // as a duplicate it is stored, and marked
+	marks bool // if the job is a duplicate, it is stored and marked
 }
 
-// meet says whose duplicate the job is. One that is marked is stored nevertheless.
+// meet records which job holds the lock of a duplicate. A marked duplicate is stored all the same.
 func (r *Receipt) meet(holder string, marked bool) {
 	if r.Holder = holder; !marked {
 		r.Status = StatusDuplicate
@@ -86,13 +86,13 @@ type InvalidError struct {
 }
 
 func (e *InvalidError) Error() string {
-	const longest = 255 // what a name may have; what is longer is the mistake itself, and nothing to repeat whole
+	const longest = 255 // the limit of names; an error need not repeat the whole of a longer one
 	return fmt.Sprintf("belay: cannot push a job of class %.*q: %v", longest, e.Class, e.Err)
 }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// pushError says what a failed push means for its jobs.
+// pushError returns the status of the jobs of a failed push, and the error for the caller.
 func pushError(err error) (Status, error) {
 	var refused *driver.ServerError
 	switch {

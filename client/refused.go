@@ -11,12 +11,11 @@ import (
 )
 
 const (
-	// refusalsEvery is the least time between two lines about refused pushes of one class. Where one job in a
-	// second is pushed ten thousand times, the first line says all that a person can use, and a number the
-	// rest.
+	// refusalsEvery is the minimum time between two lines about refused pushes of one class. If one job is
+	// pushed ten thousand times in a second, one line and a number are enough for a person.
 	refusalsEvery = time.Second
-	// mostClasses bounds of how many classes is remembered when their last line was: a program that makes up
-	// names of classes must not fill its own memory. Beyond it the refusals of one more class are not logged.
+	// mostClasses bounds the classes whose last line is remembered: a program that makes up class names must
+	// not fill its own memory. Refusals of further classes are not logged.
 	mostClasses = 1000
 )
 
@@ -25,7 +24,7 @@ type refusals struct {
 	to zerolog.Logger
 
 	mu sync.Mutex
-	// classes has when a class had its last line, and how many refusals were left out since.
+	// classes has, for each class, the time of its last line and the number of refusals left out since then.
 	classes map[string]classLog
 }
 

@@ -42,7 +42,7 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	return stored, nil
 }
 
-// still adds to an error that the outcome is as unknown as it was.
+// still adds to an error that the outcome is still unknown.
 func (r Receipt) still(err error) error {
 	if r.Status == StatusUnknown {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)

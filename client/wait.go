@@ -81,7 +81,7 @@ type EndedError struct {
 func (e *EndedError) Error() string { return fmt.Sprintf("belay: job %s is %s", e.JID, e.State) }
 
 const (
-	// pollEvery is how often jobs that are waited for are read without a message: one may have been lost.
+	// pollEvery is how often awaited jobs are read without a message, because a message may have been lost.
 	pollEvery = 10 * time.Second
 	// afterFailure is the longest pause before another attempt to subscribe or to read.
 	afterFailure = time.Second
@@ -183,11 +183,11 @@ func (s *waits) close() {
 func (w wait) end(tracked Tracked, err error) {
 	select {
 	case w <- ended{tracked, err}:
-	default: // it has one
+	default: // it has a signal already
 	}
 }
 
-// readLocked makes the jobs with these jids be read that are waited for.
+// readLocked schedules a read of the awaited jobs among these jids.
 func (s *waits) readLocked(jids ...string) {
 	for _, jid := range jids {
 		if len(s.under[jid]) > 0 {
@@ -200,7 +200,7 @@ func (s *waits) readLocked(jids ...string) {
 	}
 }
 
-// poll makes some of the jobs be read: maps have no order, so that each has its turn.
+// poll schedules a read of some of the jobs. Maps have no order, so each job gets its turn.
 func (s *waits) poll(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,8 @@ func (s *waits) poll(most int) {
 	}
 }
 
-// listen keeps the subscription. What ended before it has begun was not received, so all jobs are read then.
+// listen keeps the subscription. Messages from before its start are missed, so all jobs are read when it
+// starts.
 func (s *waits) listen(ctx context.Context, c *Client) {
 	for ctx.Err() == nil {
 		_ = c.driver.Listen(ctx, c.keys.Ended(), func() { s.poll(math.MaxInt) }, func(message string) {
