@@ -194,7 +194,7 @@ func (k *Keyspace) addDrain(p *pipeline) {
 	}
 	if queue := q.undrain; queue != nil && queue.intake.space == k {
 		q.undrain = nil
-		p.add(k.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // if the call fails, the drain expires by itself
+		p.add(k.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // an error is ignored: the drain expires
 	}
 }
 

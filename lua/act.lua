@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- act: move jobs for an operator from where they wait, or give them new bytes there.
--- Why one script: the job leaves one place and arrives at the other in one step, so of all that ask for it
--- (workers, pollers, other operators) one gets it, and the answer tells the others. A unique job that ends
--- here frees its lock in the same step, or runs once more for a duplicate, as at the end of a run; one that
--- is run again takes its lock again.
+-- Why one script: the job leaves one place and arrives at the other in one step, so if several callers want it
+-- (workers, pollers, operators), one gets it, and the others' replies say that it has gone. A unique job that
+-- ends here frees its lock in the same step, or runs once more for a duplicate, as at the end of a run; a job
+-- that is run again takes its lock again.
 -- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request
 -- is the reason.
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their
@@ -94,8 +94,7 @@ end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local gone, held, position = {}, {}, 0
--- who_else: the jid of another job that holds the lock of this one; nil if there is none, or if this job has
--- gone.
+-- who_else: the jid of another job that holds this job's lock; nil if there is none, or if this job has gone.
 local function who_else(job, lock, owner)
   local value = redis.pcall('GET', lock) -- a key of another type is not a lock
   if type(value) == 'string' and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then

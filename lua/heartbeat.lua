@@ -34,7 +34,7 @@ if state == 'alive' then
     received[#received + 1] = signal
   end
 end
--- The latest first: those that cannot be recovered stay, and must not hide those that lapse now.
+-- The latest first: processes that cannot be recovered stay, and must not hide those that lapse now.
 local lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most)
 -- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL
 -- than ours is named here too; recover checks again.

@@ -2,12 +2,12 @@
 -- kill_large: move one entry that is too large for any reply to the dead set, with the reason in it.
 -- Why one script: the entry leaves its place, enters the dead set, is counted, frees its lock and leaves its
 -- state in one step.
--- Its bytes are sent neither way: it is found by its length and its two ends. Entries that agree in these get
--- the same reason, so it does not matter which of them is moved.
--- Nothing is decoded. The text of an object gets the reason as its first members, as text; if it has an error
--- of its own already, also as its last ones, because of two members with one name the last counts. Sidekiq's
--- page shows an object, and shows as text what only begins like one; other JSON breaks the page, so other
--- text becomes a string in a valid job.
+-- The entry's bytes are never sent: it is found by its length, its beginning and its end. Entries that agree in
+-- these get the same reason, so it does not matter which of them is moved.
+-- Nothing is decoded. If the text is an object, the reason is inserted as its first members; if the object may
+-- have an error already, also as its last members, because the last of two members with one name counts.
+-- Sidekiq's page shows an object, and shows text that only begins like an object as text. Other JSON breaks the
+-- page, so any other text becomes a string in a valid job.
 -- KEYS     1 where it lies  2 dead  3 processed  4 failed  5 processed today  6 failed today  7 index of locks
 --          8 queues (the set of names)  then, by their positions, the entry's lock and state, if they
 --          are known
@@ -82,7 +82,7 @@ if kind == 'zset' then
 else
   redis.call('LREM', from, 1, entry)
 end
--- A list may hold two identical jobs, but a set cannot. JSON may end in blanks.
+-- A list may hold two identical jobs, but a set cannot. JSON may end in blanks, so one of them gets blanks.
 while redis.call('ZADD', dead, 'NX', time[1] + time[2] / 1000000, job) == 0 do
   job = job .. ' '
 end

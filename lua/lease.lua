@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- lease: let one process at a time do something that several need not do at the same time.
--- Why a script: a full Redis refuses SET, and a duty must not stop then. No promise depends on one holder
--- only: a lease saves work, it guards nothing.
--- A lease with more time left than any process asks for was written before the clock was set back. Its holder
--- shortens it when it asks again; a dead holder's would stand until the clock has caught up, so it counts as
--- free.
+-- Why a script: a full Redis refuses SET, and a duty must not stop then. No promise depends on there being only
+-- one holder: a lease saves work and is not a mutex.
+-- A lease with more time left than any process asks for was written before the clock was set back. A living
+-- holder shortens it when it asks again. A dead holder's lease would last until the clock has caught up, so it
+-- counts as free.
 -- Where processes ask for different times, the one that asks for the least may take it from the others, and
 -- keeps it.
 -- KEYS     1 lease

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- mark: mark jobs as cancelled, for the processes that hold them or will take them.
 -- Why one script: each mark is newer than all marks before, whatever the clock does, so a process that has read
--- up to a mark misses none. The empty member has the score of the newest mark, also after that was removed: it
--- is what heartbeats ask for.
+-- up to a mark misses none. The empty member has the score of the newest mark, also after that was removed;
+-- heartbeats read it.
 -- KEYS     1 marks
 -- ARGV     1 microseconds to keep a mark  2 marks at most  then members: a jid, or a jid, a line feed and the
 --          text of the job's created_at

@@ -38,7 +38,7 @@ end
 local total = is_list and redis.call('LLEN', key) or redis.call('ZCARD', key)
 local answer, step = { total }, is_list and 1 or 2
 local look, widest = 1, 16
-if is_list and first > 10000 then -- deep in a list every look is long
+if is_list and first > 10000 then -- every read deep in a list takes long
   look, widest = 16, 32
 end
 read_page(answer, function(taken, count)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- promote: move due jobs from a sorted set to the backs of their queues, or to their queues' quarantine.
--- Why one script: a job is in the set or in its queue. Ruby removes it first and pushes it then, and loses it
--- in between.
+-- Why one script: a job is in the set or in its queue. Ruby removes it first and then pushes it, and loses it
+-- if it is killed in between.
 -- Two pollers at the same time move each job once: a job that the other has moved is not there any more.
 -- A unique job that did not take its lock when it was scheduled takes it here, if it is free. It is promoted
 -- in any case: it was accepted.

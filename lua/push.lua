@@ -3,10 +3,10 @@
 -- Why one script: the jobs of one call that go to several places are all stored or none is; a delay counts
 -- from Redis' clock, whatever the producer's clock says; and the idempotency key is stored together with the
 -- jobs, or one would be lost without the other.
--- A slot remembers only its last push: so it is small, however many it has seen, and a request that was
--- delayed for long stores nothing behind a later one. The mark identifies the push: a program that was copied
--- while it ran (a snapshot of its machine) uses the same numbers as its twin, and would be answered that its
--- jobs are stored.
+-- A slot stores only its last push. So it stays small, and a request that was delayed until after a later push
+-- stores nothing. The mark identifies the push: if a program was copied while it ran (a snapshot of its
+-- machine), both copies use the same numbers, and without the mark one of them would get the reply that its
+-- jobs are stored, which would be wrong.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 slot, only with an idempotency key  then queue lists
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
@@ -67,8 +67,8 @@ end
 if #names > 0 then
   redis.pcall('SADD', queues, unpack(names)) -- the jobs are there, even if this fails
 end
--- Last: should anything above fail after all, it is worse to lose jobs that are taken for stored than to
--- store them twice.
+-- The slot is written last. If a command above fails all the same, the jobs may be stored twice, which is
+-- better than losing jobs that the client takes for stored.
 if numbered then
   redis.call('SET', slot, number .. ' ' .. mark, 'PX', remember_ms)
 end

@@ -2,8 +2,8 @@
 -- register: begin a session under a new identity, or restore the record of one (it was deleted or evicted).
 -- Why one script: a process that is alive has a record of its queues, or its jobs could not be found when it
 -- dies.
--- A process that Redis has forgotten may still get a job by an idle wait from before. So the former identity
--- gets a record again, and the janitor that recovers this process reads the former lists too.
+-- After Redis has lost a process, an idle wait from before may still bring that process a job. So the former
+-- identity gets a record again, and the janitor that recovers this process reads the former lists too.
 -- KEYS     1 record  2 alive  3 tombstones  4 record of the former identity (our own again, if there was none)
 -- ARGV     1 identity  2 ttl_ms  3 former identity, or our own  then the record's fields and values
 -- Returns  {"registered" | "taken" (draw another identity), seconds, microseconds}

@@ -3,12 +3,11 @@
 -- Why one script: with until_executing the lock is free from now on, and only if the job is still ours and
 -- the lock still its own; with until_executed and an extra run, a duplicate that is refused from now on is
 -- served by that extra run.
--- It changes a lock from "-" to "s" once, at the first start: a job that runs again has served no duplicate
--- in between. It also prolongs the lock, as renew does: the first renewal could come too late for a short
--- lock.
--- The answer has what refused duplicates left with the lock (see push_unique). If the lock is freed, nothing
--- else knows
--- that: so it is kept beside, for the job's next start, in case the reply or the run is lost.
+-- It changes a lock from "-" to "s" once, at the first start. Later starts of the job do not change it, because
+-- no run has served the duplicates that came in between. It also prolongs the lock, as renew does: the first
+-- renewal could come too late for a short lock.
+-- The reply has the WAL positions that refused duplicates left with the lock (see push_unique). If the lock is
+-- freed, they are stored in a key of their own, for the job's next start, in case the reply or the run is lost.
 -- KEYS     1 index of locks  then for each group the job's list, and its jobs' locks, and in a group "leave"
 --          where to keep what was left with each
 -- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, as

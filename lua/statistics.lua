@@ -21,7 +21,7 @@ local function done(reply)
   return not failed
 end
 
--- Nothing is added to a key that this user may not let expire.
+-- Nothing is added to a key if this user may not call EXPIRE on it.
 local function add_fields(figures, seconds)
   local added, last = false, 2 + 2 * fields
   for at = 4, done(may('EXPIRE', figures, seconds) or may('HINCRBY', figures, '', '1')) and last or 0, 2 do

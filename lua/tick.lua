@@ -1,8 +1,8 @@
 #!lua
--- tick: store the job of a periodic job's tick and note that the tick has been; or change the plan alone.
--- Why one script: a tick that is noted and whose job is not stored would be lost, and one whose job is stored
--- and that is not noted would come twice. The digest and the last tick are compared here, so that of several
--- processes that fire the same tick, whatever their clocks, time zones and versions, one stores it.
+-- tick: store the job of a periodic job's tick and record the tick; or change only the plan.
+-- Why one script: a tick that is recorded without its job would be lost, and one whose job is stored without a
+-- record would come twice. The digest and the last tick are compared here, so if several processes fire the
+-- same tick, one of them stores it, whatever their clocks, time zones and versions.
 -- Never early: the tick's due time is compared with Redis' clock here.
 -- A tick counts also if its job is refused, because a job of an earlier tick holds the lock.
 -- No allow-oom: a full Redis refuses the tick's job; the tick stays due.

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- undefine: remove the definition of a periodic job, with what is remembered of its ticks.
+-- undefine: remove the definition of a periodic job, with its ticks and their history.
 -- Why one script: a definition that a live process has in its code would come back with that process' next
 -- registration, so it is not removed; and one that is registered at the same moment must not lose its plan.
 -- KEYS     1 plan  2 definitions  3 last ticks  4 seen  5 alive  6 history of the job's ticks

@@ -1,11 +1,11 @@
--- free and list gather what unlocked does for many locks: a command for each would cost more than all the rest
--- of a batch.
+-- free and list gather the changes of many locks, which unlocked makes with few commands: a command for each
+-- would cost more than the rest of a batch.
 local freed, unlisted, listed = {}, {}, {}
 local function free(lock, digest)
   freed[#freed + 1], unlisted[#unlisted + 1] = lock, digest
 end
 
--- list: notes until when a lock is held, for the index, and returns it as text.
+-- list: records, for the index, until when a lock is held, and returns that time as text.
 local function list(digest, until_ms)
   local text = string.format('%.0f', until_ms)
   listed[#listed + 1] = text

@@ -26,7 +26,8 @@ local function may_end(group)
   return group.lock > 0 and may_unlock(group) or group.state and may_write_state(KEYS[group.state]) or nil
 end
 
--- end_owned: what the end of a run means for the lock and the state of one of a group's jobs, which has moved.
+-- end_owned: changes the lock and the state of one of a group's jobs that has moved, as the end of its run
+-- requires.
 local function end_owned(group, job, queues, now_ms)
   if group.lock > 0 then
     unlock(group, job, queues, now_ms)

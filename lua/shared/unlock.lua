@@ -1,17 +1,17 @@
--- unlock: what the end of a run means for the job's lock, if it is still the job's own: prolonged while the
--- job lives on, else passed to the extra run that a duplicate asked for, else freed. First may_unlock reads
--- the locks of a group, then unlock is called for each job that has moved, and then unlocked (see
--- list_lock).
+-- unlock: changes the lock of a job whose run ends, if the lock is still the job's own. If the job continues,
+-- the lock is prolonged. If it ends, the lock passes to the extra run that a refused duplicate needs, or is
+-- freed. First may_unlock reads the locks of a group, then unlock is called for each job that has moved, and
+-- then unlocked (see list_lock).
 -- A group's locks are the keys from group.lock on, one for each of its group.count jobs, which live on if
 -- group.lives_on is set. ARGV from group.locks on, and then every group.step: digest, owner, ms to hold it
 -- on; if group.again is set, also owner and bytes of one more run, position of its queue's key, the queue's
 -- bare name.
--- A lock's value is a state, its owner, since when the owner has it, in ms by Redis' clock, which no script
--- compares, and behind that what refused duplicates left (see push_unique), which goes wherever the lock
--- goes.
--- The states are "-": no run of the owner has started, or it is not run once more in any case. "s": one has,
--- and a duplicate that comes now is not served by it. "d" (dirty): such a duplicate was refused, and one more
--- run will serve it.
+-- A lock's value has a state, the owner, the time when the owner took it (ms by Redis' clock; no script
+-- compares it), and after that the positions that refused duplicates left (see push_unique), which stay with
+-- the lock when it passes to another job.
+-- The states are "-": no run of the owner has started, or the owner's rule has no extra run. "s": a run has
+-- started, and does not serve a duplicate that comes now. "d" (dirty): such a duplicate was refused, and one
+-- more run will serve it.
 -- include list_lock
 local dirty = string.byte('d')
 
