@@ -27,7 +27,7 @@ func ParseLSN(text string) (LSN, error) {
 	return LSN(h<<32 | l), nil
 }
 
-// half reads one of the two numbers, which ParseUint alone would take with a sign, and longer.
+// half reads one of the two numbers. ParseUint alone would accept a sign and more digits.
 func half(digits string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(digits, 16, 32)
 	return n, err == nil && len(digits) <= 8

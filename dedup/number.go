@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// number writes the form of the number that text has next. It works on the digits: a float64 would take 2^53
-// and 2^53+1 for the same, and a big number would write 1e400 out.
+// number writes the form of the next number in the text. It works on the digits: in a float64, 2^53 and 2^53+1
+// are equal, and a big number would write all digits of 1e400.
 func (c *canonical) number() error {
 	start := c.at
 	for c.at < len(c.text) && bytes.IndexByte([]byte("+-.0123456789eE"), c.text[c.at]) >= 0 {
@@ -18,8 +18,8 @@ func (c *canonical) number() error {
 	return err
 }
 
-// decimal is a number's one spelling: its digits without zeros at either end, and the power of ten of the
-// last of them.
+// decimal returns the one form of a number: its digits without zeros at either end, and the power of ten of the
+// last digit.
 func decimal(literal []byte) ([]byte, error) {
 	unsigned, negative := bytes.CutPrefix(literal, []byte("-"))
 	mantissa, exponent := unsigned, []byte(nil)
@@ -35,9 +35,9 @@ func decimal(literal []byte) ([]byte, error) {
 		return []byte("0"), nil
 	}
 	if len(exponent) > 0 {
-		// What no int64 holds becomes the nearest that one does, which is as far out of bounds.
+		// An exponent beyond int64 becomes the nearest int64, which is out of bounds, too.
 		raised, _ := strconv.ParseInt(string(exponent), 10, 64)
-		power += int(min(max(raised, -2*maxExponent), 2*maxExponent)) // the digits, 2 MiB at most, cannot bring that back
+		power += int(min(max(raised, -2*maxExponent), 2*maxExponent)) // 2 MiB of digits cannot offset that
 	}
 	if power > maxExponent || power < -maxExponent {
 		return nil, fmt.Errorf("the arguments hold a number with a power of ten beyond ±%d", maxExponent)

@@ -32,7 +32,7 @@ const (
 	MaxTTL = 10 * 365 * 24 * time.Hour
 )
 
-// An Option changes a Rule. An Until is one.
+// An Option changes a Rule. An Until is an Option.
 type Option interface{ Apply(rule *Rule) }
 
 // Apply sets when the lock ends.

@@ -26,8 +26,8 @@ const mostCompared = 24 << 10
 // requeued and recovered jobs.
 const shifted = 1024
 
-// sourceOf is where to take out a job of a home that lay at index, counted from the oldest in a list. A job
-// deep in a long list is taken out by its place.
+// sourceOf returns the source of a job of a home that was at index, counted from the oldest in a list. A job
+// deep in a long list is removed by its position.
 func (a *act) sourceOf(index int) lua.Source {
 	source := lua.Source{Key: a.Home.key(a.i.keys)}
 	if a.Home.sorted() {

@@ -27,10 +27,10 @@ const (
 	bucketsAtOnce = 32
 )
 
-// LongestWindow is the longest window of Classes: Redis keeps the figures for so long.
+// LongestWindow is the longest window of Classes, because Redis keeps the figures for this long.
 const LongestWindow = lua.KeepTens
 
-// A ClassWindow says what Classes reads.
+// A ClassWindow selects the classes and the time that Classes reads.
 type ClassWindow struct {
 	// Last is the length of the window, which ends now. Up to eight hours it is counted in minutes, and Run and
 	// Wait are known; longer ones, up to 72 hours, are counted in tens of minutes. Default: an hour.

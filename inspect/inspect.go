@@ -107,7 +107,7 @@ func (r *reading) texts(what string, reply driver.Reply) []string {
 	return texts
 }
 
-// time reads the reply to lua.AskTime; without one (a rule may forbid it) this machine's clock serves.
+// time reads the reply to lua.AskTime. If TIME is denied, it returns this machine's time.
 func (r *reading) time(reply driver.Reply) time.Time {
 	if now, err := lua.TimeOf(reply); err == nil {
 		return now.UTC()

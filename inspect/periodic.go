@@ -167,7 +167,7 @@ func periodicEntryOf(s lua.StoredDefinition, score string, now time.Time) period
 		one.LastAt = &last.At
 	}
 	if one.NextAt != nil && !one.NextAt.After(now) {
-		// It is about to be planned: by the poller, not here, but that is what it will say.
+		// The poller is about to plan it, and will store this time.
 		if next := definition.Schedule().Next(now.Add(-time.Second)); !next.IsZero() {
 			one.NextAt = new(next.UTC())
 		}
@@ -303,8 +303,8 @@ func (i *Inspector) PeriodicHistory(ctx context.Context, name string) (Periodic,
 	return one.Periodic, runs, i.readOutcomes(ctx, last)
 }
 
-// readOutcomes reads what became of the jobs of ticks; nil is none. They are tracked for as long as the history
-// has them.
+// readOutcomes reads the outcomes of the jobs of ticks; nil is no outcome. The jobs are tracked for as long as
+// the history has them.
 func (i *Inspector) readOutcomes(ctx context.Context, runs []*PeriodicRun) error {
 	runs = slices.DeleteFunc(runs, func(run *PeriodicRun) bool { return run == nil || run.Outcome != lua.TickEnqueued })
 	asks, calls := lua.AskEach(runs, func(run *PeriodicRun) lua.Ask[lua.Tracked] { return i.keys.ReadTracked(run.JID) })

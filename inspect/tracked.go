@@ -7,11 +7,11 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// homeCompleted is where a tracked job is that has ended, until the end of its retention.
+// homeCompleted is the place of a tracked job that has ended, until the end of its retention.
 const homeCompleted homeKind = "completed"
 
-// tracked reads what is known about the query's job if that is tracked. If it has ended and is in no other
-// place, that is where it is.
+// tracked reads what is known about the query's job if it is tracked. If the job has ended and is in no other
+// place, its place is homeCompleted.
 func (s *search) tracked(ctx context.Context) (bool, error) {
 	if s.query.JID == "" {
 		return false, nil

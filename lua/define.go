@@ -12,7 +12,7 @@ import (
 
 var defineScript = load("define")
 
-// MostDefinitions is how many definitions of periodic jobs go in one round trip: of the largest ones 2 MiB.
+// MostDefinitions is how many definitions of periodic jobs go in one round trip: 2 MiB of the largest ones.
 const MostDefinitions = 64
 
 // A Definition is a periodic job as it is stored. No script reads its Text.
@@ -31,19 +31,19 @@ type Registrar struct {
 	StartedAt time.Time
 }
 
-// What Define did with a definition.
+// The results of Define.
 const (
 	// DefineStored says that the definition is in force now and was not before.
 	DefineStored = "stored"
-	// DefineSame says that it was in force already.
+	// DefineSame says that the definition was in force already.
 	DefineSame = "same"
 	// DefineKept says that another one is in force: that of a live process that started later, or an
 	// operator's.
 	DefineKept = "kept"
 )
 
-// Define registers the definitions of periodic jobs, and answers one word for each. The ticks of a new
-// schedule count from now. The caller keeps within MostItems and MostBytes.
+// Define registers the definitions of periodic jobs, and returns one word for each. The ticks of a new schedule
+// count from now. The caller keeps within MostItems and MostBytes.
 func (k Keys) Define(by Registrar, definitions []Definition) Ask[[]string] {
 	args := append(make([]string, 0, 2+4*len(definitions)), oneLine.Replace(by.Identity), "0")
 	if by.Identity != "" {
@@ -74,7 +74,7 @@ func ReadDefinition(name, value string) (d Definition, by Registrar, err error) 
 type StoredDefinition struct {
 	Definition Definition
 	By         Registrar
-	// Last is what PeriodicLast holds of it; "" for nothing.
+	// Last is its value in PeriodicLast; "" for none.
 	Last string
 }
 
@@ -84,8 +84,8 @@ func (k Keys) PeriodicStored(names []string) []driver.Call {
 	return []driver.Call{AskTime, read(k.PeriodicDefinitions()), read(k.PeriodicLast())}
 }
 
-// ReadPeriodicStored reads the replies to PeriodicStored. A definition that is missing or is not one has only
-// its name.
+// ReadPeriodicStored reads the replies to PeriodicStored. A definition that is missing or cannot be read has
+// only its name.
 func ReadPeriodicStored(names []string, replies []driver.Reply) (now time.Time, jobs []StoredDefinition, err error) {
 	if now, err = TimeOf(replies[0]); err != nil {
 		return now, nil, err

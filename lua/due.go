@@ -9,7 +9,7 @@ var dueScript = load("due")
 
 // Due is a page of the due jobs of a sorted set.
 type Due struct {
-	// Jobs are due, earliest first: a page of them.
+	// Jobs is a page of the due jobs, earliest first.
 	Jobs []string
 	// Large are due jobs that are too large for the reply; At is their rank in the set.
 	Large []Large

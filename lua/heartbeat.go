@@ -17,10 +17,10 @@ const mostSignals = 8
 // State is the state of a process according to the reply to its heartbeat.
 type State string
 
-// The states of a process that asks.
+// The states of a process that sends a heartbeat.
 const (
 	StateAlive   State = "alive"
-	StateDead    State = "dead"    // declared so; this identity will never beat again
+	StateDead    State = "dead"    // it was declared dead; this identity can never renew its session
 	StateUnknown State = "unknown" // Redis has no record of it: its data was lost or flushed
 	// StateUnrecorded is the state of a process whose record was deleted or evicted. Without the record its
 	// jobs could not be found after its death, so it must register again under the same identity.
@@ -40,7 +40,7 @@ type HeartbeatReply struct {
 	Signals []string
 	// Processes is how many are alive, or lapsed and not yet recovered.
 	Processes int
-	// There is how many of the given keys exist.
+	// There is the number of the given keys that exist.
 	There int
 	// Marked is the score of the newest mark, for Marks.Notice; empty if there are none.
 	Marked string

@@ -127,8 +127,8 @@ func (k Keys) QuarantineLists(queues []string) []string {
 // takes nothing.
 func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:alone:" + identity }
 
-// ListsOf are all lists in which jobs of a process with these queues can lie: its working lists, in order,
-// and last that of its quarantined job.
+// ListsOf are all lists that can hold jobs of a process with these queues: its working lists, in order, and
+// last that of its quarantined job.
 func (k Keys) ListsOf(queues []string, identity string) []string {
 	return append(k.WorkingLists(queues, identity), k.QuarantineRun(identity))
 }
@@ -140,8 +140,8 @@ func (k Keys) Draining(queue string) string { return k.prefix + "belay:drain:" +
 // DrainAsked is the sorted set of processes that asked to drain, by the millisecond of their last request.
 func (k Keys) DrainAsked(queue string) string { return k.prefix + "belay:drain-asked:" + queue }
 
-// Lock is held by the one unique job of its digest that has been accepted and has not ended (or,
-// until_executing, not started). No other key's name contains that word.
+// Lock is the lock of a digest. The unique job that was accepted holds it until it has ended (until_executing:
+// until it has started). No other key's name contains the word "lock".
 func (k Keys) Lock(digest string) string { return k.prefix + "belay:lock:" + digest }
 
 // Left has the WAL positions that refused duplicates left with a job's lock, kept after its start has freed
@@ -162,9 +162,9 @@ func (k Keys) Cancelled() string { return k.prefix + "belay:cancelled" }
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 
-// Poller is the lease of the process that promotes due jobs and fires periodic ones. Before there were
-// periodic jobs it was "belay:poller": where such a process holds that one, it polls beside the holder of
-// this one, which does no harm, and the ticks do not wait for it.
+// Poller is the lease of the process that promotes due jobs and fires periodic ones. Versions without periodic
+// jobs use the lease "belay:poller". If a process of such a version holds that one, it polls beside the holder
+// of this one, which does no harm, and the ticks do not wait for it.
 func (k Keys) Poller() string { return k.prefix + "belay:ticker" }
 
 // Periodic is the sorted set of periodic jobs by the second of their next tick. A score of +inf means that

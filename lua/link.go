@@ -33,13 +33,13 @@ type Link struct {
 	Duty string
 
 	pages    Pace
-	small    Pace // of calls that carry no jobs: their waits grow too where a new connection takes long
-	underWay int  // bytes that trips carry which have not ended
+	small    Pace // of calls that carry no jobs: their timeouts grow, too, if a new connection takes long
+	underWay int  // bytes of the trips that have not ended
 
-	lost     error     // why a page failed, until a small call is answered
+	lost     error     // why a page failed, until a small call gets a reply
 	away     bool      // a small call has failed since
 	failedAt time.Time // when a page failed last
-	certain  bool      // in this episode a page has timed out, or two have failed: not just one closed connection
+	certain  bool      // in this episode a page has timed out, or two have failed: not one closed connection
 	reported bool      // the slow link was logged, in this episode
 }
 
@@ -49,10 +49,10 @@ type Trip struct {
 
 	client         driver.Client
 	calls          []driver.Call
-	small          bool // it carries no jobs: how it fares says nothing of what the link carries
+	small          bool // it carries no jobs, so its result does not measure the bandwidth
 	sent, expected int
 	allowed, took  time.Duration
-	lost           error // why it brought no answer; a refusal is an answer
+	lost           error // why there is no reply; a refusal is a reply
 }
 
 // Do sends calls that carry no jobs.
@@ -130,7 +130,7 @@ func (l *Link) End(t *Trip) {
 		l.pages.Answered(0, t.took, t.allowed)
 		l.answered()
 	case t.small:
-		l.away = true // or a new connection takes longer than this
+		l.away = true // Redis is away, or a new connection takes longer than this
 		if t.took >= t.allowed {
 			l.small.Failed()
 		}

@@ -26,12 +26,12 @@ const (
 //go:embed *.lua shared/*.lua
 var files embed.FS
 
-// load reads the script called name. A missing file is a bug of this package that no caller could fix.
+// load reads the script called name. It panics if the file is missing, which is a bug in this package.
 func load(name string) *driver.Script {
 	return driver.NewScript(name, source(name+".lua"))
 }
 
-// source is the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which may
+// source returns the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which may
 // include others.
 func source(path string) string {
 	text, err := files.ReadFile(path)
@@ -45,7 +45,7 @@ func source(path string) string {
 
 var include = regexp.MustCompile(`(?m)^-- include (\w+)\n`)
 
-// An Ask is one call together with the way to read its reply, so that several can go in one pipeline.
+// An Ask is one call together with the function that reads its reply, so that several can go in one pipeline.
 type Ask[T any] struct {
 	// Call is what goes into the pipeline.
 	Call driver.Call

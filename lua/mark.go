@@ -27,7 +27,7 @@ type Mark struct {
 	Created string
 }
 
-// member is how a mark is stored.
+// member returns the mark as it is stored.
 func (m Mark) member() string {
 	if m.Created == "" {
 		return m.JID
@@ -35,7 +35,7 @@ func (m Mark) member() string {
 	return m.JID + "\n" + m.Created
 }
 
-// markOf reads what member has written.
+// markOf reads the result of member.
 func markOf(member string) Mark {
 	jid, created, _ := strings.Cut(member, "\n")
 	return Mark{jid, created}

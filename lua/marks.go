@@ -15,12 +15,12 @@ import (
 // Marks are the marks of cancelled jobs that this process has read. A heartbeat reports that there are newer
 // ones, and Read reads them. The zero Marks is empty, and asking it costs nothing.
 type Marks struct {
-	// newest is the score of the newest mark in Redis, by the last heartbeat, and read what was newest when all
-	// marks had been read.
+	// newest is the score of the newest mark in Redis, by the last heartbeat. read is the score of the newest
+	// mark when all marks had been read.
 	newest, read atomic.Int64
 	any          atomic.Bool
 
-	// Confined to the reader. partial says that not all marks have been read since they were forgotten.
+	// Confined to the reader. partial reports that not all marks have been read since the last forget.
 	cursor  Cursor
 	partial bool
 
@@ -42,7 +42,7 @@ func (m *Marks) Read(ctx context.Context, client driver.Client, keys Keys) (more
 	noticed := m.newest.Load()
 	switch read := m.read.Load(); {
 	case m.cursor.From == "", noticed < read, m.Len() > 2*MostMarks:
-		// Redis has lost its data, or many marks are remembered here that it has removed.
+		// Redis has lost its data, or has removed many of the marks that are kept here.
 		m.forget()
 	case noticed == read && !m.partial:
 		return false, nil
@@ -69,7 +69,7 @@ func (m *Marks) add(page []Entry, newest int64) int64 {
 		score, err := strconv.ParseInt(entry.Score, 10, 64)
 		switch {
 		case err != nil:
-		case entry.Bytes == "": // it moves with each mark, so it is no place to continue from
+		case entry.Bytes == "": // it moves with each mark, so no page can continue from it
 			newest = max(newest, score)
 		default:
 			m.cursor.Passed(entry, true)
@@ -115,5 +115,5 @@ func (m *Marks) Binds(j *job.Job) bool {
 // job that does not say when is bound.
 func BindsAt(j *job.Job, marked time.Time) bool {
 	created, dated := j.CreatedAt()
-	return !dated || !created.After(marked.Add(time.Microsecond)) // which a float of seconds does not distinguish
+	return !dated || !created.After(marked.Add(time.Microsecond)) // a float of seconds is no more precise
 }

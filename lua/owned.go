@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// owned is what belongs to a job and is taken, moved and released with it; both may be nil.
+// owned has the lock and the state of a job, which are taken, moved and released with it; both may be nil.
 type owned struct {
 	lock  *Lock
 	state *JobState
 }
 
-// An ownedKind is what the jobs of one group of a script's arguments have in common.
+// An ownedKind has the common properties of the jobs of one group of a script's arguments.
 type ownedKind struct {
 	locked, again, stateful bool
 	fields                  int
@@ -25,8 +25,8 @@ func (o owned) kind() ownedKind {
 	return kind
 }
 
-// appendOwned adds a group of jobs of one ownedKind to what read_owned reads. own adds the script's own
-// arguments of a job.
+// appendOwned adds a group of jobs of one ownedKind to the arguments that read_owned reads. own adds the
+// script's own arguments of a job.
 func appendOwned[J any](
 	k Keys, keys, args []string, jobs []J, ownedBy func(j *J) owned, own func(args []string, j *J) []string,
 ) ([]string, []string) {

@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// firstPage is what a Pace asks for before it knows its link: little enough for a link of 1 Mbit/s. Six
-	// answers double it to MostBytes.
+	// firstPage is the first page size of a Pace: small enough for a link of 1 Mbit/s. After it was doubled six
+	// times it is MostBytes.
 	firstPage = 64 << 10
 	// leastPage is the least that a Pace asks for. A page holds one job at least, whatever its size.
 	leastPage = 4 << 10
-	// fullRate is how many bytes a second a call may count on while no call has failed; each failure halves
-	// it. It is below a link of 100 Mbit/s, so that such a link never strains, and high enough that a call on
-	// a dead connection ends soon.
+	// fullRate is the bandwidth that a timeout assumes, in bytes a second, while no call has failed; each
+	// failure halves it. It is below 100 Mbit/s, so that a link of that bandwidth never counts as slow, and
+	// high enough that a call on a dead connection ends soon.
 	fullRate = 4 << 20
 	// mostStrain bounds the halving, at 32 KiB a second: the slowest link on which jobs still move.
 	mostStrain = 7
 	// longestRound bounds the part of a timeout that does not depend on bytes: six round trips of half a
-	// second, where a new connection takes about four. With more, work would not resume within five seconds
-	// where a call began on a dead connection.
+	// second. A new connection takes about four. With more, work would not resume within five seconds after a
+	// call that began on a dead connection.
 	longestRound = 3 * time.Second
-	// quick is how much longer than a call that carries nothing a full page may take for the next one to be
-	// larger. So a page is at most what the link carries in twice that time, and a heartbeat that stands
-	// behind four of them still comes within a lease of a second and a half. With half of it, pages would
-	// stay small where a machine is busy.
+	// quick is how much longer than an empty call a full page may take if the next page is to be larger. So a
+	// page is at most what the link carries in twice that time, and a heartbeat that waits behind four pages
+	// still arrives within a lease of a second and a half. With half of it, pages would stay small on a busy
+	// machine.
 	quick = 100 * time.Millisecond
-	// mostGap bounds how many full pages come before the next larger one, where larger ones failed: a server
-	// that closes connections over its client-output-buffer-limit does so at the same size again.
+	// mostGap bounds how many full pages come before the next larger one after larger pages have failed: a
+	// server that closes connections over its client-output-buffer-limit does so again at the same size.
 	mostGap = 15
 )
 
@@ -37,10 +37,10 @@ const (
 // quickly, it asks for more. The zero Pace is ready for use. A Pace must not be used concurrently.
 type Pace struct {
 	bytes  int
-	strain int           // failures that no quick answer has made up for
-	round  time.Duration // what a call took lately that brought nothing
+	strain int           // failures for which no quick reply has made up
+	round  time.Duration // recent duration of a call without jobs
 	full   int           // full pages of this size that came quickly
-	gap    int           // how many of them come before the next larger one
+	gap    int           // how many full pages come before the next larger one
 	failed int           // the size of the last page that failed
 }
 

@@ -13,7 +13,7 @@ type Cursor struct {
 	Leaves bool
 }
 
-// Passed notes an entry of the last page that was left in the set, or not.
+// Passed records an entry of the last page, and whether it was left in the set.
 func (c *Cursor) Passed(entry Entry, left bool) {
 	c.From = entry.Score
 	if left {

@@ -11,7 +11,7 @@ var promoteScript = load("promote")
 type Promotion struct {
 	Old, New string
 	Lock     *Lock
-	// State is what an Act means for the state of a tracked job; nil for nothing.
+	// State is the change that an Act makes to the state of a tracked job; nil for none.
 	State *JobState
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// Protocol is what this program's workers understand of jobs and of the keys in Redis. Every process
-	// record has it, so that a producer can tell whether a feature is safe beside the workers of a fleet. It
-	// rises with a feature that an older worker would handle wrongly.
+	// Protocol is the version of jobs and keys that this program's workers understand. Every process record
+	// has it, so that a producer can find out whether all workers of a fleet support a feature. It rises with
+	// each feature that an older worker would handle wrongly.
 	Protocol = CancelProtocol
 	// CancelProtocol is the first whose workers obey the marks of cancelled jobs.
 	CancelProtocol = 2

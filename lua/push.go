@@ -10,7 +10,7 @@ import (
 
 var pushScript = load("push")
 
-// A QueueBatch is jobs for one queue, as bytes. There is at least one.
+// A QueueBatch has jobs for one queue, as bytes; at least one.
 type QueueBatch struct {
 	Queue string
 	Jobs  []string
@@ -23,8 +23,8 @@ type Scheduled struct {
 	At  time.Time
 }
 
-// An IdempotencyKey is what a push is known by that may be sent again: its number in a slot, which numbers its
-// pushes upwards.
+// An IdempotencyKey identifies a push that may be sent again, by its number in a slot. The numbers of a slot
+// rise.
 type IdempotencyKey struct {
 	// Slot is the key of the slot; see Keys.IdempotencySlot.
 	Slot string
@@ -60,14 +60,14 @@ func (k Keys) PushOne(batch QueueBatch) []driver.Call {
 	return []driver.Call{driver.Command("SADD", k.Queues(), batch.Queue), driver.Command(append(words, batch.Jobs...)...)}
 }
 
-// PushOnce is Push of jobs that are stored once, however often this is sent while the slot is kept. The
-// answer is PushStored or PushStale.
+// PushOnce is Push for jobs that are stored once, however often the call is sent while the slot is kept. The
+// result is PushStored or PushStale.
 func (k Keys) PushOnce(number IdempotencyKey, batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule(), number.Slot},
 		[]string{strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember)}, batches, later)
 }
 
-// pushing adds the jobs, with the keys of their queues, to what stands before them.
+// pushing adds the jobs, and the keys of their queues, to the given keys and arguments.
 func (k Keys) pushing(keys, args []string, batches []QueueBatch, later []Scheduled) Ask[string] {
 	args = append(args, strconv.Itoa(len(later)))
 	for _, scheduled := range later {

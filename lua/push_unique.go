@@ -11,7 +11,7 @@ var pushUniqueScript = load("push_unique")
 // A UniqueJob is a new job of a push in which some are unique: for Queue now, or for later.
 type UniqueJob struct {
 	Queue string
-	// Scheduled is its bytes, and when it is due; In and At both zero is now.
+	// Scheduled has its bytes, and when it is due; In and At both zero is now.
 	Scheduled
 	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
 	// the job is due.
@@ -66,7 +66,7 @@ func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUni
 	return asking(pushUniqueScript, keys, args, readPushUnique)
 }
 
-// A uniqueGroup is what jobs share that the script gets once.
+// A uniqueGroup has the common properties of several jobs, which the script gets once.
 type uniqueGroup struct {
 	when, seconds, queue string
 	hold                 string // "" for jobs without a lock

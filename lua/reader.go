@@ -62,7 +62,7 @@ func (r *reader) number() int { return int(next[int64](r)) }
 // position reads a Lua position, which counts from 1.
 func (r *reader) position() int { return r.number() - 1 }
 
-// list reads an inner array. Its end must be asked for when its parts are read.
+// list reads an inner array. Call its end after its parts were read.
 func (r *reader) list() reader {
 	parts := next[[]any](r)
 	return reader{parts, r.err}

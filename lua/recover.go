@@ -40,17 +40,17 @@ type Orphans struct {
 
 // Recovered is the result of a recovery.
 type Recovered struct {
-	// State is StateDead when the process was or has now been declared dead; StateAlive or StateUnknown when
-	// it was not, and then nothing was written.
+	// State is StateDead if the process was declared dead, by this call or before. With StateAlive and
+	// StateUnknown nothing was written.
 	State State
 	// Left is how many jobs are still in its lists, Moved how many this call moved.
 	Left, Moved int
 }
 
 // Recover declares identity dead, if it has lapsed, and moves these entries of its lists. queues are all its
-// queues; with no entries at all it is the verdict that there is nothing there. Each entry that it moves to
-// the dead set counts as a failed run of the UTC day that today, by Redis' clock, lies in. The caller keeps
-// within MostItems and MostBytes.
+// queues. Without entries it only declares identity dead, because its lists are empty. Each entry that it moves
+// to the dead set counts as a failed run on the UTC day of today, by Redis' clock. The caller keeps within
+// MostItems and MostBytes.
 func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today time.Time) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
@@ -84,7 +84,7 @@ func (k Keys) appendOrphans(keys, args []string, triple int, list Orphans) ([]st
 	return keys, args
 }
 
-// An orphanKind is what orphans share that the script gets once.
+// An orphanKind has the common properties of several orphans, which the script gets once.
 type orphanKind struct {
 	home  Home
 	owned ownedKind

@@ -21,20 +21,20 @@ type GitLabList struct {
 	// Queue is the queue that GitLab's own cleaner would read from the name, and Process the process.
 	Queue, Process string
 
-	queues     []string // all that the name can mean
+	queues     []string // all queues that the name can mean
 	heartbeats []string // their processes' keys, in the same order
 }
 
 const (
 	gitlabWorking   = "working:queue:"
 	gitlabHeartbeat = "reliable-fetcher-heartbeat-"
-	// gitlabReadings bounds what one name may mean: each reading is one more key of a script.
+	// gitlabReadings bounds the meanings of one name: each one is one more key of a script.
 	gitlabReadings = 16
 )
 
 var (
-	// gitlabNonce and gitlabLegacy are how GitLab's cleaner reads a name: the second one of versions before
-	// processes had a nonce, and only if the first one does not match.
+	// gitlabNonce and gitlabLegacy are the patterns with which GitLab's cleaner reads a name. gitlabLegacy is
+	// for versions whose processes had no nonce, and is used only if gitlabNonce does not match.
 	gitlabNonce  = regexp.MustCompile(`(?s)^(.*):([^:]*:[0-9]*:[0-9a-f]*)$`)
 	gitlabLegacy = regexp.MustCompile(`(?s)^(.*):([^:]*:[0-9]*)$`)
 	// gitlabProcess is any process: a host with colons too, which the cleaner misreads.
@@ -87,8 +87,8 @@ func (k Keys) GitLabList(key string) (GitLabList, bool) {
 // Heartbeats are the keys of which one exists while the list's process is alive.
 func (l GitLabList) Heartbeats() []string { return l.heartbeats }
 
-// QueueOf is the queue of a job in this list that says that it is of queue said: that one, if the name of the
-// list can mean it.
+// QueueOf returns the queue of a job in this list whose payload names the queue said. It is said if the name of
+// the list can mean it.
 func (l GitLabList) QueueOf(said string) string {
 	if slices.Contains(l.queues, said) {
 		return said
@@ -97,9 +97,9 @@ func (l GitLabList) QueueOf(said string) string {
 }
 
 // RecoverGitLab moves these jobs of a list's dead process to the head of their queue, or to the dead set,
-// unless a heartbeat of the process exists. With no entries at all it only answers that. Each entry that it
-// moves to the dead set counts as a failed run of the UTC day that today, by Redis' clock, lies in. The caller
-// keeps within MostItems and MostBytes.
+// unless a heartbeat of the process exists. Without entries it only reports whether one exists. Each entry that
+// it moves to the dead set counts as a failed run on the UTC day of today, by Redis' clock. The caller keeps
+// within MostItems and MostBytes.
 func (k Keys) RecoverGitLab(list GitLabList, orphans Orphans, today time.Time) Ask[Recovered] {
 	keys := append([]string{
 		list.Key, k.Queue(orphans.Queue), k.Queues(), k.Dead(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),

@@ -16,7 +16,7 @@ var registerScript = load("register")
 type Record struct {
 	// Queues are all queues it takes from, which name all lists that may hold its jobs.
 	Queues []string
-	// Beat is how often it beats, TTL how long it counts as alive after one.
+	// Beat is its heartbeat interval, and TTL how long it counts as alive after a heartbeat.
 	Beat, TTL   time.Duration
 	Concurrency int
 	// Formerly is the identity that this process had before it was declared dead or forgotten, if any.
@@ -25,8 +25,8 @@ type Record struct {
 	Heir string
 	// QuarantineQueue is the queue of the last quarantined job that it took, if any.
 	QuarantineQueue string
-	// Emptied says that all its lists were once found empty after its end: what lies there now was never
-	// running.
+	// Emptied reports that all its lists were once found empty after its end: jobs that are there now were
+	// never running.
 	Emptied bool
 }
 
@@ -58,7 +58,7 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		})
 }
 
-// ReadRecord asks for the record of identity; the answer is nil if there is none.
+// ReadRecord reads the record of identity; nil if there is none.
 func (k Keys) ReadRecord(identity string) Ask[*Record] {
 	return Ask[*Record]{read: readRecord, Call: driver.Command("HMGET", k.Record(identity),
 		"queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "alone", "heir")}

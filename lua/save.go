@@ -46,7 +46,7 @@ func StateOf(j *job.Job) JobState {
 // SaveWord is the result of a save.
 type SaveWord string
 
-// What a save may answer.
+// The results of a save.
 const (
 	SaveSaved     SaveWord = "saved"
 	SaveLost      SaveWord = "lost"      // the process does not have the job any more
@@ -64,8 +64,7 @@ func (k Keys) Save(identity, queue, bytes string, quarantined bool, s JobState) 
 	})
 }
 
-// A StateRead is what was read of a job's state: its version, 0 for none, and the fields that were asked for,
-// "" for one that is not there.
+// A StateRead has the version of a job's state, 0 for none, and the requested fields, "" for a missing one.
 type StateRead struct {
 	Version int64
 	Fields  []string

@@ -27,7 +27,7 @@ type Settled struct {
 	Outcome     job.Outcome
 	// Lock is the job's lock, if the end of the run affects one.
 	Lock *Lock
-	// State is what the end of the run means for the job's state; nil if it has none.
+	// State is the change that the end of the run makes to the job's state; nil if the job has none.
 	State *JobState
 	// Index is the caller's own; Settle carries it along when it reorders.
 	Index int
@@ -51,7 +51,7 @@ type Settlement struct {
 // SettleWord is the outcome of a settle.
 type SettleWord string
 
-// What a settle may answer.
+// The results of a settle.
 const (
 	SettleSettled SettleWord = "settled" // each job is where its outcome requires, except those that were lost
 	SettleRefused SettleWord = "refused" // this number was answered and acknowledged long ago
@@ -64,7 +64,7 @@ type SettleVerdict struct {
 	Lost []int
 }
 
-// A settleGroup is a run of jobs that share what the script gets once.
+// A settleGroup has the common properties of neighbouring jobs, which the script gets once.
 type settleGroup struct {
 	origin            origin
 	exit              job.Exit
@@ -72,7 +72,7 @@ type settleGroup struct {
 	owned             ownedKind
 }
 
-// An origin is where a job was taken from, and so in which list it lies and where it goes when it is
+// An origin is where a job was taken from. It determines in which list the job is, and where it goes when it is
 // requeued.
 type origin struct {
 	queue string
@@ -110,7 +110,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	return asking(settleScript, keys, args, readSettle)
 }
 
-// settleLists adds the lists of all jobs to the keys, and notes in pairs, from 1, where.
+// settleLists adds the lists of all jobs to the keys, and records their positions, counted from 1, in pairs.
 func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []string {
 	var last origin // most batches are of one queue
 	for _, settled := range s.Jobs {

@@ -64,7 +64,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 // startLeave is the script's word for a start that frees a lock and keeps its positions.
 const startLeave = "leave"
 
-// what becomes of the lock.
+// what returns the script's word for the change of the lock.
 func (s Start) what() string {
 	switch {
 	case s.Back:
@@ -79,7 +79,7 @@ func (s Start) what() string {
 	return "hold"
 }
 
-// A startGroup is what starts share that the script gets once.
+// A startGroup has the common properties of several starts, which the script gets once.
 type startGroup struct {
 	origin origin
 	what   string

@@ -90,7 +90,7 @@ func dayMinuteOf(at time.Time) string {
 	return strconv.Itoa(at.Day()) + "-" + strconv.Itoa(at.Hour()) + "-" + strconv.Itoa(at.Minute())
 }
 
-// ClassFigures are what a process has counted of one class.
+// ClassFigures has the counts of a process for one class.
 type ClassFigures struct {
 	Class string
 	// Processed counts runs, and Failed those of them that failed.
@@ -134,7 +134,7 @@ func (k Keys) AddFigures(figures []ClassFigures, at time.Time) driver.Call {
 	return driver.Call{Script: statisticsScript, Keys: keys, Args: slices.Concat(args, fields, counters)}
 }
 
-// appendTo adds what the script gets of a histogram.
+// appendTo adds the arguments of a histogram.
 func (h *Histogram) appendTo(args []string, kind counterType) []string {
 	args = append(args, string(kind), "")
 	begin := len(args)
@@ -153,11 +153,11 @@ func (k Keys) ReadHistograms(class string, at time.Time) []driver.Call {
 	return []driver.Call{driver.Command("GET", k.RunHistogram(class, at)), driver.Command("GET", k.WaitHistogram(class, at))}
 }
 
-// RunsOf reads a histogram of runs, which has lost what its counters could not hold: given how many runs there
-// were, it adds these to the bucket that is full.
+// RunsOf reads a histogram of runs. Its counters saturate, so it may have fewer runs than there were: RunsOf
+// adds the difference to runs to the bucket that is full.
 func RunsOf(text string, runs uint64) Histogram {
 	h := histogramOf(text, 2)
-	// Of several full buckets the first: most runs are short.
+	// If several buckets are full, the first one is used: most runs are short.
 	if full, count := slices.Index(h[:], mostInBucket), h.Count(); full >= 0 && count < runs {
 		h[full] += runs - count
 	}

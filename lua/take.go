@@ -13,10 +13,10 @@ const (
 	WhyBytes      Why = "bytes"      // the page is full: ask again
 	WhyEmpty      Why = "empty"      // nothing more waits in any queue that is not paused
 	WhyFenced     Why = "fenced"     // the process is not alive
-	WhyQuarantine Why = "quarantine" // the asker runs a quarantined job: nothing is started beside it
+	WhyQuarantine Why = "quarantine" // the process runs a quarantined job: nothing is started beside it
 )
 
-// Taken is what a take answered.
+// Taken is the reply to a take.
 type Taken struct {
 	Why Why
 	// Paused and Broken are positions (from 0) of queues that are paused, or whose keys have a wrong type.

@@ -4,14 +4,14 @@ import "github.com/belayq/belay/driver"
 
 var takeQuarantinedScript = load("take_quarantined")
 
-// QuarantineWord is the outcome of asking for a quarantined job.
+// QuarantineWord is the result of a request for a quarantined job.
 type QuarantineWord string
 
-// What a request for a quarantined job may answer.
+// The results of a request for a quarantined job.
 const (
-	QuarantineTaken  QuarantineWord = "taken"  // it lies in the asker's list for it
+	QuarantineTaken  QuarantineWord = "taken"  // the job is in the process' list for it
 	QuarantineEmpty  QuarantineWord = "empty"  // no queue that is not paused has one
-	QuarantineBusy   QuarantineWord = "busy"   // the asker has a job, according to Redis
+	QuarantineBusy   QuarantineWord = "busy"   // the process has a job, according to Redis
 	QuarantineFenced QuarantineWord = "fenced" // the process is not alive
 )
 
@@ -35,7 +35,7 @@ func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarant
 	return asking(takeQuarantinedScript, keys, args, readTakenQuarantined)
 }
 
-// QuarantinedFrom asks for the queue of the quarantined job that identity took last.
+// QuarantinedFrom reads the queue of the quarantined job that identity took last.
 func (k Keys) QuarantinedFrom(identity string) Ask[string] {
 	return Ask[string]{Call: driver.Command("HGET", k.Record(identity), "alone"), read: readText}
 }

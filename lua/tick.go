@@ -33,7 +33,7 @@ const PlanNever = "+inf"
 // A Plan is a change of a periodic job's plan.
 type Plan struct {
 	Name string
-	// Digest is that of the definition in force.
+	// Digest is the digest of the definition in force.
 	Digest string
 	State  PlanState
 	// Expected is the last tick that PlanRunning expects, as PeriodicLast holds it.

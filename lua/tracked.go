@@ -89,10 +89,10 @@ func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
 // trackField is the retention of a tracked job, which Belay writes before the args.
 var trackField = regexp.MustCompile(`"` + job.FieldTrack + `":[0-9]{1,18},`)
 
-// DeadUnread returns the state that a job leaves which dies without having been read, from the beginning and
-// the end of its payload, of which it looks at the outermost bytes; nil if they do not say that it is tracked.
-// The order of the fields must be Belay's own, and what is behind the args must be valid up to the closing
-// brace. So text of an argument never names another job.
+// DeadUnread returns the state of a job that dies without being parsed. It reads only the first and last bytes
+// of the payload, and returns nil if they do not show that the job is tracked. The order of the fields must be
+// Belay's own, and the text after the args must be valid up to the closing brace. So the text of an argument
+// never names another job.
 func DeadUnread(head, tail string, at time.Time) *JobState {
 	head, tail = head[:min(len(head), ends)], tail[max(len(tail)-ends, 0):]
 	before, _, _ := strings.Cut(head, `"args":`)

@@ -122,14 +122,13 @@ type failure struct {
 	count    int       // the retry_count it will have
 	again    bool      // it had failed before
 	failedAt time.Time // when it first failed
-	stamped  bool      // the payload says so readably
+	stamped  bool      // failedAt is in the payload and can be read
 	panicked any       // what the class' backoff panicked with
 }
 
 func newFailure(p Policy, r Run) *failure {
 	f := &failure{policy: p, run: r}
-	// What matters is that there is a count, not which: an operator's retry makes a 0 into a -1, and that job
-	// has failed before.
+	// The job has failed before if there is any count: an operator's retry changes a 0 to -1.
 	if n, ok := r.Job.RetryCount(); ok {
 		f.count, f.again = min(n, math.MaxInt-1)+1, true
 		f.failedAt, f.stamped = r.Job.FailedAt()
@@ -162,8 +161,8 @@ func (p Policy) MaxAttempts(j *job.Job) int {
 	return p.retries(j) + 1
 }
 
-// exhausted reports whether no retry is left, and how that came about. A job with retry_for is judged by time
-// alone, as in Sidekiq since 8.1.
+// exhausted reports whether no retry is left, with the reason. For a job with retry_for only time counts, as in
+// Sidekiq since 8.1.
 func (f *failure) exhausted() (reason string, over bool) {
 	if within, ok := f.run.Job.RetryFor(); ok {
 		return fmt.Sprintf("not done within %v", within), f.failedAt.Add(within).Before(f.run.Now)
@@ -171,7 +170,7 @@ func (f *failure) exhausted() (reason string, over bool) {
 	return fmt.Sprintf("all %d retries failed", max(f.limit(), 0)), f.count >= f.limit()
 }
 
-// dies ends the job; it is kept unless it asked not to be.
+// dies ends the job. It goes to the dead set unless it has "dead": false.
 func (f *failure) dies(reason string, exhausted bool) Verdict {
 	if !f.run.Job.KeepDead() {
 		return Verdict{Outcome: job.Discarded(true), Exhausted: exhausted, Reason: reason + "; not kept"}
@@ -205,7 +204,7 @@ func (f *failure) delay(ask AskError) time.Duration {
 	return f.policy.Formula.Delay(f.count, f.run.Rand)
 }
 
-// ownBackoff asks the class; one that panics has nothing to say, but for the log.
+// ownBackoff returns the delay of the class' Backoff. If that panics, the panic is kept for the log.
 func (f *failure) ownBackoff() (d time.Duration) {
 	if f.run.Backoff == nil {
 		return 0

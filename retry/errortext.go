@@ -10,9 +10,9 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A handler's error is the user's code: its Error, Unwrap and ErrorClass may panic (that of a nil
-// pointer does), and a chain of them may have no end. All of it is called from here only, under guard;
-// package launcher asks by Text and Panicked.
+// A handler's error is the user's code: its Error, Unwrap and ErrorClass may panic (those of a nil pointer
+// often do), and a chain of errors may have no end. Only this file calls these methods, and recovers their
+// panics. Package launcher uses Text and Panicked.
 
 const (
 	// maxMessage is Sidekiq's bound for error_message, in characters.
@@ -23,7 +23,7 @@ const (
 	maxChain = 1000
 )
 
-// textOf calls a method that makes text, and answers otherwise for one that panics.
+// textOf returns the text that a method returns, or the other text if the method panics.
 func textOf(method func() string, otherwise string) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -33,14 +33,15 @@ func textOf(method func() string, otherwise string) (text string) {
 	return method()
 }
 
-// noText stands for the text of an error that has none to give.
+// noText replaces the text of an error whose methods panic.
 const noText = "(no text: the error's own method panicked)"
 
 // Text is the text of an error, whatever its methods do: one that panics, as that of a nil pointer does, has
 // none.
 func Text(err error) string { return textOf(err.Error, noText) }
 
-// message returns the error_message. Wherever it is shown, error_class precedes it and says "panic" already.
+// message returns the error_message. It does not begin with "panic", because error_class says so wherever the
+// message is shown.
 func message(err error) string {
 	text := Text(err)
 	if Class(err) == panicClass {
@@ -61,8 +62,8 @@ func shorten(text string, characters int) string {
 	return strings.ToValidUTF8(text, "\ufffd")
 }
 
-// chain returns err and what it wraps, outermost first, as errors.As would meet them: all that can be reached
-// before a method panics.
+// chain returns err and the errors that it wraps, outermost first, in the order of errors.As. It ends at a
+// method that panics.
 func chain(err error) (links []error) {
 	defer func() { _ = recover() }()
 	left := []error{err}
@@ -85,7 +86,7 @@ func chain(err error) (links []error) {
 	return links
 }
 
-// asked finds what the handler has asked for: the outermost AskError, but none that was panicked with.
+// asked returns the outermost AskError of the handler; the zero AskError if there is none, or if it panicked.
 func asked(err error) AskError {
 	for _, link := range chain(err) {
 		switch e := link.(type) { //nolint:errorlint // each link of the chain is visited by itself
@@ -100,8 +101,7 @@ func asked(err error) AskError {
 	return AskError{}
 }
 
-// Panicked finds the panic among the errors of a chain that may do anything when it is walked; nil if there
-// is none.
+// Panicked returns the panic among the errors of a chain, whatever their methods do; nil if there is none.
 func Panicked(err error) *PanicError {
 	for _, link := range chain(err) {
 		if panicked, ok := link.(*PanicError); ok { //nolint:errorlint // each link of the chain is visited by itself
@@ -123,9 +123,9 @@ func Is(err, target error) (found bool) {
 	return false
 }
 
-// Class returns what error_class says: what the error calls itself by a method ErrorClass() string, else the
-// first type in its chain that tells something, as Go writes it without the asterisk ("fs.PathError"). The
-// types that errors.New and fmt.Errorf make tell nothing; an error of only such is an "error".
+// Class returns the error_class: the result of the error's method ErrorClass() string, else the first specific
+// type in its chain, as Go writes it without the asterisk ("fs.PathError"). The types of errors.New and
+// fmt.Errorf are not specific; a chain of only these has the class "error".
 func Class(err error) string {
 	for _, err := range chain(err) {
 		if e, ok := err.(interface{ ErrorClass() string }); ok {
@@ -170,8 +170,8 @@ func backtrace(j *job.Job, err error) (lines []string) {
 	return lines
 }
 
-// frames turns the text of debug.Stack, where a frame is two lines, into one line a frame, worded as Ruby's
-// are. It leaves out what lies between the failure and our recover.
+// frames converts the text of debug.Stack, where a frame is two lines, to one line per frame in Ruby's format.
+// It leaves out the frames between the failure and our recover.
 func frames(stack string) []string {
 	var lines []string
 	function := ""

@@ -2,7 +2,7 @@ package retry
 
 import "fmt"
 
-// A failure of a run without a word of its handler: the error_class that operators see, and the text.
+// An error of a run for which the handler returned none: the error_class that operators see, and the text.
 type classed struct{ class, text string }
 
 func (e *classed) Error() string      { return e.text }

@@ -54,11 +54,11 @@ func (f Formula) jitter(count int, rand func(n int) int) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// bounded keeps a count where its fourth power and its jitter fit. What lies beyond waits for longestDelay
-// anyhow; below 0 is what operators' retries make of a 0.
+// bounded limits a count so that its fourth power and its jitter do not overflow. A higher count has
+// longestDelay anyway; a count below 0 comes from an operator's retry.
 func bounded(count int) int64 { return int64(min(max(count, 0), 10_000)) }
 
-// sum adds two delays without leaving 0 to longestDelay.
+// sum adds two delays and limits the result to 0 to longestDelay.
 func sum(a, b time.Duration) time.Duration {
 	a, b = min(max(a, 0), longestDelay), min(max(b, 0), longestDelay)
 	return min(a+b, longestDelay)

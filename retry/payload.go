@@ -7,8 +7,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// payload writes the failure into the job's bytes. It cuts the error's texts, its stack first, until the
-// payload fits its limit; fits is false when it does not even without them.
+// payload writes the failure into the job's bytes. It cuts the error's texts, the stack first, until the
+// payload fits its limit; fits is false if the payload is too long even without them.
 func (f *failure) payload() (text string, fits bool) {
 	limit := cmp.Or(f.policy.PayloadLimit, job.DefaultPayloadLimit) + job.PayloadSlack
 	message, lines := message(f.run.Err), backtrace(f.run.Job, f.run.Err)
@@ -43,19 +43,19 @@ func (f *failure) edits(message string, lines []string) []job.Edit {
 	if len(lines) > 0 {
 		return append(edits, job.SetString("error_backtrace", job.EncodeBacktrace(lines)))
 	}
-	// One of an earlier error would be taken for this one's.
+	// The backtrace of an earlier error would be taken for that of this one.
 	return append(edits, job.Remove("error_backtrace"))
 }
 
-// envelope makes the job fit to be moved by anyone, ourselves or a Ruby process: that is who promotes it next.
+// envelope completes the fields that the next poller needs to promote the job: Belay's or a Ruby process'.
 func (f *failure) envelope() []job.Edit {
 	var edits []job.Edit
 	queue := cmp.Or(f.run.Job.RetryQueue(), f.run.Queue)
 	if queue != "" && queue != f.run.Job.Queue() {
 		edits = append(edits, job.SetString("queue", queue))
 	}
-	// Ruby drops a failed job without "retry" when it does not know the class. It is what we have gone by
-	// anyway.
+	// Ruby drops a failed job without "retry" if it does not know the class. So the default that was used is
+	// written.
 	if _, ok := f.run.Job.Field("retry"); !ok {
 		edits = append(edits, job.Edit{Name: "retry", JSON: "true"})
 	}

@@ -174,7 +174,7 @@ func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 	return absent(sum.Missing)
 }
 
-// each does something to each thing that is named. Those that are not there are one error, after the others.
+// each applies a function to each named item. All items that do not exist are reported in one error at the end.
 func each(names []string, do func(name string) (there bool, err error)) error {
 	var missing []string
 	for _, name := range names {
@@ -189,7 +189,7 @@ func each(names []string, do func(name string) (there bool, err error)) error {
 	return absent(missing)
 }
 
-// absent reports that what a command should act on is not there. It returns nil for nothing.
+// absent returns an error about items that do not exist; nil if there are none.
 func absent(ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -233,8 +233,8 @@ func agreed(cmd *cobra.Command) bool {
 	return yes
 }
 
-// agree asks a person at a terminal, unless --yes is given. It must run while no signals are caught, or the
-// person could not leave.
+// agree asks at a terminal, unless --yes is given. It must run while no signals are caught; otherwise Ctrl-C
+// could not end the program at the question.
 func agree(cmd *cobra.Command, what string) error {
 	in := cmd.InOrStdin()
 	switch {

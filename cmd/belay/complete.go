@@ -60,7 +60,7 @@ func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
 	}
 }
 
-// meant returns "; did you mean ...?" with the names most like the unknown one, or nothing.
+// meant returns "; did you mean ...?" with the names that are most similar to the unknown one, or nothing.
 func meant(name string, names []string) string {
 	like := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, known := range names {

@@ -17,11 +17,11 @@ import (
 // A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the
 // environment, which overrides the file.
 type setting struct {
-	key      string // in the file: Sidekiq's word, where it has one
+	key      string // in the file: Sidekiq's key, if it has one
 	flag     string // empty for a setting of the file alone
 	variable string // empty for a setting that the environment cannot give
 	kind     string // of the flag's value
-	list     bool   // the variable holds several, with spaces between
+	list     bool   // the variable holds several values, separated by spaces
 }
 
 // settings are all settings, in the order in which they are printed: the flags of all workers, and a few of
@@ -125,8 +125,8 @@ func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error 
 		var sections []string
 		file, sections, c.notes, err = readConfigFile(path, environment)
 		wrong = append(wrong, err)
-		// Rails' variables and the default are not meant for this program alone: the file need not have their
-		// section.
+		// Rails' variables and the default are not only for this program, so the file need not have a section
+		// of that name.
 		if given != "" && len(sections) > 0 && !slices.Contains(sections, given) {
 			c.note("%s has no section %q, only %s: settings outside them are used", path, given, strings.Join(sections, ", "))
 		}

@@ -37,8 +37,8 @@ type fileReader struct {
 	ignored []string
 }
 
-// readConfigFile reads a file with Sidekiq's keys, and lays the section of an environment over it, as Sidekiq
-// does. It also returns the environments with a section, and notes for the log.
+// readConfigFile reads a file with Sidekiq's keys. As in Sidekiq, the section of an environment overrides the
+// rest. It also returns the environments with a section, and notes for the log.
 func readConfigFile(path, environment string) (values map[string]fileValue, sections, notes []string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -120,8 +120,8 @@ func (r *fileReader) section(node *yaml.Node, environment string) (values map[st
 	return values, sections
 }
 
-// envLookup matches what a file of Sidekiq's holds of ERB most often: a variable of the environment, perhaps
-// with a default.
+// envLookup matches the most frequent ERB in files of Sidekiq: a variable of the environment, optionally with a
+// default.
 var envLookup = regexp.MustCompile(strings.ReplaceAll(
 	`<%=\s*(?:Integer)?\(?\s*ENV(?:\[["'](\w+)["']\]|(\.fetch)\(["'](\w+)["'](?:,\s*VALUE)?\)(?:\s*\{\s*VALUE\s*\})?)`+
 		`(?:\s*\|\|\s*VALUE)?\s*\)?(?:\.to_[is])?\s*-?%>`, "VALUE", `("[^"]*"|'[^']*'|[\w.]+)`))
@@ -287,7 +287,7 @@ func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
 	return value, len(r.wrong) == before
 }
 
-// unlike reports that a node is not what was wanted.
+// unlike reports that a node is not of the expected kind.
 func (r *fileReader) unlike(key string, node *yaml.Node, want string) {
 	r.fail(node.Line, "%s: it is %s, not %s", key, want, kindOf(node))
 }

@@ -29,7 +29,7 @@ type demoProcess struct {
 	pid     int
 	logged  tail // the end of its log
 	running map[string]bool
-	how     string        // it ended
+	how     string        // how it ended
 	gone    chan struct{} // closed when the process has ended and its last report is in the ledger
 }
 
@@ -88,9 +88,9 @@ func (f *demoFleet) start() (*demoProcess, error) {
 	return p, nil
 }
 
-// kill kills a worker that has jobs running, none of which was interrupted before, and returns how many these
-// were. A job whose worker crashes again and again is taken for the cause, and is then quarantined; that is
-// not the promise shown here.
+// kill kills a worker that has running jobs, none of which was interrupted before, and returns the number of
+// these jobs. A job whose worker crashes repeatedly would be quarantined, which is not what the demonstration
+// shows.
 func (f *demoFleet) kill() (name string, running int) {
 	i := slices.IndexFunc(f.alive, func(p *demoProcess) bool { return f.ledger.mayInterrupt(p.running) })
 	if i < 0 {
@@ -99,7 +99,7 @@ func (f *demoFleet) kill() (name string, running int) {
 	p := f.alive[i]
 	killGroup(p.pid)
 	<-p.gone
-	f.alive = slices.Delete(f.alive, i, i+1) // its replacement comes last, so the next kill is another's turn
+	f.alive = slices.Delete(f.alive, i, i+1) // the next kill hits another worker, as new ones come last
 	return p.String(), f.ledger.interrupt(p.running)
 }
 
@@ -108,7 +108,7 @@ func (f *demoFleet) stop() {
 	for _, p := range f.alive {
 		_ = syscall.Kill(p.pid, syscall.SIGTERM)
 	}
-	// Longer than a worker's shutdown timeout and what it may wait for Redis as well.
+	// Longer than a worker's shutdown timeout and its wait for Redis together.
 	patience := time.After(demoShutdown + 4*time.Second)
 	for _, p := range f.alive {
 		select {
@@ -133,7 +133,7 @@ type ledger struct {
 	mu          sync.Mutex     // guards the running jobs of each worker too
 	starts      map[string]int // by jid
 	done        map[string]bool
-	interrupted map[string]bool // were running in a killed worker
+	interrupted map[string]bool // jobs that were running in a killed worker
 }
 
 const (

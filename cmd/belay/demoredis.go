@@ -140,7 +140,7 @@ func (s *demoRedis) sweep() {
 			keys.Claim(identity), keys.Working(demoQueue, identity), keys.QuarantineRun(identity))
 	}
 	for page := range slices.Chunk(names, lua.MostItems) {
-		// An error means that Redis has gone; the user sees that already.
+		// An error means that Redis is away, which was reported before.
 		_ = s.redis.Do(ctx, driver.Command(append([]string{"UNLINK"}, page...)...))
 	}
 }

@@ -182,7 +182,7 @@ func setField(j *client.RawJob, name string, value json.RawMessage) error {
 		if err := into(&j.Queue); err != nil {
 			return err
 		}
-		return job.CheckQueue(j.Queue) // to the client an empty name means the default
+		return job.CheckQueue(j.Queue) // for the client an empty name is the default
 	case "jid":
 		return into(&j.JID)
 	case job.FieldExpiresIn:

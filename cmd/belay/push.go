@@ -80,7 +80,7 @@ type pushFlags struct {
 	repeatFor   time.Duration
 	unique      uniqueFlags
 	wal         map[string]string
-	job         client.RawJob // what check makes of the command line; of a file the defaults
+	job         client.RawJob // check sets it from the command line; for a file it has the defaults
 }
 
 // A due is when a job runs, by --in or --at.
@@ -127,7 +127,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-// check checks the command line, and makes a job of it.
+// check checks the command line, and sets job from it.
 func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.file != "" && len(args) > 0:
@@ -138,7 +138,7 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
 	case f.file != "" && len(f.wal) > 0:
 		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
-	case f.job.Queue == "": // given, but a script's variable was empty
+	case f.job.Queue == "": // the flag is given, but a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.at == "" && cmd.Flags().Changed("at"): // likewise; the job would run now
 		return usage("--at: the instant is empty; leave it out for now")
@@ -228,8 +228,8 @@ const (
 	restFor = 200 * time.Millisecond
 )
 
-// persist repeats a failed push until it is stored or the time is up. known says that this Redis has replied
-// before: one that has not is perhaps no Redis, and not worth waiting for.
+// persist repeats a failed push until it is stored or the time is up. known reports that this Redis has replied
+// before: otherwise the address may be wrong, and it does not wait.
 func persist(
 	ctx context.Context, cmd *cobra.Command, pusher *client.Client, most time.Duration, receipts []client.Receipt, err error, known bool,
 ) ([]client.Receipt, error) {
@@ -280,7 +280,8 @@ func quoted(arg string) string {
 	return `"welcome"`
 }
 
-// printReceipt prints a receipt, or only its jid; for a duplicate the holder's. A line of 0 is left out.
+// printReceipt prints a receipt, or only its jid (for a duplicate the holder's jid). A line number of 0 is left
+// out.
 func printReceipt(cmd *cobra.Command, receipt client.Receipt, line int) {
 	if !asJSON(cmd) {
 		printLine(cmd, cmp.Or(receipt.Holder, receipt.JID))
@@ -306,7 +307,7 @@ func parseRetry(text string) (job.RetryRule, error) {
 	return job.RetryRule{Kind: job.RetryLimit, Limit: limit}, nil
 }
 
-// shielded marks a word that would be taken for a flag. A command line cannot contain this byte.
+// shielded marks a word that the parser would take for a flag. A command line cannot contain this byte.
 const shielded = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)

@@ -95,7 +95,7 @@ func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 			if failed, is := errors.AsType[*client.BulkError](err); is {
 				err = failed.Err // the summary has its numbers
 			}
-			// A Redis that has not answered before is perhaps no Redis, and not worth waiting for.
+			// If this Redis has never replied, the address may be wrong, so it is not worth waiting for.
 			receipts, err = persist(ctx, b.cmd, b.pusher, b.flags.repeatFor, receipts, err, b.queued+b.duplicates > 0)
 			b.report(jobs[sent:], receipts)
 			sent += len(receipts)
@@ -141,7 +141,7 @@ func (b *bulk) report(jobs []numbered, receipts []client.Receipt) {
 	b.progress(time.Now())
 }
 
-// progress reports how far the push has come, now and then.
+// progress reports how far the push has come, once in progressEvery.
 func (b *bulk) progress(now time.Time) {
 	if now.Sub(b.reportedAt) < progressEvery {
 		return

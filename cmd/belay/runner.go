@@ -110,14 +110,14 @@ func awaitEnd(ctx context.Context, cmd *exec.Cmd, exit <-chan syscall.WaitStatus
 	case <-ctx.Done():
 	}
 	select {
-	case status := <-exit: // both at once: the program ended by itself
+	case status := <-exit: // ctx and the program ended together: the program ended by itself
 		finish(cmd, pipeGrace)
 		return ending(status), nil
 	default:
 	}
 	endGroup(cmd.Process.Pid)
 	<-exit
-	finish(cmd, time.Nanosecond) // what it printed is ignored too
+	finish(cmd, time.Nanosecond) // its output is ignored too
 	return "", context.Cause(ctx)
 }
 

@@ -19,8 +19,8 @@ import (
 type spawner struct {
 	starts chan func()
 	ended  chan os.Signal
-	// only reports that all children of this process are the spawner's, and orphans of these: where a process
-	// is the first of a container, it must wait for orphans too.
+	// only reports that all children of this process are the spawner's, or orphans of its children: the first
+	// process of a container must wait for orphans too.
 	only bool
 
 	mu       sync.Mutex // held while a child is started, so that the table is complete

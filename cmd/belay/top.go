@@ -98,7 +98,7 @@ type top struct {
 	act            tea.Cmd
 }
 
-// operations is what the page asks of an Inspector.
+// operations are the methods of an Inspector that the page uses.
 type operations interface {
 	Status(ctx context.Context) (inspect.Status, error)
 	Pause(ctx context.Context, queue string) (changed bool, err error)
@@ -148,7 +148,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // setsShown is how many jobs of each set are shown: the next ones, and the last to die.
 const setsShown = 100
 
-// read reads what the page shows, unless a read runs already.
+// read starts a read of the data that the page shows, unless one is under way.
 func (t *top) read() tea.Cmd {
 	if !t.reading.IsZero() {
 		return nil

@@ -94,7 +94,7 @@ func (t *top) tabLine() string {
 	return t.fit(line)
 }
 
-// lastLine returns the question, the trouble with Redis, what was done, or the keys.
+// lastLine returns the question, else the error of Redis, else the result of the last act, else the keys.
 func (t *top) lastLine() string {
 	waiting := time.Since(t.reading)
 	switch {
