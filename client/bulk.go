@@ -86,7 +86,7 @@ type watched struct {
 	callbacks []func(Receipt, error)
 }
 
-// push adds a job and reports whether to go on.
+// push adds a job and reports whether to continue.
 func (b *bulk) push(ctx context.Context, j RawJob) bool {
 	b.drawn++
 	r, err := b.client.prepare(ctx, j)
@@ -105,7 +105,7 @@ func (b *bulk) push(ctx context.Context, j RawJob) bool {
 	return true
 }
 
-// flush sends the slice and reports whether to go on.
+// flush sends the slice and reports whether to continue.
 func (b *bulk) flush(ctx context.Context) bool {
 	if len(b.slice.receipts) == 0 {
 		return true
@@ -113,7 +113,7 @@ func (b *bulk) flush(ctx context.Context) bool {
 	return b.end(b.client.send(ctx, &b.slice))
 }
 
-// end counts the slice, yields it, and begins the next. It reports whether to go on.
+// end counts the slice, yields it, and begins the next. It reports whether to continue.
 func (b *bulk) end(err error) bool {
 	receipts := b.slice.receipts
 	b.slice = b.slice.next()

@@ -65,7 +65,7 @@ type IdempotencyKey struct {
 // number. This call stored nothing; an earlier one with the same IdempotencyKey may have stored the jobs.
 var ErrStale = errors.New("belay: not pushed: the scope has a later push")
 
-// keepScope is how long Redis keeps the last key of a scope. It stands for ever, because the caller may repeat
+// keepScope is how long Redis keeps the last key of a scope: for ever, because the caller may repeat
 // its last push after any downtime. The cost is one small key for each scope.
 const keepScope = 100 * 365 * 24 * time.Hour
 

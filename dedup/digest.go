@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// form names the hashed form and its version. A new form needs a new name, so that digests of different
-	// forms never match.
+	// form is the name of the hashed form and its version. A new form needs a new name, so that digests of
+	// different forms never match.
 	form = "belay unique v1"
 	// digestBytes is the length of a digest: 128 bits of the SHA-256. Among a million million locks the
 	// chance of any collision is below 1 in 10^14. The whole hash would make each payload and each lock 32

@@ -2,7 +2,7 @@ package fetch
 
 import "time"
 
-// An abandonment belongs to an abandoned run: one that goes on after its session has ended. Another process
+// An abandonment belongs to an abandoned run: one that continues after its session has ended. Another process
 // has recovered its job, so the job may come back to this process, unchanged or as a retry. A job never runs
 // beside its own abandoned run.
 type abandonment struct {

@@ -21,7 +21,7 @@ type Run struct {
 	state       state
 	outcome     job.Outcome
 	lock        *heldLock             // the lock that the payload names; nil for nearly all
-	abandonment *abandonment          // what is known of an abandoned run; nil for nearly all
+	abandonment *abandonment          // the state of an abandoned run; nil for nearly all
 	sum         uint64                // of Bytes
 	saved       atomic.Pointer[Saved] // nil for nearly all
 	next, prev  *Run                  // in the list of its state

@@ -328,7 +328,7 @@ func (k *Keyspace) closeWaits() {
 			_ = q.waiter.Close() // nothing waits on it
 		}
 		if q.wait != nil {
-			_ = q.wait.waiter.Close() // what it may still move is found by other processes
+			_ = q.wait.waiter.Close() // a job that it still moves is found by other processes
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int,
 	return excused, nil
 }
 
-// crashes returns the number of crashes of a job, one more than its payload says, which may say anything.
+// crashes returns the number of crashes of a job: one more than in its payload, whose value may be invalid.
 func crashes(parsed *job.Job) int { return min(parsed.InterruptedCount(), math.MaxInt32) + 1 }
 
 // interrupted returns the payload after one more crash, and where it goes. The payload counts all crashes;

@@ -80,7 +80,7 @@ type heartbeat struct {
 	sinceBoot time.Duration
 }
 
-// suspected holds what the janitor knows about a process that has lapsed.
+// suspected is the janitor's state of a process that has lapsed.
 type suspected struct {
 	first  time.Duration // since boot; so is seen
 	seen   time.Duration // the last time, with no interruption in between

@@ -68,7 +68,7 @@ const (
 	wrongConcurrency       = "concurrency %d: it lies between 1 and %d"
 )
 
-// withDefaults fills in what was left out.
+// withDefaults sets the defaults of zero fields.
 func (c Config) withDefaults() Config {
 	set(&c.Concurrency, DefaultConcurrency)
 	set(&c.Beat, DefaultHeartbeat)

@@ -146,7 +146,7 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 		event.Str(zerolog.ErrorFieldName, text)
 	}
 	if l.cfg.Logging.Args {
-		if r.outcome == nil { // a redaction that ends the goroutine does not undo what is done
+		if r.outcome == nil { // otherwise a redaction has ended the goroutine, and the outcome stays
 			done := job.Done()
 			r.outcome = &done
 		}

@@ -19,7 +19,7 @@ const (
 	// OtherClass, one for each queue, so that a producer that makes up class names fills neither this
 	// process' memory nor Redis.
 	mostSeries = 500
-	// OtherClass stands for the classes beyond that; no class of Ruby or Go has parentheses.
+	// OtherClass replaces further classes; no class of Ruby or Go has parentheses.
 	OtherClass = "(other)"
 	// statisticsEvery is how often the figures of classes are written to Redis. Sidekiq writes its own every
 	// ten seconds.
@@ -37,7 +37,7 @@ var DurationBounds = func() (bounds [finer + len(lua.HistogramBounds)]time.Durat
 	return bounds
 }()
 
-// finer is how many bounds lie below those of Sidekiq's histograms.
+// finer is the number of bounds below those of Sidekiq's histograms.
 const finer = 4
 
 // A Distribution counts durations by bucket, the last one without a bound, and sums them up.

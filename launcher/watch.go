@@ -42,7 +42,7 @@ type StuckRun struct {
 // stop waits for it no longer than a second. It may be called from several goroutines at once.
 type StuckHandler func(run StuckRun)
 
-// lateness is what is known of a run whose context has ended. Only the watch's goroutine changes it.
+// lateness is the state of a run whose context has ended. Only the watch's goroutine changes it.
 type lateness struct {
 	cause    error
 	by       atomic.Int64  // how long ago the context was seen to have ended

@@ -36,8 +36,8 @@ func textOf(method func() string, otherwise string) (text string) {
 // noText replaces the text of an error whose methods panic.
 const noText = "(no text: the error's own method panicked)"
 
-// Text is the text of an error, whatever its methods do: one that panics, as that of a nil pointer does, has
-// none.
+// Text returns the text of an error, whatever its methods do. If a method panics, as of a nil pointer, it
+// returns noText.
 func Text(err error) string { return textOf(err.Error, noText) }
 
 // message returns the error_message. It does not begin with "panic", because error_class says so wherever the
@@ -50,8 +50,8 @@ func message(err error) string {
 	return shorten(text, maxMessage)
 }
 
-// shorten cuts text to so many characters and makes it valid UTF-8, one byte of which would otherwise make
-// the payload unreadable.
+// shorten cuts text to a number of characters and makes it valid UTF-8: a single invalid byte would make the
+// payload unreadable.
 func shorten(text string, characters int) string {
 	for i := range text {
 		if characters--; characters < 0 {

@@ -73,8 +73,8 @@ func ParseSchedule(expression, zone string) (*Schedule, error) {
 }
 
 // Next returns the first tick after an instant, in the schedule's zone; the zero time if there is none. It
-// reads the local time of after in after's own zone, which tells ticks apart where two programs know other
-// rules for one zone.
+// reads the local time of after in after's own zone, so that a tick keeps its local time even if two programs
+// have different rules for one zone.
 func (s *Schedule) Next(after time.Time) time.Time {
 	switch {
 	case s.every > 0:

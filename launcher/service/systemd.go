@@ -56,8 +56,8 @@ const (
 	// sent after that.
 	beforeReady = 200 * time.Millisecond
 	statusEvery = 5 * time.Second
-	// moreStart is the time that is asked for while Redis has not answered: a worker that waits for Redis has
-	// not failed.
+	// moreStart is the additional start time that is requested from systemd while Redis does not answer: a
+	// worker that waits for Redis has not failed.
 	moreStart = 30 * time.Second
 )
 
@@ -104,7 +104,7 @@ type report struct {
 	status   string
 }
 
-// lines returns what is new.
+// lines returns the lines that were not reported yet.
 func (r *report) lines(ctx context.Context) []string {
 	var lines []string
 	found := r.worker.Ready(ctx)
