@@ -145,6 +145,6 @@ func TestCheckWAL(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, WAL{"main": 9 << 32, "ci": 16 << 32}, w)
 	_, err = ParseWAL(map[string]string{"main": "9", "ci": "0/0"})
-	require.ErrorContains(t, err, `connection "main": "9" is no position`)
+	require.ErrorContains(t, err, `connection "main": "9" is not a position`)
 	require.ErrorContains(t, err, `connection "ci": the position 0/0 is none`)
 }
