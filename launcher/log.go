@@ -146,7 +146,7 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 		event.Str(zerolog.ErrorFieldName, text)
 	}
 	if l.cfg.Logging.Args {
-		if r.outcome == nil { // otherwise a redaction has ended the goroutine, and the outcome stays
+		if r.outcome == nil { // set before: if the redaction ends the goroutine, the run is done all the same
 			done := job.Done()
 			r.outcome = &done
 		}

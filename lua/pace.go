@@ -22,7 +22,7 @@ const (
 	// second. A new connection takes about four. With more, work would not resume within five seconds after a
 	// call that began on a dead connection.
 	longestRound = 3 * time.Second
-	// quick is how much longer than an empty call a full page may take if the next page is to be larger. So a
+	// quick is how much longer than an empty call a full page may take so that the next page is larger. So a
 	// page is at most what the link carries in twice that time, and a heartbeat that waits behind four pages
 	// still arrives within a lease of a second and a half. With half of it, pages would stay small on a busy
 	// machine.
