@@ -30,7 +30,7 @@ type intake struct {
 	space   *Keyspace
 	capsule *capsule
 	queues  []*queueState
-	dry     bool      // the last take found all queues empty, and no job has come since
+	dry     bool      // the last take found all queues empty, and nothing since then suggests otherwise
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
 }

@@ -14,9 +14,9 @@ import (
 // a retry, unless the handler returns nil: then it is done.
 var ErrCancelled = errors.New("belay: cancelled: an operator cancelled this job")
 
-// A leash is the context under which a processor runs jobs, one after the other, until it is cancelled to
-// cancel one of them. Most runs are never cancelled, and a context of its own would be most of the cost of a
-// short one.
+// A leash is the context under which a processor runs jobs, one after the other. To cancel a run, its leash is
+// cancelled, and the processor makes a new one for the next run. Most runs are never cancelled, and a context
+// for each would be most of the cost of a short run.
 type leash struct {
 	context.Context
 	session context.Context

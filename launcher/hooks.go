@@ -73,8 +73,7 @@ type hooks struct {
 	over atomic.Bool   // no more calls are made
 }
 
-// mostCalls is how many calls of hooks may be under way in goroutines of their own. Further ones are
-// dropped.
+// mostCalls bounds the calls of hooks under way in goroutines of their own. Further calls are dropped.
 const mostCalls = 64
 
 // addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program. The
