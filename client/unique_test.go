@@ -176,7 +176,7 @@ func TestUnique(t *testing.T) {
 				"the position of connection \"main\" is 0: leave it out": func(j *RawJob) { j.WAL = dedup.WAL{"main": 0} },
 				"holds a space or a control character":                   func(j *RawJob) { j.WAL = dedup.WAL{"the main one": 1} },
 				"must be an object with a position for each":             func(j *RawJob) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `["9/0"]`}} },
-				"\"9\" is not a position":                                   func(j *RawJob) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main":"9"}`}} },
+				"\"9\" is not a position":                                func(j *RawJob) { j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main":"9"}`}} },
 				"the field \"wal_locations\" is set twice": func(j *RawJob) {
 					j.WAL = dedup.WAL{"main": 1}
 					j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}}

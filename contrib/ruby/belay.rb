@@ -40,11 +40,11 @@ module Belay
 #!lua
 -- push_unique: store new jobs, each unique one together with its lock and only if the lock is free.
 -- Why one script: a lock without its job would refuse all others until it expires, and a job without its lock
--- would refuse none. A duplicate that is marked instead of refused is marked in the step that finds it to be
--- one, or the mark could name a job that has ended. The WAL positions of a refused duplicate are left with
--- the lock: the owner's run replaces the duplicate's, and start returns them. If the duplicate comes after
--- that run has begun, and the owner's rule asks for it (see unlock), one more run follows. The owner's rule
--- decides, because its payload is what will run.
+-- would refuse none. A duplicate that is marked instead of refused is marked in the step that detects it;
+-- otherwise the mark could name a job that has ended. The WAL positions of a refused duplicate are left with
+-- the lock: the owner's run replaces the duplicate's, and start returns them. If the duplicate comes after that
+-- run has begun, and the owner's rule requires it (see unlock), one more run follows. The owner's rule decides,
+-- because the owner's payload will run.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 slot, only with an idempotency key (see push)  then for each group its queue list, if it is for
@@ -152,7 +152,7 @@ local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
 local now_ms = math.floor(now * 1000)
 local since = string.format('%.0f', now_ms)
--- One command per job would cost more than all the rest, so commands for several jobs are gathered.
+-- One command per job would cost more than the rest of the script, so each command has several jobs.
 local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
 for _, group in ipairs(groups) do
   local due, arg, stored, listed, until_ms = now, group.first, {}, {}, nil
