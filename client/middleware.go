@@ -80,7 +80,7 @@ func InPlaceOf(name string) Place { return Place{instead, name} }
 type Chain[M any] struct {
 	names  []string
 	pieces []M
-	lasts  int // how many were added at the place Last
+	lasts  int // number of those added at the place Last
 }
 
 // All returns the middleware in order.

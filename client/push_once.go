@@ -15,7 +15,7 @@ const (
 	// DefaultRepeatFor is how long a client repeats a push by itself before the caller gets the error.
 	// Failovers of a second or two and most restarts are over by then.
 	DefaultRepeatFor = 10 * time.Second
-	// answerIn is the timeout of one request: a slice of lua.MostBytes needs so long on a slow link.
+	// answerIn is the timeout of one request, enough for a slice of lua.MostBytes on a slow link.
 	answerIn = 5 * time.Second
 	// The first repetition follows at once, because a cut connection is replaced quickly. The pauses before
 	// later ones grow from leastPause to mostPause: asking more often makes no server start faster.
@@ -85,7 +85,7 @@ func (n *oncePush) persist(ctx context.Context) error {
 	}
 }
 
-// once sends one request and records what is known after it.
+// once sends one request and records the outcome.
 func (n *oncePush) once(ctx context.Context) error {
 	sent := lua.SinceBoot()
 	if n.ambiguous && sent-n.since > RepeatWindow {

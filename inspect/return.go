@@ -55,7 +55,7 @@ func (i *Inspector) Return(ctx context.Context, payloadLimit int, log zerolog.Lo
 	me := job.NewJID()
 	recoverer := janitor.New(janitor.Config{
 		Client: i.driver, Keys: i.keys, Log: log, Beat: returnBeat, TTL: returnTTL, Round: returnRound, Largest: payloadLimit + job.PayloadSlack,
-		Crashes: retry.CrashPolicy{Most: math.MaxInt}, // Ruby knows no quarantine
+		Crashes: retry.CrashPolicy{Most: math.MaxInt}, // Ruby has no quarantine
 		Recovered: func(_ string, lists []lua.Orphans) {
 			for _, list := range lists {
 				queues[list.Queue] = true

@@ -181,7 +181,7 @@ func (i *Inspector) lookAtGitLab(ctx context.Context, g *janitor.GitLab) (look G
 	return look, found, nil
 }
 
-// doubt waits until Redis was in sight for so long without an interruption. After a restart or an outage the
+// doubt waits until Redis was in sight for this long without an interruption. After a restart or an outage the
 // time begins anew, because the Ruby processes may have been unable to send heartbeats.
 func (i *Inspector) doubt(ctx context.Context, g *janitor.GitLab, least time.Duration) error {
 	for since := time.Now(); time.Since(since) < least; {

@@ -172,7 +172,7 @@ type searchPosition struct {
 	Way         position `json:"way,omitzero"`
 }
 
-// run goes on from s.at until a callback ends the search.
+// run continues from s.at until a callback ends the search.
 func (s *search) run(ctx context.Context) (stopped bool, err error) {
 	stages := []func(context.Context) (bool, error){
 		s.tracked,

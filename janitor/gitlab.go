@@ -128,7 +128,7 @@ func (g *GitLab) Page(ctx context.Context) (found []GitLabFound, last bool, err 
 	return found, next == "0", nil
 }
 
-// look returns what is known about the lists of these names.
+// look reads the state of the lists with these names.
 func (g *GitLab) look(ctx context.Context, names []string) ([]GitLabFound, error) {
 	found := make([]GitLabFound, len(names))
 	var calls []driver.Call

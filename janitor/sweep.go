@@ -20,7 +20,7 @@ const (
 	tombstoneStands = 24 * time.Hour
 	// sweptLists is how many lists one pass reads: that costs Redis about a tenth of a millisecond.
 	sweptLists = 256
-	// sweptTombstones bounds the records that one pass reads to find so many lists.
+	// sweptTombstones bounds the records that one pass reads to find that many lists.
 	sweptTombstones = 64
 	// forgotten is the maximum number of tombstones that one pass deletes.
 	forgotten = 16

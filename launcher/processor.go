@@ -107,7 +107,7 @@ func (p *processor) loop() {
 	p.goroutine.Store(goroutine())
 	defer func() {
 		// Only a handler or a callback that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current
-		// run behind. It gets its outcome, and the processor goes on in a new goroutine, also if that happens
+		// run behind. It gets its outcome, and the processor continues in a new goroutine, also if that happens
 		// again here.
 		r := p.current.Load()
 		if r == nil {

@@ -9,7 +9,7 @@
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their
 --          positions, queue lists, locks and states
 -- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are) |
---          "at" (a list, of which one job is asked for by its place)
+--          "at" (a list, and one job in it, by its position)
 --          2 how many entries of a list are searched from there for each job, 0 for all: for a job that has
 --          left, every entry is read; with "at" the job's index, counted from the oldest
 --          then groups: fate, position of the queue list (0 for none), the queue's bare name or the new score,
@@ -22,9 +22,9 @@
 -- Returns  {positions of jobs that were not found there; nothing was written for them,
 --          positions of jobs that stay because they need their lock, each followed by the jid of its holder}
 -- Repeat   finds none of them there
--- Cost     O(jobs * log set), or O(jobs * entries searched), or of "at" the way to the index, a node at a time.
---          Redis cannot take an entry out of the middle of a list without a step for each entry before it. So
---          with "at" the youngest job of the list takes the place of the one that leaves.
+-- Cost     O(jobs * log set), or O(jobs * entries searched), or with "at" the way to the index, a node at a
+--          time. Redis cannot take an entry out of the middle of a list without a step for each entry before
+--          it. So with "at" the youngest job of the list takes the place of the one that leaves.
 local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, search = ARGV[1], tonumber(ARGV[2])
 -- include must_be

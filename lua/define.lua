@@ -4,8 +4,8 @@
 -- decides, as long as it lives; and a new schedule counts from the instant at which it is stored, so that it
 -- fires nothing that is past. An operator's definition stays until an operator removes it: code does not
 -- replace it.
--- What is stored of a definition is a line that the scripts read (its digest, that of its schedule, when the
--- process that registered it started, and that process) and its text, which no script reads.
+-- A definition is stored as a line that the scripts read (its digest, the digest of its schedule, the start
+-- time and the identity of the process that registered it) and its text, which no script reads.
 -- KEYS     1 plan (the sorted set of periodic jobs by the second of their next tick; +inf is paused)
 --          2 definitions  3 last ticks  4 seen (by the uptime at their last registration)
 --          5 uptime of the fleet  6 alive

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- drain: let a few of the processes that want to become empty for a queue's quarantined jobs stop taking.
--- Why one script: if all of them stopped at the same time, the queue would stand still. Only speed depends on
--- it: take_quarantined guards the quarantined job.
+-- drain: let a process stop taking jobs, to become empty for a queue's quarantined jobs, if few others do so.
+-- Why one script: if all processes stopped at the same time, none would run the queue's jobs. Only speed
+-- depends on this script: take_quarantined guards the quarantined job.
 -- KEYS     1 processes that drain  2 processes that asked
 -- ARGV     1 identity  2 ms to drain at most  3 ms for which a request counts  4 ms for which others drain at
 --          most
@@ -17,7 +17,8 @@ redis.call('ZADD', asked, now_ms, identity)
 redis.call('PEXPIRE', asked, wish_ms)
 redis.call('ZREMRANGEBYSCORE', asked, '-inf', now_ms - wish_ms)
 redis.call('ZREMRANGEBYSCORE', draining, '-inf', now_ms)
--- What lies ahead of now, or further ahead than any process drains, was written before the clock was set back.
+-- A time that is too far ahead (a request after now, or a drain longer than the maximum) was written before the
+-- clock was set back.
 redis.call('ZREMRANGEBYSCORE', asked, '(' .. string.format('%.0f', now_ms), '+inf')
 redis.call('ZREMRANGEBYSCORE', draining, '(' .. string.format('%.0f', now_ms + math.max(drain_ms, longest_ms)), '+inf')
 local quarter = math.max(math.floor(redis.call('ZCARD', asked) / 4), 1)

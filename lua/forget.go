@@ -4,8 +4,8 @@ import "time"
 
 var forgetScript = load("forget")
 
-// Forget deletes the tombstone and the record of identity if the tombstone is older than stands and all
-// lists of identity are empty. It returns whether it did.
+// Forget deletes the tombstone and the record of identity if the tombstone is older than stands and all lists
+// of identity are empty. It returns whether it deleted them.
 func (k Keys) Forget(identity string, queues []string, stands time.Duration) Ask[bool] {
 	keys := append([]string{k.Tombstones(), k.Record(identity)}, k.ListsOf(queues, identity)...)
 	return asking(forgetScript, keys, []string{identity, millis(stands)}, wordIs("forgotten"))

@@ -55,12 +55,12 @@ func (k Keys) Processed() string { return k.prefix + "stat:processed" }
 // Failed counts runs that failed.
 func (k Keys) Failed() string { return k.prefix + "stat:failed" }
 
-// ProcessedOn is Processed of the UTC day that day lies in.
+// ProcessedOn is Processed of the UTC day of an instant.
 func (k Keys) ProcessedOn(day time.Time) string {
 	return k.Processed() + ":" + day.UTC().Format(time.DateOnly)
 }
 
-// FailedOn is Failed of the UTC day that day lies in.
+// FailedOn is Failed of the UTC day of an instant.
 func (k Keys) FailedOn(day time.Time) string {
 	return k.Failed() + ":" + day.UTC().Format(time.DateOnly)
 }

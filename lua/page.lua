@@ -5,8 +5,8 @@
 -- ARGV     1 order: of a list "oldest" (its right end) or "youngest" first; of a set "lowest" or "highest"
 --          score first
 --          2 how many to skip  3 entries at most  4 bytes in all at most
--- Returns  {how many there are in all, the entries ..., of a set each with its score behind it}; the last
---          entry may exceed the bytes by its own size
+-- Returns  {how many there are in all, the entries ..., in a set each followed by its score}; the last entry
+--          may exceed the bytes by its own size
 -- Repeat   the same
 -- Cost     O(entries), O(skipped) in a list, O(log set) in a set
 local key = KEYS[1]

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- page_after: read the next page of a sorted set, lowest score first, while members come and go.
 -- Why a script: by rank a reader would skip jobs when others before them leave, and by score alone it could not
--- pass many of one score. So it continues behind the last entry that it left in place; if that has gone, from
+-- pass many of one score. So it continues after the last entry that it left in place; if that has gone, from
 -- its score.
 -- KEYS     1 set
 -- ARGV     1 score to begin at  2 score to end with  3 entries at most  4 bytes in all at most
 --          then, except for the first page: the last entry that was left in place
--- Returns  {the entries ..., each with its score behind it}; the last entry may exceed the bytes by its own
---          size; nothing at the end
+-- Returns  {the entries ..., each followed by its score}; the last entry may exceed the bytes by its own size;
+--          nothing at the end
 -- Repeat   the same
 -- Cost     O(entries + log set)
 local set = KEYS[1]

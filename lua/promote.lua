@@ -2,10 +2,10 @@
 -- promote: move due jobs from a sorted set to the backs of their queues, or to their queues' quarantine.
 -- Why one script: a job is in the set or in its queue. Ruby removes it first and then pushes it, and loses it
 -- if it is killed in between.
--- Two pollers at the same time move each job once: a job that the other has moved is not there any more.
+-- Two pollers at the same time move each job once: the second one does not find a job that the first has moved.
 -- A unique job that did not take its lock when it was scheduled takes it here, if it is free. It is promoted
 -- in any case: it was accepted.
--- An unreadable job goes to the dead set and counts as a failed run: none dies without a count.
+-- An unreadable job goes to the dead set and counts as a failed run: no job dies without a count.
 -- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5 processed  6
 --          failed
 --          7 processed today  8 failed today  then queue lists or quarantine lists, and locks

@@ -3,7 +3,7 @@
 -- Why one script: a process that renews its session before this call has lost nothing, and after it can
 -- change nothing; a janitor that is killed here leaves every job in one place. It moves element by element,
 -- so two janitors at the same time move each job once. A job that goes to the dead set counts as a failed
--- run: none dies without a count.
+-- run: no job dies without a count.
 -- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
 --          9 list of the quarantined job that it ran  10 index of locks  11 queues (the set of names)
 --          12 processed  13 failed  14 processed today  15 failed today

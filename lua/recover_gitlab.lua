@@ -3,7 +3,7 @@
 -- Why one script: a process whose heartbeat came back before this call has lost nothing, and a caller that is
 -- killed here leaves every job in one place. It moves element by element, so beside another caller or GitLab's
 -- own cleaner, which takes each job out of the list first, each job moves once. A job that goes to the dead set
--- counts as a failed run: none dies without a count.
+-- counts as a failed run: no job dies without a count.
 -- KEYS     1 working list  2 queue list  3 queues (the set of names)  4 dead  5 index of locks  6 processed
 --          7 failed  8 processed today  9 failed today  then the heartbeats that the process may have
 --          then, by their positions, locks, the queues of jobs that run once more, and states

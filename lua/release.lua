@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- release: free a lock on an operator's request, whatever job holds it and whatever type its key has.
--- Why one script: the answer names the job whose lock was freed; in two steps that could be the next job's.
--- The job that held it runs all the same, and its end then changes no lock. The extra run that a duplicate
--- asked for is dropped; the value in the answer shows it.
+-- Why one script: the reply names the job whose lock was freed; with two steps, another job could take the lock
+-- in between. The job that held the lock runs all the same, and its end then changes no lock. The extra run
+-- that a refused duplicate caused is dropped; the value in the reply shows it.
 -- KEYS     1 lock  2 index of locks
 -- ARGV     1 digest
 -- Returns  {"released", its value, "" for a key that is no string} | {"free"}

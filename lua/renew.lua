@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- renew: prolong the locks of unique jobs that run, those that are still their own, for another TTL.
--- Why one script: a lock that expired and that another job has taken since must not be prolonged for that
--- job.
+-- renew: prolong the locks of running unique jobs for another TTL, if the jobs still own them.
+-- Why one script: if a lock has expired and another job has taken it, it must not be prolonged.
 -- KEYS     1 index of locks  then locks
 -- ARGV     for each lock: digest, owner, ms to hold it on
 -- Returns  how many were still their own

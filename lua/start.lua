@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- start: record that the runs of unique jobs begin now, or that they do not begin after all.
--- Why one script: with until_executing the lock is free from now on, and only if the job is still ours and
--- the lock still its own; with until_executed and an extra run, a duplicate that is refused from now on is
--- served by that extra run.
+-- Why one script: with until_executing the lock is free from now on, but only if this process still has the job
+-- and the job still owns the lock; with until_executed and RescheduleOnce, a duplicate that is refused from now
+-- on is served by the extra run.
 -- It changes a lock from "-" to "s" once, at the first start. Later starts of the job do not change it, because
 -- no run has served the duplicates that came in between. It also prolongs the lock, as renew does: the first
 -- renewal could come too late for a short lock.

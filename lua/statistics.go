@@ -167,7 +167,7 @@ func RunsOf(text string, runs uint64) Histogram {
 // WaitsOf reads a histogram of waits.
 func WaitsOf(text string) Histogram { return histogramOf(text, 4) }
 
-// histogramOf reads counters of so many bytes each, the highest byte first. A bitfield is as long as its last
+// histogramOf reads counters of width bytes each, the highest byte first. A bitfield ends after the last
 // counter that was written.
 func histogramOf(text string, width int) (h Histogram) {
 	for i := range min(len(h), len(text)/width) {

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- unlist: remove a few expired locks from the index of locks.
 -- Why a script: a lock that was taken again meanwhile has a new score, and must stay. A lock that is freed
--- leaves the index in the same step, but one that expires does not: such as those of jobs that Sidekiq's
--- processes ran or its pages deleted. Without this script the index would grow for ever.
+-- leaves the index in the same step, but an expired lock does not, such as that of a job that a Ruby process
+-- ran or Sidekiq's pages deleted. Without this script the index would grow for ever.
 -- KEYS     1 index of locks
 -- ARGV     1 ms for which they have been expired at least  2 how many at most
 -- Returns  how many it removed

@@ -237,7 +237,7 @@ func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 	return entries
 }
 
-// followed returns the node that an alias stands for.
+// followed returns the node that an alias refers to.
 func followed(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias

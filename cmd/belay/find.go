@@ -88,7 +88,7 @@ func checkTimeout(timeout time.Duration) error {
 	return nil
 }
 
-// searching returns a callback that reports the progress of a search now and then.
+// searching returns a callback that reports the progress of a search from time to time.
 func searching(cmd *cobra.Command) func(int, string) {
 	reported := time.Now()
 	return func(looked int, place string) {
@@ -169,7 +169,7 @@ func (f *searchFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.query.Cursor, "cursor", "", "continue a search that printed this `CURSOR`")
 }
 
-// any reports whether a search is asked for, not one job.
+// any reports whether the flags ask for a search instead of one job.
 func (f *searchFlags) any(set *pflag.FlagSet) bool {
 	return slices.ContainsFunc([]string{"class", "text", "queue", "in", "cursor"}, set.Changed)
 }

@@ -3,7 +3,7 @@
 -- many jobs; in a group with state then the position of the first one's state and how many fields each writes;
 -- and for each job: step arguments of the script's own, from group.first on; in a group with locks then the
 -- arguments of unlock; in a group with state then those of end_state.
--- group.after is where the arguments behind it begin.
+-- group.after is the index of the first argument after the group.
 local function read_owned(at, step)
   local flags = tonumber(ARGV[at + 1])
   local group = { lock = tonumber(ARGV[at]), again = flags % 2 == 1, count = tonumber(ARGV[at + 2]), first = at + 3 }
