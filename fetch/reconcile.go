@@ -37,12 +37,12 @@ type reconcile struct {
 const mostDoubts = 8
 
 // A reading reads one list page by page, the newest entries first, because the orphaned entries of a take
-// that has just failed are the newest. It ends when it has found all that there can be. Entries move
+// that has just failed are the newest. It ends when no more orphaned entries are possible. Entries move
 // meanwhile, so an entry may be on two pages; each page is compared on its own.
 type reading struct {
 	place place
 	first int            // index of the next page
-	most  int            // how many orphaned entries there may be on the pages to come
+	most  int            // maximum number of orphaned entries on the remaining pages
 	left  map[string]int // jobs that have left our lists since the page was requested, by bytes
 }
 

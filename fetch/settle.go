@@ -185,8 +185,8 @@ func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 }
 
-// needless reports whether the data kept for a job's next start is no longer needed: the job has ended, or
-// its payload contains the data.
+// needless reports whether the positions kept for a job's next start are no longer needed: the job has ended,
+// or its payload contains them.
 func needless(outcome job.Outcome) bool {
 	switch outcome.Exit() {
 	case job.ExitDone, job.ExitDiscarded, job.ExitCancelled, job.ExitExpired, job.ExitDead:

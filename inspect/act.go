@@ -29,7 +29,7 @@ const (
 	Kill Action = "kill"
 	// Delete removes jobs for good.
 	Delete Action = "delete"
-	// Move moves jobs of a queue, or of its quarantined ones, to the back of the queue Task.To, where they
+	// Move moves jobs of a queue, or its quarantined jobs, to the back of the queue Task.To, where they
 	// keep their order; quarantined jobs stay quarantined. Jobs of a set stay where they are, and go to that
 	// queue when they run. Only the name of their queue changes; they keep their unique locks. Unreadable
 	// entries are refused, because the name cannot be changed.
@@ -46,7 +46,7 @@ type Task struct {
 	Selection Selection
 	To        string    // the target queue of Move
 	At        time.Time // the time of Reschedule, by Redis' clock (see Inspector.Now)
-	Later     bool      // Reschedule brings no job forward
+	Later     bool      // Reschedule makes no job run earlier
 }
 
 // A Selection chooses jobs of a home: all of them, those that IDs or Refs name, the unreadable entries, or

@@ -12,9 +12,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A way reads the entries of a home a page at a time, the next job to run first and of the dead the first to
-// die, while entries come and go and perhaps its caller takes some out. It covers the entries that were there
-// when it began.
+// A way reads the entries of a home a page at a time: the next job to run first, or the job that died first.
+// Entries come and go meanwhile, and its caller may remove some. It covers the entries that were there when it
+// began.
 type way interface {
 	// next reads the next page; an empty page is the end.
 	next(ctx context.Context) ([]lua.Entry, error)
@@ -31,8 +31,8 @@ type position struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	Left int    `json:"left,omitempty"`
-	// Of a list, Most entries were there, Seen were passed, at most Left of them stayed, and Mark is the hash
-	// of the last that did.
+	// For a list, Most is the number of entries at the beginning, Seen how many were passed, Left how many of
+	// those at most stayed, and Mark the hash of the last one that stayed.
 	Most int    `json:"most,omitempty"`
 	Seen int    `json:"seen,omitempty"`
 	Mark string `json:"mark,omitempty"`
@@ -53,7 +53,7 @@ func (i *Inspector) way(ctx context.Context, home Home, key string, at position)
 		if err != nil || len(last.Entries) == 0 {
 			return nil, err
 		}
-		// It ends at the highest score of this moment: a retried job that fails again comes back above it.
+		// It ends at the current highest score: a retried job that fails again comes back with a higher one.
 		at.From, at.To = "-inf", last.Entries[0].Score
 	}
 	if home.sorted() {
@@ -79,7 +79,7 @@ func (w *setWay) next(ctx context.Context) ([]lua.Entry, error) {
 }
 
 // again reads the first page after a cursor, which does not have the bytes of the entry before it. If entries
-// of that score have left since, as many others of it are not seen.
+// with that score have left since then, the same number of other entries with that score is skipped.
 func (w *setWay) again(ctx context.Context) ([]lua.Entry, error) {
 	reply := w.i.driver.Do(ctx, driver.Command("ZCOUNT", w.key, "-inf", "("+w.at.From))[0]
 	if reply.Err != nil {
@@ -107,7 +107,7 @@ func (w *setWay) passed(entry lua.Entry, stays bool) {
 func (w *setWay) position() position { return w.at }
 
 // A listWay reads a list from its oldest entry. Workers take from that end too, so the entries that stayed
-// move towards it, and the last of them is the mark behind which the way continues.
+// move towards it, and the last of them is the mark after which the way continues.
 type listWay struct {
 	i   *Inspector
 	key string

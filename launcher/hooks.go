@@ -77,7 +77,7 @@ type hooks struct {
 const mostCalls = 64
 
 // addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program. The
-// method of belay.Server of the same name says when each is called.
+// method of belay.Server with the same name documents when a hook is called.
 func addHook[T any](l *Launcher, name string, hooks *[]T, hook T) {
 	if l.started() {
 		panic("belay: " + name + " after Run: call it before")

@@ -42,9 +42,9 @@ const (
 	// answeredLately is how recent a reply on another connection must be to show that Redis is reachable
 	// although heartbeats have no reply: an idle wait has one every four seconds.
 	answeredLately = 10 * time.Second
-	// silentTTLs is how many TTLs longer heartbeats may stay unanswered if the probe's own ping has no
-	// answer either. A server without free connections behaves like that too, and a new process would get
-	// no connection either.
+	// silentTTLs is how many TTLs longer heartbeats may have no reply if the probe's own call has no reply
+	// either. A server without free connections behaves like that too, and a new process would get no
+	// connection either.
 	silentTTLs = 5
 )
 
@@ -140,15 +140,15 @@ func (l *Launcher) intends() Finding {
 	return Finding{OK: true}
 }
 
-// turns reports whether the loop turns.
+// turns reports whether the loop still runs its turns.
 func (l *Launcher) turns(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
 	return l.loop.Turns(ctx)
 }
 
-// lapsed asks Redis whether it counts the process as lapsed, as it does before it gives jobs to one. A
-// process that stops may leave.
+// lapsed reads from Redis whether the process counts as lapsed, by the rule of the script take. A process that
+// stops may be deregistered already.
 func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- deregister: end a session, with a tombstone that names its lists.
--- Why one script: from this moment on a janitor must watch our lists (Redis may still execute a blocked
--- move), so nothing is deleted here except what only people read.
+-- Why one script: from this moment on a janitor must watch our lists (Redis may still execute a blocked move).
+-- So nothing is deleted here except the keys that are only for people.
 -- KEYS     1 record  2 alive  3 tombstones  4 processes  5 process hash  6 work  7 workers  then our working
 --          lists and the list of our quarantined job
 -- ARGV     1 identity

@@ -20,9 +20,9 @@
 --          read_owned, of each job its bytes, and for exits with a new place its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
 --          "snoozed" | "dead"
--- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (answered long ago)
--- Repeat   a number whose verdict is still stored gets the same answer and writes nothing; for a process that
---          Redis does not know no verdict is stored, and all jobs are answered as lost
+-- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (the number is too old)
+-- Repeat   a number whose verdict is still stored gets the same reply and writes nothing; for a process without
+--          a record no verdict is stored, and the reply reports all jobs as lost
 -- Cost     O(jobs * length of the working list), searched from the end where the oldest are
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]

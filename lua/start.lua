@@ -16,7 +16,7 @@
 --          ms to keep what was left or to hold the lock
 -- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with
 --          each what was left with its lock}}
--- Repeat   prolongs again, and changes nothing more; of a group "leave" the answer has what was left again
+-- Repeat   prolongs again, and changes nothing more; for a group "leave" the reply has what was left again
 -- Cost     O(jobs * (length of the list + log locks of all))
 local index = KEYS[1]
 local groups, at, key = {}, 1, 2

@@ -8,7 +8,7 @@
 --          working list
 -- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues'
 --          bare names
--- Returns  {why no more, {positions of paused queues}, {positions of broken queues}, {for each entry that is
+-- Returns  {why not more, {positions of paused queues}, {positions of broken queues}, {for each entry that is
 --          too large its description by large, with the queue's position first}, {position, job, ...}, ...}
 --          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the process
 --          is not alive) | "quarantine" (it runs a quarantined job: a crash would count against both)

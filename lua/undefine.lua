@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- undefine: remove the definition of a periodic job, with its ticks and their history.
--- Why one script: a definition that a live process has in its code would come back with that process' next
--- registration, so it is not removed; and one that is registered at the same moment must not lose its plan.
+-- Why one script: a definition in the code of a live process is not removed, because the process' next
+-- registration would store it again; and a definition that is registered at the same moment must not lose its
+-- plan.
 -- KEYS     1 plan  2 definitions  3 last ticks  4 seen  5 alive  6 history of the job's ticks
 -- ARGV     1 name  2 the uptime at which it was last seen at the latest, "" for any
 -- Returns  "removed" | "unknown" | "registered" (a live process has it in its code, or it was seen since)
