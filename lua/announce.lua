@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- announce: write this process' entry in Sidekiq's list of processes, for Ruby's readers of every version.
--- Why one script: after a crash between the writes, a hash without a TTL would stay for ever, and Ruby processes
--- remove a name without a hash.
+-- Why one script: after a crash between the writes, a hash without a TTL would stay for ever, and Ruby
+-- processes remove a name without a hash.
 -- KEYS     1 processes  2 process hash  3 work (Sidekiq 6.4.2 on)  4 workers (before)  5 tombstones
 -- ARGV     1 identity  2 ttl in seconds  3 how many fields  fields and values  then thread ids and work
 --          entries
