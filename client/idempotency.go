@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// RepeatWindow is how long after it was first sent a push may be repeated. A day is long enough to repeat
-	// a push of the night in the morning. The cost is a small key that Redis keeps for that time.
+	// RepeatWindow is how long after it was first sent a push may be repeated. With a day, a push that failed
+	// in the night can be repeated in the morning. The cost is a small key that Redis keeps for that time.
 	RepeatWindow = 24 * time.Hour
 	// remember is how long Redis keeps an idempotency key: an hour more than the window, for repetitions that
 	// are under way when it ends, and for clocks that differ.
@@ -21,7 +21,7 @@ const (
 	// mostOnce is how many such pushes one client sends at once; more wait for their turn. Redis executes one
 	// after the other, so they would wait all the same, and each has a key there for a day.
 	mostOnce = 256
-	// closeFor bounds what Close does for Redis' memory.
+	// closeFor bounds the time in which Close deletes keys to save Redis' memory.
 	closeFor = time.Second
 )
 

@@ -32,7 +32,7 @@ type oncePush struct {
 
 	turn chan struct{} // a lock on the fields below: it has one element while the push is sent
 	key  *pushKey      // this push's alone while it may have to be sent under the same number again
-	// A push is ambiguous when a request was not answered; since is when that request was sent (SinceBoot).
+	// A push is ambiguous if a request got no reply; since is when that request was sent (SinceBoot).
 	number    int64
 	ambiguous bool
 	since     time.Duration
@@ -65,7 +65,7 @@ func (n *oncePush) send(ctx context.Context) (Status, error) {
 	return n.outcome(n.persist(ctx))
 }
 
-// persist repeats the push while its outcome is unknown and another request may find it out.
+// persist repeats the push while its outcome is unknown and another request may settle it.
 func (n *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
 	var backoff lua.Backoff

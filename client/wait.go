@@ -108,7 +108,7 @@ type waits struct {
 	due     map[string]bool    // jids to read
 	some    chan struct{}      // due is not empty
 	stop    context.CancelFunc // ends both goroutines; nil if there are none
-	idle    *time.Timer        // calls stop
+	idle    *time.Timer        // calls stop when it expires
 	running sync.WaitGroup
 	closed  bool
 }

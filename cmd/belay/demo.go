@@ -36,14 +36,14 @@ const (
 	// demoConcurrency is how many jobs each worker runs at once: few enough to list the jobs of a kill one by
 	// one, enough to have some running at any moment.
 	demoConcurrency = 5
-	// The heartbeats are faster than a real worker's, so that a killed worker is missed in a second, not in
-	// ten.
+	// The heartbeats are faster than a real worker's, so that the death of a worker is detected in a second,
+	// not in ten.
 	demoBeat = 200 * time.Millisecond
 	demoTTL  = time.Second
 	// demoLimit ends the demonstration with default settings, with time left to clean up within 20 s.
 	demoLimit = 17 * time.Second
 	// demoTick is how often the demonstration checks what is due. liveEvery and lineEvery are how often it
-	// reports: on a terminal as often as people can read, elsewhere a line now and then.
+	// reports: on a terminal as often as people can read, elsewhere a line every few seconds.
 	demoTick  = 10 * time.Millisecond
 	liveEvery = 100 * time.Millisecond
 	lineEvery = 2 * time.Second
@@ -191,7 +191,7 @@ func (d *demonstration) await(ctx context.Context) error {
 		if r.Done >= d.flags.jobs {
 			return nil
 		}
-		// As many jobs come before the first kill as after the last.
+		// The same number of jobs runs before the first kill as after the last.
 		if d.kills < d.flags.kills && r.Done >= d.flags.jobs*(d.kills+1)/(d.flags.kills+1) {
 			if name, running := d.fleet.kill(); running > 0 {
 				d.kills++
@@ -206,7 +206,7 @@ func (d *demonstration) await(ctx context.Context) error {
 	return nil
 }
 
-// say prints a line. A terminal that has gone does not end the demonstration.
+// say prints a line. If the terminal was closed, the demonstration continues.
 func (d *demonstration) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(d.out, word(d.terminal, clearLine)+format+"\n", args...)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostLine is the longest line that is read. No valid job is longer, however it is written; a longer line is
+// mostLine is the maximum length of a line. No valid job is longer, however it is written; a longer line is
 // refused without being kept in memory.
 const mostLine = 2 * job.MaxPayloadLimit
 

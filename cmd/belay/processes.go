@@ -133,7 +133,7 @@ Exit status: 0 if it was sent; 1 if Redis cannot be reached; 2 for a wrong comma
 				if sent {
 					printLine(cmd, identity+": "+string(order)+" sent")
 				}
-				return sent || all, err // with --all some may have ended meanwhile, which is no error
+				return sent || all, err // with --all, a process that has ended meanwhile is not an error
 			}), unread)
 		}),
 	}

@@ -48,7 +48,7 @@ func newSpawner(only bool) *spawner {
 	return s
 }
 
-// reap waits for the children that have ended, one signal may stand for several of them.
+// reap waits for all children that have ended, because one signal may be for several of them.
 func (s *spawner) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

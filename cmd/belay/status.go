@@ -165,8 +165,8 @@ Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
 	return cmd
 }
 
-// watchStatus prints a page per interval until ctx ends, each in one write. It reports an outage once and goes
-// on.
+// watchStatus prints a page per interval until ctx ends, each in one write. It reports an outage once and
+// continues.
 func watchStatus(ctx context.Context, cmd *cobra.Command, every time.Duration, read func() (inspect.Status, error)) error {
 	out, away := cmd.OutOrStdout(), false
 	page := &bytes.Buffer{}

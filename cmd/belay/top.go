@@ -91,10 +91,10 @@ type top struct {
 
 	status, before inspect.Status
 	sets           []inspect.Entry
-	reading        time.Time // since when a read runs; zero if none does
+	reading        time.Time // the start of the read under way; zero if there is none
 	wrong          string    // why the last read failed
 	note           string    // what the last act did
-	question       string    // waits for an answer; then act is done
+	question       string    // the open question; act runs after a yes
 	act            tea.Cmd
 }
 
@@ -244,8 +244,8 @@ func (t *top) move(by int) {
 	t.selected[t.tab], t.key[t.tab] = at, rows[at].key
 }
 
-// at returns the index of the selected row: the one that was selected, wherever it is now, or else the one in
-// its place.
+// at returns the index of the selected row, wherever it is now. If the row has gone, it returns the row in its
+// place.
 func (t *top) at(rows []topRow) int {
 	at := slices.IndexFunc(rows, func(row topRow) bool { return row.key == t.key[t.tab] })
 	if at < 0 {
