@@ -492,7 +492,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "a worker starts without the marks",
-		harm: "a worker that starts during an outage runs a job again that Cancel has answered is stopping",
+		harm: "a worker that starts during an outage runs a job again that Cancel has reported as stopping",
 		edits: []edit{{
 			"launcher/launcher.go", `		l.report.Fail(name, err)
 		select {`, `		if name == "cancel" {
@@ -504,7 +504,7 @@ var bugs = []mutant{
 		caught: "TestNothingStartsBeforeTheMarksAreRead/go-redis", says: "the process has registered without the marks",
 	},
 	{
-		name: "a first read of the marks that failed was a complete one",
+		name: "a failed first read of the marks counts as complete",
 		harm: "a worker that could not read the marks takes jobs as if none were cancelled",
 		edits: []edit{{
 			"lua/marks.go", `case noticed == read && !m.partial:`, `case noticed == read:`,
@@ -513,8 +513,8 @@ var bugs = []mutant{
 		caught: "TestMarks/are_read_again_where_the_first_read_failed/goredis", says: "no heartbeat has reported the mark",
 	},
 	{
-		name: "ticks are tracked as long as their class asks",
-		harm: "the history of a nightly job does not say what became of it last week",
+		name: "ticks are tracked no longer than their class asks",
+		harm: "the history of a nightly job does not show last week's outcome",
 		edits: []edit{{
 			"scheduler/periodic.go", `return max(asked, leastTracked, min(`, `return max(asked, min(leastTracked, `,
 		}},
@@ -534,7 +534,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "a claim is pushed without its number",
-		harm: "a relay of the outbox that is killed before it has deleted its rows doubles up to 256 jobs",
+		harm: "a relay of the outbox that is killed before it deletes its rows pushes up to 256 jobs twice",
 		edits: []edit{{
 			"client/prepared.go", `	answer, err := c.store(ctx, &stored, s.jobs, s.unique)
 `, `	_ = stored
@@ -563,8 +563,8 @@ var bugs = []mutant{
 		caught: "TestTrackedJobs/that_are_not_there_any_more_are_as_they_were", says: `actual  : "cancelled"`,
 	},
 	{
-		name: "a crash leaves the state of a job that it kills",
-		harm: "a job is dead, and those that wait for its result wait for ever",
+		name: "a job that dies by a crash keeps the state of a waiting one",
+		harm: "a job is dead, and callers that wait for its result wait for ever",
 		edits: []edit{{
 			"lua/shared/orphans.lua", `        end_owned(group, job + 1, queues, now_ms)
 `, ``,
@@ -639,7 +639,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "all crashes of a long job count",
-		harm: "an import that is in its third deploy by kill -9 is quarantined, and dies by the next, however far it came",
+		harm: "an import is quarantined at the third deploy by kill -9 and dies at the next, however far it came",
 		edits: []edit{{
 			"janitor/crash.go", `if excused > 0 && excused < count {`, `if excused > 0 && excused < 0 {`,
 		}},
