@@ -79,17 +79,17 @@ func turmoil(t *testing.T, s *site, redis driver.Client) {
 	}()
 	book := newLedger(t)
 	words := append([]string{"-q", "many", "-q", "rare", "-c", "5", "--shutdown-timeout", "200ms", "--exec", book.exec("*")}, fast...)
-	workers := s.supervise(3, words...)
+	workers, odd := s.supervise(3, words...), oddHandler()
 	var thaws sync.WaitGroup
 	for n, end := 0, time.Now().Add(mayhem()); time.Now().Before(end); n++ {
 		workers.strike(&thaws, n%3)
-		inProcess(t, s, redis, func() { time.Sleep(time.Duration(200+rand.IntN(500)) * time.Millisecond) })
+		inProcess(t, s, redis, odd, func() { time.Sleep(time.Duration(200+rand.IntN(500)) * time.Millisecond) })
 	}
 	stop()
 	<-pushing
 	thaws.Wait()
 	workers.end()
-	inProcess(t, s, redis, func() {
+	inProcess(t, s, redis, odd, func() {
 		eventually(t, "all jobs to end", func() bool { return s.waiting() == 0 })
 	})
 	t.Logf("%d jobs, %d ends of workers", pushed.Load(), workers.deaths())
@@ -152,16 +152,15 @@ func pushOddJobs(ctx context.Context, pusher *client.Client, pushed *atomic.Int6
 	}
 }
 
-// inProcess runs a worker in this process, whose handler does all that one may do, while a function runs; then
-// it stops it.
-func inProcess(t *testing.T, s *site, redis driver.Client, while func()) {
+// inProcess runs a worker in this process while a function runs; then it stops it.
+func inProcess(t *testing.T, s *site, redis driver.Client, handler launcher.Handler, while func()) {
 	t.Helper()
 	l, err := launcher.New(launcher.Config{
 		Client: redis, Prefix: s.prefix, Queues: []fetch.Queue{{Name: "many"}, {Name: "rare"}}, Concurrency: 3,
 		Beat: 200 * time.Millisecond, TTL: time.Second, ShutdownTimeout: -1,
 	})
 	require.NoError(t, err)
-	l.Handle(launcher.AnyClass, oddHandler, launcher.Class{})
+	l.Handle(launcher.AnyClass, handler, launcher.Class{})
 	done := make(chan error, 1)
 	go func() { done <- l.Run(context.Background()) }()
 	while()
@@ -169,28 +168,32 @@ func inProcess(t *testing.T, s *site, redis driver.Client, while func()) {
 	require.NoError(t, <-done)
 }
 
-// oddHandler ends a run in any way there is. Sooner or later every job is done.
-func oddHandler(ctx context.Context, j *job.Job) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(rand.N(100 * time.Millisecond)):
-	}
-	err := errors.New("odd é")
-	switch rand.IntN(12) {
-	case 0, 1:
-		return retry.In(rand.N(300*time.Millisecond), err)
-	case 2:
-		return retry.Snooze(rand.N(300 * time.Millisecond))
-	case 3:
-		return retry.Discard(nil)
-	case 4:
-		return retry.Discard(err)
-	case 5:
-		if n, _ := j.RetryCount(); n > 2 {
-			return retry.Kill(err)
+// oddHandler returns a handler that ends its runs in turn in each way there is. Sooner or later every job is
+// done.
+func oddHandler() launcher.Handler {
+	var runs atomic.Uint64
+	return func(ctx context.Context, j *job.Job) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rand.N(100 * time.Millisecond)):
 		}
-		return retry.In(0, err)
+		err := errors.New("odd é")
+		switch runs.Add(1) % 12 {
+		case 0, 1:
+			return retry.In(rand.N(300*time.Millisecond), err)
+		case 2:
+			return retry.Snooze(rand.N(300 * time.Millisecond))
+		case 3:
+			return retry.Discard(nil)
+		case 4:
+			return retry.Discard(err)
+		case 5:
+			if n, _ := j.RetryCount(); n > 2 {
+				return retry.Kill(err)
+			}
+			return retry.In(0, err)
+		}
+		return nil
 	}
-	return nil
 }
