@@ -12,9 +12,9 @@ endif
 .PHONY: help quick check need format vet belayvet lint lua test integration browser postgres mutants bench-guard torture \
 	fuzz bench demo
 
-# Two packages at a time: their tests start Redis servers and time them, and a third starves the others. Six
+# Two packages at a time: their tests start Redis servers and time them, and a third starves the others. Four
 # tests of each, because most of them wait.
-RACE := go test -race -p 2 -parallel 6
+RACE := go test -race -p 2 -parallel 4
 # The tests that read the files of this repository. The race detector would slow them by minutes, for nothing.
 READING := ^Test(ImportsGoDown|RootLinks|EveryPackage|NoFileNames|ReadersFind|TrapsHave|WordsArePlain)
 # The other modules. They have dependencies that a program with Belay must not get.
@@ -82,10 +82,10 @@ test: ## tests of every package but integration, with the race detector, on real
 	@cd contrib/otel && $(RACE) -timeout 10m ./...
 
 # Real servers, processes and signals are not in the key of Go's test cache, hence -count=1. One package at a
-# time, because their bounds are seconds on the wall clock; ten tests, because they mostly wait.
+# time, because their bounds are seconds on the wall clock; eight tests, because they mostly wait.
 integration: ## the README's promises against real processes and signals (minutes)
 	@echo "== integration: go test -race -count=1 ./integration/..., all but mutants"
-	@go test -race -count=1 -p 1 -parallel 10 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
+	@go test -race -count=1 -p 1 -parallel 8 -timeout 20m $$(go list ./integration/... | grep -v /mutants)
 
 # In a module of its own, because it brings a driver for SQL.
 postgres: ## the promises of dedup/wal and contrib/outbox, with real PostgreSQL servers

@@ -51,10 +51,14 @@ func (c *Client) number(s *slice) *oncePush {
 func (n *oncePush) send(ctx context.Context) (Status, error) {
 	select {
 	case n.turn <- struct{}{}:
-		defer func() { <-n.turn }()
-	case <-ctx.Done():
-		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err()) // another goroutine is sending it
+	default: // another goroutine is sending it
+		select {
+		case n.turn <- struct{}{}:
+		case <-ctx.Done():
+			return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+		}
 	}
+	defer func() { <-n.turn }()
 	if n.stored {
 		return "", nil
 	}

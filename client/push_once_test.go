@@ -227,6 +227,20 @@ func TestRepeatable_endsWhen(t *testing.T) {
 	})
 }
 
+// What was never sent is not unknown.
+func TestPushOnceWhoseTimeIsOverIsNotPushed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, drivertest.Redis(t), adapters.All["go-redis"], Config{})
+	over, end := context.WithCancel(t.Context())
+	end()
+	for range 50 {
+		receipt, err := w.client.Push(over, RawJob{Class: "A", PushOnce: true})
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, ErrUnknown)
+		require.Equal(t, StatusNotPushed, receipt.Status)
+	}
+}
+
 func TestRepeatable_waitsForRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drivertest.Redis(t), adapters.All["go-redis"], Config{})
