@@ -163,6 +163,9 @@ func TestAPeerThatCannotDoAMeasureIsLeftOutOfIt(t *testing.T) {
 func TestAnHoursRescueIsNotWaitedFor(t *testing.T) {
 	for _, p := range allPeers() {
 		require.Equal(t, p.postgres, p.cannot["recovery"] != "" && p.cannot["rtt"] != "", p.name)
+		if p.postgres {
+			require.Contains(t, p.cannot["recovery"], "an hour", p.name)
+		}
 	}
 }
 

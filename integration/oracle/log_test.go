@@ -91,11 +91,23 @@ func TestABaseIsWhereALogBegins(t *testing.T) {
 // A snapshot may hold jobs, and none is read.
 func TestASnapshotAsBaseIsRefused(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	server := drivertest.Start(t, "--dir", dir, "--appendonly", "yes") // with a snapshot at its head
-	server.Kill()
-	_, err := oracle.Replay(dir)
-	require.ErrorContains(t, err, "--aof-use-rdb-preamble no")
+	for _, empty := range []bool{true, false} {
+		dir := t.TempDir()
+		server := drivertest.Start(t, "--dir", dir, "--appendonly", "yes") // with a snapshot at its head
+		if !empty {
+			_, err := server.Do(t.Context(), "LPUSH", "queue:q", payload("1"))
+			require.NoError(t, err)
+			_, err = server.Do(t.Context(), "BGREWRITEAOF")
+			require.NoError(t, err)
+			drivertest.Eventually(t, func() bool {
+				manifest, _ := os.ReadFile(filepath.Join(dir, "appendonlydir", "appendonly.aof.manifest"))
+				return strings.Contains(string(manifest), ".2.base.rdb")
+			}, 20*time.Second, 10*time.Millisecond)
+		}
+		server.Kill()
+		_, err := oracle.Replay(dir)
+		require.ErrorContains(t, err, "--aof-use-rdb-preamble no")
+	}
 }
 
 func TestWhatIsNoLogIsRefused(t *testing.T) {
