@@ -1,11 +1,17 @@
 package inspect
 
 import (
+	"errors"
+	"strings"
+	"testing"
 	"time"
 
-	"testing"
-
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 func TestReturnFromGitLab(t *testing.T) {
@@ -36,6 +42,40 @@ func TestReturnFromGitLab(t *testing.T) {
 			require.NoError(w, err)
 			require.GreaterOrEqual(w, time.Since(began), 1500*time.Millisecond)
 			require.Equal(w, 2, result.Recovered)
+		},
+		"tracked jobs that are too large, unreadable or interrupted too often end for their waiters": func(w *world) {
+			ended := w.announced()
+			for jid, args := range map[string]string{"large": `"` + strings.Repeat("x", 3<<20) + `"`, "unreadable": "\"\xff\"", "interrupted": "1"} {
+				w.do("LPUSH", w.keys.GitLabName("mail", dead), `{"belay_track_ms":60000,"args":[`+args+`],"class":"A","jid":"`+jid+
+					`","queue":"mail","interrupted_count":2}`)
+			}
+			result, err := w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{})
+			require.NoError(w, err)
+			require.Equal(w, FromGitLabResult{Recovered: 3, Dead: 3, Lists: 1}, result)
+			var jids []string
+			for range 3 {
+				select {
+				case jid := <-ended:
+					jids = append(jids, jid)
+				case <-time.After(20 * time.Second):
+					require.FailNow(w, "the end of a job was not announced", "only of %v", jids)
+				}
+			}
+			require.ElementsMatch(w, []string{"large", "unreadable", "interrupted"}, jids)
+			for _, jid := range jids {
+				tracked, err := w.keys.ReadTracked(jid).Do(w.Context(), w.driver)
+				require.NoError(w, err)
+				require.Equal(w, lua.TrackDead, tracked.State, jid)
+			}
+		},
+		"the log says that a job died of interruptions, also of one that holds an unreadable text": func(w *world) {
+			kept, err := job.Parse(job.KeepUnreadable("garbage", "mail", errors.New("no JSON"), time.Now(), job.Seconds))
+			require.NoError(w, err)
+			w.do("LPUSH", w.keys.GitLabName("mail", dead), kept.Patch(job.SetInt("interrupted_count", 2)))
+			log := &drivertest.Buffer{}
+			_, err = w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Log: zerolog.New(log)})
+			require.NoError(w, err)
+			require.Contains(w, log.String(), `"interruptions":3,"message":"moved to the dead set: too many interruptions in Ruby processes"`)
 		},
 		"without such lists it does not wait": func(w *world) {
 			result, err := w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Doubt: time.Hour})

@@ -103,6 +103,7 @@ type vast struct {
 	inspector *Inspector
 	keys      lua.Keys
 	waited    time.Duration // for a processor, until the last measurement ended
+	late      []string      // what was above its bound in this round
 }
 
 const fillScript = `
@@ -125,9 +126,9 @@ func (v *vast) fill(kind, key string, count int, queue string) {
 	}
 }
 
-// slow fails if a command took Redis ten milliseconds. The log has real time, and other programs may have had
+// slow notes if a command took Redis ten milliseconds. The log has real time, and other programs may have had
 // the processor, so what the entries have above ten milliseconds is compared with how long Redis waited for
-// one.
+// one. Nothing tells how long the machine itself stood still.
 func (v *vast) slow(what string) {
 	v.Helper()
 	log, err := v.server.Do(v.Context(), "SLOWLOG", "GET", "128")
@@ -142,7 +143,9 @@ func (v *vast) slow(what string) {
 	if slowest > 0 {
 		v.Logf("%s: %d slow calls, up to %v, %v above the bound; Redis waited %v for a processor", what, len(log.([]any)), slowest, above, waited-v.waited)
 	}
-	require.LessOrEqual(v, above, waited-v.waited, what)
+	if above > waited-v.waited {
+		v.late = append(v.late, what)
+	}
 	v.waited = waited
 	_, err = v.server.Do(v.Context(), "SLOWLOG", "RESET")
 	require.NoError(v, err)
@@ -172,8 +175,10 @@ func (v *vast) page(what string, call func(ctx context.Context) error) {
 		best = min(best, time.Since(started))
 	}
 	v.Logf("%-45s %v", what, best.Round(100*time.Microsecond))
-	require.Less(v, best, 100*time.Millisecond, what)
 	v.slow(what)
+	if best >= 100*time.Millisecond {
+		v.late = append(v.late, what)
+	}
 }
 
 // act measures an act.
@@ -201,6 +206,9 @@ func (v *vast) first(home Home, skip int) (entries []Entry) {
 
 // No call that a page makes takes a tenth of a second, and no act takes Redis ten milliseconds at a time,
 // however many jobs there are. BELAY_INSPECT_JOBS=1000000 is the full size; see docs/operations.md.
+//
+// A call that is above a bound is measured again with the same jobs: a call that reads too much is above it
+// each time, one that the machine held up is not.
 func TestManyJobs(t *testing.T) {
 	jobs := 30_000
 	if text := os.Getenv("BELAY_INSPECT_JOBS"); text != "" {
@@ -211,14 +219,31 @@ func TestManyJobs(t *testing.T) {
 	server := drivertest.Start(t)
 	client := adapters.All["rueidis"](t, server.URL())
 	v := &vast{T: t, jobs: jobs, server: server, inspector: New(client, ""), keys: lua.NewKeys("")}
+	late := v.round()
+	for range 2 {
+		if len(late) == 0 {
+			return
+		}
+		again := v.round()
+		late = slices.DeleteFunc(late, func(what string) bool { return !slices.Contains(again, what) })
+	}
+	require.Empty(t, late)
+}
+
+// round fills Redis anew and makes every call of a page and every act. It returns what was above its bound.
+func (v *vast) round() (late []string) {
+	v.Helper()
+	t, jobs := v.T, v.jobs
+	v.late = nil
+	ask := func(words ...string) {
+		_, err := v.server.Do(t.Context(), words...)
+		require.NoError(t, err)
+	}
+	ask("FLUSHALL")
 	v.fill("list", v.keys.Queue("big"), jobs, "big")
 	v.fill("set", v.keys.Dead(), jobs, "big")
 	v.fill("set", v.keys.Retry(), jobs/5, "retried")
 	v.fill("set", v.keys.Schedule(), jobs/5, "big")
-	ask := func(words ...string) {
-		_, err := server.Do(t.Context(), words...)
-		require.NoError(t, err)
-	}
 	ask("SADD", v.keys.Queues(), "big", "retried", "other")
 	for n := range 200 {
 		queue := fmt.Sprintf("queue%03d", n)
@@ -226,7 +251,7 @@ func TestManyJobs(t *testing.T) {
 		v.fill("list", v.keys.Queue(queue), 3, queue)
 	}
 	for n := range 10 {
-		_, err := v.keys.Register(fmt.Sprintf("host:%d:aa", n), lua.Record{Queues: []string{"big"}, Beat: time.Second, TTL: time.Hour}).Do(t.Context(), client)
+		_, err := v.keys.Register(fmt.Sprintf("host:%d:aa", n), lua.Record{Queues: []string{"big"}, Beat: time.Second, TTL: time.Hour}).Do(t.Context(), v.inspector.driver)
 		require.NoError(t, err)
 	}
 	ask("SLOWLOG", "RESET")
@@ -276,4 +301,5 @@ func TestManyJobs(t *testing.T) {
 	status, err := v.inspector.Status(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []int64{600 + int64(jobs/5), 0, 0, 0}, []int64{status.Enqueued, status.Scheduled, status.Retries, status.Dead})
+	return v.late
 }

@@ -63,19 +63,7 @@ func TestTrackedJobs(t *testing.T) {
 			require.Equal(w, int64(7), found.Tracked.Done)
 		},
 		"end for their waiters when an operator cancels, kills or revives them": func(w *world) {
-			ended := make(chan string, 9)
-			ctx, cancel := context.WithCancel(w.Context())
-			listening, gone := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(gone)
-				_ = w.driver.Listen(ctx, w.keys.Ended(), func() { close(listening) }, func(message string) {
-					for _, jid := range lua.EndedOf(message) {
-						ended <- jid
-					}
-				})
-			}()
-			defer func() { cancel(); <-gone }()
-			<-listening
+			ended := w.announced()
 			state := func(jid string) lua.TrackState {
 				read, err := w.keys.ReadTracked(jid).Do(w.Context(), w.driver)
 				require.NoError(w, err)
@@ -99,6 +87,25 @@ func TestTrackedJobs(t *testing.T) {
 			require.Equal(w, int64(0), w.do("EXISTS", w.keys.Iteration("plain")), "of a job that is not tracked nothing is kept")
 		},
 	})
+}
+
+// announced returns the jids of jobs whose end is announced from now on.
+func (w *world) announced() <-chan string {
+	w.Helper()
+	ended := make(chan string, 9)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
+	listening, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = w.driver.Listen(ctx, w.keys.Ended(), func() { close(listening) }, func(message string) {
+			for _, jid := range lua.EndedOf(message) {
+				ended <- jid
+			}
+		})
+	}()
+	w.Cleanup(func() { cancel(); <-gone })
+	<-listening
+	return ended
 }
 
 // readStates notes how many states of jobs each pipeline reads.

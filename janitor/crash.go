@@ -129,11 +129,12 @@ func (j *Janitor) report(from string, moved []lua.Orphans) {
 	}
 	for _, list := range moved {
 		for _, orphan := range list.Entries {
-			parsed, err := job.ParseToRun(orphan.New)
+			_, unreadable := job.Parse(orphan.Old)
+			parsed, _ := job.Parse(orphan.New) // which afterCrash wrote
 			switch {
 			case orphan.Home == lua.HomeQueue:
-			case err != nil:
-				j.cfg.Log.Error().Err(err).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
+			case unreadable != nil:
+				j.cfg.Log.Error().Err(unreadable).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
 			case orphan.Home == lua.HomeDead:
 				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
 					Msg("moved to the dead set: too many crashes, the last one with no other job running")

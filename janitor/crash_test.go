@@ -2,6 +2,7 @@ package janitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -87,6 +88,18 @@ func TestCrashPolicy(t *testing.T) {
 				require.Zero(t, r.do("ZCARD", r.keys.Dead()))
 			})
 		}
+
+		t.Run("the_log_tells_where_a_job_went_that_holds_an_unreadable_text", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, "mail")
+			retried := job.KeepUnreadable("garbage", "mail", errors.New("no JSON"), time.Now(), job.Seconds)
+			parsed, err := job.Parse(retried)
+			require.NoError(t, err)
+			r.do("LPUSH", r.keys.Working("mail", r.victim), parsed.Patch(job.SetInt("interrupted_count", 1)))
+			require.Equal(t, 2, r.interrupt(r.keys.Quarantine("mail")).InterruptedCount())
+			require.Contains(t, r.log.String(), `"crashes":2,"message":"quarantined: running in too many crashes; will run alone"`)
+			require.NotContains(t, r.log.String(), "dead set")
+		})
 
 		t.Run("what_reached_the_list_after_the_end_counts_no_crash", func(t *testing.T) {
 			t.Parallel()

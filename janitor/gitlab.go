@@ -236,6 +236,9 @@ func (g *GitLab) killLarge(ctx context.Context, list lua.GitLabList, large []lua
 		}
 		if moved {
 			dead++
+			if large.State != nil {
+				g.link.Do(ctx, g.cfg.Keys.AnnounceEnded([]string{large.State.JID}))
+			}
 		}
 	}
 	return dead, nil
@@ -249,6 +252,7 @@ func (g *GitLab) orphans(list lua.GitLabList, entries []string) (all []lua.Orpha
 		parsed, err := job.Parse(entry)
 		if err != nil {
 			orphan.New, orphan.Home = job.KeepUnreadable(entry, queue, err, g.now, g.cfg.Unit), lua.HomeDead
+			orphan.State = lua.DeadUnread(entry, entry, g.now)
 		} else {
 			said, _ := parsed.Text("queue")
 			queue = list.QueueOf(said)
@@ -292,8 +296,9 @@ func (g *GitLab) report(orphans lua.Orphans) (dead int) {
 			continue
 		}
 		dead++
-		if parsed, err := job.ParseToRun(orphan.New); err != nil {
-			g.cfg.Log.Error().Err(err).Str("queue", orphans.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
+		parsed, _ := job.Parse(orphan.New) // which orphans wrote
+		if _, unreadable := job.Parse(orphan.Old); unreadable != nil {
+			g.cfg.Log.Error().Err(unreadable).Str("queue", orphans.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
 		} else {
 			g.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("interruptions", parsed.InterruptedCount()).
 				Msg("moved to the dead set: too many interruptions in Ruby processes")

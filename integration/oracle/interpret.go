@@ -141,8 +141,8 @@ func (s *stride) out(e *entry, l leg) {
 	t.outs = append(t.outs, l)
 }
 
-// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set, to a
-// key that is damaged, or to a counter, damages it.
+// lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set or to a
+// counter damages it.
 func (s *stride) lists(key string) *spot { return s.typed(key, false) }
 
 func (s *stride) sets(key string) *spot { return s.typed(key, true) }
@@ -152,7 +152,7 @@ func (s *stride) typed(key string, sorted bool) *spot {
 	switch {
 	case spot == nil && s.k.unowned(key):
 		s.violate(nil, CannotJudge, "%s is the working list of no registered process", key)
-	case spot == nil || spot.damaged || spot.place.sorted() != sorted:
+	case spot == nil || spot.place.sorted() != sorted:
 		s.damage(key)
 		return nil
 	}
@@ -163,7 +163,6 @@ func (s *stride) typed(key string, sorted bool) *spot {
 func (s *stride) damage(key string) {
 	if spot := s.k.spot(key); spot != nil {
 		s.empty(spot, "overwritten")
-		spot.damaged = true
 	}
 	if s.k.counter(key) != nil {
 		s.k.damaged[key] = true

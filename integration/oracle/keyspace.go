@@ -39,9 +39,6 @@ type spot struct {
 	queue, identity string
 	list            deque
 	set             map[string]*entry
-	// damaged is set while the key is of another type, made so by a test; no job is in it
-	// then.
-	damaged bool
 }
 
 func (s *spot) len() int {

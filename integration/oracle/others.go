@@ -23,7 +23,6 @@ func (s *stride) del(c []string) {
 		}
 		if spot := s.k.spot(key); spot != nil {
 			s.empty(spot, c[0])
-			spot.damaged = false
 			continue
 		}
 		if identity, ok := s.k.recordOf(key); ok {

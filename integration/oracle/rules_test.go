@@ -196,9 +196,15 @@ func TestABreachIsSeen(t *testing.T) {
 		breach func(a *aof)
 		rules  []oracle.Rule
 	}{
-		"RPOP without a push":        {func(a *aof) { a.push(p("1")); a.step(c("RPOP " + queue)) }, []oracle.Rule{oracle.Lost}},
-		"a queue deleted":            {func(a *aof) { a.push(p("1")); a.step(c("DEL " + queue)) }, []oracle.Rule{oracle.Lost}},
-		"a queue overwritten":        {func(a *aof) { a.push(p("1")); a.step(c("SET " + queue + " x")) }, []oracle.Rule{oracle.Lost}},
+		"RPOP without a push": {func(a *aof) { a.push(p("1")); a.step(c("RPOP " + queue)) }, []oracle.Rule{oracle.Lost}},
+		"a queue deleted":     {func(a *aof) { a.push(p("1")); a.step(c("DEL " + queue)) }, []oracle.Rule{oracle.Lost}},
+		"a queue overwritten": {func(a *aof) { a.push(p("1")); a.step(c("SET " + queue + " x")) }, []oracle.Rule{oracle.Lost}},
+		"no count after a broken counter was removed": {func(a *aof) {
+			a.step(c("SADD stat:processed x"))
+			a.step(c("DEL stat:processed"))
+			taken(a)
+			a.settle(0, 0, c("LREM "+mine+" -1", p("1")))
+		}, []oracle.Rule{oracle.Counters}},
 		"pushed twice":               {func(a *aof) { a.push(p("1")); a.push(p("1")) }, []oracle.Rule{oracle.Doubled}},
 		"pushed again after its end": {func(a *aof) { taken(a); a.settle(1, 0, c("LREM "+mine+" -1", p("1"))); a.push(p("1")) }, []oracle.Rule{oracle.Again}},
 		"ZREM, then LPUSH":           {func(a *aof) { scheduled(a); a.step(c("ZREM schedule", p("1"))); a.step(c("LPUSH "+queue, promoted)) }, []oracle.Rule{oracle.Lost, oracle.Again}},
