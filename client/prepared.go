@@ -101,7 +101,7 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 		s.fail(status, nil)
 		return s.receipts, err
 	}
-	s.meet(answer.Holders)
+	s.setHolders(answer.Holders)
 	c.refusals.log(time.Now(), s.jobs, answer.Holders)
 	return s.receipts, nil
 }

@@ -212,13 +212,13 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 		if err != nil {
 			s.fail(status, push)
 		} else {
-			s.meet(push.holders)
+			s.setHolders(push.holders)
 		}
 		return err
 	}
 	answer, err := c.store(ctx, nil, s.jobs, s.unique)
 	if err == nil {
-		s.meet(answer.Holders)
+		s.setHolders(answer.Holders)
 		c.refusals.log(time.Now(), s.jobs, answer.Holders)
 		return nil
 	}
@@ -244,11 +244,11 @@ func (c *Client) checkWorkers(ctx context.Context, needs int) error {
 	return nil
 }
 
-// meet writes into the receipts of duplicates which job holds their lock.
-func (s *slice) meet(holders []string) {
+// setHolders writes into the receipts of duplicates which job holds their lock.
+func (s *slice) setHolders(holders []string) {
 	for i, holder := range holders {
 		if holder != "" {
-			s.receipts[s.at[i]].meet(holder, s.jobs[i].Mark)
+			s.receipts[s.at[i]].setHolder(holder, s.jobs[i].Mark)
 		}
 	}
 }

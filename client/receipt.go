@@ -55,8 +55,8 @@ type Receipt struct {
 	marks bool // if the job is a duplicate, it is stored and marked
 }
 
-// meet records which job holds the lock of a duplicate. A marked duplicate is stored all the same.
-func (r *Receipt) meet(holder string, marked bool) {
+// setHolder records which job holds the lock of a duplicate. A marked duplicate is stored all the same.
+func (r *Receipt) setHolder(holder string, marked bool) {
 	if r.Holder = holder; !marked {
 		r.Status = StatusDuplicate
 	}

@@ -26,9 +26,9 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	case r.Status.stored() || r.Status == StatusRefused || r.Status == StatusDuplicate:
 		return r, nil
 	case r.push == nil:
-		return r, r.still(fmt.Errorf("%w: the job was not pushed as PushOnce, or not sent", ErrNotRepeatable))
+		return r, r.stillUnknown(fmt.Errorf("%w: the job was not pushed as PushOnce, or not sent", ErrNotRepeatable))
 	case r.push.client != c:
-		return r, r.still(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
+		return r, r.stillUnknown(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
 	}
 	status, err := r.push.send(ctx)
 	if err != nil {
@@ -37,13 +37,13 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	}
 	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.then}
 	if holders := r.push.holders; r.at < len(holders) && holders[r.at] != "" {
-		stored.meet(holders[r.at], r.marks)
+		stored.setHolder(holders[r.at], r.marks)
 	}
 	return stored, nil
 }
 
-// still adds to an error that the outcome is still unknown.
-func (r Receipt) still(err error) error {
+// stillUnknown adds to an error that the outcome is still unknown.
+func (r Receipt) stillUnknown(err error) error {
 	if r.Status == StatusUnknown {
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}

@@ -43,8 +43,8 @@ type Keyspace struct {
 	reconcile reconcile
 	outage    outage
 
-	atRest   atomic.Pointer[Session] // the session while it is at rest, else nil
-	unlooked int                     // heartbeats in a row that have replaced a reading of the lengths
+	idleSession     atomic.Pointer[Session] // the session while it is idle, else nil
+	skippedReadings int                     // heartbeats in a row that have replaced a reading of the lengths
 }
 
 func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
@@ -76,12 +76,12 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 func (k *Keyspace) Enter(session *Session) { k.loop.orders <- func() { k.enter(session) } }
 
 // Beaten passes the reply of a confirmed heartbeat to the loop.
-func (k *Keyspace) Beaten(reply HeartbeatReply) { k.loop.give(func() { k.beaten(reply) }) }
+func (k *Keyspace) Beaten(reply HeartbeatReply) { k.loop.give(func() { k.handleHeartbeat(reply) }) }
 
 func (k *Keyspace) enter(session *Session) {
 	k.former = slices.DeleteFunc(append(k.former, k.session), func(s *Session) bool { return s == nil || s.held == 0 })
 	k.session, k.fenced, k.reconcile = session, false, newReconcile()
-	k.notDry()
+	k.readQueuesAgain()
 	k.loop.quarantine.forget(k)
 	k.release()
 	k.abandon()
@@ -113,10 +113,10 @@ func (k *Keyspace) turn(now time.Time) time.Time {
 		k.send(p)
 	}
 	k.adjustWaits(now)
-	if k.isAtRest() {
-		k.atRest.Store(k.session)
+	if k.isIdle() {
+		k.idleSession.Store(k.session)
 	} else {
-		k.atRest.Store(nil)
+		k.idleSession.Store(nil)
 	}
 	return earlier(k.wake(now), backOffEnds)
 }
@@ -126,7 +126,7 @@ func (k *Keyspace) wake(now time.Time) time.Time {
 	var at time.Time
 	if now.Before(k.noWaitsUntil) && !k.loop.quiet {
 		for _, in := range k.intakes {
-			if in.dry {
+			if in.empty {
 				at = earlier(at, earlier(in.pacedAt, k.noWaitsUntil))
 			}
 		}

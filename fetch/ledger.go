@@ -11,12 +11,12 @@ import (
 type capsule struct {
 	Capsule
 	counts   [states]int
-	promised int // jobs that takes in flight may bring
+	reserved int // jobs that takes in flight may bring
 }
 
 // idle returns the number of idle processors of the capsule, less the jobs that takes in flight may bring.
 func (c *capsule) idle() int {
-	busy := c.promised
+	busy := c.reserved
 	for s := awaitingStart; s <= unacked; s++ {
 		busy += c.counts[s]
 	}

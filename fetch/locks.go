@@ -17,10 +17,10 @@ import (
 // A heldLock is the lock of a running job.
 type heldLock struct {
 	dedup.Lock
-	class   string
-	said    bool // the start was sent to Redis
-	started bool // Redis has recorded the start
-	back    bool // Redis must record that the job does not start after all
+	class     string
+	startSent bool // the start was sent to Redis
+	started   bool // Redis has recorded the start
+	undoStart bool // Redis must record that the job does not start after all
 	// waits is set if the job needs the WAL positions that its start returns.
 	waits bool
 	// left are the positions that refused duplicates left, from the reply to the job's start.
@@ -86,11 +86,11 @@ func (k *Keyspace) lockIn(bytes string) *heldLock {
 // job takes the lock again first: otherwise another job would be accepted while this one waits. (A job that had
 // begun in an earlier run then holds a lock that it does not need; the next start frees it.)
 func (k *Keyspace) requeue(r *Run) {
-	if r.lock == nil || !r.lock.said || r.lock.AtStart() != dedup.StartRelease {
+	if r.lock == nil || !r.lock.startSent || r.lock.AtStart() != dedup.StartRelease {
 		k.ledger.finish(r, job.Requeued())
 		return
 	}
-	r.lock.back = true
+	r.lock.undoStart = true
 	k.ledger.move(r, awaitingStart)
 }
 
@@ -122,9 +122,9 @@ func (k *Keyspace) addStarts(p *pipeline) {
 		starts = append(starts, lua.Start{
 			Queue: r.Queue, Quarantined: r.quarantined, Bytes: r.Bytes, Lock: r.lock.whileHeld(session),
 			Release: r.lock.AtStart() == dedup.StartRelease, Leave: r.lock.waits, Mark: r.lock.AtStart() == dedup.StartClear,
-			Back: r.lock.back,
+			Back: r.lock.undoStart,
 		})
-		r.lock.said = true
+		r.lock.startSent = true
 		runs = append(runs, r)
 		k.ledger.move(r, starting)
 	}
@@ -155,8 +155,8 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 			k.cfg.Log.Warn().Str("jid", r.JID()).Str("queue", r.Queue).Str("identity", r.owner.Identity).
 				Msg("ownership lost: job not started")
 			k.leave(r)
-		case r.lock.back:
-			r.lock.said, r.lock.started, r.lock.back = false, false, false
+		case r.lock.undoStart:
+			r.lock.startSent, r.lock.started, r.lock.undoStart = false, false, false
 			k.ledger.finish(r, job.Requeued())
 		default:
 			r.lock.started, r.lock.left = err == nil, dedup.WALOfLines(answer.Left[i])

@@ -48,7 +48,7 @@ func (k *Keyspace) succeed() {
 	k.cfg.Reporter.Succeed(jobs)
 	k.outage = outage{}
 	k.reconcile.due = true
-	k.notDry()
+	k.readQueuesAgain()
 }
 
 // probed records that Redis answered a call that carries no jobs. Only a call with jobs that succeeds resets

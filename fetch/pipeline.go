@@ -28,16 +28,16 @@ func (f *flights) begin() {
 // A pipeline is the calls that are sent to Redis together: settles, then starts, then takes for the processors
 // that are idle after the settles, then reads and smaller calls. Each call has a reply or an error.
 type pipeline struct {
-	space    *Keyspace
-	parts    []part
-	promises []promise
-	may      int  // maximum bytes of jobs that it may bring
-	small    bool // it carries no jobs
-	trip     *lua.Trip
+	space        *Keyspace
+	parts        []part
+	reservations []reservation
+	may          int  // maximum bytes of jobs that it may bring
+	small        bool // it carries no jobs
+	trip         *lua.Trip
 }
 
-// A promise reserves processors of a capsule for jobs that a pipeline may bring.
-type promise struct {
+// A reservation reserves processors of a capsule for jobs that a pipeline may bring.
+type reservation struct {
 	capsule *capsule
 	jobs    int
 }
@@ -58,13 +58,13 @@ func (p *pipeline) addAll(calls []driver.Call, handle func(replies []driver.Repl
 	p.parts = append(p.parts, part{calls, handle})
 }
 
-// promise promises processors to the pipeline.
-func (p *pipeline) promise(c *capsule, jobs int) {
-	if len(p.promises) == 0 {
+// reserve reserves processors for the pipeline.
+func (p *pipeline) reserve(c *capsule, jobs int) {
+	if len(p.reservations) == 0 {
 		p.space.begin()
 	}
-	p.promises = append(p.promises, promise{c, jobs})
-	c.promised += jobs
+	p.reservations = append(p.reservations, reservation{c, jobs})
+	c.reserved += jobs
 }
 
 // maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only with
@@ -103,10 +103,10 @@ func (p *pipeline) handle() {
 	k := p.space
 	k.inFlight--
 	k.link.End(p.trip)
-	for _, promised := range p.promises {
-		promised.capsule.promised -= promised.jobs
+	for _, r := range p.reservations {
+		r.capsule.reserved -= r.jobs
 	}
-	if len(p.promises) > 0 {
+	if len(p.reservations) > 0 {
 		k.operations--
 	}
 	replies := p.trip.Replies

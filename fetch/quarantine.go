@@ -112,13 +112,13 @@ func (k *Keyspace) noQuarantined() {
 	for _, queue := range k.queues {
 		queue.quarantined = false
 	}
-	k.notDry()
+	k.readQueuesAgain()
 }
 
 // noOthers records that no ordinary jobs wait that would come before a quarantined one.
 func (q *quarantine) noOthers(k *Keyspace) {
 	for _, in := range k.intakes {
-		if !in.dry {
+		if !in.empty {
 			return
 		}
 	}
@@ -160,7 +160,7 @@ func (q *quarantine) ended(k *Keyspace, now time.Time) {
 		q.othersTill = now.Add(ordinaryFactor * now.Sub(q.asideSince))
 	}
 	q.endDrain()
-	k.notDry()
+	k.readQueuesAgain()
 }
 
 // consider decides whether to drain, after a reading of which queues have quarantined jobs.
@@ -178,7 +178,7 @@ func (q *quarantine) endDrain() {
 	if q.draining == nil {
 		return
 	}
-	q.draining.intake.space.notDry()
+	q.draining.intake.space.readQueuesAgain()
 	q.undrain, q.draining = q.draining, nil
 }
 
@@ -217,7 +217,7 @@ func (k *Keyspace) addTakeQuarantined(p *pipeline) {
 	session, queues := k.session, k.names()
 	ask := k.Keys.TakeQuarantined(session.Identity, queues)
 	k.loop.quarantine.asking = true
-	p.promise(k.intakes[0].capsule, 1) // any capsule would do: there is no other run
+	p.reserve(k.intakes[0].capsule, 1) // any capsule would do: there is no other run
 	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })
 }
 

@@ -30,7 +30,7 @@ type intake struct {
 	space   *Keyspace
 	capsule *capsule
 	queues  []*queueState
-	dry     bool      // the last take found all queues empty, and nothing since then suggests otherwise
+	empty   bool      // the last take found all queues empty, and nothing since then suggests otherwise
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
 }
@@ -88,7 +88,7 @@ func (k *Keyspace) endBackOffs(now time.Time) (next time.Time) {
 		case !now.Before(q.backOffUntil):
 			q.backOffUntil = time.Time{}
 			k.backedOff--
-			q.intake.dry = false
+			q.intake.empty = false
 		default:
 			next = earlier(next, q.backOffUntil)
 		}
@@ -96,10 +96,10 @@ func (k *Keyspace) endBackOffs(now time.Time) (next time.Time) {
 	return next
 }
 
-// notDry makes all intakes read their queues again.
-func (k *Keyspace) notDry() {
+// readQueuesAgain makes all intakes read their queues again.
+func (k *Keyspace) readQueuesAgain() {
 	for _, in := range k.intakes {
-		in.dry = false
+		in.empty = false
 	}
 }
 

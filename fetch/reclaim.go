@@ -18,7 +18,7 @@ func (k *Keyspace) reclaim() {
 	c.orphaned = rest
 	if c.unsure && c.looked && len(c.readings) == 0 && len(c.orphaned) == 0 { // all that our lists hold is in the ledger
 		c.unsure, c.doubts = false, 0
-		k.notDry()
+		k.readQueuesAgain()
 	}
 }
 

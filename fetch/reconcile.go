@@ -174,7 +174,7 @@ func (k *Keyspace) handlePaused(queues []string, reply driver.Reply) {
 	for i, queue := range queues {
 		q, was := k.queues[queue], k.queues[queue].paused
 		if q.paused = flags[i] == int64(1); was && !q.paused {
-			q.intake.dry = false
+			q.intake.empty = false
 		}
 	}
 }

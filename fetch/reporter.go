@@ -79,7 +79,7 @@ func (r *Reporter) Fail(who string, err error) {
 		r.denied, r.deniedAt = err, now
 	}
 	if !driver.Outage(err) {
-		r.heardLocked(who, now) // a server that refuses a call is reachable
+		r.reachedLocked(who, now) // a server that refuses a call is reachable
 		r.refuseLocked(who, err, now)
 		return
 	}
@@ -138,10 +138,10 @@ func (r *Reporter) Denied() error {
 func (r *Reporter) Succeed(who string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heardLocked(who, time.Now())
+	r.reachedLocked(who, time.Now())
 }
 
-func (r *Reporter) heardLocked(who string, now time.Time) {
+func (r *Reporter) reachedLocked(who string, now time.Time) {
 	if !r.away[who] {
 		return
 	}

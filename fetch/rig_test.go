@@ -111,7 +111,7 @@ func (r *rig) enter() {
 func (r *rig) beat() HeartbeatReply {
 	reply := r.heartbeat()
 	if reply.State == lua.StateAlive {
-		r.k.beaten(reply)
+		r.k.handleHeartbeat(reply)
 	}
 	return reply
 }

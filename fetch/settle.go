@@ -176,7 +176,7 @@ func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 	for i, r := range b.runs {
 		k.leave(r)
-		if r.lock.kept() && needless(r.outcome) && !slices.Contains(verdict.Lost, i) {
+		if r.lock.kept() && positionsObsolete(r.outcome) && !slices.Contains(verdict.Lost, i) {
 			k.obsolete = append(k.obsolete, r.lock.JID)
 		}
 		if r.quarantined && r.owner == k.session {
@@ -185,9 +185,9 @@ func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	}
 }
 
-// needless reports whether the positions kept for a job's next start are no longer needed: the job has ended,
-// or its payload contains them.
-func needless(outcome job.Outcome) bool {
+// positionsObsolete reports whether the positions kept for a job's next start are no longer needed: the job has
+// ended, or its payload contains them.
+func positionsObsolete(outcome job.Outcome) bool {
 	switch outcome.Exit() {
 	case job.ExitDone, job.ExitDiscarded, job.ExitCancelled, job.ExitExpired, job.ExitDead:
 		return true

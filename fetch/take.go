@@ -28,7 +28,7 @@ func (k *Keyspace) addTakes(p *pipeline, now time.Time) {
 
 // wantsTake reports whether there may be jobs in the queues.
 func (in *intake) wantsTake(now time.Time) bool {
-	if !in.dry {
+	if !in.empty {
 		return in.backedOff() < len(in.queues)
 	}
 	if in.backedOff() > 0 || !now.Before(in.space.noWaitsUntil) || now.Before(in.pacedAt) {
@@ -42,7 +42,7 @@ func (k *Keyspace) addTake(p *pipeline, in *intake, page int) {
 	// Runs that the same pipeline settles no longer occupy a processor.
 	session, wanted, queues := k.session, min(in.spare(), lua.MostItems), in.next()
 	take := k.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
-	p.promise(in.capsule, wanted)
+	p.reserve(in.capsule, wanted)
 	p.may += page
 	p.add(take.Call, func(reply driver.Reply) { k.handleTake(session, in, queues, take, reply) })
 }
@@ -76,9 +76,9 @@ func (k *Keyspace) learnWhy(in *intake, why lua.Why) {
 	case lua.WhyFenced, lua.WhyQuarantine:
 		k.fenced = true
 	case lua.WhyEmpty:
-		in.dry = true
+		in.empty = true
 		k.loop.quarantine.noOthers(k)
 	default:
-		in.dry = false
+		in.empty = false
 	}
 }

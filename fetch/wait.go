@@ -68,7 +68,7 @@ func (k *Keyspace) adjustWaits(now time.Time) {
 		return
 	case k.loop.quarantine.aside():
 		k.release()
-		k.notDry()
+		k.readQueuesAgain()
 		return
 	case k.reconcile.unsure:
 		k.release() // nothing may enter our lists before their contents are known
@@ -85,9 +85,9 @@ func (k *Keyspace) adjustWaits(now time.Time) {
 // adjustWaits releases the waits without a processor, and opens the missing ones.
 func (in *intake) adjustWaits(now time.Time) {
 	k := in.space
-	if in.capsule.idle()+in.capsule.promised <= 0 {
+	if in.capsule.idle()+in.capsule.reserved <= 0 {
 		in.release()
-		in.dry = false // the next idle processor must take first: no wait has watched the queues meanwhile
+		in.empty = false // the next idle processor must take first: no wait has watched the queues meanwhile
 		return
 	}
 	missing := false
@@ -101,12 +101,12 @@ func (in *intake) adjustWaits(now time.Time) {
 		return
 	}
 	// After an outage a pipeline goes first, so that not every wait fails while Redis is still away.
-	if in.capsule.promised > 0 || !k.outage.since.IsZero() {
+	if in.capsule.reserved > 0 || !k.outage.since.IsZero() {
 		return
 	}
 	// A take comes first, unless every idle processor has an open wait already. Waits that are being
 	// released will be gone in a moment.
-	if !in.dry && (in.spare() > 0 || in.leaving()) || !k.session.Leased() {
+	if !in.empty && (in.spare() > 0 || in.leaving()) || !k.session.Leased() {
 		return
 	}
 	for _, q := range in.queues {
@@ -245,7 +245,7 @@ func (k *Keyspace) failWait(w *wait) {
 		}
 		k.paceTakes(now.Add(longestWait), now)
 	case errors.As(w.err, &refused) && refused.Code == "WRONGTYPE":
-		w.queue.intake.dry = false // the take names the key
+		w.queue.intake.empty = false // the take names the key
 		k.paceTakes(now.Add(pacedTake), now)
 	default:
 		k.restWaits(w.err)
@@ -256,7 +256,7 @@ func (k *Keyspace) failWait(w *wait) {
 // stay closed for a while, and until a heartbeat is confirmed. Meanwhile paced takes poll the queues: they can
 // replace a wait, but nothing replaces a heartbeat or a settle.
 func (k *Keyspace) yieldWaits(now time.Time) {
-	k.notDry()
+	k.readQueuesAgain()
 	if k.yielded && now.Before(k.yieldedAt.Add(k.yield)) {
 		return // another refusal of the same moment
 	}
@@ -296,7 +296,7 @@ func (k *Keyspace) waiters() (count int) {
 // A take is sent at once to find out, and paced takes replace the waits until they are tried again.
 func (k *Keyspace) restWaits(err error) {
 	now := time.Now()
-	k.notDry()
+	k.readQueuesAgain()
 	if now.Before(k.noWaitsUntil) {
 		return // another one of the same moment
 	}
@@ -311,7 +311,7 @@ func (k *Keyspace) restWaits(err error) {
 func (k *Keyspace) arriveByWait(w *wait) {
 	in := w.queue.intake
 	// More jobs may follow this one, so processors without an open wait need a take.
-	in.dry = in.spare() <= 1
+	in.empty = in.spare() <= 1
 	if len(w.payload) > k.cfg.Largest {
 		// Redis has its bytes already. Sent again, they would not arrive in time over a slow link.
 		k.addLarge(w.session, place{queue: w.queue.name}, lua.LargeOf(w.payload))

@@ -144,7 +144,7 @@ func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, e
 	a.missing()
 	step := Step{Tally: a.tally, Looked: a.looked}
 	if !a.ended {
-		step.Next = cursorOf(a.way.position())
+		step.Next = cursorOf(a.pager.position())
 	}
 	return step, err
 }
@@ -154,7 +154,7 @@ type act struct {
 	Task
 	wanted map[string]bool // IDs and Refs not found yet
 	clock  lua.Clock
-	way    way
+	pager  pager
 	ended  bool
 	// refused are entries of the last page that were refused and are read again.
 	refused map[string]bool
@@ -179,8 +179,8 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string) (*act, 
 		err = a.direct(ctx)
 	}
 	if err == nil && !a.done() {
-		a.way, err = i.way(ctx, a.Home, a.Home.key(i.keys), at)
-		a.ended = a.way == nil
+		a.pager, err = i.pager(ctx, a.Home, a.Home.key(i.keys), at)
+		a.ended = a.pager == nil
 	}
 	return a, a.wrap(err)
 }
@@ -245,7 +245,7 @@ func (a *act) next(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return a.wrap(err)
 	}
-	page, err := a.way.next(ctx)
+	page, err := a.pager.next(ctx)
 	a.ended = err == nil && len(page) == 0
 	if err == nil && !a.ended {
 		err = a.page(ctx, page)
@@ -285,12 +285,12 @@ type pick struct {
 	refused bool
 }
 
-// page acts on the selected entries of a page, and tells the way which entries stayed.
+// page acts on the selected entries of a page, and tells the pager which entries stayed.
 func (a *act) page(ctx context.Context, page []lua.Entry) error {
 	a.looked += len(page)
 	picks := make([]pick, len(page))
 	var chosen []*pick
-	first := a.way.position().Left
+	first := a.pager.position().Left
 	for n, raw := range page {
 		p := &picks[n]
 		p.Entry = newEntry(a.Home, raw)
@@ -306,7 +306,7 @@ func (a *act) page(ctx context.Context, page []lua.Entry) error {
 	return nil
 }
 
-// pass tells the way which entries stayed. Where a job left a deep place, another took it, which is read next.
+// pass tells the pager which entries stayed. Where a job left a deep place, another took it, which is read next.
 func (a *act) pass(page []lua.Entry, picks []pick) {
 	hole := false
 	again := make(map[string]bool)
@@ -314,7 +314,7 @@ func (a *act) pass(page []lua.Entry, picks []pick) {
 		p := &picks[n]
 		hole = hole || !p.stays && a.sourceOf(p.index).End == lua.OrderAt
 		if !hole || !p.stays {
-			a.way.passed(raw, p.stays)
+			a.pager.passed(raw, p.stays)
 		} else if p.refused {
 			again[raw.Bytes] = true
 		}
@@ -343,14 +343,14 @@ func (a *act) waits(e Entry) bool { return a.Action == Reschedule && a.Later && 
 
 // send sends jobs to the action's destination.
 func (a *act) send(ctx context.Context, chosen []*pick) error {
-	lost, err := a.deliver(ctx, chosen)
+	lost, err := a.sendBatches(ctx, chosen)
 	for try := 0; err == nil && len(lost) > 0 && try < tries; try++ {
 		var moved []*pick
 		if moved, lost, err = a.search(ctx, lost); err != nil {
 			break
 		}
 		var again []*pick
-		again, err = a.deliver(ctx, moved)
+		again, err = a.sendBatches(ctx, moved)
 		lost = append(lost, again...)
 	}
 	a.tally.Gone += len(lost)
@@ -388,17 +388,17 @@ func (a *act) search(ctx context.Context, lost []*pick) (moved, gone []*pick, er
 	return moved, gone, err
 }
 
-// deliver sends the chosen jobs, and returns those that were not found. It marks those that cannot be sent as
+// sendBatches sends the chosen jobs, and returns those that were not found. It marks those that cannot be sent as
 // staying.
-func (a *act) deliver(ctx context.Context, chosen []*pick) (lost []*pick, err error) {
-	parcels := a.pack(chosen)
-	atOnce := max(len(parcels), 1)
+func (a *act) sendBatches(ctx context.Context, chosen []*pick) (lost []*pick, err error) {
+	batches := a.pack(chosen)
+	atOnce := max(len(batches), 1)
 	if !a.Home.sorted() {
 		atOnce = 1 // Redis executes a pipeline without a break, and each of these calls is a search
 	}
-	for some := range slices.Chunk(parcels, atOnce) {
+	for some := range slices.Chunk(batches, atOnce) {
 		var ended []string
-		asks, calls := lua.AskEach(some, func(p *parcel) lua.Ask[lua.Acted] {
+		asks, calls := lua.AskEach(some, func(p *batch) lua.Ask[lua.Acted] {
 			ended = append(ended, p.ended()...)
 			return a.i.keys.Act(p.source, []lua.Errand{p.errand})
 		})

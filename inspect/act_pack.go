@@ -41,8 +41,8 @@ func (a *act) sourceOf(index int) lua.Source {
 	return source
 }
 
-// A parcel is the content of one script call.
-type parcel struct {
+// A batch is the content of one script call.
+type batch struct {
 	source lua.Source
 	errand lua.Errand
 	picks  []*pick // of the errand's jobs
@@ -50,7 +50,7 @@ type parcel struct {
 }
 
 // ended returns the jids of its tracked jobs, if they end.
-func (p *parcel) ended() (jids []string) {
+func (p *batch) ended() (jids []string) {
 	for _, promotion := range p.errand.Jobs {
 		if promotion.State != nil && p.errand.Fate != lua.FateQueue {
 			jids = append(jids, promotion.State.JID)
@@ -62,13 +62,13 @@ func (p *parcel) ended() (jids []string) {
 // pack distributes the chosen jobs over calls of bounded size. Each call serves one queue, so that a key of a
 // wrong type stops only the jobs of its own queue, and has either jobs that need their lock or jobs that do
 // not. Jobs that cannot be sent at all are refused.
-func (a *act) pack(chosen []*pick) (parcels []*parcel) {
+func (a *act) pack(chosen []*pick) (batches []*batch) {
 	type kind struct {
 		source lua.Source
 		queue  string
 		need   bool
 	}
-	open := make(map[kind]*parcel)
+	open := make(map[kind]*batch)
 	for _, pick := range chosen {
 		errand, jobs, why := a.destination(pick.Entry)
 		if why != nil {
@@ -86,14 +86,14 @@ func (a *act) pack(chosen []*pick) (parcels []*parcel) {
 			size += len(jobs.Lock.Again.Bytes)
 		}
 		if p == nil || len(p.picks) == mostOf(source) || p.bytes+size > lua.MostBytes {
-			p = &parcel{source: source, errand: errand}
+			p = &batch{source: source, errand: errand}
 			open[of] = p
-			parcels = append(parcels, p)
+			batches = append(batches, p)
 		}
 		p.errand.Jobs, p.picks = append(p.errand.Jobs, jobs), append(p.picks, pick)
 		p.bytes += size
 	}
-	return parcels
+	return batches
 }
 
 func mostOf(source lua.Source) int {
@@ -144,7 +144,7 @@ func (a *act) destination(e Entry) (errand lua.Errand, jobs lua.Promotion, why e
 		return errand, jobs, err
 	}
 	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.Home == Dead() && !stored(parsed)}
-	jobs.New = a.afresh(parsed)
+	jobs.New = a.renewed(parsed)
 	return errand, jobs, nil
 }
 
@@ -193,8 +193,8 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	return held
 }
 
-// afresh returns the payload of a job that an operator puts into its queue. The args do not change.
-func (a *act) afresh(j *job.Job) string {
+// renewed returns the payload of a job that an operator puts into its queue. The args do not change.
+func (a *act) renewed(j *job.Job) string {
 	edits := j.IntoQueue(a.clock.Now(), unitOf(j))
 	if n, failed := j.RetryCount(); failed && (a.Home == Retries() || a.Home == Dead()) && n > math.MinInt {
 		edits = append(edits, job.SetInt("retry_count", n-1))

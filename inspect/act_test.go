@@ -262,7 +262,7 @@ func (s *snatching) act(ctx context.Context, home Home, action Action, selection
 	if err != nil {
 		return a.tally, err
 	}
-	page, err := a.way.next(ctx)
+	page, err := a.pager.next(ctx)
 	if err != nil {
 		return a.tally, err
 	}

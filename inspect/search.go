@@ -205,27 +205,27 @@ func (s *search) home(ctx context.Context, home Home) (bool, error) {
 // walk searches one home from s.at.Way.
 func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) {
 	s.place = home.String()
-	way, err := s.i.way(ctx, home, key, s.at.Way)
-	if err != nil || way == nil {
+	pages, err := s.i.pager(ctx, home, key, s.at.Way)
+	if err != nil || pages == nil {
 		return false, err
 	}
 	for {
-		page, err := way.next(ctx)
+		page, err := pages.next(ctx)
 		if err != nil || len(page) == 0 {
 			s.at.Way = position{}
 			return false, err
 		}
-		first := way.position().Left
+		first := pages.position().Left
 		for n, raw := range page {
-			way.passed(raw, true)
+			pages.passed(raw, true)
 			entry, ok := s.match(home, raw)
 			entry.index = first + n
 			if ok && s.visit(entry.Found()) {
-				s.at.Way = way.position()
+				s.at.Way = pages.position()
 				return true, nil
 			}
 		}
-		if s.at.Way = way.position(); s.pageEnd() {
+		if s.at.Way = pages.position(); s.pageEnd() {
 			return true, nil
 		}
 	}

@@ -14,47 +14,47 @@ import (
 // a retry, unless the handler returns nil: then it is done.
 var ErrCancelled = errors.New("belay: cancelled: an operator cancelled this job")
 
-// A leash is the context under which a processor runs jobs, one after the other. To cancel a run, its leash is
-// cancelled, and the processor makes a new one for the next run. Most runs are never cancelled, and a context
-// for each would be most of the cost of a short run.
-type leash struct {
+// A sharedContext is the context under which a processor runs jobs, one after the other. To cancel a run, the
+// context is cancelled, and the processor makes a new one for the next run. Most runs are never cancelled, and
+// a context for each would be most of the cost of a short run.
+type sharedContext struct {
 	context.Context
 	session context.Context
 	cancel  context.CancelCauseFunc
-	run     atomic.Pointer[run] // the current run; noRun between two runs, and pulled after a run was cancelled
+	run     atomic.Pointer[run] // the current run; noRun between two runs, cancelledRun after a cancellation
 }
 
-var noRun, pulled = &run{}, &run{}
+var noRun, cancelledRun = &run{}, &run{}
 
-// leashFor returns the context for a run. It is the context of the previous run, unless that was cancelled.
-func (p *processor) leashFor(r *run) *leash {
+// contextFor returns the context for a run. It is the context of the previous run, unless that was cancelled.
+func (p *processor) contextFor(r *run) *sharedContext {
 	session := r.taken.Session.Context
-	if p.leash != nil && p.leash.session == session && p.leash.run.CompareAndSwap(noRun, r) {
-		return p.leash
+	if p.shared != nil && p.shared.session == session && p.shared.run.CompareAndSwap(noRun, r) {
+		return p.shared
 	}
-	if p.leash != nil {
-		p.leash.cancel(nil) // no run uses it, and its parent context must release it
+	if p.shared != nil {
+		p.shared.cancel(nil) // no run uses it, and its parent context must release it
 	}
-	p.leash = &leash{session: session}
-	p.leash.Context, p.leash.cancel = context.WithCancelCause(session)
-	p.leash.run.Store(r)
-	return p.leash
+	p.shared = &sharedContext{session: session}
+	p.shared.Context, p.shared.cancel = context.WithCancelCause(session)
+	p.shared.run.Store(r)
+	return p.shared
 }
 
 // release ends the use of the context by a run.
-func (l *leash) release(r *run) { l.run.CompareAndSwap(r, noRun) }
+func (c *sharedContext) release(r *run) { c.run.CompareAndSwap(r, noRun) }
 
-// pull ends the context of a run, unless the run has ended.
-func (l *leash) pull(r *run, cause error) bool {
-	first := l.run.CompareAndSwap(r, pulled)
+// cancelRun ends the context of a run, unless the run has ended.
+func (c *sharedContext) cancelRun(r *run, cause error) bool {
+	first := c.run.CompareAndSwap(r, cancelledRun)
 	if first {
-		l.cancel(cause)
+		c.cancel(cause)
 	}
 	return first
 }
 
-// pulled reports whether the run was cancelled.
-func (r *run) pulled() bool { return r.leash != nil && r.leash.run.Load() == pulled }
+// cancelled reports whether the run was cancelled.
+func (r *run) cancelled() bool { return r.shared != nil && r.shared.run.Load() == cancelledRun }
 
 // marksEvery is how often marks are read without a notice from a heartbeat: in effect never.
 const marksEvery = time.Hour
@@ -67,7 +67,7 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	for _, p := range l.pool.Load().processors {
-		if r := p.current.Load(); r != nil && l.marks.Binds(r.job) && r.leash.pull(r, ErrCancelled) {
+		if r := p.current.Load(); r != nil && l.marks.Binds(r.job) && r.shared.cancelRun(r, ErrCancelled) {
 			l.cfg.Log.Info().Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).Msg("cancelling a running job")
 		}
 	}

@@ -55,11 +55,11 @@ func Checkpoint(ctx context.Context, cursor any) error {
 	if r.stopping() {
 		return Interrupted
 	}
-	return r.heed(saved.Save(ctx, r.launcher().cfg.SaveInterval))
+	return r.handleSave(saved.Save(ctx, r.launcher().cfg.SaveInterval))
 }
 
-// heed ends the context of a run if a save has shown that the run must not go on.
-func (r *run) heed(word lua.SaveWord) error {
+// handleSave ends the context of a run if a save has shown that the run must not go on.
+func (r *run) handleSave(word lua.SaveWord) error {
 	var cause error
 	switch word {
 	case lua.SaveLost, lua.SaveStale:
@@ -69,7 +69,7 @@ func (r *run) heed(word lua.SaveWord) error {
 	default:
 		return nil
 	}
-	r.leash.pull(r, cause)
+	r.shared.cancelRun(r, cause)
 	return cause
 }
 

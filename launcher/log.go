@@ -94,19 +94,19 @@ func (l *Logging) of(run RunInfo) *runLoggers {
 // zerologKey is the key under which zerolog.Ctx looks for a logger in a context. zerolog does not export the
 // key, and without it every run would need a logger of its own. So a call of zerolog.Ctx reveals the key.
 var zerologKey = func() any {
-	var asked keyhole
+	var asked keyRecorder
 	zerolog.Ctx(&asked)
 	return asked.key
 }()
 
-// A keyhole is a context that records the key it is asked for.
-type keyhole struct {
+// A keyRecorder is a context that records the key it is asked for.
+type keyRecorder struct {
 	context.Context
 	key any
 }
 
 // Value implements context.Context.
-func (k *keyhole) Value(key any) any {
+func (k *keyRecorder) Value(key any) any {
 	k.key = key
 	return nil
 }

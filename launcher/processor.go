@@ -25,7 +25,7 @@ type processor struct {
 	pool      *pool
 	current   atomic.Pointer[run]
 	goroutine atomic.Int64
-	leash     *leash // of its runs; nil before the first
+	shared    *sharedContext // of its runs; nil before the first
 }
 
 // A run is one execution of a job.
@@ -33,7 +33,7 @@ type run struct {
 	processor *processor
 	taken     *fetch.Run
 	job       *job.Job
-	leash     *leash
+	shared    *sharedContext
 	startedAt time.Time // by this machine's clock
 	// made are the run's own loggers, once the handler has asked for one.
 	made atomic.Pointer[runLoggers]
@@ -63,7 +63,7 @@ func (r *run) ours() bool {
 }
 
 // lost reports whether Redis has replied that another process has the job.
-func (r *run) lost() bool { return errors.Is(context.Cause(r.leash), fetch.ErrOwnershipLost) }
+func (r *run) lost() bool { return errors.Is(context.Cause(r.shared), fetch.ErrOwnershipLost) }
 
 func (r *run) launcher() *Launcher { return r.processor.pool.launcher }
 
@@ -152,7 +152,7 @@ func (p *processor) execute(taken *fetch.Run) {
 	r := &run{processor: p, taken: taken, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
 	registered := p.pool.registered(r.job)
 	r.timeout, r.tooLate = p.pool.launcher.timeout(r.job, &registered)
-	r.leash = p.leashFor(r)
+	r.shared = p.contextFor(r)
 	if _, tracked := r.job.Track(); tracked {
 		r.track = &track{}
 	}
@@ -200,7 +200,7 @@ func (p *processor) call(r *run, handler Handler) (err error) {
 			err = &retry.PanicError{Value: value, Stack: debug.Stack()}
 		}
 	}()
-	var ctx context.Context = &runContext{Context: r.leash.Context, run: r}
+	var ctx context.Context = &runContext{Context: r.shared.Context, run: r}
 	if r.timeout > 0 {
 		timed, cancel := context.WithTimeoutCause(ctx, r.timeout, r.tooLate)
 		defer func() {
@@ -223,7 +223,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		return job.Done()
 	}
 	l, ours := p.pool.launcher, r.ours()
-	if r.pulled() && !r.lost() || l.marks.Binds(r.job) {
+	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {
 		outcome := job.Cancelled()
 		r.outcome = &outcome
 		l.guard("the log of a cancelled run", func() { l.logEnd(r, err, outcome) })
@@ -246,7 +246,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		l.logPanic("backoff", verdict.Panic)
 	}
 	l.guard("the log of a failed run", func() { l.logEnd(r, err, verdict.Outcome) })
-	l.callError(&runContext{Context: r.leash.Context, run: r}, r.job, err, verdict)
+	l.callError(&runContext{Context: r.shared.Context, run: r}, r.job, err, verdict)
 	return verdict.Outcome
 }
 
@@ -264,7 +264,7 @@ func (c *pool) registered(j *job.Job) registration {
 
 func (p *processor) finish(r *run, outcome job.Outcome) {
 	p.current.Store(nil)
-	r.leash.release(r)
+	r.shared.release(r)
 	if r.track != nil {
 		r.endTracked(outcome)
 	}

@@ -71,7 +71,7 @@ func (l *Launcher) saveTracked(ctx context.Context) {
 			r.track.running = true
 			saved.Set(lua.FieldState, string(lua.TrackRunning))
 		}
-		go func() { _ = r.heed(saved.Save(ctx, 0)) }()
+		go func() { _ = r.handleSave(saved.Save(ctx, 0)) }()
 	}
 }
 

@@ -66,8 +66,8 @@ func (r *run) lateNow(now time.Time) *lateness {
 	switch session := r.taken.Session.Context; {
 	case session.Err() != nil:
 		return &lateness{cause: context.Cause(session), reportAt: leastPatience}
-	case r.pulled():
-		return &lateness{cause: context.Cause(r.leash), reportAt: leastPatience}
+	case r.cancelled():
+		return &lateness{cause: context.Cause(r.shared), reportAt: leastPatience}
 	case r.timeout > 0 && now.Sub(r.startedAt) >= r.timeout:
 		return &lateness{cause: r.tooLate, reportAt: min(max(r.timeout, leastPatience), mostPatience)}
 	}

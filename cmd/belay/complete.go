@@ -60,8 +60,8 @@ func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
 	}
 }
 
-// meant returns "; did you mean ...?" with the names that are most similar to the unknown one, or nothing.
-func meant(name string, names []string) string {
+// suggestion returns "; did you mean ...?" with the names that are most similar to the unknown one, or nothing.
+func suggestion(name string, names []string) string {
 	like := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, known := range names {
 		if isPlain(known) && !strings.Contains(known, " ") { // completion offers plain names only
@@ -96,5 +96,5 @@ func neverPushed(ctx context.Context, i *inspect.Inspector, queue, called string
 		return "", err
 	}
 	names, _ := i.QueueNames(ctx)
-	return "no job has ever been pushed to " + called + meant(queue, names), nil
+	return "no job has ever been pushed to " + called + suggestion(queue, names), nil
 }

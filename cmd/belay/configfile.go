@@ -198,7 +198,7 @@ func (r *fileReader) mapping(node *yaml.Node, what string) []entry {
 }
 
 func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
-	node = followed(node)
+	node = resolveAlias(node)
 	if node.Tag == "!!null" {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 	var entries, lower []entry
 	at := make(map[string]int)
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		name, value := node.Content[i], followed(node.Content[i+1])
+		name, value := node.Content[i], resolveAlias(node.Content[i+1])
 		if name.Tag == "!!merge" {
 			parents := []*yaml.Node{value}
 			if value.Kind == yaml.SequenceNode {
@@ -237,8 +237,8 @@ func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 	return entries
 }
 
-// followed returns the node that an alias refers to.
-func followed(node *yaml.Node) *yaml.Node {
+// resolveAlias returns the node that an alias refers to.
+func resolveAlias(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
 	}
@@ -275,7 +275,7 @@ func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
 		}
 	case s.list && e.value.Kind == yaml.SequenceNode:
 		for _, item := range e.value.Content {
-			value.words = append(value.words, r.scalar("string", e.key, followed(item)))
+			value.words = append(value.words, r.scalar("string", e.key, resolveAlias(item)))
 		}
 	case s.list:
 		r.unlike(e.key, e.value, "a list")
@@ -325,7 +325,7 @@ func (r *fileReader) queues(key string, node *yaml.Node) (queues []belay.QueueWe
 		r.unlike(key, node, "a list, each "+queueForms)
 	}
 	for _, item := range items {
-		found, ok := readQueue(followed(item))
+		found, ok := readQueue(resolveAlias(item))
 		if !ok {
 			r.unlike(key, item, queueForms)
 		}
@@ -347,7 +347,7 @@ func readQueue(node *yaml.Node) (queues []belay.QueueWeight, ok bool) {
 	}
 	ok = true
 	for i := 0; i+1 < len(pairs); i += 2 {
-		key, n := followed(pairs[i]), 0
+		key, n := resolveAlias(pairs[i]), 0
 		ok = ok && key.Tag == "!!str" && pairs[i+1].Decode(&n) == nil && n > 0
 		queues = append(queues, belay.QueueWeight{Name: queueName(key, key.Value), Weight: n})
 	}

@@ -131,7 +131,7 @@ Exit status: 0 if the lock is held; 1 if Redis cannot be read; 2 for a wrong com
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			argsJSON, _ := joinArgs(args[1:]) // checked before
 			rule := dedup.Rule{Until: dedup.UntilExecuting, Positions: positions, PerQueue: cmd.Flags().Changed("queue")}
-			lock, held, err := i.LockOf(context.Background(), rule, unshield(args[0]), queue, argsJSON)
+			lock, held, err := i.LockOf(context.Background(), rule, unescape(args[0]), queue, argsJSON)
 			switch {
 			case err != nil:
 				return err

@@ -157,7 +157,7 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		badWAL = usage("--wal: %w", badWAL)
 	}
 	if f.file == "" {
-		f.job.Class = unshield(args[0])
+		f.job.Class = unescape(args[0])
 		f.job.ArgsJSON, badArgs = joinArgs(args[1:])
 	}
 	return cmp.Or(badTime, f.unique.check(), badWAL, badRetry, badArgs)
@@ -262,7 +262,7 @@ func worthRepeating(err error, known bool) bool {
 func joinArgs(args []string) (string, error) {
 	words := make([]string, len(args))
 	for i, arg := range args {
-		arg = unshield(arg)
+		arg = unescape(arg)
 		if !json.Valid([]byte(arg)) {
 			return "", usage("argument %d is not JSON; a string is quoted for JSON and for the shell: '%s'", i+1, quoted(arg))
 		}
@@ -307,16 +307,16 @@ func parseRetry(text string) (job.RetryRule, error) {
 	return job.RetryRule{Kind: job.RetryLimit, Limit: limit}, nil
 }
 
-// shielded marks a word that the parser would take for a flag. A command line cannot contain this byte.
-const shielded = "\x00"
+// escaped marks a word that the parser would take for a flag. A command line cannot contain this byte.
+const escaped = "\x00"
 
 var negative = regexp.MustCompile(`^-[0-9]`)
 
-// shieldNegatives prepares the arguments of push for the flag parser. It marks negative numbers, because -5
+// escapeNegatives prepares the arguments of push for the flag parser. It marks negative numbers, because -5
 // would be the flag 5, and leaves the values of flags alone. It joins --unique, which needs no value, with a
 // value in the next word, as older versions required: one that is empty (which is an error) or begins like the
 // two values.
-func shieldNegatives(root *cobra.Command, args []string) []string {
+func escapeNegatives(root *cobra.Command, args []string) []string {
 	at := slices.Index(args, "push")
 	push, _, err := root.Find([]string{"push"})
 	if at < 0 || err != nil {
@@ -337,7 +337,7 @@ func shieldNegatives(root *cobra.Command, args []string) []string {
 			out = append(out, word, next)
 			i++
 		case negative.MatchString(word):
-			out = append(out, shielded+word)
+			out = append(out, escaped+word)
 		default:
 			flags = flags && word != "--"
 			out = append(out, word)
@@ -359,7 +359,7 @@ func takesNext(cmd *cobra.Command, word string) bool {
 	return flag != nil && flag.NoOptDefVal == ""
 }
 
-func unshield(word string) string { return strings.TrimPrefix(word, shielded) }
+func unescape(word string) string { return strings.TrimPrefix(word, escaped) }
 
 // uniqueFlags say which pushed jobs are refused as duplicates.
 type uniqueFlags struct {

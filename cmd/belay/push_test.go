@@ -268,7 +268,7 @@ func TestNegativeNumbersAreNotFlags(t *testing.T) {
 	require.Zero(t, h.invoke("", "push", "A", "-1", "-q", "low", "-2.5").code)
 	job := h.payloads("LRANGE", h.key("queue:low"), "0", "-1")[0]
 	require.Contains(t, job, `"args":[-1,-2.5]`)
-	require.Equal(t, []string{"push", "A", "--", "--in", shielded + "-3"}, shieldNegatives(newRoot(), []string{"push", "A", "--", "--in", "-3"}))
+	require.Equal(t, []string{"push", "A", "--", "--in", escaped + "-3"}, escapeNegatives(newRoot(), []string{"push", "A", "--", "--in", "-3"}))
 	for want, args := range map[string][]string{
 		"--in -5s: it must not be negative":         {"A", "--in", "-5s"},
 		"--unique: a lock for -1s holds":            {"A", "--unique", "until_executed", "--unique-ttl", "-1s"},

@@ -100,7 +100,7 @@ func readEverywhere(flags *pflag.FlagSet) error {
 // run runs a command line and returns the exit status.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
-	root.SetArgs(shieldNegatives(root, args))
+	root.SetArgs(escapeNegatives(root, args))
 	root.SetIn(in)
 	kept := &output{Writer: out}
 	root.SetOut(kept)

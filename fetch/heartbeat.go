@@ -1,31 +1,31 @@
 package fetch
 
 // Most processes of a fleet have no run most of the time, and reading empty lists would be half of their calls
-// to Redis. So the heartbeat of a process at rest replaces such a reading: Redis deletes empty lists, so while
+// to Redis. So the heartbeat of an idle process replaces such a reading: Redis deletes empty lists, so while
 // none of the keys exists that the reading would read, there is nothing to find.
 
-// mostUnlooked is the maximum number of heartbeats in a row that replace readings: a reading also detects that
-// the loop's own connection is dead before a job needs it.
-const mostUnlooked = 3
+// mostSkippedReadings is the maximum number of heartbeats in a row that replace readings: a reading also detects
+// that the loop's own connection is dead before a job needs it.
+const mostSkippedReadings = 3
 
-// beaten makes sure, after each confirmed heartbeat, that the loop knows the contents of its lists and which
-// queues are paused: from the heartbeat's reply, or because the next turn reads them.
-func (k *Keyspace) beaten(reply HeartbeatReply) {
+// handleHeartbeat makes sure, after each confirmed heartbeat, that the loop knows the contents of its lists and
+// which queues are paused: from the heartbeat's reply, or because the next turn reads them.
+func (k *Keyspace) handleHeartbeat(reply HeartbeatReply) {
 	k.renew, k.fenced, k.yielded = true, false, false
 	for _, q := range k.queues {
 		if q.broken {
-			q.intake.dry = false
+			q.intake.empty = false
 		}
 	}
-	if k.isAtRest() && reply.watched && reply.There == 0 && k.unlooked < mostUnlooked {
-		k.unlooked++
+	if k.isIdle() && reply.watched && reply.There == 0 && k.skippedReadings < mostSkippedReadings {
+		k.skippedReadings++
 		return
 	}
-	k.reconcile.due, k.unlooked = true, 0
+	k.reconcile.due, k.skippedReadings = true, 0
 }
 
-// isAtRest reports whether there is no run, and nothing that a reading would have to clarify.
-func (k *Keyspace) isAtRest() bool {
+// isIdle reports whether there is no run, and nothing that a reading would have to clarify.
+func (k *Keyspace) isIdle() bool {
 	c, q := &k.reconcile, &k.loop.quarantine
 	return !c.due && q.ledgerEmpty() && k.outage.since.IsZero() && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&
 		k.firstQuarantined() == nil && q.draining == nil
@@ -43,7 +43,7 @@ func (k *Keyspace) anyPaused() bool {
 // Watched returns the keys whose existence the session's next heartbeat checks, which are those that a reading
 // would read; none when the loop reads them itself.
 func (k *Keyspace) Watched(session *Session) []string {
-	if k.atRest.Load() != session {
+	if k.idleSession.Load() != session {
 		return nil
 	}
 	return append(k.listsToSee(session, k.names()), k.Keys.Paused())

@@ -10,7 +10,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 	t.Parallel()
 	looks := func(r *rig) bool {
 		r.pump("calm", func() bool {
-			return r.k.openWaits() == 2 && r.k.inFlight == 0 && r.k.atRest.Load() != nil
+			return r.k.openWaits() == 2 && r.k.inFlight == 0 && r.k.idleSession.Load() != nil
 		})
 		r.beat()
 		return r.k.reconcile.due
@@ -56,7 +56,7 @@ func TestTheBeatOfACalmProcessStandsForALook(t *testing.T) {
 			calm := r.heartbeat()
 			r.push("mail", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
-			r.k.beaten(calm)
+			r.k.handleHeartbeat(calm)
 			require.True(t, r.k.reconcile.due, "a job is in hand")
 			r.end(done)
 		})
