@@ -22,7 +22,7 @@ func (p Process) withMetrics() http.Handler {
 
 // Health serves GET /healthz from Alive and GET /readyz from Ready: status 200 or 503, and the Finding as
 // JSON.
-func Health(worker Worker) http.Handler {
+func Health(worker *launcher.Launcher) http.Handler {
 	mux := http.NewServeMux()
 	for path, ask := range map[string]func(context.Context) launcher.Finding{"/healthz": worker.Alive, "/readyz": worker.Ready} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {

@@ -21,18 +21,18 @@ import (
 
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	judge := dummy{ready: launcher.Finding{Reason: "quiet", Detail: "an operator said so"}, alive: launcher.Finding{OK: true}}
+	worker := notRun(t, nil)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
-		service.Health(judge).ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
+		service.Health(worker).ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
 		return recorder
 	}
 	alive := ask(http.MethodGet, "/healthz")
 	require.Equal(t, http.StatusOK, alive.Code)
-	require.Equal(t, `{"ok":true}`+"\n", alive.Body.String())
+	require.Equal(t, `{"ok":true,"reason":"not_running","detail":"Run has not been called, or has returned"}`+"\n", alive.Body.String())
 	ready := ask(http.MethodGet, "/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, ready.Code)
-	require.Equal(t, `{"ok":false,"reason":"quiet","detail":"an operator said so"}`+"\n", ready.Body.String())
+	require.Equal(t, `{"ok":false,"reason":"not_running","detail":"Run has not been called, or has returned"}`+"\n", ready.Body.String())
 	require.Equal(t, "no-store", ready.Header().Get("Cache-Control"))
 	require.Equal(t, http.StatusNotFound, ask(http.MethodGet, "/").Code)
 	require.Equal(t, http.StatusMethodNotAllowed, ask(http.MethodPost, "/readyz").Code)
@@ -40,7 +40,8 @@ func TestHealth(t *testing.T) {
 
 func TestAProcessServesHealthAsLongAsItRuns(t *testing.T) {
 	lines, log := io.Pipe()
-	stop := run(t, service.Process{Worker: dummy{alive: launcher.Finding{OK: true}}, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
+	worker, _ := build(t, drivertest.Redis(t).URL(), launcher.Config{})
+	stop := run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
 	var said struct{ Address, Message string }
 	text, err := bufio.NewReader(lines).ReadBytes('\n')
 	require.NoError(t, err)
@@ -52,7 +53,7 @@ func TestAProcessServesHealthAsLongAsItRuns(t *testing.T) {
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 
-	taken := service.Process{Worker: dummy{}, HealthAddr: said.Address}.Run(context.Background())
+	taken := service.Process{Worker: worker, HealthAddr: said.Address}.Run(context.Background())
 	require.ErrorContains(t, taken, "belay: listen for health checks: ")
 	stop()
 	_, err = http.Get(url)
@@ -61,7 +62,8 @@ func TestAProcessServesHealthAsLongAsItRuns(t *testing.T) {
 
 func TestIdleConnectionsDoNotDelayProbes(t *testing.T) {
 	lines, log := io.Pipe()
-	run(t, service.Process{Worker: dummy{alive: launcher.Finding{OK: true}}, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
+	worker, _ := build(t, drivertest.Redis(t).URL(), launcher.Config{})
+	run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
 	var said struct{ Address string }
 	text, err := bufio.NewReader(lines).ReadBytes('\n')
 	require.NoError(t, err)

@@ -10,25 +10,9 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A Worker is what a Process runs: a launcher.Launcher.
-type Worker interface {
-	Run(ctx context.Context) error
-	Quiet()
-	// Stop ends Run; a second call ends it without the shutdown timeout.
-	Stop()
-	Dump()
-	// OnStop adds a function that is called when a stop begins. A Process calls OnStop before Run.
-	OnStop(hook func())
-	// Busy returns how many jobs run, and Concurrency how many may run at once.
-	Busy() int
-	Concurrency() int
-	Ready(ctx context.Context) launcher.Finding
-	Alive(ctx context.Context) launcher.Finding
-}
-
 // A Process is a worker under signals, health checks and systemd.
 type Process struct {
-	Worker Worker
+	Worker *launcher.Launcher
 	// HealthAddr is the address of Health, such as 127.0.0.1:7421. If it is empty, health is not served.
 	HealthAddr string
 	// MetricsAddr is the address of Metrics, under /metrics, and of Health. If it is empty, neither is served

@@ -2,11 +2,13 @@ package service_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
@@ -72,18 +74,14 @@ func await[T any](t *testing.T, what string, from <-chan T) T {
 	}
 }
 
-// A dummy is a worker that only notes the calls to it.
-type dummy struct {
-	calls        chan string
-	ready, alive launcher.Finding
+// notRun returns a worker whose Run is not called. It sends the message of each line of its log, and of each
+// hook, to calls.
+func notRun(t *testing.T, calls chan<- string) *launcher.Launcher {
+	t.Helper()
+	log := zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) { calls <- message }))
+	worker, err := launcher.New(launcher.Config{Client: struct{ driver.Client }{}, Log: &log})
+	require.NoError(t, err)
+	worker.OnQuiet(func() { calls <- "quiet" })
+	worker.OnStop(func() { calls <- "stop" })
+	return worker
 }
-
-func (d dummy) Quiet()                                 { d.calls <- "quiet" }
-func (d dummy) Stop()                                  { d.calls <- "stop" }
-func (d dummy) Dump()                                  { d.calls <- "dump" }
-func (d dummy) OnStop(func())                          {}
-func (d dummy) Busy() int                              { return 0 }
-func (d dummy) Concurrency() int                       { return 1 }
-func (d dummy) Ready(context.Context) launcher.Finding { return d.ready }
-func (d dummy) Alive(context.Context) launcher.Finding { return d.alive }
-func (d dummy) Run(ctx context.Context) error          { <-ctx.Done(); return nil }

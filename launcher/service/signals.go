@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/belayq/belay/launcher"
 )
 
 // Signals handles Sidekiq's signals, those of versions 4 and 5 too. TERM and INT stop, a second one at once;
@@ -16,7 +18,7 @@ import (
 // ignored under nohup. GNU timeout signals a process and then its group, so the same signal again within
 // SameSignal does not count as a second one.
 type Signals struct {
-	Worker Worker
+	Worker *launcher.Launcher
 	// Stop cancels the context of the worker's Run. The first TERM or INT calls it, because a worker that
 	// still waits for Redis reacts to nothing else.
 	Stop func()

@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
@@ -13,20 +14,30 @@ import (
 )
 
 func TestSignalsMeanTheSameAsSidekiqs(t *testing.T) {
-	calls := make(chan string, 1)
-	end := service.Signals{
-		Worker: dummy{calls: calls}, Stop: func() { calls <- "end the context" }, Reopen: func() { calls <- "reopen" },
-	}.Obey()
-	defer end()
 	for _, c := range []struct {
-		signal syscall.Signal
-		means  string
+		signals []syscall.Signal
+		mean    []string
 	}{
-		{syscall.SIGTSTP, "quiet"}, {syscall.SIGUSR1, "quiet"}, {syscall.SIGTTIN, "dump"}, {syscall.SIGUSR2, "reopen"},
-		{syscall.SIGINT, "end the context"}, {syscall.SIGTERM, "stop"},
+		{[]syscall.Signal{syscall.SIGTSTP}, []string{"quiet"}},
+		{[]syscall.Signal{syscall.SIGUSR1}, []string{"quiet"}},
+		{[]syscall.Signal{syscall.SIGTTIN}, []string{"dump"}},
+		{[]syscall.Signal{syscall.SIGUSR2}, []string{"reopen"}},
+		{[]syscall.Signal{syscall.SIGINT}, []string{"end the context"}},
+		{[]syscall.Signal{syscall.SIGTERM, syscall.SIGINT}, []string{"end the context", "quiet", "stop"}},
 	} {
-		require.NoError(t, syscall.Kill(os.Getpid(), c.signal))
-		require.Equal(t, c.means, await(t, c.signal.String(), calls))
+		calls := make(chan string, 9)
+		end := service.Signals{
+			Worker: notRun(t, calls), Stop: func() { calls <- "end the context" }, Reopen: func() { calls <- "reopen" },
+		}.Obey()
+		for _, signal := range c.signals {
+			require.NoError(t, syscall.Kill(os.Getpid(), signal))
+		}
+		var called []string
+		for range c.mean {
+			called = append(called, await(t, fmt.Sprint("a call by ", c.signals), calls))
+		}
+		end()
+		require.ElementsMatch(t, c.mean, called)
+		require.Empty(t, calls)
 	}
-	require.Empty(t, calls)
 }

@@ -97,7 +97,7 @@ func (p Process) notifySystemd(n notifier) (end func()) {
 
 // A report is what was reported to systemd so far.
 type report struct {
-	worker   Worker
+	worker   *launcher.Launcher
 	notifier notifier
 	ready    bool
 	askedAt  time.Time // when systemd was last asked for more time to start
