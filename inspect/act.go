@@ -388,8 +388,8 @@ func (a *act) search(ctx context.Context, lost []*pick) (moved, gone []*pick, er
 	return moved, gone, err
 }
 
-// sendBatches sends the chosen jobs, and returns those that were not found. It marks those that cannot be sent as
-// staying.
+// sendBatches sends the chosen jobs, and returns those that were not found. It marks those that cannot be sent
+// as staying.
 func (a *act) sendBatches(ctx context.Context, chosen []*pick) (lost []*pick, err error) {
 	batches := a.pack(chosen)
 	atOnce := max(len(batches), 1)
