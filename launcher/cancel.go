@@ -84,7 +84,7 @@ func (l *Launcher) learnMarks(ctx context.Context) {
 	var pace lua.Pace
 	var err error
 	for more := true; more && err == nil; {
-		err = l.insist(ctx, "cancel", &pace, func(ctx context.Context) (err error) {
+		err = l.callThroughOutage(ctx, "cancel", &pace, func(ctx context.Context) (err error) {
 			more, err = l.marks.Read(ctx, l.lanes.announce, l.keys)
 			return err
 		})

@@ -285,9 +285,9 @@ func (l *Launcher) close() {
 	}
 }
 
-// insist makes a call of the start. Through an outage it makes the call again, until ctx ends or Stop is
-// called. It returns a denial at once, so that the operator sees the error at the start.
-func (l *Launcher) insist(ctx context.Context, name string, pace *lua.Pace, call func(context.Context) error) error {
+// callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or Stop
+// is called. It returns a denial at once, so that the operator sees the error at the start.
+func (l *Launcher) callThroughOutage(ctx context.Context, name string, pace *lua.Pace, call func(context.Context) error) error {
 	for {
 		err := within(ctx, l.vitalsDeadline(), pace, call)
 		if err == nil {
@@ -309,7 +309,7 @@ func (l *Launcher) insist(ctx context.Context, name string, pace *lua.Pace, call
 // register begins the process' first session, waiting for Redis until ctx ends or Stop is called. It returns
 // no session and no error if the process was stopped first.
 func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err error) {
-	err = l.insist(ctx, "register", &l.heartPace, func(ctx context.Context) (err error) {
+	err = l.callThroughOutage(ctx, "register", &l.heartPace, func(ctx context.Context) (err error) {
 		session, err = l.newSession(ctx, "")
 		return err
 	})

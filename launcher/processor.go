@@ -56,9 +56,9 @@ type run struct {
 	track *track
 }
 
-// ours reports whether Belay itself cancelled the run, so that its error says nothing about the job. A run that
-// had exceeded its timeout before that has failed all the same.
-func (r *run) ours() bool {
+// cancelledByBelay reports whether Belay itself cancelled the run, so that its error says nothing about the job. A
+// run that had exceeded its timeout before that has failed all the same.
+func (r *run) cancelledByBelay() bool {
 	return (r.taken.Session.Context.Err() != nil || r.lost()) && !r.timedOut
 }
 
@@ -222,7 +222,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		p.pool.launcher.logRun(r, "", job.ExitDone)
 		return job.Done()
 	}
-	l, ours := p.pool.launcher, r.ours()
+	l, ours := p.pool.launcher, r.cancelledByBelay()
 	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {
 		outcome := job.Cancelled()
 		r.outcome = &outcome

@@ -80,12 +80,12 @@ func (d *Dashboard) askSignal(v *visit) error {
 		body = signalBody{Name: "stop", Verb: "Stop", Note: "They take no more jobs, and end when their jobs are done or the shutdown " +
 			"timeout is over; unfinished jobs go back to their queues."}
 	}
-	body.Count = len(living(status))
+	body.Count = len(aliveIdentities(status))
 	return d.show(v, "signal", page{Title: body.Verb + " all", Nav: "busy", Status: &status, Body: body})
 }
 
-// living returns the identities of the processes that are alive.
-func living(s inspect.Status) (identities []string) {
+// aliveIdentities returns the identities of the processes that are alive.
+func aliveIdentities(s inspect.Status) (identities []string) {
 	for _, process := range s.Processes {
 		if process.State == inspect.StateAlive {
 			identities = append(identities, process.Identity)
@@ -118,7 +118,7 @@ func (d *Dashboard) sendSignal(v *visit, act Act) (sent int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		targets = living(status)
+		targets = aliveIdentities(status)
 	}
 	for _, identity := range targets {
 		found, err := d.inspector.Signal(v.ctx, identity, inspect.Order(act.Name))

@@ -205,7 +205,7 @@ func listed(names []string, most int) string {
 
 // confirm asks before many jobs are destroyed. Without a terminal --yes is required.
 func (a *act) confirm(homes []inspect.Home) error {
-	if !a.many() || agreed(a.cmd) || a.action != inspect.Kill && a.action != inspect.Delete {
+	if !a.many() || confirmed(a.cmd) || a.action != inspect.Kill && a.action != inspect.Delete {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
@@ -224,21 +224,21 @@ func (a *act) confirm(homes []inspect.Home) error {
 	default:
 		which = fmt.Sprintf("%d jobs", size)
 	}
-	return agree(a.cmd, fmt.Sprintf("%s all %s in %s", a.action, which, homes[0]))
+	return confirm(a.cmd, fmt.Sprintf("%s all %s in %s", a.action, which, homes[0]))
 }
 
-// agreed reports whether --yes is given.
-func agreed(cmd *cobra.Command) bool {
+// confirmed reports whether --yes is given.
+func confirmed(cmd *cobra.Command) bool {
 	yes, _ := cmd.Flags().GetBool("yes")
 	return yes
 }
 
-// agree asks at a terminal, unless --yes is given. It must run while no signals are caught; otherwise Ctrl-C
+// confirm asks at a terminal, unless --yes is given. It must run while no signals are caught; otherwise Ctrl-C
 // could not end the program at the question.
-func agree(cmd *cobra.Command, what string) error {
+func confirm(cmd *cobra.Command, what string) error {
 	in := cmd.InOrStdin()
 	switch {
-	case agreed(cmd):
+	case confirmed(cmd):
 		return nil
 	case !isTerminal(in):
 		return usage("it would %s: give --yes if you mean that", plain(what))

@@ -122,7 +122,7 @@ Exit status: 0 if it was sent; 1 if Redis cannot be reached; 2 for a wrong comma
 						identities = append(identities, p.Identity)
 					}
 				}
-				if err := agree(cmd, fmt.Sprintf("%s all %d processes", order, len(identities))); err != nil {
+				if err := confirm(cmd, fmt.Sprintf("%s all %d processes", order, len(identities))); err != nil {
 					return err
 				}
 			}

@@ -153,7 +153,7 @@ Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
 			for _, name := range args {
 				counters = append(counters, inspect.Counter(name))
 			}
-			if err := agree(cmd, "set the counters to zero"); err != nil {
+			if err := confirm(cmd, "set the counters to zero"); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
