@@ -55,13 +55,13 @@ func Flags(cfg *MainConfig) []*Flag {
 			&server.JanitorInterval, 0, zeroIsWrong),
 		scalar("shutdown-timeout", "how long running jobs may go on after TERM; 0 for not at all",
 			&server.ShutdownTimeout, launcher.DefaultShutdownTimeout, zeroIsNone),
-		scalar("max-interruptions", "crashes of its worker that a job may cause before it is moved to the dead set, at least 2; "+
-			"after one less it runs alone", &server.MaxInterruptions, retry.DefaultMostInterruptions, zeroIsWrong),
+		scalar("max-interruptions", "crashes of its worker after which a job is moved to the dead set, at least 2; after one crash "+
+			"less it runs alone", &server.MaxInterruptions, retry.DefaultMostInterruptions, zeroIsWrong),
 		scalar("payload-limit", "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved "+
 			"to the dead set", &cfg.Client.PayloadLimit, job.DefaultPayloadLimit, zeroIsWrong),
 		text("name", "name to show instead of the host's", &server.Name),
 		text("tag", "tag to show in Sidekiq's dashboard", &server.Tag),
-		list("label", "label to show in Sidekiq's dashboard; again for more", func(labels []string) error {
+		list("label", "label to show in Sidekiq's dashboard; may be repeated", func(labels []string) error {
 			server.Labels = labels
 			return nil
 		}, func() []string { return server.Labels }),
@@ -218,7 +218,7 @@ func list(name, usage string, set func(all []string) error, value func() []strin
 }
 
 func queueFlag(to *[]QueueWeight) *Flag {
-	return list("queue", "take from queue `NAME[,WEIGHT]`; again for more. Without weights in the order given, with weights at random "+
+	return list("queue", "take from queue `NAME[,WEIGHT]`; may be repeated. Without weights in the order given, with weights at random "+
 		"by them (default default)", func(specs []string) error {
 		queues, err := parseQueues(specs)
 		if err == nil {

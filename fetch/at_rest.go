@@ -40,8 +40,8 @@ func (k *Keyspace) anyPaused() bool {
 	return false
 }
 
-// Watched returns the keys whose existence the session's next heartbeat checks, which are those that a reading
-// would read; none when the loop reads them itself.
+// Watched returns the keys whose existence the session's next heartbeat checks: the process' own lists and the
+// set of paused queues. It returns none while the loop reads them itself.
 func (k *Keyspace) Watched(session *Session) []string {
 	if k.atRest.Load() != session {
 		return nil

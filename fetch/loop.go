@@ -148,8 +148,8 @@ func (l *Loop) give(order func()) {
 	}
 }
 
-// Turns reports whether the loop reads its orders before ctx ends. It returns true before Run and after it,
-// when the loop need not turn.
+// Turns reports whether the loop's goroutine reads its orders, such as Quiet and Stop, before ctx ends. If not,
+// the loop stands still. It returns true before Run and after it.
 func (l *Loop) Turns(ctx context.Context) bool {
 	if !l.started.Load() || l.over.Load() {
 		return true

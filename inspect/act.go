@@ -134,8 +134,8 @@ const stepPages = 8
 
 // Step does a bounded part of a task, at most 2,048 entries, for programs that report progress or cannot wait:
 // the first part with an empty cursor, and each later one with Step.Next. All parts together are one Act.
-// Between them, a Selection by IDs or Refs may be reduced to Step.Missing. A cursor is no secret and binds
-// nothing: if the caller dies, the rest of the jobs are where they were.
+// Between them, a Selection by IDs or Refs may be reduced to Step.Missing. A cursor is not secret and
+// reserves nothing: if the caller dies, the rest of the jobs are where they were.
 func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, error) {
 	a, err := i.start(ctx, task, cursor)
 	for page := 0; err == nil && !a.ended && page < stepPages; page++ {

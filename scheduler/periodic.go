@@ -236,10 +236,10 @@ func (p *Periodic) track(now time.Time) time.Duration {
 	return max(asked, leastTracked, min(lua.MostRuns*p.schedule.Next(first).Sub(first), mostTracked))
 }
 
-// A LastTick is a value of the hash PeriodicLast: the last tick, or from when on ticks count.
+// A LastTick is a value of the hash PeriodicLast: the last tick, or the time from which ticks count.
 type LastTick struct {
 	At time.Time
-	// Ticked says that At is a tick.
+	// Ticked reports whether At is a tick.
 	Ticked bool
 }
 

@@ -75,7 +75,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			}
 			return printFound(cmd, found)
 		}),
-	}, "print one JSON object, of a search one a line")
+	}, "print one JSON object; for a search one for each job found, one a line")
 	search.register(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd

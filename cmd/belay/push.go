@@ -117,7 +117,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
 	set.DurationVar(&flags.job.ExpiresIn, "expires-in", 0, "drop it if it would start later than this after now, or after --in or --at")
-	set.DurationVar(&flags.job.Deadline, "deadline", 0, "the same, and end its run then if it is not done")
+	set.DurationVar(&flags.job.Deadline, "deadline", 0, "as --expires-in, and end its run then if it is not done")
 	set.StringVar(&flags.job.JID, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
