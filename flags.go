@@ -182,13 +182,13 @@ func scalar[T int | time.Duration](name, usage string, to *T, byDefault T, zeroI
 		}
 		switch f.wrong = nil; {
 		case err != nil && isDuration:
-			return errors.New("it is a duration, such as 1500ms or 25s")
+			return errors.New("it must be a duration, such as 1500ms or 25s")
 		case err != nil:
-			return errors.New("it is a whole number")
+			return errors.New("it must be a whole number")
 		case n == 0 && zeroIs == zeroIsWrong:
 			f.wrong = fmt.Errorf("--%s 0: it must be more; leave it out for the default", name)
 		case n < 0 && zeroIs == zeroIsNone:
-			f.wrong = fmt.Errorf("--%s %v: it is not negative", name, text)
+			f.wrong = fmt.Errorf("--%s %v: it must not be negative", name, text)
 		case n == 0 && zeroIs == zeroIsNone:
 			n = -1
 		}
@@ -255,7 +255,7 @@ func parseQueues(specs []string) ([]QueueWeight, error) {
 		if weighted {
 			var err error
 			if queue.Weight, err = strconv.Atoi(weight); err != nil || queue.Weight < 1 {
-				return nil, errors.New("it is NAME or NAME,WEIGHT with a weight of 1 or more; for more queues give -q again")
+				return nil, errors.New("it must be NAME or NAME,WEIGHT, with a weight of 1 or more; for more queues give -q again")
 			}
 		}
 		queues = append(queues, queue)

@@ -78,7 +78,7 @@ func (r Rule) Check() error {
 	case r.Until == "":
 		wrong = append(wrong, fmt.Errorf("unique until when? Set %s or %s", UntilExecuting, UntilExecuted))
 	case !r.Until.known():
-		wrong = append(wrong, fmt.Errorf("unique until %q: it is %s or %s", r.Until, UntilExecuting, UntilExecuted))
+		wrong = append(wrong, fmt.Errorf("unique until %q: it must be %s or %s", r.Until, UntilExecuting, UntilExecuted))
 	case r.RescheduleOnce && r.Until != UntilExecuted:
 		wrong = append(wrong, fmt.Errorf("reschedule once requires %s: with %s, a push after the start is accepted and runs anyway", UntilExecuted, r.Until))
 	}

@@ -271,7 +271,7 @@ func (g *GitLab) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string) {
 	if g.cfg.Interruptions >= 0 && count >= g.cfg.Interruptions {
 		orphan.Home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
-			"Ruby processes died or stopped %d times while they had it in hand", count)))
+			"Ruby processes died or stopped %d times while they ran it", count)))
 		orphan.State = lua.EndedState(parsed, lua.TrackDead, g.now)
 	}
 	orphan.New = parsed.Patch(edits...)

@@ -55,10 +55,10 @@ func newReturn(at *redisFlags) *cobra.Command {
 				}
 			}
 			if of.Doubt < 0 {
-				return usage("--doubt %v: it is not negative", of.Doubt)
+				return usage("--doubt %v: it must not be negative", of.Doubt)
 			}
 			if of.Interruptions == 0 {
-				return usage("--interruptions 0: it is at least 1, or -1")
+				return usage("--interruptions 0: it must be at least 1, or -1")
 			}
 			return nil
 		},

@@ -120,7 +120,7 @@ func (f webFlags) readUsers() (*web.Users, error) {
 func readUser(users *web.Users, text string, viewer bool) error {
 	name, path, found := strings.Cut(text, ":")
 	if !found || path == "" {
-		return errors.New("it is USER:FILE, and FILE has the hash of the password")
+		return errors.New("it must be USER:FILE, and FILE must have the hash of the password")
 	}
 	file, err := os.Open(path)
 	if err != nil {
