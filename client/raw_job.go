@@ -268,7 +268,7 @@ func (j *RawJob) checkExtra(field job.Edit) error {
 		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
 	}
 	if field.Name == dedup.FieldName {
-		return fmt.Errorf("the field %q cannot be set like this; say Unique", field.Name)
+		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
 	}
 	return job.CheckExtra(field)
 }

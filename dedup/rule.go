@@ -110,11 +110,11 @@ func (u Until) known() bool { return u == UntilExecuting || u == UntilExecuted }
 func CheckTTL(ttl time.Duration) error {
 	switch {
 	case ttl <= 0:
-		return fmt.Errorf("a lock for %v holds nothing: its TTL is above 0", ttl)
+		return fmt.Errorf("a lock for %v holds nothing: its TTL must be above 0", ttl)
 	case ttl > MaxTTL:
-		return fmt.Errorf("a lock for %v: its TTL is at most %v; was a unit mistaken?", ttl, MaxTTL)
+		return fmt.Errorf("a lock for %v: its TTL must be at most %v; was a unit mistaken?", ttl, MaxTTL)
 	case ttl%time.Millisecond != 0:
-		return fmt.Errorf("a lock for %v: its TTL is a whole number of milliseconds", ttl)
+		return fmt.Errorf("a lock for %v: its TTL must be a whole number of milliseconds", ttl)
 	}
 	return nil
 }

@@ -191,7 +191,7 @@ func (a *act) possible() error {
 	switch a.Action {
 	case Retry:
 		if a.Home.kind == homeQueue {
-			return fmt.Errorf("retry: jobs in %s wait to run already", a.Home)
+			return fmt.Errorf("retry: jobs in %s already wait to run", a.Home)
 		}
 	case Kill:
 		if a.Home == Dead() {
@@ -207,7 +207,7 @@ func (a *act) possible() error {
 		}
 	case Reschedule:
 		if a.Home != Scheduled() && a.Home != Retries() {
-			return fmt.Errorf("reschedule: jobs in %s wait for no time", a.Home)
+			return fmt.Errorf("reschedule: jobs in %s do not wait for a time", a.Home)
 		}
 		if a.At.Unix() <= 0 || a.At.After(latest) {
 			return errors.New("reschedule: give a time between 1970 and the year 9999")

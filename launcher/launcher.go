@@ -107,7 +107,7 @@ func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	case handler == nil:
 		panic("belay: Handle " + class + ": the handler is nil")
 	case about.Timeout < 0:
-		panic("belay: Handle " + class + ": the timeout is negative; without one there is none")
+		panic("belay: Handle " + class + ": the timeout is negative; leave it out for none")
 	case l.handlers[class].handler != nil:
 		panic("belay: Handle " + class + ": the class has a handler already")
 	}

@@ -58,7 +58,7 @@ func ParseSchedule(expression, zone string) (*Schedule, error) {
 		return nil, fmt.Errorf("schedule %q: give the zone as an option of its own", expression)
 	}
 	if s.spec, err = parser.Parse(expression); err != nil {
-		return nil, fmt.Errorf("schedule %q: %w; it is minute, hour, day of the month, month and day of the week, as in \"30 3 * * 1-5\"", expression, err)
+		return nil, fmt.Errorf("schedule %q: %w; it must be minute, hour, day of the month, month and day of the week, as in \"30 3 * * 1-5\"", expression, err)
 	}
 	spec, ok := s.spec.(*cron.SpecSchedule)
 	if !ok {

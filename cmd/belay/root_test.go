@@ -37,7 +37,7 @@ func TestExitStatus(t *testing.T) {
 		{"push A --reschedule-once", exitUsage, "--reschedule-once requires --unique"},
 		{"push A --including-scheduled", exitUsage, "--including-scheduled requires --unique"},
 		{"push A --unique until_executing --reschedule-once", exitUsage, "requires until_executed"},
-		{"push A --unique until_executed --unique-ttl 0s", exitUsage, "its TTL is above 0"},
+		{"push A --unique until_executed --unique-ttl 0s", exitUsage, "its TTL must be above 0"},
 		{"push A --unique until_executed --unique-ttl 1us", exitUsage, "whole number of milliseconds"},
 		{"locks nosuch", exitUsage, `no command "belay locks nosuch"`},
 		{"locks --limit -1", exitUsage, "--limit"},
