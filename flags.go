@@ -186,7 +186,7 @@ func scalar[T int | time.Duration](name, usage string, to *T, byDefault T, zeroI
 		case err != nil:
 			return errors.New("it must be a whole number")
 		case n == 0 && zeroIs == zeroIsWrong:
-			f.wrong = fmt.Errorf("--%s 0: it must be more; leave it out for the default", name)
+			f.wrong = fmt.Errorf("--%s 0: it must be above 0; leave it out for the default", name)
 		case n < 0 && zeroIs == zeroIsNone:
 			f.wrong = fmt.Errorf("--%s %v: it must not be negative", name, text)
 		case n == 0 && zeroIs == zeroIsNone:
