@@ -32,10 +32,13 @@ const (
 )
 
 const (
-	// The table's own number tells outboxes of one database apart; the other number is drawn at random.
-	tryLock = `SELECT pg_try_advisory_lock('belay_outbox'::regclass::oid::int4, 7311)`
-
-	setUp = `SELECT set_config('idle_session_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $1, false)`
+	// The table's own number tells outboxes of one database apart; the other number is drawn at random. A session
+	// that gets the lock gets the timeout $1 in the same statement: a relay that is frozen between two statements
+	// would keep the lock for ever.
+	tryLock = `WITH attempt AS MATERIALIZED (SELECT pg_try_advisory_lock('belay_outbox'::regclass::oid::int4, 7311) AS ours)
+		SELECT ours, CASE WHEN ours THEN
+			set_config('idle_session_timeout', $1, false) || set_config('idle_in_transaction_session_timeout', $1, false)
+		END FROM attempt`
 
 	// One statement, so one snapshot: the claim and its jobs. A claim without jobs is one row.
 	readClaim = `SELECT c.number, c.scope, c.mark, o.due_at, o.payload
@@ -101,7 +104,8 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, worked func()) error {
 	}
 	defer func() { _ = conn.Close() }()
 	var ours bool
-	if err := conn.QueryRowContext(ctx, tryLock).Scan(&ours); err != nil {
+	var timeouts sql.NullString
+	if err := conn.QueryRowContext(ctx, tryLock, fmt.Sprintf("%dms", silence.Milliseconds())).Scan(&ours, &timeouts); err != nil {
 		return fmt.Errorf("lock the outbox: %w", err)
 	}
 	if !ours {
@@ -110,9 +114,6 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, worked func()) error {
 	}
 	// The end of the session frees the lock, whatever state the session is in, and no other user of db gets it.
 	defer func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }()
-	if _, err := conn.ExecContext(ctx, setUp, fmt.Sprintf("%dms", silence.Milliseconds())); err != nil {
-		return fmt.Errorf("set up the session: %w", err)
-	}
 	interval := leastInterval
 	for {
 		moved, err := o.pass(ctx, conn)

@@ -85,7 +85,7 @@ func (p *postgres) serve(t *testing.T, data string) *server {
 	var said bytes.Buffer
 	// It is thrown away: nothing of it needs to be on a disk.
 	cmd := p.command("postgres", "-D", data, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=20", "-c", "max_wal_senders=4")
+		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=60", "-c", "max_wal_senders=4")
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())
 	gone := make(chan struct{})
