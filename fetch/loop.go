@@ -206,7 +206,7 @@ func (l *Loop) turn(now time.Time) (wake time.Time) {
 }
 
 // gather reads all results and events that have arrived, yields once, and reads again, so that processors
-// that were about to finish share this turn's round trip. Beyond that and what pool.tell waits, the loop
+// that were about to finish share this turn's round trip. Beyond that and what pool.notify waits, the loop
 // never waits to fill a batch.
 func (l *Loop) gather() {
 	for range 2 {

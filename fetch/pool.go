@@ -52,7 +52,7 @@ type pool struct {
 	results []Result
 	since   time.Time     // when the first of them came
 	some    chan struct{} // has a signal if the loop must take the results
-	told    bool          // the signal for these results was sent
+	notified    bool          // the signal for these results was sent
 }
 
 func newPool() *pool {
@@ -87,7 +87,7 @@ func (p *pool) take() (r *Run, ok bool) {
 	r, p.runs[p.next] = p.runs[p.next], nil
 	p.next++
 	p.wake()
-	p.tell()
+	p.notify()
 	return r, true
 }
 
@@ -115,16 +115,16 @@ func (p *pool) end(result Result) {
 		p.since = time.Now()
 	}
 	p.results = append(p.results, result)
-	p.tell()
+	p.notify()
 }
 
-// tell wakes the loop if there are results that need not wait for others.
-func (p *pool) tell() {
-	if p.told || len(p.results) == 0 {
+// notify wakes the loop if there are results that need not wait for others.
+func (p *pool) notify() {
+	if p.notified || len(p.results) == 0 {
 		return
 	}
 	if p.next == len(p.runs) || len(p.results) >= manyResults || time.Since(p.since) > promptly {
-		p.told = true
+		p.notified = true
 		p.some <- struct{}{}
 	}
 }
@@ -136,8 +136,8 @@ func (p *pool) ended(spare []Result) []Result {
 	if len(p.results) == 0 {
 		return spare // the two must never share their memory
 	}
-	if p.told {
-		p.told = false
+	if p.notified {
+		p.notified = false
 		select {
 		case <-p.some:
 		default: // the loop has received it
