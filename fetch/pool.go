@@ -49,10 +49,10 @@ type pool struct {
 	waking bool // one of them was woken and does not run yet
 	closed bool
 
-	results []Result
-	since   time.Time     // when the first of them came
-	some    chan struct{} // has a signal if the loop must take the results
-	notified    bool          // the signal for these results was sent
+	results  []Result
+	since    time.Time     // when the first of them came
+	some     chan struct{} // has a signal if the loop must take the results
+	notified bool          // the signal for these results was sent
 }
 
 func newPool() *pool {
