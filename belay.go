@@ -104,18 +104,19 @@ var (
 	ErrOwnershipLost = fetch.ErrOwnershipLost
 )
 
-// Discard returns an error with which a handler drops its job. The run counts as failed if cause is not nil.
+// Discard returns an error that a handler returns to drop its job. The run counts as failed if cause is not
+// nil.
 func Discard(cause error) error { return retry.Discard(cause) }
 
-// Kill returns an error with which a handler moves its job to the dead set, without further retries.
+// Kill returns an error that a handler returns to move its job to the dead set, without further retries.
 func Kill(cause error) error { return retry.Kill(cause) }
 
-// RetryIn returns an error with which a handler's run fails. The job runs again in exactly d, and uses up a
-// retry.
+// RetryIn returns an error that a handler returns to fail its run and to choose the delay: the job runs again
+// after exactly d. That uses up a retry.
 func RetryIn(d time.Duration, cause error) error { return retry.In(d, cause) }
 
-// Snooze returns an error with which a handler runs its job again in d. The run does not count as failed and
-// uses up no retry.
+// Snooze returns an error that a handler returns to run its job again after d. The run does not count as
+// failed and uses up no retry.
 func Snooze(d time.Duration) error { return retry.Snooze(d) }
 
 // Refuse returns the error with which a PushMiddleware refuses a job; the receipt has the reason.
@@ -125,8 +126,8 @@ func Refuse(reason string) error { return client.Refuse(reason) }
 func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ctx) }
 
 // Stopping returns a channel that is closed when the server begins to stop. ctx ends later, after the
-// shutdown timeout. When it is closed, a long handler can return Interrupted, so that its job runs again
-// elsewhere; Checkpoint does so. Outside of a run it returns nil, which blocks for ever.
+// shutdown timeout. When the channel is closed, a long handler can return Interrupted, so that its job runs
+// again elsewhere; Checkpoint does so. Outside of a run Stopping returns nil, which blocks for ever.
 func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ctx) }
 
 // AfterRun registers a callback for the outcome of ctx's run. Middleware that has begun something for the run,

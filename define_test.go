@@ -43,15 +43,15 @@ func TestDefine(t *testing.T) {
 		require.PanicsWithValue(t, `belay: Define "A": struct { userID int } has no exported fields to be arguments; capitalize their names`,
 			func() { Define[struct{ userID int }]("A") })
 		require.PanicsWithValue(t, `belay: Define "A": a chan int has no JSON; the Backoff is nil; leave it out for the formula's; `+
-			`its idempotence is declared twice; NotIdempotent needs a reason; timeout -1s: it is at least 1ms; leave it out for none; `+
-			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; -1 retries: it is 0 or more; `+
+			`its idempotence is declared twice; NotIdempotent needs a reason; timeout -1s: it must be at least 1ms; leave it out for none; `+
+			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; -1 retries: it must be 0 or more; `+
 			`the field "f" does not hold JSON; JID x would be the id of every job: give it to Enqueue`,
 			func() {
 				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), Retries(-1),
 					Queue("a\n"), Field("f", func() {}))
 			})
-		require.PanicsWithValue(t, `belay: Define "A": retry for 1.5s: it is a whole number of seconds; `+
-			`a backtrace of -2 lines: it is 0 or more, or AllLines; tags: write JSON: at /0: a string is not valid UTF-8`,
+		require.PanicsWithValue(t, `belay: Define "A": retry for 1.5s: it must be a whole number of seconds; `+
+			`a backtrace of -2 lines: it must be 0 or more, or AllLines; tags: write JSON: at /0: a string is not valid UTF-8`,
 			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
 		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
 		for class, want := range map[string]string{"": "the name of the class is empty", "*": "use Server.HandleUnknown"} {

@@ -55,13 +55,13 @@ func Flags(cfg *MainConfig) []*Flag {
 			&server.JanitorInterval, 0, zeroIsWrong),
 		scalar("shutdown-timeout", "how long running jobs may go on after TERM; 0 for not at all",
 			&server.ShutdownTimeout, launcher.DefaultShutdownTimeout, zeroIsNone),
-		scalar("max-interruptions", "crashes of its worker that a job may cause before it is moved to the dead set, at least 2; "+
-			"after one less it runs alone", &server.MaxInterruptions, retry.DefaultMostInterruptions, zeroIsWrong),
+		scalar("max-interruptions", "crashes of its worker after which a job is moved to the dead set, at least 2; after one crash "+
+			"less it runs alone", &server.MaxInterruptions, retry.DefaultMostInterruptions, zeroIsWrong),
 		scalar("payload-limit", "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved "+
 			"to the dead set", &cfg.Client.PayloadLimit, job.DefaultPayloadLimit, zeroIsWrong),
 		text("name", "name to show instead of the host's", &server.Name),
 		text("tag", "tag to show in Sidekiq's dashboard", &server.Tag),
-		list("label", "label to show in Sidekiq's dashboard; again for more", func(labels []string) error {
+		list("label", "label to show in Sidekiq's dashboard; may be repeated", func(labels []string) error {
 			server.Labels = labels
 			return nil
 		}, func() []string { return server.Labels }),
@@ -182,13 +182,13 @@ func scalar[T int | time.Duration](name, usage string, to *T, byDefault T, zeroI
 		}
 		switch f.wrong = nil; {
 		case err != nil && isDuration:
-			return errors.New("it is a duration, such as 1500ms or 25s")
+			return errors.New("it must be a duration, such as 1500ms or 25s")
 		case err != nil:
-			return errors.New("it is a whole number")
+			return errors.New("it must be a whole number")
 		case n == 0 && zeroIs == zeroIsWrong:
-			f.wrong = fmt.Errorf("--%s 0: it must be more; leave it out for the default", name)
+			f.wrong = fmt.Errorf("--%s 0: it must be above 0; leave it out for the default", name)
 		case n < 0 && zeroIs == zeroIsNone:
-			f.wrong = fmt.Errorf("--%s %v: it is not negative", name, text)
+			f.wrong = fmt.Errorf("--%s %v: it must not be negative", name, text)
 		case n == 0 && zeroIs == zeroIsNone:
 			n = -1
 		}
@@ -218,7 +218,7 @@ func list(name, usage string, set func(all []string) error, value func() []strin
 }
 
 func queueFlag(to *[]QueueWeight) *Flag {
-	return list("queue", "take from queue `NAME[,WEIGHT]`; again for more. Without weights in the order given, with weights at random "+
+	return list("queue", "take from queue `NAME[,WEIGHT]`; may be repeated. Without weights in the order given, with weights at random "+
 		"by them (default default)", func(specs []string) error {
 		queues, err := parseQueues(specs)
 		if err == nil {
@@ -255,7 +255,7 @@ func parseQueues(specs []string) ([]QueueWeight, error) {
 		if weighted {
 			var err error
 			if queue.Weight, err = strconv.Atoi(weight); err != nil || queue.Weight < 1 {
-				return nil, errors.New("it is NAME or NAME,WEIGHT with a weight of 1 or more; for more queues give -q again")
+				return nil, errors.New("it must be NAME or NAME,WEIGHT, with a weight of 1 or more; for more queues give -q again")
 			}
 		}
 		queues = append(queues, queue)

@@ -54,8 +54,8 @@ func (s *Server) OnOrphan(callback OrphanHandler) {
 }
 
 // OnInternalError registers a callback for errors outside of runs: outages, calls that Redis refuses,
-// unreadable payloads, callbacks that panic. It runs once for each such log line and asynchronously; see
-// InternalErrorHandler.
+// unreadable payloads, callbacks that panic. It runs asynchronously, once for each log line about such an
+// error; see InternalErrorHandler.
 func (s *Server) OnInternalError(callback InternalErrorHandler) {
 	s.given("OnInternalError", callback != nil).OnInternalError(callback)
 }

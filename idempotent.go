@@ -21,7 +21,7 @@ type Idempotence struct {
 // unique.
 func Idempotent() DefineOption { return declare(Idempotence{Declared: true, Holds: true}) }
 
-// NotIdempotent declares that a second run of a job may do its work twice, and why that is acceptable; Define
+// NotIdempotent declares that a second run of a job may repeat its effects, and why that is acceptable; Define
 // panics without a reason. The declaration does not change how jobs run. The command belayvet reports
 // definitions that declare neither.
 func NotIdempotent(reason string) DefineOption {

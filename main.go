@@ -161,7 +161,7 @@ func (cfg *MainConfig) openLog(errs io.Writer) error {
 	level, err := zerolog.ParseLevel(cmp.Or(cfg.LogLevel, "info"))
 	switch {
 	case err != nil:
-		return fmt.Errorf("log level %q: it is debug, info, warn or error", cfg.LogLevel)
+		return fmt.Errorf("log level %q: it must be debug, info, warn or error", cfg.LogLevel)
 	case cfg.Server.Logger == nil:
 		if cfg.LogFormat != "json" {
 			errs = zerolog.ConsoleWriter{Out: errs, NoColor: true, TimeFormat: time.RFC3339}

@@ -118,7 +118,7 @@ func Deadline(d time.Duration) JobOption {
 // atLeastMilli returns d, and fails the job if it is too short.
 func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 	if d < time.Millisecond {
-		i.Fail(fmt.Errorf("%s %v: it is at least 1ms; leave it out for none", option, d))
+		i.Fail(fmt.Errorf("%s %v: it must be at least 1ms; leave it out for none", option, d))
 	}
 	return d
 }

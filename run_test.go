@@ -91,7 +91,7 @@ func TestTheNearestTimeoutEndsARun(t *testing.T) {
 
 	require.Zero(t, own.Job(1).Timeout, "the timeout of a class is not written into its jobs")
 	_, err = own.Enqueue(t.Context(), client, 1, belay.Timeout(0))
-	require.ErrorContains(t, err, "timeout 0s: it is at least 1ms")
+	require.ErrorContains(t, err, "timeout 0s: it must be at least 1ms")
 	_, err = belay.NewServer(client, belay.ServerConfig{Timeout: -1})
 	require.ErrorContains(t, err, "timeout -1ns")
 }

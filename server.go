@@ -165,8 +165,8 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 //	              stopping. Otherwise 503, with the reason.
 //
 // Both respond with {"ok": bool, "reason": "...", "detail": "..."}, without a reason if all is well.
-// Reasons are not_running, not_registered, stopping, quiet, redis_away, access_denied, no_lease, and of
-// /healthz standing_still and no_heartbeat. No response waits for Redis longer than half a second.
+// Reasons are not_running, not_registered, stopping, quiet, redis_away, access_denied, no_lease, and for
+// /healthz also standing_still and no_heartbeat. No response waits for Redis longer than half a second.
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
 // Dump logs the running jobs and the stacks of all goroutines.

@@ -32,7 +32,7 @@ type Envelope struct {
 	Priority *int `json:"priority"`
 	// Arguments are the arguments in ActiveJob's form, a JSON array. Wrap sets them.
 	Arguments json.RawMessage `json:"arguments"`
-	// Executions counts the runs that Ruby's retry_on has retried, and ExceptionExecutions does by error.
+	// Executions counts the runs that Ruby's retry_on has retried; ExceptionExecutions counts them by error.
 	Executions          int            `json:"executions"`
 	ExceptionExecutions map[string]int `json:"exception_executions"`
 	// Locale is the language in which Ruby runs the job. Default: en.

@@ -85,7 +85,7 @@ func (k *Kit) runDue(first int) bool {
 	}
 }
 
-// work has a Server run until these queues are empty and nothing of them is in its hands.
+// work has a Server run until these queues are empty and it holds no job of them.
 func (k *Kit) work(queues []string, first int) error {
 	s := k.server(queues)
 	ended := make(chan error, 1)
@@ -109,7 +109,7 @@ func (k *Kit) work(queues []string, first int) error {
 	}
 }
 
-// left is how many jobs wait in these queues or are in hand.
+// left is how many jobs wait in these queues or are held by a worker.
 func (k *Kit) left(queues []string, identity string) (jobs int64) {
 	lists := k.keys.WorkingLists(queues, identity)
 	for _, queue := range queues {

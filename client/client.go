@@ -74,10 +74,10 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 		wrong = append(wrong, errors.New("no client: pass a driver.Client"))
 	}
 	if cfg.PayloadLimit < 1 || cfg.PayloadLimit > job.MaxPayloadLimit {
-		wrong = append(wrong, fmt.Errorf("payload limit %d: it lies between 1 and %d bytes", cfg.PayloadLimit, job.MaxPayloadLimit))
+		wrong = append(wrong, fmt.Errorf("payload limit %d: it must be between 1 and %d bytes", cfg.PayloadLimit, job.MaxPayloadLimit))
 	}
 	if cfg.Unit != job.Seconds && cfg.Unit != job.Millis {
-		wrong = append(wrong, fmt.Errorf("time unit %d: it is job.Seconds or job.Millis", cfg.Unit))
+		wrong = append(wrong, fmt.Errorf("time unit %d: it must be job.Seconds or job.Millis", cfg.Unit))
 	}
 	wrong = append(wrong, lua.CheckPrefix(cfg.Prefix))
 	if err := errors.Join(wrong...); err != nil {

@@ -237,7 +237,7 @@ func retryJSON(rule job.RetryRule) (string, error) {
 	case rule.Kind == job.RetryLimit && rule.Limit >= 0:
 		return strconv.Itoa(rule.Limit), nil
 	default:
-		return "", fmt.Errorf("%d retries: it is 0 or more", rule.Limit)
+		return "", fmt.Errorf("%d retries: it must be 0 or more", rule.Limit)
 	}
 }
 
@@ -268,7 +268,7 @@ func (j *RawJob) checkExtra(field job.Edit) error {
 		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
 	}
 	if field.Name == dedup.FieldName {
-		return fmt.Errorf("the field %q cannot be set like this; say Unique", field.Name)
+		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
 	}
 	return job.CheckExtra(field)
 }
@@ -282,7 +282,7 @@ func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
 	if j.RetryFor != 0 {
 		fields = append(fields, job.SetInt("retry_for", int(j.RetryFor/time.Second)))
 		if j.RetryFor < 0 || j.RetryFor%time.Second != 0 {
-			wrong = append(wrong, fmt.Errorf("retry for %v: it is a whole number of seconds", j.RetryFor))
+			wrong = append(wrong, fmt.Errorf("retry for %v: it must be a whole number of seconds", j.RetryFor))
 		}
 	}
 	switch {
@@ -291,7 +291,7 @@ func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
 	case j.Backtrace == AllLines:
 		fields = append(fields, job.Edit{Name: "backtrace", JSON: "true"})
 	case j.Backtrace < 0:
-		wrong = append(wrong, fmt.Errorf("a backtrace of %d lines: it is 0 or more, or AllLines", j.Backtrace))
+		wrong = append(wrong, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or AllLines", j.Backtrace))
 	}
 	if j.NoDead {
 		fields = append(fields, job.Edit{Name: "dead", JSON: "false"})
@@ -338,7 +338,7 @@ func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
 
 func checkLimit(name string, limit time.Duration) error {
 	if limit < time.Millisecond || limit > farthest {
-		return fmt.Errorf("%s %v: it is at least 1ms, and at most a hundred years", name, limit)
+		return fmt.Errorf("%s %v: it must be at least 1ms, and at most a hundred years", name, limit)
 	}
 	return nil
 }

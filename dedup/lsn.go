@@ -22,7 +22,7 @@ func ParseLSN(text string) (LSN, error) {
 		return 0, fmt.Errorf("%.40q is not a position in a write-ahead log; give one such as 16/B374D848", text)
 	}
 	if h|l == 0 {
-		return 0, fmt.Errorf("the position %s is none", text)
+		return 0, fmt.Errorf("the position %s means no position", text)
 	}
 	return LSN(h<<32 | l), nil
 }

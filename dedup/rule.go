@@ -78,7 +78,7 @@ func (r Rule) Check() error {
 	case r.Until == "":
 		wrong = append(wrong, fmt.Errorf("unique until when? Set %s or %s", UntilExecuting, UntilExecuted))
 	case !r.Until.known():
-		wrong = append(wrong, fmt.Errorf("unique until %q: it is %s or %s", r.Until, UntilExecuting, UntilExecuted))
+		wrong = append(wrong, fmt.Errorf("unique until %q: it must be %s or %s", r.Until, UntilExecuting, UntilExecuted))
 	case r.RescheduleOnce && r.Until != UntilExecuted:
 		wrong = append(wrong, fmt.Errorf("reschedule once requires %s: with %s, a push after the start is accepted and runs anyway", UntilExecuted, r.Until))
 	}
@@ -110,11 +110,11 @@ func (u Until) known() bool { return u == UntilExecuting || u == UntilExecuted }
 func CheckTTL(ttl time.Duration) error {
 	switch {
 	case ttl <= 0:
-		return fmt.Errorf("a lock for %v holds nothing: its TTL is above 0", ttl)
+		return fmt.Errorf("a lock for %v holds nothing: its TTL must be above 0", ttl)
 	case ttl > MaxTTL:
-		return fmt.Errorf("a lock for %v: its TTL is at most %v; was a unit mistaken?", ttl, MaxTTL)
+		return fmt.Errorf("a lock for %v: its TTL must be at most %v; was a unit mistaken?", ttl, MaxTTL)
 	case ttl%time.Millisecond != 0:
-		return fmt.Errorf("a lock for %v: its TTL is a whole number of milliseconds", ttl)
+		return fmt.Errorf("a lock for %v: its TTL must be a whole number of milliseconds", ttl)
 	}
 	return nil
 }

@@ -146,5 +146,5 @@ func TestCheckWAL(t *testing.T) {
 	require.Equal(t, WAL{"main": 9 << 32, "ci": 16 << 32}, w)
 	_, err = ParseWAL(map[string]string{"main": "9", "ci": "0/0"})
 	require.ErrorContains(t, err, `connection "main": "9" is not a position`)
-	require.ErrorContains(t, err, `connection "ci": the position 0/0 is none`)
+	require.ErrorContains(t, err, `connection "ci": the position 0/0 means no position`)
 }

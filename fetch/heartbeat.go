@@ -4,8 +4,8 @@ package fetch
 // to Redis. So the heartbeat of an idle process replaces such a reading: Redis deletes empty lists, so while
 // none of the keys exists that the reading would read, there is nothing to find.
 
-// mostSkippedReadings is the maximum number of heartbeats in a row that replace readings: a reading also detects
-// that the loop's own connection is dead before a job needs it.
+// mostSkippedReadings is the maximum number of heartbeats in a row that replace readings: a reading also
+// detects that the loop's own connection is dead before a job needs it.
 const mostSkippedReadings = 3
 
 // handleHeartbeat makes sure, after each confirmed heartbeat, that the loop knows the contents of its lists and
@@ -40,8 +40,8 @@ func (k *Keyspace) anyPaused() bool {
 	return false
 }
 
-// Watched returns the keys whose existence the session's next heartbeat checks, which are those that a reading
-// would read; none when the loop reads them itself.
+// Watched returns the keys whose existence the session's next heartbeat checks: the process' own lists and the
+// set of paused queues. It returns none while the loop reads them itself.
 func (k *Keyspace) Watched(session *Session) []string {
 	if k.idleSession.Load() != session {
 		return nil

@@ -63,8 +63,7 @@ type Loop struct {
 	quarantine quarantine
 	quiet      bool // the loop takes no more jobs, until it ends
 	stop       stopping
-	queue      *runQueue
-	results    *results
+	pool       *pool
 	scratch    struct { // reused in each turn, to avoid allocations
 		starting []*Run
 		results  []Result
@@ -86,7 +85,7 @@ func NewLoop(cfg Config) *Loop {
 		cfg.Reporter = NewReporter(cfg.Log)
 	}
 	l := &Loop{
-		cfg: cfg, queue: newRunQueue(), results: newResults(),
+		cfg: cfg, pool: newPool(),
 		// Room for every operation that can be in flight, so that their goroutines never wait for the loop.
 		events: make(chan event, mostInFlight+2*lua.MostQueues),
 		orders: make(chan func(), 64),
@@ -148,8 +147,8 @@ func (l *Loop) give(order func()) {
 	}
 }
 
-// Turns reports whether the loop reads its orders before ctx ends. It returns true before Run and after it,
-// when the loop need not turn.
+// Turns reports whether the loop's goroutine reads its orders, such as Quiet and Stop, before ctx ends. If not,
+// the loop stands still. It returns true before Run and after it.
 func (l *Loop) Turns(ctx context.Context) bool {
 	if !l.started.Load() || l.over.Load() {
 		return true
@@ -186,7 +185,7 @@ func (l *Loop) Run() {
 		}
 		timer.Reset(time.Until(wake))
 		select {
-		case <-l.results.some:
+		case <-l.pool.some:
 		case event := <-l.events:
 			l.handle(event)
 		case order := <-l.orders:
@@ -207,11 +206,11 @@ func (l *Loop) turn(now time.Time) (wake time.Time) {
 }
 
 // gather reads all results and events that have arrived, yields once, and reads again, so that processors
-// that were about to finish share this turn's round trip. The loop never waits longer than that to fill a
-// batch.
+// that were about to finish share this turn's round trip. Beyond that and what pool.notify waits, the loop
+// never waits to fill a batch.
 func (l *Loop) gather() {
 	for range 2 {
-		l.scratch.results = l.results.take(l.scratch.results)
+		l.scratch.results = l.pool.ended(l.scratch.results)
 		for _, result := range l.scratch.results {
 			l.end(result)
 		}
@@ -231,14 +230,14 @@ func (l *Loop) handle(e event) {
 	e.handle()
 }
 
-// startReady puts the jobs that may start into the run queue.
+// startReady passes the jobs that may start to the processors.
 func (l *Loop) startReady() {
 	runs := l.scratch.starting[:0]
 	for _, k := range l.spaces {
 		runs = k.startReady(runs)
 	}
 	if len(runs) > 0 {
-		l.queue.add(runs)
+		l.pool.add(runs)
 		clear(runs)
 	}
 	l.scratch.starting = runs

@@ -33,7 +33,7 @@ func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 			return nil, err
 		}
 		if queue.Weight < 0 || queue.Weight > maxWeight {
-			return nil, fmt.Errorf("queue %q: a weight lies between 1 and %d, not %d", queue.Name, maxWeight, queue.Weight)
+			return nil, fmt.Errorf("queue %q: a weight must be between 1 and %d, not %d", queue.Name, maxWeight, queue.Weight)
 		}
 		_, seen := index[queue.Name]
 		if !seen {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"sync"
+	"time"
 
 	"github.com/belayq/belay/job"
 )
@@ -16,18 +17,30 @@ type Result struct {
 }
 
 // Take waits for a run; ok is false when no more runs will come. Processors call it.
-func (l *Loop) Take() (r *Run, ok bool) { return l.queue.take() }
+func (l *Loop) Take() (r *Run, ok bool) { return l.pool.take() }
 
 // End reports the result of a run. Processors call it.
-func (l *Loop) End(result Result) { l.results.add(result) }
+func (l *Loop) End(result Result) { l.pool.end(result) }
 
-// Dismiss ends the processors that wait in Take, now or later. Runs in the run queue are still taken.
-func (l *Loop) Dismiss() { l.queue.close() }
+// Dismiss ends the processors that wait in Take, now or later. Runs that were added are still taken.
+func (l *Loop) Dismiss() { l.pool.close() }
 
-// A runQueue holds runs for the processors. A processor that takes a run wakes the next processor if there are
-// more runs. So runs whose handlers wait are all taken within microseconds, one after the other, and runs that
-// end at once are run by the few processors that are awake: to wake a processor costs more than such a run.
-type runQueue struct {
+const (
+	// manyResults is how many results wake the loop at once.
+	manyResults = 32
+	// promptly is how long a result may wait for others of its batch before the loop is woken.
+	promptly = 100 * time.Microsecond
+)
+
+// A pool passes runs from the loop to the processors, and results from the processors to the loop.
+//
+// A processor that takes a run wakes the next processor if there are more runs. So runs whose handlers wait are
+// all taken within microseconds, one after the other, and runs that end at once are run by the few processors
+// that are awake: to wake a processor costs more than such a run.
+//
+// A result wakes the loop when all runs are taken. So the results of runs that end at once come together, in
+// one settle.
+type pool struct {
 	mu     sync.Mutex
 	filled *sync.Cond
 	runs   []*Run // those from next on have not been taken
@@ -35,95 +48,102 @@ type runQueue struct {
 	idle   int  // processors that wait
 	waking bool // one of them was woken and does not run yet
 	closed bool
+
+	results  []Result
+	since    time.Time     // when the first of them came
+	some     chan struct{} // has a signal if the loop must take the results
+	notified bool          // the signal for these results was sent
 }
 
-func newRunQueue() *runQueue {
-	q := &runQueue{}
-	q.filled = sync.NewCond(&q.mu)
-	return q
+func newPool() *pool {
+	p := &pool{some: make(chan struct{}, 1)}
+	p.filled = sync.NewCond(&p.mu)
+	return p
 }
 
 // add adds runs.
-func (q *runQueue) add(runs []*Run) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	rest := copy(q.runs, q.runs[q.next:])
-	clear(q.runs[rest:]) // so that taken runs can be collected although the queue is seldom empty
-	q.runs, q.next = append(q.runs[:rest], runs...), 0
-	q.wake()
+func (p *pool) add(runs []*Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rest := copy(p.runs, p.runs[p.next:])
+	clear(p.runs[rest:]) // so that taken runs can be collected although there is seldom none
+	p.runs, p.next = append(p.runs[:rest], runs...), 0
+	p.wake()
 }
 
 // take waits for a run; ok is false when no more runs will come.
-func (q *runQueue) take() (r *Run, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.next == len(q.runs) {
-		if q.closed {
+func (p *pool) take() (r *Run, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.next == len(p.runs) {
+		if p.closed {
 			return nil, false
 		}
-		q.idle++
-		q.filled.Wait()
-		q.idle--
-		q.waking = false
+		p.idle++
+		p.filled.Wait()
+		p.idle--
+		p.waking = false
 	}
-	r, q.runs[q.next] = q.runs[q.next], nil
-	q.next++
-	q.wake()
+	r, p.runs[p.next] = p.runs[p.next], nil
+	p.next++
+	p.wake()
+	p.notify()
 	return r, true
 }
 
 // wake wakes a waiting processor if there is a run for it and no other processor is being woken.
-func (q *runQueue) wake() {
-	if q.next < len(q.runs) && q.idle > 0 && !q.waking {
-		q.waking = true
-		q.filled.Signal()
+func (p *pool) wake() {
+	if p.next < len(p.runs) && p.idle > 0 && !p.waking {
+		p.waking = true
+		p.filled.Signal()
 	}
 }
 
 // close ends the waiting, now or later. Runs that were added are still taken.
-func (q *runQueue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.filled.Broadcast()
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.filled.Broadcast()
 }
 
-// results holds the results of runs for the loop, which takes all of them at a time.
-type results struct {
-	// some has a signal if there are results. It may also have one after they were taken.
-	some chan struct{}
-
-	mu   sync.Mutex
-	list []Result
+// end adds a result.
+func (p *pool) end(result Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.results) == 0 {
+		p.since = time.Now()
+	}
+	p.results = append(p.results, result)
+	p.notify()
 }
 
-func newResults() *results { return &results{some: make(chan struct{}, 1)} }
-
-func (r *results) add(result Result) {
-	r.mu.Lock()
-	r.list = append(r.list, result)
-	first := len(r.list) == 1
-	r.mu.Unlock()
-	if first {
-		select {
-		case r.some <- struct{}{}:
-		default: // the last signal was not received yet
-		}
+// notify wakes the loop if there are results that need not wait for others.
+func (p *pool) notify() {
+	if p.notified || len(p.results) == 0 {
+		return
+	}
+	if p.next == len(p.runs) || len(p.results) >= manyResults || time.Since(p.since) > promptly {
+		p.notified = true
+		p.some <- struct{}{}
 	}
 }
 
-// take returns all results. spare is the slice that the last take returned, emptied, to be reused.
-func (r *results) take(spare []Result) []Result {
-	select {
-	case <-r.some:
-	default:
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.list) == 0 {
+// ended returns all results. spare is the slice that the last call returned, emptied, to be reused.
+func (p *pool) ended(spare []Result) []Result {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.results) == 0 {
 		return spare // the two must never share their memory
 	}
-	list := r.list
-	r.list = spare
+	if p.notified {
+		p.notified = false
+		select {
+		case <-p.some:
+		default: // the loop has received it
+		}
+	}
+	list := p.results
+	p.results = spare
 	return list
 }

@@ -13,11 +13,11 @@ import (
 func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 	t.Parallel()
 	const processors = 50
-	queue, taken, home := newRunQueue(), make(chan *Run), sync.WaitGroup{}
+	p, taken, home := newPool(), make(chan *Run), sync.WaitGroup{}
 	release := make(chan struct{})
 	for range processors {
 		home.Go(func() {
-			held, ok := queue.take()
+			held, ok := p.take()
 			require.True(t, ok)
 			taken <- held
 			<-release
@@ -28,7 +28,7 @@ func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 		for i := range jobs {
 			jobs[i] = &Run{}
 		}
-		queue.add(jobs)
+		p.add(jobs)
 		seen := make(map[*Run]bool)
 		for range jobs {
 			seen[hear(t, "a job to be taken", taken)] = true
@@ -44,19 +44,19 @@ func TestAProcessorIsWokenForEachJobThatStays(t *testing.T) {
 func TestWhatIsQueuedIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	const rounds, each, processors = 2000, 7, 8
-	queue, back := newRunQueue(), newResults()
+	p := newPool()
 	var home sync.WaitGroup
 	for range processors {
 		home.Go(func() {
-			for held, ok := queue.take(); ok; held, ok = queue.take() {
-				back.add(Result{Run: held})
+			for held, ok := p.take(); ok; held, ok = p.take() {
+				p.end(Result{Run: held})
 			}
 		})
 	}
 	times := make(map[*Run]int)
 	var room []Result
 	collect := func() {
-		room = back.take(room)
+		room = p.ended(room)
 		for _, end := range room {
 			times[end.Run]++
 		}
@@ -69,10 +69,10 @@ func TestWhatIsQueuedIsTakenOnce(t *testing.T) {
 			jobs[i] = &Run{}
 			times[jobs[i]] = 0
 		}
-		queue.add(jobs)
+		p.add(jobs)
 		collect()
 	}
-	queue.close()
+	p.close()
 	home.Wait()
 	collect()
 	require.Len(t, times, rounds*each)
@@ -81,37 +81,70 @@ func TestWhatIsQueuedIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestARunQueueThatIsNeverEmptyStaysSmall(t *testing.T) {
+func TestAPoolThatIsNeverEmptyStaysSmall(t *testing.T) {
 	t.Parallel()
-	queue := newRunQueue()
-	queue.add([]*Run{{}})
+	p := newPool()
+	p.add([]*Run{{}})
 	for range 10_000 {
-		queue.add([]*Run{{}})
-		_, ok := queue.take()
+		p.add([]*Run{{}})
+		_, ok := p.take()
 		require.True(t, ok)
 	}
-	require.Len(t, queue.runs, 2, "one that waits, and the room of one that was taken")
-	require.Nil(t, queue.runs[0], "what was taken is not kept")
-	require.Less(t, cap(queue.runs), 10)
+	require.Len(t, p.runs, 2, "one that waits, and the room of one that was taken")
+	require.Nil(t, p.runs[0], "what was taken is not kept")
+	require.Less(t, cap(p.runs), 10)
 }
 
 func TestResultsAreSignalledUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
-	e := newResults()
-	e.add(Result{})
-	e.add(Result{})
-	hear(t, "the word of ends", e.some)
-	require.Len(t, e.take(nil), 2)
-	e.add(Result{})
-	require.Len(t, e.take(nil), 1)
-	require.Empty(t, e.take(nil))
+	p := newPool()
+	p.end(Result{})
+	p.end(Result{})
+	hear(t, "the signal", p.some)
+	require.Len(t, p.ended(nil), 2)
+	p.end(Result{})
+	require.Len(t, p.ended(nil), 1)
+	require.Empty(t, p.ended(nil))
 	select {
-	case <-e.some:
+	case <-p.some:
 		t.Fatal("there are none")
 	default:
 	}
-	e.add(Result{})
-	hear(t, "the word of one more", e.some)
+	p.end(Result{})
+	hear(t, "the signal for one more", p.some)
+}
+
+// The loop is not woken for each result while processors still take runs.
+func TestResultsWaitForTheirBatchButNotForLong(t *testing.T) {
+	t.Parallel()
+	p := newPool()
+	p.add([]*Run{{}, {}, {}})
+	for range 2 {
+		_, _ = p.take()
+	}
+	p.since = time.Now().Add(time.Hour) // for this test, no time passes
+	p.results = append(p.results, Result{})
+	p.end(Result{})
+	require.Empty(t, p.some, "a run is there to be taken")
+	_, _ = p.take()
+	hear(t, "the signal, now that all runs are taken", p.some)
+	require.Len(t, p.ended(nil), 2)
+
+	p.add([]*Run{{}})
+	p.end(Result{})
+	for range manyResults - 1 {
+		p.since = time.Now().Add(time.Hour)
+		require.Empty(t, p.some)
+		p.end(Result{})
+	}
+	hear(t, "the signal for many results", p.some)
+	require.Len(t, p.ended(nil), manyResults)
+
+	p.end(Result{})
+	require.Empty(t, p.some)
+	time.Sleep(2 * promptly)
+	p.end(Result{})
+	hear(t, "the signal for a result that has waited", p.some)
 }
 
 // hear waits for what comes through a channel, but not for ever.

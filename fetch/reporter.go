@@ -67,10 +67,10 @@ func (r *Reporter) Notify(f func(call string, err error)) {
 	r.notify = f
 }
 
-// Fail reports a failed call of the caller who. An outage is logged once. A refusal (a wrong type, a denied
-// command) is logged once a minute for each caller while it lasts. A wrong or missing password is an outage
-// that waiting does not end: it is logged once a minute for all callers together.
-func (r *Reporter) Fail(who string, err error) {
+// Fail reports a failed call. An outage is logged once. A refusal (a wrong type, a denied command) is logged
+// once a minute for each caller while it lasts. A wrong or missing password is an outage that waiting does not
+// end: it is logged once a minute for all callers together.
+func (r *Reporter) Fail(caller string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -79,14 +79,14 @@ func (r *Reporter) Fail(who string, err error) {
 		r.denied, r.deniedAt = err, now
 	}
 	if !driver.Outage(err) {
-		r.reachedLocked(who, now) // a server that refuses a call is reachable
-		r.refuseLocked(who, err, now)
+		r.reachedLocked(caller, now) // a server that refuses a call is reachable
+		r.refuseLocked(caller, err, now)
 		return
 	}
 	if len(r.away) == 0 {
 		r.since = now
 	}
-	r.away[who] = true
+	r.away[caller] = true
 	if denied {
 		r.logged = r.refuseLocked(locked, err, now) || r.logged
 		return
@@ -95,25 +95,25 @@ func (r *Reporter) Fail(who string, err error) {
 		return
 	}
 	r.logged = true
-	r.notify(who, err)
-	r.log.Warn().Err(err).Str("call", who).Msg("redis is away; takes suspended, results buffered")
+	r.notify(caller, err)
+	r.log.Warn().Err(err).Str("call", caller).Msg("redis is away; takes suspended, results buffered")
 }
 
 // refuse reports an error as a refusal, even one that Fail takes for an outage: a full Redis is reachable.
-func (r *Reporter) refuse(who string, err error) {
+func (r *Reporter) refuse(caller string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refuseLocked(who, err, time.Now())
+	r.refuseLocked(caller, err, time.Now())
 }
 
 // refuseLocked logs a refusal, unless it did so recently, and reports whether it did.
-func (r *Reporter) refuseLocked(who string, err error, now time.Time) bool {
-	if now.Sub(r.refused[who]) < sayAgain {
+func (r *Reporter) refuseLocked(caller string, err error, now time.Time) bool {
+	if now.Sub(r.refused[caller]) < sayAgain {
 		return false
 	}
-	r.notify(who, err)
-	r.refused[who] = now
-	event, message := r.log.Error().Err(err).Str("call", who), "redis refuses a call; will retry; operator action required"
+	r.notify(caller, err)
+	r.refused[caller] = now
+	event, message := r.log.Error().Err(err).Str("call", caller), "redis refuses a call; will retry; operator action required"
 	if advice := driver.Denial(err); advice != "" {
 		event.Str("advice", advice)
 		message = "redis denies access; will retry; operator action required"
@@ -133,19 +133,19 @@ func (r *Reporter) Denied() error {
 	return r.denied
 }
 
-// Succeed reports that Redis has answered the caller who, or that who makes no more calls. Redis is back when
-// it has answered all callers that had failed.
-func (r *Reporter) Succeed(who string) {
+// Succeed reports that Redis has answered the caller, or that the caller makes no more calls. Redis is back
+// when it has answered all callers that had failed.
+func (r *Reporter) Succeed(caller string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reachedLocked(who, time.Now())
+	r.reachedLocked(caller, time.Now())
 }
 
-func (r *Reporter) reachedLocked(who string, now time.Time) {
-	if !r.away[who] {
+func (r *Reporter) reachedLocked(caller string, now time.Time) {
+	if !r.away[caller] {
 		return
 	}
-	delete(r.away, who)
+	delete(r.away, caller)
 	if len(r.away) > 0 {
 		return
 	}

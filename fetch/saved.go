@@ -47,7 +47,7 @@ func (r *Run) Leave(state lua.JobState) {
 	r.saved.Store(&Saved{run: r, state: state, exists: true, keep: state.Keep})
 }
 
-// Advance sets the cursor of a job with so many crashes, if it is not the last one.
+// Advance sets the cursor, unless it is the last one. crashes is how many crashes the job has had.
 func (s *Saved) Advance(cursor string, crashes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

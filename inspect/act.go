@@ -134,8 +134,8 @@ const stepPages = 8
 
 // Step does a bounded part of a task, at most 2,048 entries, for programs that report progress or cannot wait:
 // the first part with an empty cursor, and each later one with Step.Next. All parts together are one Act.
-// Between them, a Selection by IDs or Refs may be reduced to Step.Missing. A cursor is no secret and binds
-// nothing: if the caller dies, the rest of the jobs are where they were.
+// Between them, a Selection by IDs or Refs may be reduced to Step.Missing. A cursor is not secret and
+// reserves nothing: if the caller dies, the rest of the jobs are where they were.
 func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, error) {
 	a, err := i.start(ctx, task, cursor)
 	for page := 0; err == nil && !a.ended && page < stepPages; page++ {
@@ -191,7 +191,7 @@ func (a *act) possible() error {
 	switch a.Action {
 	case Retry:
 		if a.Home.kind == homeQueue {
-			return fmt.Errorf("retry: jobs in %s wait to run already", a.Home)
+			return fmt.Errorf("retry: jobs in %s already wait to run", a.Home)
 		}
 	case Kill:
 		if a.Home == Dead() {
@@ -207,7 +207,7 @@ func (a *act) possible() error {
 		}
 	case Reschedule:
 		if a.Home != Scheduled() && a.Home != Retries() {
-			return fmt.Errorf("reschedule: jobs in %s wait for no time", a.Home)
+			return fmt.Errorf("reschedule: jobs in %s do not wait for a time", a.Home)
 		}
 		if a.At.Unix() <= 0 || a.At.After(latest) {
 			return errors.New("reschedule: give a time between 1970 and the year 9999")
@@ -306,7 +306,8 @@ func (a *act) page(ctx context.Context, page []lua.Entry) error {
 	return nil
 }
 
-// pass tells the pager which entries stayed. Where a job left a deep place, another took it, which is read next.
+// pass tells the pager which entries stayed. Where a job left a deep place, another took it, which is read
+// next.
 func (a *act) pass(page []lua.Entry, picks []pick) {
 	hole := false
 	again := make(map[string]bool)

@@ -186,8 +186,8 @@ func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntr
 	return all[0], nil
 }
 
-// AddPeriodic stores a periodic job, in place of one of the same name, also of one that programs have in
-// their code. It stays until RemovePeriodic. It reports whether it changed anything.
+// AddPeriodic stores a periodic job. The job replaces one of the same name, even one that programs have in
+// their code, and stays until RemovePeriodic. AddPeriodic reports whether it changed anything.
 func (i *Inspector) AddPeriodic(ctx context.Context, p *scheduler.Periodic) (changed bool, err error) {
 	words, err := i.keys.Define(lua.Registrar{}, []lua.Definition{p.Definition()}).Do(ctx, i.driver)
 	if err != nil {

@@ -65,8 +65,8 @@ type Query struct {
 	// Class is Entry.Class, or the class in the payload, as it is spelled.
 	Class string
 	// Text occurs in the args (in their JSON or in a string of theirs), in the class or the message of the
-	// error, or in the tags. It is no pattern. The case of letters does not matter. In an unreadable entry, any
-	// of its bytes are searched.
+	// error, or in the tags. It is not a pattern. The case of letters does not matter. In an unreadable entry,
+	// any of its bytes are searched.
 	Text string
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string
@@ -99,10 +99,11 @@ const (
 )
 
 // Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled,
-// queues and quarantined jobs, running, retries, dead; in each the next to run first, and of the dead the
-// first to die. A completed job is found first, and by its jid only. It reads pages of at most 256 entries
-// until a bound of the query is reached; Results.Next continues there. Jobs move meanwhile, so a search may
-// find a job twice or miss it. On a near Redis it reads about 150,000 entries of ordinary size in a second.
+// queues and quarantined jobs, running, retries, dead. In each place the next job to run comes first; dead
+// jobs come in the order in which they died. A completed job is found first, and by its jid only. Search reads
+// pages of at most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move
+// meanwhile, so a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of
+// ordinary size in a second.
 func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
 	limit := min(cmp.Or(max(query.Limit, 0), defaultFound), mostFound)
 	ends := time.Now().Add(cmp.Or(query.Time, searchTime))

@@ -86,7 +86,7 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (s
 	case quarantined && j.cfg.Crashes.Kills(counted):
 		home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
-			"its process died %d times while it ran, the last time with nothing else in hand", count)))
+			"its process died %d times while it ran, the last time with no other job running", count)))
 	case quarantined || j.cfg.Crashes.Quarantines(counted):
 		home = lua.HomeQuarantine
 		if !quarantined {

@@ -18,20 +18,21 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// The constants of GitLab's reliable fetch. No program sets others.
+// The defaults of GitLab's reliable fetch.
 const (
 	// GitLabLifespan is how long a heartbeat lasts. Ruby processes send one three times in that time.
 	GitLabLifespan = time.Minute
-	// GitLabInterruptions is the number of interruptions that a job does not survive.
+	// GitLabInterruptions is the number of interruptions that a job does not survive. In Ruby, the option
+	// max_retries_after_interruption sets another one.
 	GitLabInterruptions = 3
 )
 
 // A GitLab finds the working lists that Ruby processes with GitLab's reliable fetch have left, and recovers
 // their jobs. The names of these lists are in no index, so it reads the names of all keys, page by page.
 //
-// It judges absence twice, as a Janitor does: a list that had no heartbeat at its first look is recovered only
-// if it has none when its jobs move, Doubt later; and only if Sight was not interrupted in between. A Ruby
-// process that could not reach Redis for a minute has sent a heartbeat by then.
+// It judges absence twice, as a Janitor does: a list whose process had no heartbeat at the first check is
+// recovered only if the process has none when its jobs move, Doubt later, and only if Sight returned true in
+// between. A Ruby process that could not reach Redis for a minute has sent a heartbeat by then.
 //
 // Its methods must not be called concurrently.
 type GitLab struct {
@@ -51,7 +52,7 @@ type GitLabConfig struct {
 	Log    zerolog.Logger
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
-	// Gap is the maximum time between two sights. With more, the sight counts as interrupted.
+	// Gap is the maximum time between two calls of Sight. After a longer time Sight returns false.
 	Gap time.Duration
 	// Names is how many keys one page of names reads.
 	Names int
@@ -79,8 +80,8 @@ func NewGitLab(cfg GitLabConfig) *GitLab {
 	return &GitLab{cfg: cfg, cursor: "0", link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "gitlab"}}
 }
 
-// Sight reports whether Redis was in sight since the last call of Sight: the same server, without a gap, and
-// with a clock that was not set. It is false for the first call.
+// Sight reports whether Redis could be reached without a gap since the last call of Sight: it is the same
+// server, and its clock was not set. It returns false for the first call.
 func (g *GitLab) Sight(ctx context.Context) (unbroken bool, err error) {
 	sent := lua.SinceBoot()
 	replies := g.link.Do(ctx, lua.AskTime, driver.Command("INFO", "server"))
@@ -274,7 +275,7 @@ func (g *GitLab) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string) {
 	if g.cfg.Interruptions >= 0 && count >= g.cfg.Interruptions {
 		orphan.Home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
-			"Ruby processes died or stopped %d times while they had it in hand", count)))
+			"Ruby processes died or stopped %d times while they ran it", count)))
 		orphan.State = lua.EndedState(parsed, lua.TrackDead, g.now)
 	}
 	orphan.New = parsed.Patch(edits...)

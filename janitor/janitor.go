@@ -63,7 +63,7 @@ type Config struct {
 	Beat, TTL time.Duration
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
-	// Between is the minimum time between the two looks. It is at least two heartbeats of the victim.
+	// Between is the minimum time between the two checks. It is at least two heartbeats of the victim.
 	Between time.Duration
 	Largest int
 	// Recovered, if set, is called after jobs were moved. It must not block.

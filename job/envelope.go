@@ -94,7 +94,7 @@ func (j *Job) RetryFor() (time.Duration, bool) { return seconds(j.text(fieldRetr
 // RetryQueue returns the queue for retries, "" for the queue that the job was taken from.
 func (j *Job) RetryQueue() string { return str(j.text(fieldRetryQueue)) }
 
-// KeepDead reports whether the job is kept when it dies: always, except with a literal false.
+// KeepDead reports whether the job is kept when it dies: always, unless its "dead" is a literal false.
 func (j *Job) KeepDead() bool { return j.text(fieldDead) != "false" }
 
 // Backtrace returns how many lines of an error's stack to store in the job, or that all are stored. 0 and
@@ -108,18 +108,18 @@ func (j *Job) Backtrace() (lines int, all bool) {
 	return max(lines, 0), false
 }
 
-// CreatedAt returns when the job was first pushed, by its producer's clock. It is not ok when absent or
-// unreadable.
+// CreatedAt returns when the job was first pushed, by its producer's clock; ok is false if the time is absent
+// or unreadable.
 func (j *Job) CreatedAt() (at time.Time, ok bool) { return instant(j.text(fieldCreatedAt)) }
 
-// EnqueuedAt returns when the job last came into a queue. It is not ok when absent or unreadable.
+// EnqueuedAt returns when the job last entered a queue; ok is false if the time is absent or unreadable.
 func (j *Job) EnqueuedAt() (at time.Time, ok bool) { return instant(j.text(fieldEnqueuedAt)) }
 
-// FailedAt returns when the job first failed. It is not ok when absent or unreadable.
+// FailedAt returns when the job first failed; ok is false if the time is absent or unreadable.
 func (j *Job) FailedAt() (at time.Time, ok bool) { return instant(j.text(fieldFailedAt)) }
 
-// RetriedAt returns when the job last failed. It is not ok for a job that has not failed again after its first
-// failure, or without a readable time.
+// RetriedAt returns when the job last failed; ok is false if it has not failed again after its first failure,
+// or if the time is unreadable.
 func (j *Job) RetriedAt() (at time.Time, ok bool) {
 	text, _ := j.Field("retried_at")
 	return instant(text)
@@ -133,8 +133,8 @@ func (j *Job) InterruptedCount() int {
 }
 
 // QuarantinedSince returns when a quarantined job began to wait: when it was quarantined, or when it
-// entered a queue again, if that was later. It is not ok for a job that was never quarantined, or without a
-// readable time.
+// entered a queue again, if that was later; ok is false if the job was never quarantined, or if the time is
+// unreadable.
 func (j *Job) QuarantinedSince() (at time.Time, ok bool) {
 	at, ok = instant(j.text(fieldInterruptedAt))
 	if enqueued, _ := j.EnqueuedAt(); ok && enqueued.After(at) {

@@ -136,8 +136,8 @@ func (j *Job) Deadline() (at time.Time, ok bool) {
 	return time.UnixMilli(int64(ms)), true
 }
 
-// LimitsFrom returns the edits by which the expiry and the deadline of a template, which count from 1970, count
-// from begin.
+// LimitsFrom returns the edits that make the expiry and the deadline of a template count from begin. In the
+// template they count from 1970.
 func (j *Job) LimitsFrom(begin time.Time) (edits []Edit) {
 	if at, ok := instant(j.text(fieldExpiry)); ok {
 		edits = append(edits, SetStamp(FieldExpiry, begin.Add(at.Sub(time.Unix(0, 0))), Seconds))

@@ -10,7 +10,7 @@ import (
 )
 
 // A Capsule is a set of queues with a concurrency of its own. All capsules of a process share its session
-// and its processors. This file checks the configuration; the limit is applied in package fetch, by
+// and its processors. Package launcher checks the configuration; package fetch applies the limit, in
 // capsule.idle and intake.spare.
 type Capsule struct {
 	// Name is unique among the capsules.

@@ -14,7 +14,7 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// Interrupted is the error with which a handler ends its run because its process stops. The job goes back
+// Interrupted is the error that a handler returns to end its run because its process stops. The job goes back
 // to its queue at once, unchanged, and nothing is counted.
 var Interrupted = retry.Requeue(errors.New("belay: interrupted: the job goes back to its queue"))
 

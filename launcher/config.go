@@ -65,7 +65,7 @@ const (
 	defaultDeadMost        = 10_000
 	defaultDeadFor         = 180 * 24 * time.Hour
 	mostConcurrency        = 10_000
-	wrongConcurrency       = "concurrency %d: it lies between 1 and %d"
+	wrongConcurrency       = "concurrency %d: it must be between 1 and %d"
 )
 
 // withDefaults sets the defaults of zero fields.
@@ -115,17 +115,17 @@ func (c Config) check() error {
 	}
 	must(c.Client != nil, "no client: pass a driver.Client")
 	must(c.Concurrency >= 1 && c.Concurrency <= mostConcurrency, wrongConcurrency, c.Concurrency, mostConcurrency)
-	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it is at least 10ms", c.Beat)
-	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it is at least %d heartbeats (%v), or a lost beat would look like death", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
-	must(c.Janitor >= 0, "janitor %v: the time between two looks is not negative", c.Janitor)
-	must(c.Poll >= time.Millisecond, "poll %v: it is at least 1ms", c.Poll)
+	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it must be at least 10ms", c.Beat)
+	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it must be at least %d heartbeats (%v), or lost heartbeats would look like a crash", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
+	must(c.Janitor >= 0, "janitor %v: the time between two checks must not be negative", c.Janitor)
+	must(c.Poll >= time.Millisecond, "poll %v: it must be at least 1ms", c.Poll)
 	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
 	must(c.SaveInterval > 0, "save interval %v: it must be positive", c.SaveInterval)
-	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it is at least %d, or one crash would move every job it hits to the dead set",
+	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it must be at least %d, or one crash would move all running jobs to the dead set",
 		c.MaxInterruptions, retry.LeastMostInterruptions)
-	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they are not negative", c.DeadMost, c.DeadFor)
-	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it lies between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
+	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they must not be negative", c.DeadMost, c.DeadFor)
+	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it must be between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
 	wrong = append(wrong, lua.CheckPrefix(c.Prefix))
 	return errors.Join(wrong...)
 }

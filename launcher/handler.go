@@ -143,11 +143,11 @@ type RunInfo struct {
 	CreatedAt, EnqueuedAt time.Time
 	// Meta holds the fields that were added by Meta at the push; nil if there are none.
 	Meta map[string]string
-	// Periodic is the name of the periodic job that the job is a tick of, and TickAt the time at which the
-	// tick was meant to be, in the zone of its schedule. TickAt is zero for a run that an operator asked for.
+	// Periodic is the name of the periodic job for whose tick the job was enqueued, and TickAt the nominal
+	// time of that tick, in the zone of its schedule. TickAt is zero for a run that an operator asked for.
 	Periodic string
 	TickAt   time.Time
-	// Identity is the process identity whose working list holds the job.
+	// Identity is the identity of the process whose working list holds the job.
 	Identity string
 }
 

@@ -17,7 +17,7 @@ import (
 
 // ErrInterrupted is the error of a job that was moved to the dead set because its process crashed too often
 // while it ran, the last time with nothing else running.
-var ErrInterrupted = errors.New("belay: interrupted: its process died again and again with this job in hand")
+var ErrInterrupted = errors.New("belay: interrupted: its process died repeatedly while this job ran")
 
 // An ErrorHandler is called for each run that did not succeed, with the run's context. A panic in it is
 // logged and has no other effect.

@@ -107,7 +107,7 @@ func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	case handler == nil:
 		panic("belay: Handle " + class + ": the handler is nil")
 	case about.Timeout < 0:
-		panic("belay: Handle " + class + ": the timeout is negative; without one there is none")
+		panic("belay: Handle " + class + ": the timeout is negative; leave it out for none")
 	case l.handlers[class].handler != nil:
 		panic("belay: Handle " + class + ": the class has a handler already")
 	}
@@ -285,8 +285,8 @@ func (l *Launcher) close() {
 	}
 }
 
-// callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or Stop
-// is called. It returns a denial at once, so that the operator sees the error at the start.
+// callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or
+// Stop is called. It returns a denial at once, so that the operator sees the error at the start.
 func (l *Launcher) callThroughOutage(ctx context.Context, name string, pace *lua.Pace, call func(context.Context) error) error {
 	for {
 		err := within(ctx, l.vitalsDeadline(), pace, call)

@@ -56,8 +56,8 @@ type run struct {
 	track *track
 }
 
-// cancelledByBelay reports whether Belay itself cancelled the run, so that its error says nothing about the job.
-// A run that had exceeded its timeout before that has failed all the same.
+// cancelledByBelay reports whether Belay itself cancelled the run, so that its error says nothing about the
+// job. A run that had exceeded its timeout before that has failed all the same.
 func (r *run) cancelledByBelay() bool {
 	return (r.taken.Session.Context.Err() != nil || r.lost()) && !r.timedOut
 }

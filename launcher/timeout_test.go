@@ -91,7 +91,7 @@ func TestTimeout_leaves_alone_what_is_done_in_time(t *testing.T) {
 		r.eventually("the end", func() bool { return r.counter(r.keys.Processed()) == "1" })
 		require.Empty(t, r.counter(r.keys.Failed()))
 	})
-	require.PanicsWithValue(t, "belay: Handle A: the timeout is negative; without one there is none", func() {
+	require.PanicsWithValue(t, "belay: Handle A: the timeout is negative; leave it out for none", func() {
 		l, err := launcher.New(launcher.Config{Client: struct{ driver.Client }{}})
 		require.NoError(t, err)
 		l.Handle("A", func(context.Context, *job.Job) error { return nil }, launcher.Class{Timeout: -1})

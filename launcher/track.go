@@ -33,7 +33,7 @@ func trackedRun(ctx context.Context) (*run, error) {
 	return r, err
 }
 
-// Progress records how far ctx's run has come. The watch writes it.
+// Progress records how far ctx's run has come. A duty of the process writes it later.
 func Progress(ctx context.Context, done, total int64) {
 	if r, err := trackedRun(ctx); err == nil {
 		r.taken.Saved(r.job).Set(lua.FieldProgress, strconv.FormatInt(done, 10)+"/"+strconv.FormatInt(total, 10))

@@ -27,8 +27,8 @@ const (
 // until it does: nothing can end a goroutine from outside.
 type StuckRun struct {
 	Run
-	// Cause is why its context ended: ErrTimeout, ErrCancelled, ErrShutdown or fetch.ErrOwnershipLost, to be
-	// asked for with errors.Is.
+	// Cause is why its context ended: ErrTimeout, ErrCancelled, ErrShutdown or fetch.ErrOwnershipLost. Compare
+	// it with errors.Is.
 	Cause error
 	// Stack is the stack of the handler's goroutine, the innermost call first, at most some KiB of text; empty
 	// if it was not found.

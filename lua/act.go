@@ -34,8 +34,8 @@ type Source struct {
 	Search int
 }
 
-// An Errand has jobs with the same fate. Queue is used with FateQueue only, New also with FateHere, whose jobs
-// bring no Lock.
+// An Errand has jobs with the same fate. Queue is used with FateQueue only. Jobs have a New with FateQueue and
+// FateHere, and no Lock with FateHere.
 //
 // A job's Lock, if it has one and still owns it, is freed with the job or passes to the run in Again. A job
 // that goes to a queue takes its lock, if it is free, for its Hold. A job that goes to another time prolongs

@@ -22,8 +22,8 @@
 -- Returns  {positions of jobs that were not found there; nothing was written for them,
 --          positions of jobs that stay because they need their lock, each followed by the jid of its holder}
 -- Repeat   finds none of them there
--- Cost     O(jobs * log set), or O(jobs * entries searched), or with "at" the way to the index, a node at a
---          time. Redis cannot take an entry out of the middle of a list without a step for each entry before
+-- Cost     O(jobs * log set), or O(jobs * entries searched), or with "at" O(nodes of the list up to the
+--          index). Redis cannot take an entry out of the middle of a list without a step for each entry before
 --          it. So with "at" the youngest job of the list takes the place of the one that leaves.
 local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, search = ARGV[1], tonumber(ARGV[2])

@@ -56,7 +56,7 @@ func (k Keys) Define(by Registrar, definitions []Definition) Ask[[]string] {
 	return asking(defineScript, keys, args, readTexts)
 }
 
-// ReadDefinition reads a value of the hash PeriodicDefinitions, and who registered it.
+// ReadDefinition reads a value of the hash PeriodicDefinitions: a definition and its Registrar.
 func ReadDefinition(name, value string) (d Definition, by Registrar, err error) {
 	head, text, ok := strings.Cut(value, "\n")
 	words := strings.SplitN(head, " ", 4)

@@ -5,9 +5,8 @@
 --          6… keys that may exist
 -- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
---          only the
---          record: register again under this identity), seconds, microseconds, {lapsed identities}, {signals},
---          how many are alive or lapsed, how many of KEYS 6… exist, score of the newest mark or
+--          only the record: register again under this identity), seconds, microseconds, {lapsed identities},
+--          {signals}, how many are alive or lapsed, how many of KEYS 6… exist, score of the newest mark or
 --          empty}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + keys)

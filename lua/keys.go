@@ -175,7 +175,7 @@ func (k Keys) Periodic() string { return k.prefix + "belay:periodic" }
 func (k Keys) PeriodicDefinitions() string { return k.prefix + "belay:periodic:definitions" }
 
 // PeriodicLast is the hash of the periodic jobs' last ticks: the nominal time with its offset, as in
-// 2026-03-29T03:00:00+02:00, or "since" and the millisecond from which on ticks count.
+// 2026-03-29T03:00:00+02:00, or "since" and the millisecond from which ticks count.
 func (k Keys) PeriodicLast() string { return k.prefix + "belay:periodic:last" }
 
 // PeriodicSeen is the sorted set of the periodic jobs that processes have in their code, by the fleet's

@@ -3,7 +3,7 @@
 -- Why one script: the lengths are of one instant.
 -- KEYS     the lists
 -- ARGV     none
--- Returns  a number for each list; -1 for a key that is no list
+-- Returns  a number for each list; -1 for a key that is not a list
 -- Repeat   the same
 -- Cost     O(lists)
 local answer = {}

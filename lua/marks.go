@@ -112,7 +112,7 @@ func (m *Marks) Binds(j *job.Job) bool {
 }
 
 // BindsAt reports whether a mark made at an instant binds a job with its jid: the job was created before. A
-// job that does not say when is bound.
+// job without a time of its creation is bound.
 func BindsAt(j *job.Job, marked time.Time) bool {
 	created, dated := j.CreatedAt()
 	return !dated || !created.After(marked.Add(time.Microsecond)) // a float of seconds is no more precise

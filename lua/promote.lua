@@ -6,13 +6,12 @@
 -- A unique job that did not take its lock when it was scheduled takes it here, if it is free. It is promoted
 -- in any case: it was accepted.
 -- An unreadable job goes to the dead set and counts as a failed run: no job dies without a count.
--- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5 processed  6
---          failed
---          7 processed today  8 failed today  then queue lists or quarantine lists, and locks
+-- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5 processed
+--          6 failed  7 processed today  8 failed today  then queue lists or quarantine lists, and locks
 -- ARGV     1 seconds to keep a day's counters  then groups: position of the list's key (0 for dead), the
 --          queue's bare name, locked (0|1), how many jobs, and for each its bytes and new bytes; in a locked
 --          group also: position of the lock's key, its digest, its owner, ms to hold it
--- Returns  how many were moved: without those that are gone, or whose time has been put off
+-- Returns  how many were moved; jobs that are gone, or whose time has been put off, do not count
 -- Repeat   moves what is left
 -- Cost     O(jobs * log set)
 local set, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

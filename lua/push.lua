@@ -12,7 +12,7 @@
 -- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
 --          4 how many jobs to schedule, and for each: "in" | "at", seconds from now or since 1970, the job
 --          then for each queue list, in order: its bare name, how many jobs, the jobs
--- Returns  "pushed" (now, or before) | "stale" (the slot has seen a later push, or another under this number:
+-- Returns  "pushed" (now, or before) | "stale" (the slot has a later push, or another under this number:
 --          nothing is stored)
 -- Repeat   with an idempotency key: "pushed", and nothing is written; "stale" after a later push. Without:
 --          pushes again

@@ -30,8 +30,8 @@ type Orphan struct {
 	State *JobState
 }
 
-// Orphans are entries of one list, in its own order, newest first: of the working list of Queue or, with
-// Alone, of the list of its quarantined job, which came from Queue.
+// Orphans are entries of one list of a dead process, in the list's own order, newest first: of the working list
+// of Queue or, with Quarantined, of the list of the process' quarantined job, which came from Queue.
 type Orphans struct {
 	Queue       string
 	Quarantined bool

@@ -87,8 +87,8 @@ func (k Keys) GitLabList(key string) (GitLabList, bool) {
 // Heartbeats are the keys of which one exists while the list's process is alive.
 func (l GitLabList) Heartbeats() []string { return l.heartbeats }
 
-// QueueOf returns the queue of a job in this list whose payload names the queue said. It is said if the name of
-// the list can mean it.
+// QueueOf returns the queue of a job in this list. It is said, the queue that the job's payload names, if the
+// name of the list can mean that queue; otherwise it is Queue.
 func (l GitLabList) QueueOf(said string) string {
 	if slices.Contains(l.queues, said) {
 		return said

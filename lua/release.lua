@@ -5,7 +5,7 @@
 -- that a refused duplicate caused is dropped; the value in the reply shows it.
 -- KEYS     1 lock  2 index of locks
 -- ARGV     1 digest
--- Returns  {"released", its value, "" for a key that is no string} | {"free"}
+-- Returns  {"released", its value, "" for a key that is not a string} | {"free"}
 -- Repeat   {"free"}, unless another job has taken it meanwhile
 -- Cost     O(log locks of all)
 local lock, index = KEYS[1], KEYS[2]

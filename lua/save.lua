@@ -7,7 +7,7 @@
 --          3 the job's created_at, as text  4 seconds to keep the state  then fields: name, value; an empty
 --          value removes the field
 -- Returns  "saved" | "lost" (the job is not in the list any more) | "stale" (the state has this version or a
---          later one) | "cancelled" (saved, and a Ruby program asks that the job stops); after "lost" and
+--          later one) | "cancelled" (saved, and a Ruby program has asked to stop the job); after "lost" and
 --          "stale" nothing was written
 -- Repeat   answers "stale"
 -- Cost     O(length of the list + fields)

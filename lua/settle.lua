@@ -2,7 +2,7 @@
 -- settle: end runs of jobs and move each job to its next place.
 -- Why one script: working list, next place and counters change together. Otherwise a crash could lose the job
 -- or double it.
--- The script searches each job in the list into which it was taken. A job that is not there belongs to
+-- The script looks for each job in the list into which it was taken. A job that is not there belongs to
 -- another process: nothing is written for it. A late settle is valid as long as the job is there, so the
 -- script does not check whether the process is alive.
 -- A job's lock is released or prolonged in the same step. Otherwise a crash could leave a lock without an

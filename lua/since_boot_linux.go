@@ -7,7 +7,7 @@ import (
 )
 
 // SinceBoot reads a clock that is never set and that counts while the machine is suspended. Go's own
-// monotonic clock stops then, and a process that wakes after an hour would take its last heartbeat for a
+// monotonic clock stops then, and a process that wakes after an hour would consider its last heartbeat a
 // second old.
 func SinceBoot() time.Duration {
 	var now unix.Timespec

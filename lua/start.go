@@ -21,7 +21,7 @@ type Start struct {
 	// Release frees the lock.
 	Release bool
 	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until
-	// ForgetLeft: so that a start of the job that is sent again, or comes again, returns it.
+	// ForgetLeft, so that the job's next start, or the same one sent again, returns it.
 	Leave bool
 	// Mark makes duplicates that are refused from now on cause a rerun, when the job ends with an Again.
 	Mark bool

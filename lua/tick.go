@@ -9,7 +9,7 @@ import (
 
 var tickScript = load("tick")
 
-// MostRuns is how many of a periodic job's last ticks are remembered: a month of nightly ones, nearly.
+// MostRuns is how many of a periodic job's last ticks are remembered: nearly a month of nightly ones.
 const MostRuns = 25
 
 // A PlanState says in which state a periodic job's plan must be for a change of it.

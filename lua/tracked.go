@@ -107,7 +107,7 @@ func DeadUnread(head, tail string, at time.Time) *JobState {
 	return EndedState(j, TrackDead, at)
 }
 
-// RevivedState returns the state of a tracked job that had ended and is to run again; nil if the job is not
+// RevivedState returns the state of a tracked job that had ended and will run again; nil if the job is not
 // tracked.
 func RevivedState(j *job.Job) *JobState {
 	if _, tracked := j.Track(); !tracked {

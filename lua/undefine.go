@@ -11,7 +11,7 @@ const (
 	UndefineRegistered = "registered"
 )
 
-// Undefine removes a periodic job, unless a live process has it in its code, and answers what it did.
+// Undefine removes a periodic job, unless a live process has it in its code, and returns what it did.
 func (k Keys) Undefine(name string) Ask[string] { return k.undefine(name, "") }
 
 // UndefineOrphan removes a periodic job that no process has registered since the fleet's uptime was seen.

@@ -21,8 +21,8 @@ const (
 	AskRequeue
 )
 
-// An AskError is an error with which a handler decides what happens to its job. Discard, Kill, In, Snooze
-// and Requeue return it. Decide finds it inside any number of wrappers.
+// An AskError is an error that a handler returns to decide what happens to its job. Discard, Kill, In, Snooze
+// and Requeue make it. Decide finds it inside any number of wrappers.
 type AskError struct {
 	Ask Ask
 	// After is the delay of AskRetryIn and AskSnooze.
@@ -31,22 +31,22 @@ type AskError struct {
 	Cause error
 }
 
-// Discard returns an error with which a handler drops its job: the job does not run again and is not kept.
-// The run counts as failed if cause is not nil. The returned error is never nil.
+// Discard returns an error that a handler returns to drop its job: the job does not run again and is not kept.
+// The run counts as failed if cause is not nil. The error is never nil.
 func Discard(cause error) error { return &AskError{Ask: AskDiscard, Cause: cause} }
 
-// Kill returns an error with which a handler moves its job to the dead set, with cause as its error and
+// Kill returns an error that a handler returns to move its job to the dead set, with cause as its error and
 // without further retries. A job with "dead": false is not kept.
 func Kill(cause error) error { return &AskError{Ask: AskKill, Cause: cause} }
 
-// In returns an error with which a run fails and is retried in exactly d, or at once if d is negative. It
-// uses up a retry; a job without one left dies.
+// In returns an error that a handler returns to fail its run and to choose the delay: the job runs again after
+// exactly d, or at once if d is negative. That uses up a retry; a job without one left dies.
 func In(d time.Duration, cause error) error {
 	return &AskError{Ask: AskRetryIn, After: max(d, 0), Cause: cause}
 }
 
-// Snooze returns an error with which a handler runs its job again in d, or at once if d is negative. The run
-// is not counted as failed and uses up no retry, so a job may snooze for ever.
+// Snooze returns an error that a handler returns to run its job again after d, or at once if d is negative. The
+// run is not counted as failed and uses up no retry, so a job may snooze for ever.
 func Snooze(d time.Duration) error { return &AskError{Ask: AskSnooze, After: max(d, 0)} }
 
 // Requeue returns an error that reports that this process cannot run the job now, for example because it

@@ -113,9 +113,9 @@ func (p *Periodic) Check() error {
 	}
 	must(p.Name != "" && len(p.Name) <= mostName && strings.IndexFunc(p.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0 && strings.ToValidUTF8(p.Name, "") == p.Name,
 		"the name %q: it has 1 to %d bytes, and no control characters", p.Name, mostName)
-	must(slices.Contains([]CatchUp{CatchUpOnce, CatchUpSkip, CatchUpAll}, p.CatchUp), "catch-up %q: it is skip, once or all", p.CatchUp)
-	must(slices.Contains([]Overlap{OverlapSkip, OverlapQueue, OverlapAllow}, p.Overlap), "overlap %q: it is skip, queue or allow", p.Overlap)
-	must(p.Jitter >= 0 && p.Jitter <= 24*time.Hour && p.Jitter%time.Millisecond == 0, "jitter %v: it is whole milliseconds, and at most a day", p.Jitter)
+	must(slices.Contains([]CatchUp{CatchUpOnce, CatchUpSkip, CatchUpAll}, p.CatchUp), "catch-up %q: it must be skip, once or all", p.CatchUp)
+	must(slices.Contains([]Overlap{OverlapSkip, OverlapQueue, OverlapAllow}, p.Overlap), "overlap %q: it must be skip, queue or allow", p.Overlap)
+	must(p.Jitter >= 0 && p.Jitter <= 24*time.Hour && p.Jitter%time.Millisecond == 0, "jitter %v: it must be whole milliseconds, at most a day", p.Jitter)
 	var err error
 	if p.schedule, err = ParseSchedule(p.Cron, p.Zone); err != nil {
 		wrong = append(wrong, err)
@@ -236,10 +236,10 @@ func (p *Periodic) track(now time.Time) time.Duration {
 	return max(asked, leastTracked, min(lua.MostRuns*p.schedule.Next(first).Sub(first), mostTracked))
 }
 
-// A LastTick is a value of the hash PeriodicLast: the last tick, or from when on ticks count.
+// A LastTick is a value of the hash PeriodicLast: the last tick, or the time from which ticks count.
 type LastTick struct {
 	At time.Time
-	// Ticked says that At is a tick.
+	// Ticked reports whether At is a tick.
 	Ticked bool
 }
 

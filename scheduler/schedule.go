@@ -44,7 +44,7 @@ func ParseSchedule(expression, zone string) (*Schedule, error) {
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil {
-		return nil, fmt.Errorf("zone %q: there is none of this name; it is one such as Europe/Berlin", zone)
+		return nil, fmt.Errorf("zone %q: there is no zone of this name; give one such as Europe/Berlin", zone)
 	}
 	s := &Schedule{zone: location}
 	if text, ok := strings.CutPrefix(expression, everyWord); ok {
@@ -58,11 +58,11 @@ func ParseSchedule(expression, zone string) (*Schedule, error) {
 		return nil, fmt.Errorf("schedule %q: give the zone as an option of its own", expression)
 	}
 	if s.spec, err = parser.Parse(expression); err != nil {
-		return nil, fmt.Errorf("schedule %q: %w; it is minute, hour, day of the month, month and day of the week, as in \"30 3 * * 1-5\"", expression, err)
+		return nil, fmt.Errorf("schedule %q: %w; it must be minute, hour, day of the month, month and day of the week, as in \"30 3 * * 1-5\"", expression, err)
 	}
 	spec, ok := s.spec.(*cron.SpecSchedule)
 	if !ok {
-		return nil, fmt.Errorf("schedule %q: it is no time of day", expression)
+		return nil, fmt.Errorf("schedule %q: it is not a time of day", expression)
 	}
 	spec.Location = time.UTC
 	s.wall = spec.Hour&everyHour == 0

@@ -93,7 +93,7 @@ func alerts(s inspect.Status) (list []alert) {
 	}
 	if lapsed > 0 {
 		list = append(list, alert{Bad: true, Link: "busy",
-			Text: fmt.Sprintf("%s stopped sending heartbeats; %s in their hands", plural(lapsed, "process has", "processes have"),
+			Text: fmt.Sprintf("%s stopped sending heartbeats; %s waiting for recovery", plural(lapsed, "process has", "processes have"),
 				plural(s.HeldByLapsed, "job is", "jobs are"))})
 	}
 	for _, queue := range s.Queues {

@@ -40,8 +40,8 @@ const (
 	stopTimeout = 3 * time.Second
 )
 
-// Serve serves a dashboard until ctx ends, and records samples for its plots. It requires one of the users,
-// unless there are none.
+// Serve serves a dashboard until ctx ends, and records samples for its plots. It admits only these users, or,
+// without users, every request.
 func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *Users) error {
 	var handler http.Handler = d
 	if users.Len() > 0 {

@@ -80,7 +80,7 @@ func (u *Users) Add(name string, file io.Reader, viewer bool) error {
 		}
 		hash = strings.TrimSpace(strings.TrimSuffix(hash, "-")) // sha256sum writes the file's name, - for its input
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil && !isSHA256(hash) {
-			return fmt.Errorf("user %s: the line has neither a hash of bcrypt ($2y$...) nor a SHA-256 (64 hexadecimal digits)", name)
+			return fmt.Errorf("user %s: the line has neither a bcrypt hash ($2y$...) nor a SHA-256 (64 hexadecimal digits)", name)
 		}
 		u.byName[name] = account{hash, viewer}
 		return nil
@@ -126,7 +126,7 @@ func (d *Dashboard) isOpen(r *http.Request) bool {
 	return below && d.routes[path].open
 }
 
-// check compares a password. For an unknown user it takes as long as for one with a hash of bcrypt.
+// check compares a password. For an unknown user it takes as long as for one with a bcrypt hash.
 func (u *Users) check(ctx context.Context, name, password string) (user, bool) {
 	if password == "" {
 		return user{}, false

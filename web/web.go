@@ -94,7 +94,7 @@ func New(client driver.Client, cfg Config) (*Dashboard, error) {
 		}
 	}
 	if strings.ContainsAny(cfg.BasePath, "%?#") {
-		wrong = append(wrong, fmt.Errorf("BasePath %q: it is a plain path, such as /jobs", cfg.BasePath))
+		wrong = append(wrong, fmt.Errorf("BasePath %q: it must be a plain path, such as /jobs", cfg.BasePath))
 	}
 	d.cfg.BasePath = strings.TrimSuffix("/"+strings.Trim(cfg.BasePath, "/"), "/")
 	d.cfg.Logger = cmp.Or(cfg.Logger, slog.Default())

@@ -53,11 +53,11 @@ func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) 
 		set.IntVar(&a.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
 			"the --payload-limit of the workers, in `BYTES`: jobs that died because of their size and exceed it are refused")
 	case inspect.Reschedule:
-		set.DurationVar(&a.due.in, "in", 0, "from now on by Redis' clock, such as 10s or 36h")
-		set.StringVar(&a.due.at, "at", "", "an `INSTANT`, such as 2026-12-24T18:00:00+01:00")
+		set.DurationVar(&a.due.in, "in", 0, "run them after this time, such as 10s or 36h, by Redis' clock")
+		set.StringVar(&a.due.at, "at", "", "run them at this `INSTANT`, such as 2026-12-24T18:00:00+01:00")
 	default:
 		set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
-		set.BoolP("yes", "y", false, "do not ask before --all, --class and --unreadable")
+		set.BoolP("yes", "y", false, "do not ask before --all, --class, --text and --unreadable")
 	}
 	return a.complete(at)
 }

@@ -51,7 +51,7 @@ func newCancel(at *redisFlags) *cobra.Command {
 			results, err := i.Cancel(ctx, args...)
 			return errors.Join(printCancelled(cmd, results), err)
 		}),
-	}, "print one JSON object a job, one a line")
+	}, "print one JSON object for each job, one a line")
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }

@@ -96,13 +96,13 @@ func TestConfigFile(t *testing.T) {
 		require.Equal(t, exitUsage, answer.code)
 		require.Equal(t, 1, strings.Count(answer.errs, "\n"))
 		for _, part := range []string{
-			`belay.yml:1: "concurency" is not a setting; the settings are redis, prefix, queues, concurrency,`, "belay.yml:2: concurrency: it is a whole number, not text",
-			"belay.yml:3: timeout: it is a duration such as 1500ms, or seconds, not a list", "belay.yml:4: tag: it is text (in quotes",
-			"belay.yml:5: tag was set in line 4 already", "belay.yml:6: queues: it is a name, [name, weight]",
-			"belay.yml:9: capsule c: queues: it is a list", `belay.yml:9: capsule c: "speed" is not a setting of a capsule`,
-			"belay.yml:10: capsule d: concurrency: it is a whole number of 1 or more", "belay.yml:11: exec: it is a class name without =",
-			`belay.yml:13: "nosuch" is not a setting (in "qa", taken for the section of an environment)`, "belay.yml:14: redis: it is text",
-			"belay.yml:15: labels: it is a list, not text", "--concurrency 0",
+			`belay.yml:1: "concurency" is not a setting; the settings are redis, prefix, queues, concurrency,`, "belay.yml:2: concurrency: it must be a whole number, not text",
+			"belay.yml:3: timeout: it must be a duration such as 1500ms, or seconds, not a list", "belay.yml:4: tag: it must be text (in quotes",
+			"belay.yml:5: tag was set in line 4 already", "belay.yml:6: queues: it must be a name, [name, weight]",
+			"belay.yml:9: capsule c: queues: it must be a list", `belay.yml:9: capsule c: "speed" is not a setting of a capsule`,
+			"belay.yml:10: capsule d: concurrency: it must be a whole number of 1 or more", "belay.yml:11: exec: it must be a class name without =",
+			`belay.yml:13: "nosuch" is not a setting (in "qa", taken for the section of an environment)`, "belay.yml:14: redis: it must be text",
+			"belay.yml:15: labels: it must be a list, not text", "--concurrency 0",
 		} {
 			require.Contains(t, answer.errs, part)
 		}
@@ -114,7 +114,7 @@ func TestConfigFile(t *testing.T) {
 		answer := invoke("", "work", "--config", path)
 		require.Equal(t, exitUsage, answer.code)
 		for _, part := range []string{
-			"belay.yml:1: heartbeat 0", `belay.yml:2: log_level "loud"`, "belay.yml:3: queues: it is a name", `queue "q" is in the capsules "x" and "y"`,
+			"belay.yml:1: heartbeat 0", `belay.yml:2: log_level "loud"`, "belay.yml:3: queues: it must be a name", `queue "q" is in the capsules "x" and "y"`,
 			`capsule "z": it has no queues`, `belay.yml:5: exec A: there is no program "/nowhere/a"`, `belay.yml:6: client "jedis"`, "belay.yml:7: max_retries -1",
 		} {
 			require.Contains(t, answer.errs, part)
@@ -123,13 +123,13 @@ func TestConfigFile(t *testing.T) {
 	t.Run("a_file_that_is_not_YAML_is_reported", func(t *testing.T) {
 		t.Parallel()
 		for said, lines := range map[string][]string{
-			"belay.yml: line":                                            {"a: 1", "b: [", "c"},
-			"belay.yml:1: this ERB is not supported":                     {"concurrency: <%= `nproc` %>"},
-			"belay.yml:2: the variable NOT_SET_ANYWHERE is not set":      {"tag: x", "concurrency: <%= ENV.fetch('NOT_SET_ANYWHERE') %>"},
-			"a second document begins":                                   {"concurrency: 1", "---", "concurrency: 2"},
-			"belay.yml:1: settings: it is keys with values, not a list":  {"- concurrency"},
-			"belay.yml:2: capsules: it is keys with values, not a list":  {"tag: a", "capsules: [1]"},
-			"belay.yml:1: capsule x: it is keys with values, not a list": {"capsules: {x: [q]}"},
+			"belay.yml: line":                                                 {"a: 1", "b: [", "c"},
+			"belay.yml:1: this ERB is not supported":                          {"concurrency: <%= `nproc` %>"},
+			"belay.yml:2: the variable NOT_SET_ANYWHERE is not set":           {"tag: x", "concurrency: <%= ENV.fetch('NOT_SET_ANYWHERE') %>"},
+			"a second document begins":                                        {"concurrency: 1", "---", "concurrency: 2"},
+			"belay.yml:1: settings: it must be keys with values, not a list":  {"- concurrency"},
+			"belay.yml:2: capsules: it must be keys with values, not a list":  {"tag: a", "capsules: [1]"},
+			"belay.yml:1: capsule x: it must be keys with values, not a list": {"capsules: {x: [q]}"},
 		} {
 			answer := invoke("", "work", "--config", configFile(t, lines...), "--exec", "A=true")
 			require.Equal(t, exitUsage, answer.code, lines)
@@ -208,7 +208,7 @@ func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 	t.Setenv("BELAY_TTL", "soon")
 	answer := invoke("", "work")
 	require.Equal(t, exitUsage, answer.code)
-	require.Contains(t, answer.errs, "BELAY_TTL \"soon\": it is a duration, such as 1500ms")
+	require.Contains(t, answer.errs, "BELAY_TTL \"soon\": it must be a duration, such as 1500ms")
 }
 
 func TestBELAY_PREFIXAppliesToAllCommands(t *testing.T) {

@@ -203,7 +203,7 @@ func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 		return nil
 	}
 	if node.Kind != yaml.MappingNode || depth == 0 {
-		r.fail(node.Line, "%s: it is keys with values, not %s", what, kindOf(node))
+		r.fail(node.Line, "%s: it must be keys with values, not %s", what, kindOf(node))
 		return nil
 	}
 	var entries, lower []entry
@@ -289,7 +289,7 @@ func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
 
 // unlike reports that a node is not of the expected kind.
 func (r *fileReader) unlike(key string, node *yaml.Node, want string) {
-	r.fail(node.Line, "%s: it is %s, not %s", key, want, kindOf(node))
+	r.fail(node.Line, "%s: it must be %s, not %s", key, want, kindOf(node))
 }
 
 // scalar reads one value of this kind of flag, as the flag's word.

@@ -19,8 +19,8 @@ const demoHelp = `Kills workers with SIGKILL while they run jobs, and shows that
 
 It starts a Redis of its own, in memory, and real worker processes. With --redis it uses that Redis instead (7.0 or newer),
 under a prefix of its own, which it deletes at the end; it ignores the URL in the environment. The jobs take a few hundredths
-of a second. Each worker reports the start and the end of each job through a pipe. Workers are killed while, by these
-reports, jobs run in them, and are replaced. The result is counted from these reports, not from Redis' data.
+of a second. Each worker reports the start and the end of each job through a pipe. Workers are killed while these reports
+show that they run jobs, and are replaced. The result is counted from these reports, not from Redis' data.
 
 With --json standard output is exactly one JSON object, and all other text goes to standard error:
   {"enqueued","done","reruns","kills","interrupted","unfinished","lost","workers","seconds","redis"}

@@ -43,7 +43,7 @@ func parsePrograms(specs []string) ([]program, error) {
 func parseProgram(spec string) (program, error) {
 	class, command, ok := strings.Cut(spec, "=")
 	if !ok {
-		return program{}, fmt.Errorf("--exec %s: it is CLASS=COMMAND", spec)
+		return program{}, fmt.Errorf("--exec %s: it must be CLASS=COMMAND", spec)
 	}
 	if class != launcher.AnyClass {
 		if err := job.CheckClass(class); err != nil {

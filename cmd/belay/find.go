@@ -75,7 +75,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			}
 			return printFound(cmd, found)
 		}),
-	}, "print one JSON object, of a search one a line")
+	}, "print one JSON object; for a search one for each job found, one a line")
 	search.register(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
@@ -176,12 +176,12 @@ func (f *searchFlags) any(set *pflag.FlagSet) bool {
 
 func (f *searchFlags) check() error {
 	if f.query.Limit < 1 || f.query.Limit > 1000 {
-		return usage("--limit %d: it is from 1 to 1000", f.query.Limit)
+		return usage("--limit %d: it must be from 1 to 1000", f.query.Limit)
 	}
 	f.query.Places = nil
 	for _, name := range f.places {
 		if !slices.Contains([]string{"queue", "quarantined", "running", "scheduled", "retry", "dead"}, name) {
-			return usage("--in %s: it is queue, quarantined, running, scheduled, retry or dead", name)
+			return usage("--in %s: it must be queue, quarantined, running, scheduled, retry or dead", name)
 		}
 		f.query.Places = append(f.query.Places, inspect.Place(name))
 	}

@@ -81,7 +81,7 @@ func TestPushUnique(t *testing.T) {
 		require.Zero(t, answer.code)
 		require.Equal(t, "1 queued, 0 duplicates, 0 refused, 0 unknown, 0 not pushed\n", answer.errs)
 		answer = h.invoke(`{"class":"A","belay_unique":{"digest":"x"}}`, "push", "--file", "-")
-		require.Contains(t, answer.errs, `line 1: refused: the field "belay_unique" cannot be set like this; say Unique`)
+		require.Contains(t, answer.errs, `line 1: refused: the field "belay_unique" cannot be set like this; use Unique`)
 	})
 }
 

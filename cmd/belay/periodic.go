@@ -21,7 +21,8 @@ The workers' poller enqueues the job of each tick, once for the whole fleet.
 
 With --json it prints one JSON object a line, with these stable fields:
   name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process ("" for an operator's), paused,
-  last_at and next_at (null for none), last_run (null, or as in belay periodic history), and problem, if this version cannot use the definition
+  last_at and next_at (null for none), last_run (null, or as in belay periodic history), and problem, if this version
+  cannot use the definition
 
 Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
 

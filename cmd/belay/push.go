@@ -31,10 +31,10 @@ as in Ruby; put a longer decimal into a string. A string needs its own quotes in
 With --file each line of a file (- is standard input) is one job, a JSON object:
   {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
 Only class is required. args, queue, retry, jid, at, expires_in, retry_for, retry_queue, backtrace, dead and tags mean the
-same as in Sidekiq; other fields go into the job too. -q, --retry and --expires-in are the defaults for lines without these fields. A line that
-cannot be pushed is reported with its number, and the others are pushed; an unreachable Redis ends the push. Files of any
-length are pushed while they are read. Lines from a pipe are pushed when the pipe pauses for a tenth of a second. Standard
-error shows the progress every two seconds, and a summary at the end.
+same as in Sidekiq; other fields go into the job too. -q, --retry and --expires-in are the defaults for lines without these
+fields; --deadline applies to all lines. A line that cannot be pushed is reported with its number, and the others are
+pushed; an unreachable Redis ends the push. Files of any length are pushed while they are read. Lines from a pipe are pushed
+when the pipe pauses for a tenth of a second. Standard error shows the progress every two seconds, and a summary at the end.
 
 INT and TERM end the reading: the lines that were read are pushed, and the summary has the number of the last line. A
 second signal ends the command at once. If standard output is a pipe and its reader has closed it, no more jobs are
@@ -117,7 +117,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
 	set.DurationVar(&flags.job.ExpiresIn, "expires-in", 0, "drop it if it would start later than this after now, or after --in or --at")
-	set.DurationVar(&flags.job.Deadline, "deadline", 0, "the same, and end its run then if it is not done")
+	set.DurationVar(&flags.job.Deadline, "deadline", 0, "as --expires-in, and end its run then if it is not done")
 	set.StringVar(&flags.job.JID, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
@@ -175,7 +175,7 @@ func (f due) instant() (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, f.at)
 	if err != nil {
-		return at, usage("--at %q: it is an instant with its zone, such as %s", f.at, time.Now().Add(time.Hour).Format(time.RFC3339))
+		return at, usage("--at %q: it must be an instant with its zone, such as %s", f.at, time.Now().Add(time.Hour).Format(time.RFC3339))
 	}
 	return at, nil
 }
@@ -302,7 +302,7 @@ func parseRetry(text string) (job.RetryRule, error) {
 	}
 	limit, err := strconv.Atoi(text)
 	if err != nil || limit < 0 {
-		return job.RetryRule{}, usage("--retry %q: it is a number of retries, true or false", text)
+		return job.RetryRule{}, usage("--retry %q: it must be a number of retries, true or false", text)
 	}
 	return job.RetryRule{Kind: job.RetryLimit, Limit: limit}, nil
 }

@@ -273,8 +273,8 @@ func TestNegativeNumbersAreNotFlags(t *testing.T) {
 		"--in -5s: it must not be negative":         {"A", "--in", "-5s"},
 		"--unique: a lock for -1s holds":            {"A", "--unique", "until_executed", "--unique-ttl", "-1s"},
 		"--repeat-for -2s: it must not be negative": {"A", "--repeat-for", "-2s"},
-		`--retry "-5": it is`:                       {"A", "--retry", "-5"},
-		`--at "-5": it is an instant`:               {"A", "--at", "-5"},
+		`--retry "-5": it must be`:                  {"A", "--retry", "-5"},
+		`--at "-5": it must be an instant`:          {"A", "--at", "-5"},
 		`invalid argument "-1x"`:                    {"A", "--in", "-1x"},
 	} {
 		answer := h.invoke("", append([]string{"push"}, args...)...)

@@ -61,7 +61,7 @@ func (f *redisFlags) open() (driver.Client, error) {
 	case "rueidis":
 		client, err = rueidisdriver.Open(url)
 	default:
-		return nil, usage("--client %q: it is go-redis or rueidis", f.client)
+		return nil, usage("--client %q: it must be go-redis or rueidis", f.client)
 	}
 	if err != nil {
 		return nil, statusError{err, exitUsage}

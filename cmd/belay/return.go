@@ -55,10 +55,10 @@ func newReturn(at *redisFlags) *cobra.Command {
 				}
 			}
 			if of.Doubt < 0 {
-				return usage("--doubt %v: it is not negative", of.Doubt)
+				return usage("--doubt %v: it must not be negative", of.Doubt)
 			}
 			if of.Interruptions == 0 {
-				return usage("--interruptions 0: it is at least 1, or -1")
+				return usage("--interruptions 0: it must be at least 1, or -1")
 			}
 			return nil
 		},
@@ -91,7 +91,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 	set.BoolVar(&fromGitLab, "from-gitlab", false, "return jobs of dead Ruby processes with GitLab's reliable fetch")
 	set.BoolVar(&dryRun, "dry-run", false, "only show these processes' lists; change nothing")
 	set.DurationVar(&of.Doubt, "doubt", janitor.GitLabLifespan, "how long to wait for a heartbeat of a process that has none; living ones send one every 20s")
-	set.IntVar(&of.Interruptions, "interruptions", janitor.GitLabInterruptions, "how often a job may be interrupted until it goes to the dead set, as Ruby's max_retries_after_interruption; -1: always")
+	set.IntVar(&of.Interruptions, "interruptions", janitor.GitLabInterruptions, "interruptions after which a job goes to the dead set, as Ruby's max_retries_after_interruption; -1: it never does")
 	set.IntVar(&of.PayloadLimit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
 	set.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to try; --doubt is added")
 	return cmd

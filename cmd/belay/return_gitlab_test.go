@@ -115,7 +115,7 @@ func TestReturnKillsWhatRubyInterruptedTooOften(t *testing.T) {
 	}
 	dead := h.invoke("", "dead", "--json")
 	require.Equal(t, 3, strings.Count(dead.out, "\n"))
-	require.Contains(t, dead.out, "Ruby processes died or stopped 3 times while they had it in hand")
+	require.Contains(t, dead.out, "Ruby processes died or stopped 3 times while they ran it")
 	require.Equal(t, "3", h.do("GET", h.key("stat:failed")), "none dies without a count")
 	require.Equal(t, int64(1), h.do("ZCARD", h.key("interrupted")), "GitLab's own set stays as it is")
 

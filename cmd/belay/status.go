@@ -57,7 +57,7 @@ func newStatus(at *redisFlags) *cobra.Command {
 			}
 			if cmd.Flags().Changed("history") {
 				if history < 1 || history > inspect.MostDays || watch {
-					return usage("--history %d: it is from 1 to %d days, without --watch", history, inspect.MostDays)
+					return usage("--history %d: it must be from 1 to %d days, without --watch", history, inspect.MostDays)
 				}
 				return printHistory(cmd, i, history)
 			}

@@ -23,8 +23,8 @@ While Redis is away, it shows the error and tries again.
 Keys:
   1, 2, 3, 4, tab        processes, running jobs, queues, the sets with their next jobs
   up, down, page up, page down, home, end (or k, j, b, space, g, G)
-  p                      pause or resume the selected queue, after a question
-  Q                      quiet the selected process, after a question: it takes no more jobs, which cannot be undone
+  p                      pause or resume the selected queue; it asks first
+  Q                      quiet the selected process; it asks first: the process takes no more jobs, which cannot be undone
   r                      read again now
   q, ctrl-c              quit
 

@@ -20,14 +20,14 @@ const webHelp = `Serves a dashboard that shows counters, plots, queues, processe
 has buttons to act on them. Viewing pages changes nothing. The dashboard has Redis connections of its own.
 
 An address that other machines can reach needs users. --auth USER:FILE adds a user; FILE has lines NAME:HASH, as htpasswd -B
-writes them, or one line with the hash alone. HASH is of bcrypt, or the SHA-256 of a long random password:
+writes them, or one line with the hash alone. HASH is a bcrypt hash, or the SHA-256 of a long random password:
   htpasswd -nB alice > users
   printf %s "$SECRET" | sha256sum > secret
 It does not serve TLS: put a proxy that serves https in front of it. On a loopback address it answers only requests for
 localhost, 127.0.0.1, ::1 and the names of --host.
 
 /metrics serves the figures of the fleet to Prometheus, read over a Redis connection of its own. If there are users,
-it needs one: use basic_auth in Prometheus' scrape_configs.
+Prometheus must log in as one: use basic_auth in its scrape_configs.
 
 Each act is logged on standard error, with the user, the address and its target. /healthz answers 200 while Redis can
 be read, without a user; everything else needs a user if there are any.
@@ -56,12 +56,12 @@ func newWeb(at *redisFlags) *cobra.Command {
 	}
 	set := cmd.Flags()
 	set.StringVar(&flags.addr, "addr", "127.0.0.1:7420", "`HOST:PORT` to listen on")
-	set.StringArrayVar(&flags.users, "auth", nil, "admit a user: `USER:FILE`, FILE with the hash of the password; again for more")
-	set.StringArrayVar(&flags.viewers, "viewer", nil, "admit a user who may not act: `USER:FILE`; again for more")
+	set.StringArrayVar(&flags.users, "auth", nil, "admit a user: `USER:FILE`, FILE with the hash of the password; may be repeated")
+	set.StringArrayVar(&flags.viewers, "viewer", nil, "admit a user who may not act: `USER:FILE`; may be repeated")
 	set.BoolVar(&flags.readOnly, "read-only", false, "show no buttons and refuse all acts")
 	set.StringVar(&flags.base, "base-path", "", "`PATH` before all others, if a proxy does not remove it")
-	set.StringArrayVar(&flags.hosts, "host", nil, "answer requests for this `NAME` too (on a loopback address); again for more")
-	set.StringArrayVar(&flags.origins, "origin", nil, "trust acts from pages of this `ORIGIN`, such as https://admin.example.com; again for more")
+	set.StringArrayVar(&flags.hosts, "host", nil, "answer requests for this `NAME` too (on a loopback address); may be repeated")
+	set.StringArrayVar(&flags.origins, "origin", nil, "trust acts from pages of this `ORIGIN`, such as https://admin.example.com; may be repeated")
 	return cmd
 }
 
@@ -120,7 +120,7 @@ func (f webFlags) readUsers() (*web.Users, error) {
 func readUser(users *web.Users, text string, viewer bool) error {
 	name, path, found := strings.Cut(text, ":")
 	if !found || path == "" {
-		return errors.New("it is USER:FILE, and FILE has the hash of the password")
+		return errors.New("it must be USER:FILE, and FILE must have the hash of the password")
 	}
 	file, err := os.Open(path)
 	if err != nil {

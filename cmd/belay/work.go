@@ -86,7 +86,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 			flags.VarP(collecting{one, &f.wrong}, one.Name, one.Short, one.Usage)
 		}
 	}
-	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; again for more")
+	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; may be repeated")
 	flags.StringVar(&f.logfile, "logfile", "", "append the log to this `FILE`, created with mode 0600; USR2 reopens it (default standard error)")
 	f.conf.register(flags)
 }

@@ -101,7 +101,7 @@ func TestParsePrograms(t *testing.T) {
 	t.Run("all_mistakes_are_reported_at_once", func(t *testing.T) {
 		t.Parallel()
 		_, err := parsePrograms([]string{"A=/nowhere/a", "B", "C=", "=sh", "D='x", "E=sh", "E=sh"})
-		for _, part := range []string{`"/nowhere/a"`, "B: it is CLASS=COMMAND", "C: the command is empty", "name of the class is empty",
+		for _, part := range []string{`"/nowhere/a"`, "B: it must be CLASS=COMMAND", "C: the command is empty", "name of the class is empty",
 			"D: a single quote", "E: the class has a command already"} {
 			require.ErrorContains(t, err, part)
 		}

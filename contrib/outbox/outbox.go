@@ -43,7 +43,7 @@ func New(client *belay.Client, cfg Config) (*Outbox, error) {
 		wrong = append(wrong, errors.New("the client is nil; check the error of Open"))
 	}
 	if cfg.MaxInterval < leastInterval || cfg.MaxInterval > mostInterval {
-		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it lies between %v and %v", cfg.MaxInterval, leastInterval, mostInterval))
+		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it must be between %v and %v", cfg.MaxInterval, leastInterval, mostInterval))
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("configure an outbox: %w", err)

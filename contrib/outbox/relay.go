@@ -32,9 +32,9 @@ const (
 )
 
 const (
-	// The table's own number tells outboxes of one database apart; the other number is drawn at random. A session
-	// that gets the lock gets the timeout $1 in the same statement: a relay that is frozen between two statements
-	// would keep the lock for ever.
+	// The table's own number tells outboxes of one database apart; the other number is drawn at random. A
+	// session that gets the lock gets the timeout $1 in the same statement: a relay that is frozen between two
+	// statements would keep the lock for ever.
 	tryLock = `WITH attempt AS MATERIALIZED (SELECT pg_try_advisory_lock('belay_outbox'::regclass::oid::int4, 7311) AS ours)
 		SELECT ours, CASE WHEN ours THEN
 			set_config('idle_session_timeout', $1, false) || set_config('idle_in_transaction_session_timeout', $1, false)

@@ -104,7 +104,7 @@ func (s *Shape) add(p place) error {
 
 func (s *Shape) addRest(p place) error {
 	if p.of.Kind() != reflect.Slice || p.of.Elem().Kind() == reflect.Uint8 || job.WritesItself(p.of) {
-		return fmt.Errorf("field %s: a rest is a slice with an element for each argument, such as []json.RawMessage; %v is none", p.name, p.of)
+		return fmt.Errorf("field %s: a rest must be a slice with an element for each argument, such as []json.RawMessage; %v is not", p.name, p.of)
 	}
 	slice := p.of
 	p.of = slice.Elem()
