@@ -110,7 +110,7 @@ func TestCancelsAreTruthful(t *testing.T) {
 	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
 	require.NoError(t, err)
 	for range 2 {
-		s.run(launcher.Config{Client: redis, Queues: []fetch.Queue{{Name: "here"}}, Concurrency: 20, Beat: 200 * time.Millisecond, TTL: 2 * time.Second}, book.run)
+		s.run(launcher.Config{Client: redis, Queues: []fetch.Queue{{Name: "here"}}, Concurrency: 20, Beat: 200 * time.Millisecond, TTL: 20 * time.Second}, book.run)
 	}
 	workers := s.supervise(2, append([]string{"-q", "hands", "-c", "8", "--exec", hands.exec("Race")}, fast...)...)
 	striking, strikes := make(chan struct{}), sync.WaitGroup{}
