@@ -29,7 +29,7 @@ func checkAccess(f *facts) Finding {
 func checkVersion(f *facts) Finding {
 	version := cmp.Or(f.info["redis_version"], f.version)
 	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
-		return ok("Valkey %s, as good as Redis", cmp.Or(valkey, version))
+		return ok("Valkey %s, compatible with Redis 7; Belay is not tested with it", cmp.Or(valkey, version))
 	}
 	if dragonfly := f.info["dragonfly_version"]; dragonfly != "" {
 		return warn("try it well before you rely on it", "Dragonfly %s: Belay is not tested with it", dragonfly)
