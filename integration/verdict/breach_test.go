@@ -171,12 +171,13 @@ func TestEnds(t *testing.T) {
 func TestExcuses(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*story{
-		"late, because redis was away":          many(1, 24).fault(3, 8, "redis stop", ""),
-		"late, because no processor was free":   full(many(1, 30), 28),
-		"late, because no process lived":        newStory("a").push(0, "T").hangs(1, "a", "T").kill(2, "a").launch(100, "b").run(110, 111, "b", "T", history.OK, seen{interrupted: 1}),
-		"late, because the other was frozen":    many(1, 30).fault(8, 16, "freeze", "b"),
-		"late, because the clock was set":       many(1, 19).clock(8, -100),
-		"late, because the machine stood still": stalled(many(1, 24)),
+		"late, because redis was away":                   many(1, 24).fault(3, 8, "redis stop", ""),
+		"late, because no processor was free":            full(many(1, 30), 28),
+		"late, because only a pusher had nothing to run": full(many(1, 30), 28).add(0.2, history.Event{Kind: history.Up, Proc: "p"}),
+		"late, because no process lived":                 newStory("a").push(0, "T").hangs(1, "a", "T").kill(2, "a").launch(100, "b").run(110, 111, "b", "T", history.OK, seen{interrupted: 1}),
+		"late, because the other was frozen":             many(1, 30).fault(8, 16, "freeze", "b"),
+		"late, because the clock was set":                many(1, 19).clock(8, -100),
+		"late, because the machine stood still":          stalled(many(1, 24)),
 		"late, because it is quarantined": newStory("a", "b", "c").push(0, "T").hangs(1, "a", "T").kill(2, "a").
 			hangs(11, "b", "T", seen{interrupted: 1}).kill(12, "b").run(70, 71, "c", "T", history.OK, seen{interrupted: 2}),
 		"early, because the clock was set ahead": newStory("a").spec("T", history.Spec{DelayMillis: 3000}).push(0, "T").

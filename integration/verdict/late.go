@@ -98,7 +98,7 @@ func (w *world) wrong(p *process) []span {
 func (w *world) busy() []span {
 	var free []span
 	for _, p := range w.sorted() {
-		if p.up != 0 {
+		if p.works {
 			free = append(free, minus(span{p.up, min(p.until(), w.end())}, union(append(w.full(p), w.wrong(p)...)))...)
 		}
 	}
@@ -134,7 +134,7 @@ func (w *world) quarantine() []span {
 	for _, t := range w.order {
 		for i, r := range t.runs {
 			if r.interrupted >= w.MaxCrashes-1 {
-				times = append(times, span{t.runs[max(i-1, 0)].start, r.span().to})
+				times = append(times, span{t.runs[max(i-1, 0)].span().to, r.span().to})
 			}
 		}
 	}

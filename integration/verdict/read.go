@@ -75,6 +75,7 @@ type process struct {
 	// up is its registration, quiet the first signal after which it takes nothing more, killed a SIGKILL, down
 	// its own end, gone when it had been waited for, and last its last record.
 	up, quiet, killed, down, gone, last time.Duration
+	works                               bool // it is a worker, no pusher
 	runs                                []*run
 }
 
@@ -194,6 +195,7 @@ func (w *world) readProcess(e history.Event) {
 		return
 	case history.Up:
 		first(&p.up)
+		p.works = e.Text != "" // its identity; a pusher has none
 	case history.Down:
 		p.down = e.At
 	case history.Health:
