@@ -89,8 +89,8 @@ var (
 	ErrUnknown = client.ErrUnknown
 	// ErrFull is the error of a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
-	// ErrOldWorker is the error of a push that needs a newer worker than one of those that run now.
-	// Nothing was stored; update that worker's program first.
+	// ErrOldWorker is the error of a push with ExpiresIn or Deadline while a worker that ignores them is
+	// registered. Nothing was stored; update that worker's program first.
 	ErrOldWorker = client.ErrOldWorker
 	// ErrNotRepeatable is the error of Client.Repeat for a push that must not be sent again.
 	ErrNotRepeatable = client.ErrNotRepeatable
@@ -138,9 +138,9 @@ func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bo
 	return launcher.AfterRun(ctx, callback)
 }
 
-// Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers. A nil
-// config is the zero ClientConfig. The error never shows the URL's password. The caller closes the Client,
-// after the servers made from it.
+// Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers and is not
+// older than 7.0. A nil config is the zero ClientConfig. The error never shows the URL's password. The caller
+// closes the Client, after the servers made from it.
 func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	d, err := goredisdriver.Open(url)
 	if err != nil {
@@ -149,6 +149,9 @@ func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	c, err := NewClient(d, cfg)
 	if err == nil {
 		err = d.Do(ctx, driver.Command("PING"))[0].Err
+	}
+	if err == nil {
+		_, err = driver.CheckVersion(ctx, d)
 	}
 	if err != nil {
 		_ = d.Close()

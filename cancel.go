@@ -32,7 +32,8 @@ type Cancellation = inspect.Cancellation
 //   - CancelRemoved: the job waited and was removed.
 //   - CancelStopping: a worker has the job. The job is dropped before its start or, if it runs, its context
 //     ends within a heartbeat, with the cause ErrCancelled. It ends without a retry.
-//   - CancelMarked: the job was not found. A worker that takes it later drops it.
+//   - CancelMarked: the job was not found. A worker that takes it later drops it, or ends its context if the
+//     worker has not had a heartbeat since the call.
 //   - CancelDone: the job is in the dead set, or it is a tracked job that has ended.
 //
 // A job that is pushed after the call is not affected, even if it has the same jid. The search reads all

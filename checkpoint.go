@@ -3,6 +3,7 @@ package belay
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/belayq/belay/launcher"
 )
@@ -16,8 +17,8 @@ var Interrupted = launcher.Interrupted
 const MaxCursor = launcher.MaxCursor
 
 // Checkpoint records how far the run of a long job has come, so that the job's next run goes on from there.
-// Call it after each item or batch, with a cursor such as the last id that is done; if it returns an error,
-// return that error.
+// Call it after each item or batch, with a cursor that says where the next run begins, such as the id of the
+// next item; if it returns an error, return that error.
 //
 //   - The cursor is written to Redis when the last write was SaveInterval ago, and with the end of the run. If
 //     the server is killed, the job's next run repeats at most the items of that interval, and skips none.
@@ -29,6 +30,10 @@ const MaxCursor = launcher.MaxCursor
 // The cursor ends with the job. A retry and a requeue keep it, and so does the dead set, for thirty days: a
 // job that an operator retries continues from its cursor. Only crashes since the cursor last advanced count
 // towards MaxInterruptions.
+//
+// It is the cursor of Sidekiq's iterable jobs, in the same place. There it is the item to begin with. A cursor
+// with that meaning lets a job that was interrupted in one language go on in the other; with any other one,
+// such as the last item that is done, Ruby repeats an item and Go skips one.
 //
 // Checkpoint returns an error if the cursor cannot be written as JSON, if it exceeds MaxCursor, and outside of
 // a run.
@@ -42,51 +47,74 @@ func Resume[T any](ctx context.Context) (cursor T, ok bool, err error) {
 	return cursor, ok, err
 }
 
-// Each calls fn for each item of a sequence, and after each item Checkpoint with the item's cursor. from
-// returns the sequence: pairs of a cursor and an item, beginning after the last cursor. If resumed is false,
-// there is no cursor, and the sequence begins at the first item. Each returns the first error of fn or of
-// Checkpoint, or nil at the end of the sequence. The sequence must have the same order in every run.
-func Each[C, T any](ctx context.Context, from func(after C, resumed bool) iter.Seq2[C, T], fn func(ctx context.Context, item T) error) error {
-	after, resumed, err := Resume[C](ctx)
+// Each calls fn for each item of a sequence, and before each but the first Checkpoint with the item's cursor.
+// from returns the sequence: pairs of a cursor and an item, beginning with the item that has the cursor begin,
+// or with the one after it if there is none with it any more. If resumed is false, there is no cursor, and the
+// sequence begins at its first item. Each returns the first error of fn or of Checkpoint, the cause of ctx's
+// end, or nil at the end of the sequence. The sequence must have the same order in every run.
+//
+// The cursor is the item to begin with, as in Sidekiq: no item is skipped or repeated where a job that was
+// interrupted in Ruby goes on in Go, and the other way round.
+func Each[C, T any](ctx context.Context, from func(begin C, resumed bool) iter.Seq2[C, T], fn func(ctx context.Context, item T) error) error {
+	begin, resumed, err := Resume[C](ctx)
 	if err != nil {
 		return err
 	}
-	for cursor, item := range from(after, resumed) {
+	first := true
+	for cursor, item := range from(begin, resumed) {
+		if !first {
+			if err := Checkpoint(ctx, cursor); err != nil {
+				return err
+			}
+		}
 		if err := fn(ctx, item); err != nil {
 			return err
 		}
-		if err := Checkpoint(ctx, cursor); err != nil {
-			return err
-		}
+		first = false
 	}
-	return nil
+	// A sequence may have ended because ctx has, in the middle of the items.
+	return context.Cause(ctx)
 }
 
-// Pages is Each for pages, such as those of an SQL query. page returns the next items after a cursor, in the
-// order of their cursors, and none at the end; after is the zero C for the first page. cursor returns the
-// cursor of an item. With a key that grows, a page is one query:
+// Pages is Each for pages, such as those of an SQL query. page returns the next items from a cursor on, with
+// the cursor's own item first, in the order of their cursors; from is the zero C for the first page. A page
+// has at least two items if there are so many. cursor returns the cursor of an item, which no other item has.
+// With a key that grows, a page is one query:
 //
-//	SELECT id, email FROM users WHERE id > $1 ORDER BY id LIMIT 500
-func Pages[C, T any](ctx context.Context, page func(ctx context.Context, after C) ([]T, error), cursor func(item T) C, fn func(ctx context.Context, item T) error) error {
-	var failed error
-	items := func(after C, _ bool) iter.Seq2[C, T] {
-		return func(yield func(C, T) bool) {
-			for {
-				items, err := page(ctx, after)
-				if err != nil || len(items) == 0 {
-					failed = err
-					return
-				}
-				for _, item := range items {
-					if after = cursor(item); !yield(after, item) {
-						return
-					}
-				}
-			}
-		}
-	}
-	if err := Each(ctx, items, fn); err != nil {
+//	SELECT id, email FROM users WHERE id >= $1 ORDER BY id LIMIT 500
+func Pages[C comparable, T any](ctx context.Context, page func(ctx context.Context, from C) ([]T, error), cursor func(item T) C, fn func(ctx context.Context, item T) error) error {
+	from, _, err := Resume[C](ctx)
+	if err != nil {
 		return err
 	}
-	return failed
+	var held []T // the last item of a page, which is done when the next page is there
+	for {
+		items, err := page(ctx, from)
+		if err != nil {
+			return err
+		}
+		if len(held) > 0 && len(items) > 0 && cursor(items[0]) == from {
+			items = items[1:]
+		}
+		end := len(items) == 0
+		items = slices.Concat(held, items)
+		for n, item := range items {
+			from = cursor(item)
+			if n > 0 {
+				if err := Checkpoint(ctx, from); err != nil {
+					return err
+				}
+			}
+			if n == len(items)-1 && !end {
+				held = items[n:]
+				break
+			}
+			if err := fn(ctx, item); err != nil {
+				return err
+			}
+		}
+		if end {
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,10 +27,10 @@ func TestEachAndPagesGoOnAfterAFailure(t *testing.T) {
 	items := make(chan string, 9)
 	failed := false
 	each.Handle(server, func(ctx context.Context, _ struct{}) error {
-		return belay.Each(ctx, func(after int, resumed bool) iter.Seq2[int, string] {
+		return belay.Each(ctx, func(begin int, resumed bool) iter.Seq2[int, string] {
 			require.Equal(t, failed, resumed)
 			return func(yield func(int, string) bool) {
-				for n := after; n < 5 && yield(n+1, "abcde"[n:n+1]); n++ {
+				for n := begin; n < 5 && yield(n, "abcde"[n:n+1]); n++ {
 				}
 			}
 		}, func(_ context.Context, item string) error {
@@ -46,15 +47,14 @@ func TestEachAndPagesGoOnAfterAFailure(t *testing.T) {
 	numbers := make(chan int, 9)
 	broken := false
 	pages.Handle(server, func(ctx context.Context, _ struct{}) error {
-		return belay.Pages(ctx, func(_ context.Context, after int) ([]int, error) {
-			if after == 2 && !broken {
+		return belay.Pages(ctx, func(_ context.Context, from int) ([]int, error) {
+			if from == 2 && !broken {
 				broken = true
 				return nil, belay.RetryIn(0, boom)
 			}
-			if after >= 6 {
-				return nil, nil
-			}
-			return []int{after + 1, after + 2}, nil
+			six := []int{1, 2, 3, 4, 5, 6}
+			first, _ := slices.BinarySearch(six, from)
+			return six[first:min(first+2, len(six))], nil
 		}, func(n int) int { return n }, func(_ context.Context, n int) error {
 			numbers <- n
 			return nil

@@ -1,6 +1,7 @@
 package belay
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/logbook"
@@ -57,7 +59,10 @@ type ServerConfig struct {
 	// loses at most the progress of that time. See Checkpoint. Default: 5 s.
 	SaveInterval time.Duration
 	// DeadLimit bounds the dead set, and DeadFor how long a job is kept there. A server trims the set, the
-	// oldest first, when it adds to it. Defaults: Sidekiq's, 10,000 jobs and 180 days.
+	// oldest first, whenever it adds to it: by a failed run, a recovery, or a job that cannot be run. So do
+	// operators' commands and the dashboard. They do not read this field: pass them the same, if it is not the
+	// default (--dead-limit and --dead-for, web.Config.DeadLimit, inspect.Inspector.WithDeadLimits). Defaults:
+	// Sidekiq's, 10,000 jobs and 180 days.
 	DeadLimit int
 	DeadFor   time.Duration
 
@@ -68,9 +73,10 @@ type ServerConfig struct {
 	// interval makes recovery slower but no safer. Default: one heartbeat.
 	JanitorInterval time.Duration
 	// PollInterval is the maximum time between two checks for due jobs, by one server of the fleet. Default:
-	// 100 ms.
+	// 100 ms. -1 leaves due jobs to Ruby's poller, if all servers have it; periodic jobs fire nevertheless.
 	PollInterval time.Duration
-	// PollWait is how long after its start the server leaves due jobs to other servers. A server that is
+	// PollWait is how long after its start the server leaves due jobs to other servers, and up to half as long
+	// again, at random, so that servers that start together do not all ask at once. A server that is
 	// alone runs no scheduled job in that time. Default: 0.
 	PollWait time.Duration
 
@@ -114,26 +120,29 @@ func Queues(names ...string) []QueueWeight {
 
 // Zerolog returns a Logger for the configs that writes to a zerolog.Logger. Handlers get that logger, with
 // the run's fields, from zerolog.Ctx.
-func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.SlogTo(log)) }
+func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.Zerolog(log)) }
 
 // build returns the server's launcher and its log. It names everything that is wrong, at once.
-func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, error) {
+func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, *slog.Logger, error) {
 	if cfg.Logger == nil {
-		cfg.Logger = logbook.ToWriter(os.Stderr, zerolog.InfoLevel).Slog()
+		cfg.Logger = logbook.New(logbook.JSON(os.Stderr, slog.LevelInfo)).Logger()
 	}
-	book, log, plain := logbook.Behind(cfg.Logger.Handler())
-	logging := launcher.Logging{Zerolog: plain, Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
-	if plain == nil {
-		logging.Slog = cfg.Logger.Handler()
-	}
+	book, log := logbook.Behind(cfg.Logger)
+	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of := c.Config()
+	var l *launcher.Launcher
+	check := func(ctx context.Context) {
+		wanted := inspect.CheckConfig{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.Queues()}
+		inspect.LogFindings(ctx, c.Driver(), wanted, log)
+	}
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
 		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions,
 		SaveInterval: cfg.SaveInterval, DeadMost: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
-		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: &log, Logging: logging,
+		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
+		Check: check,
 	})
-	return l, book, err
+	return l, book, log, err
 }

@@ -96,11 +96,11 @@ func ExamplePages() {
 	}
 	defer func() { _ = client.Close() }()
 
-	// SELECT id FROM users WHERE id > $1 ORDER BY id LIMIT 2
+	// SELECT id FROM users WHERE id >= $1 ORDER BY id LIMIT 3
 	users := []int64{10, 20, 30, 40, 50}
-	page := func(ctx context.Context, after int64) ([]int64, error) {
-		from, _ := slices.BinarySearch(users, after+1)
-		return users[from:min(from+2, len(users))], ctx.Err()
+	page := func(ctx context.Context, from int64) ([]int64, error) {
+		first, _ := slices.BinarySearch(users, from)
+		return users[first:min(first+3, len(users))], ctx.Err()
 	}
 	notify := belay.Define[struct{}]("NotifyAll", belay.NotIdempotent("a few duplicate notifications are acceptable"))
 	if _, err := notify.Enqueue(ctx, client, struct{}{}); err != nil {

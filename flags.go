@@ -48,15 +48,14 @@ func Flags(cfg *MainConfig) []*Flag {
 		scalar("heartbeat", "heartbeat interval", &server.Heartbeat, launcher.DefaultHeartbeat, zeroIsWrong),
 		scalar("ttl", "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)",
 			&server.TTL, 0, zeroIsWrong),
-		scalar("poll", "maximum time between two checks for due jobs, by one worker of the fleet",
-			&server.PollInterval, launcher.DefaultPoll, zeroIsWrong),
+		pollFlag(&server.PollInterval),
 		scalar("poll-wait", "how long after the start due jobs are left to other workers", &server.PollWait, 0, zeroIsZero),
 		scalar("janitor", "minimum time between the two checks of a worker that seems dead (default 1 heartbeat)",
 			&server.JanitorInterval, 0, zeroIsWrong),
 		scalar("shutdown-timeout", "how long running jobs may go on after TERM; 0 for not at all",
 			&server.ShutdownTimeout, launcher.DefaultShutdownTimeout, zeroIsNone),
 		scalar("max-interruptions", "crashes of its worker after which a job is moved to the dead set, at least 2; after one crash "+
-			"less it runs alone", &server.MaxInterruptions, retry.DefaultMostInterruptions, zeroIsWrong),
+			"less it runs alone", &server.MaxInterruptions, retry.DefaultMaxInterruptions, zeroIsWrong),
 		scalar("payload-limit", "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved "+
 			"to the dead set", &cfg.Client.PayloadLimit, job.DefaultPayloadLimit, zeroIsWrong),
 		text("name", "name to show instead of the host's", &server.Name),
@@ -197,6 +196,34 @@ func scalar[T int | time.Duration](name, usage string, to *T, byDefault T, zeroI
 	}
 	return f
 }
+
+// pollFlag returns a flag for a duration or "off".
+func pollFlag(to *time.Duration) *Flag {
+	f := scalar("poll", "maximum time between two checks for due jobs, by one worker of the fleet; off leaves them to Ruby, if all "+
+		"workers have it", to, launcher.DefaultPoll, zeroIsWrong)
+	value, set := f.value, f.set
+	f.value = func() string {
+		if *to < 0 {
+			return pollOff
+		}
+		return value()
+	}
+	f.set = func(text string) error {
+		if text != pollOff {
+			err := set(text)
+			if *to < 0 {
+				f.wrong = fmt.Errorf("--poll %v: it must be above 0, or off", text)
+			}
+			return err
+		}
+		f.wrong, *to = nil, -1
+		return nil
+	}
+	return f
+}
+
+// pollOff is the word for a worker that promotes no due jobs.
+const pollOff = "off"
 
 // list returns a flag that may be given several times. Its variable is plural: BELAY_QUEUE is what `belay
 // work` tells the programs that it runs.

@@ -29,7 +29,8 @@ func (s *Server) OnStop(callback func()) { s.given("OnStop", callback != nil).On
 // first. Run waits for it.
 func (s *Server) OnExit(callback func()) { s.given("OnExit", callback != nil).OnExit(callback) }
 
-// OnError registers a callback for every run that did not succeed. The run's processor waits for it.
+// OnError registers a callback for every run that did not succeed; see ErrorHandler. The run's processor waits
+// for it.
 func (s *Server) OnError(callback ErrorHandler) {
 	s.given("OnError", callback != nil).OnError(callback)
 }

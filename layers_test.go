@@ -22,19 +22,19 @@ import (
 
 const module = "github.com/belayq/belay"
 
-// house is the floor of every room: a folder at the root with all its subfolders, or the root itself.
-// An import goes to a lower floor or stays in its room. What is on one floor therefore knows nothing of
-// each other, and a reader who goes down the stairs never meets a name that is explained further up.
-var house = map[string]int{
-	"job": 0, "driver": 0, "logbook": 0, // ground: nouns, the few verbs asked of any Redis client, and the log's readers
+// layers maps each part to its layer. A part is a folder at the root with all its subfolders, or the root
+// itself. An import goes to a lower layer or stays within its part, so parts of one layer do not know each
+// other.
+var layers = map[string]int{
+	"job": 0, "driver": 0, "logbook": 0, // base: what a job is, what is asked of a Redis client, the log
 	"lua":   1,             // store: every write and every key name
-	"retry": 2, "dedup": 2, // judges: pure
-	"fetch": 3, "janitor": 3, "scheduler": 3, // hands: hold and give back; recover the dead; what time makes happen
-	"launcher": 4, "client": 4, // ends: take work out, put work in
+	"retry": 2, "dedup": 2, // rules: pure
+	"fetch": 3, "janitor": 3, "scheduler": 3, // engines: hold and return jobs; recover those of dead processes; what time makes happen
+	"launcher": 4, "client": 4, // processes: run jobs, put jobs in
 	"inspect": 4,                                               // what an operator sees; below the root, whose workers check Redis when they start
-	"belay":   5,                                               // lobby: the root
-	"web":     6, "metrics": 6, "belaytest": 6, "activejob": 6, // guests: the dashboard, the users' test kit, Rails
-	"cmd": 7, "integration": 7, "examples": 7, // faces: for people
+	"belay":   5,                                               // the root
+	"web":     6, "metrics": 6, "belaytest": 6, "activejob": 6, // add-ons: the dashboard, the users' test kit, Rails
+	"cmd": 7, "integration": 7, "examples": 7, // programs
 }
 
 // testTools make a binary bigger and register flags of their own: they stay out of what users link.
@@ -43,48 +43,48 @@ var testTools = []string{"testing", "github.com/stretchr/testify", "go.uber.org/
 // testKits are the packages that exist for tests, and so may use testTools outside of a _test.go file.
 var testKits = []string{"driver/drivertest", "belaytest", "integration"}
 
-// askers are the packages in the rooms of judges that ask a server, for the sake of what the judges decide.
-var askers = []string{"dedup/wal"}
+// impure are the packages below a pure one that ask a server, for what the pure one decides.
+var impure = []string{"dedup/wal"}
 
-// A judge that reads a file or asks a server could not be tested with a table. context is not among
+// A pure package that reads a file or asks a server could not be tested with a table. context is not among
 // these: the error of a run that ended too late is one of its values.
 var outsideWorld = []string{"net", "os", "syscall", "database", "golang.org/x/sys", "github.com/redis"}
 
 func TestImportsGoDown(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
-		room, at := p.room(), house[p.room()]
-		_, known := house[room]
-		require.True(t, known, "package %q is on no floor: add %q to house in layers_test.go, above all that it "+
-			"imports and below all that will import it", p.path, room)
+		part, at := p.part(), layers[p.part()]
+		_, known := layers[part]
+		require.True(t, known, "package %q is on no layer: add %q to layers in layers_test.go, above all that it "+
+			"imports and below all that will import it", p.path, part)
 		for imported, file := range p.imports {
 			require.Empty(t, objection(p, at, imported), "%s imports %s", file, imported)
 		}
 	}
 }
 
-// objection says what is wrong with an import by code that is no test, or nothing.
+// objection returns what is wrong with an import by code that is no test; "" if nothing is.
 func objection(p *pkg, at int, imported string) string {
 	kit := within(p.path, testKits)
 	if within(imported, testTools) && !kit {
 		return "only _test.go files and the packages in testKits may use test tools"
 	}
-	if slices.Contains([]string{"retry", "dedup"}, p.room()) && !within(p.path, askers) && within(imported, outsideWorld) {
+	if slices.Contains([]string{"retry", "dedup"}, p.part()) && !within(p.path, impure) && within(imported, outsideWorld) {
 		return "retry and dedup are pure: no I/O; hand them what they need as an argument"
 	}
-	ours, found := strings.CutPrefix(imported, module)
+	local, found := strings.CutPrefix(imported, module)
 	if !found {
 		return ""
 	}
-	target := &pkg{path: strings.TrimPrefix(ours, "/")}
-	floor, known := house[target.room()]
+	target := &pkg{path: strings.TrimPrefix(local, "/")}
+	layer, known := layers[target.part()]
 	switch {
 	case !known:
-		return "the imported package is on no floor of house"
+		return "the imported package is on no layer"
 	case within(target.path, testKits) && !kit:
 		return "only _test.go files and other test kits may use a test kit"
-	case target.room() != p.room() && floor >= at:
-		return "imports go to a lower floor: move the shared part down, or return a value for a higher floor to join"
+	case target.part() != p.part() && layer >= at:
+		return "imports go to a lower layer: move the shared code down, or return a value for a higher layer to join"
 	}
 	return ""
 }
@@ -118,8 +118,8 @@ func TestObjection(t *testing.T) {
 		{"cmd/belay", "github.com/spf13/cobra", true},
 	} {
 		p := &pkg{path: c.from}
-		said := objection(p, house[p.room()], c.imported)
-		require.Equal(t, c.allowed, said == "", "%q imports %q: %s", c.from, c.imported, said)
+		problem := objection(p, layers[p.part()], c.imported)
+		require.Equal(t, c.allowed, problem == "", "%q imports %q: %s", c.from, c.imported, problem)
 	}
 }
 
@@ -140,9 +140,9 @@ func TestRootLinksOnlyWhatItNeeds(t *testing.T) {
 	}
 }
 
-// The lobby keeps no rules and does no work: what would need one of these packages, or a goroutine, belongs
-// further down.
-func TestTheLobbyDoesNoWork(t *testing.T) {
+// The root package has no rules and does no work: code that needs one of these packages, or a goroutine,
+// belongs in a lower layer.
+func TestTheRootDoesNoWork(t *testing.T) {
 	t.Parallel()
 	work := []string{"net", "os/signal", "sync", "syscall", module + "/lua", module + "/scheduler"}
 	for imported, file := range packages(t)[""].imports {
@@ -230,7 +230,7 @@ func TestReadersFindTheirWay(t *testing.T) {
 		return
 	}
 	require.NoError(t, err)
-	require.Contains(t, string(readme), "make check")
+	require.Contains(t, string(readme), "make test")
 }
 
 // pkg is one folder of Go files.
@@ -240,12 +240,12 @@ type pkg struct {
 	doc     string
 }
 
-func (p *pkg) room() string {
+func (p *pkg) part() string {
 	if p.path == "" {
 		return "belay"
 	}
-	room, _, _ := strings.Cut(p.path, "/")
-	return room
+	part, _, _ := strings.Cut(p.path, "/")
+	return part
 }
 
 func (p *pkg) add(t *testing.T, file string) {

@@ -135,8 +135,7 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	defer server.book.Flush(lastWords)
 	app := &App{Client: client, Server: server, Log: cfg.Server.Logger}
 	if err := app.run(setUp, cfg); err != nil {
-		log := server.book.Logger()
-		log.Error().Err(err).Msg("worker failed")
+		server.log.Error("worker failed", "error", err)
 		return exitFailure
 	}
 	return 0
@@ -158,19 +157,19 @@ func (cfg *MainConfig) openRedis(lookup func(string) (string, bool)) (redis driv
 
 // openLog gives the program's logger its level, or makes one that writes to errs.
 func (cfg *MainConfig) openLog(errs io.Writer) error {
-	level, err := zerolog.ParseLevel(cmp.Or(cfg.LogLevel, "info"))
-	switch {
+	var level slog.Level
+	switch err := level.UnmarshalText([]byte(cmp.Or(cfg.LogLevel, "info"))); {
 	case err != nil:
 		return fmt.Errorf("log level %q: it must be debug, info, warn or error", cfg.LogLevel)
 	case cfg.Server.Logger == nil:
 		if cfg.LogFormat != "json" {
 			errs = zerolog.ConsoleWriter{Out: errs, NoColor: true, TimeFormat: time.RFC3339}
 		}
-		cfg.Server.Logger = logbook.ToWriter(errs, level).Slog()
+		cfg.Server.Logger = logbook.New(logbook.JSON(errs, level)).Logger()
 	case cfg.LogFormat != "":
 		return errors.New("--log-format has no effect: the program has its own Logger; leave it out")
 	case cfg.LogLevel != "":
-		cfg.Server.Logger = logbook.Leveled(cfg.Server.Logger, level)
+		cfg.Server.Logger = slog.New(logbook.Leveled(cfg.Server.Logger.Handler(), level))
 	}
 	return nil
 }

@@ -126,7 +126,9 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 		"slog": func(out *drivertest.Buffer) *slog.Logger {
 			return slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		},
-		"logbook": func(out *drivertest.Buffer) *slog.Logger { return logbook.ToWriter(out, zerolog.InfoLevel).Slog() },
+		"logbook": func(out *drivertest.Buffer) *slog.Logger {
+			return logbook.New(logbook.JSON(out, slog.LevelInfo)).Logger()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

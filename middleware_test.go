@@ -22,6 +22,9 @@ func TestMiddlewareRunsInItsOrder(t *testing.T) {
 	client.Use("replaced", tag("replaced"))
 	client.Use("first", tag("first"), belay.Before("second"))
 	client.Use("third", tag("third"), belay.InPlaceOf("replaced"))
+	client.Use("removed", tag("removed"), belay.Last())
+	client.RemoveMiddleware("removed")
+	client.Use("fourth", tag("fourth"))
 
 	server := newServer(t, client, belay.ServerConfig{Concurrency: 1})
 	var seen []string
@@ -38,6 +41,8 @@ func TestMiddlewareRunsInItsOrder(t *testing.T) {
 	server.Use("inner", note("inner"))
 	server.Use("outer", note("outer"), belay.First())
 	server.Use("middle", note("middle"), belay.After("outer"))
+	server.Use("removed", note("removed"))
+	server.RemoveMiddleware("removed")
 	greet := belay.Define[string]("Greet")
 	greet.Handle(server, func(context.Context, string) error {
 		seen = append(seen, "handler")
@@ -48,16 +53,19 @@ func TestMiddlewareRunsInItsOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, server.Run(t.Context()))
 	require.Equal(t, []string{"outer", "middle", "inner", "handler"}, seen)
-	require.JSONEq(t, `["first","second","third","final"]`, tags)
+	require.JSONEq(t, `["first","second","third","fourth","final"]`, tags)
 
 	require.PanicsWithValue(t, "belay: Client.Use late after the first push: add middleware before", func() { client.Use("late", tag("late")) })
 	require.PanicsWithValue(t, "belay: Use after Run: add middleware before", func() { server.Use("late", note("late")) })
+	require.PanicsWithValue(t, "belay: Client.RemoveMiddleware first after the first push: remove middleware before", func() { client.RemoveMiddleware("first") })
+	require.Panics(t, func() { server.RemoveMiddleware("inner") })
 }
 
 func TestMistakesWithMiddlewareAreNamed(t *testing.T) {
 	t.Parallel()
 	client := openShared(t)
 	nothing := func(context.Context, *belay.RawJob) error { return nil }
+	require.PanicsWithValue(t, `belay: Client.RemoveMiddleware: there is no middleware called "x" in []`, func() { client.RemoveMiddleware("x") })
 	client.Use("a", nothing)
 	for says, use := range map[string]func(){
 		`belay: Client.Use: middleware "a" is in the chain already`:               func() { client.Use("a", nothing) },

@@ -104,21 +104,27 @@ func Timeout(d time.Duration) JobOption {
 
 // ExpiresIn drops the job if it would start later than d after its push or, with In or At, after that time. The
 // same holds for its retries. A dropped job is logged and counted. Sidekiq Pro has the same option.
+//
+// Worker programs from before this option, and Sidekiq without Pro, would start the job late, and nothing
+// would show it. So the push fails with ErrOldWorker while such a worker of Belay is registered. Ruby's
+// processes, ticks of periodic jobs and pushes of an outbox are not checked.
 func ExpiresIn(d time.Duration) JobOption {
 	return func(i *RawJob) { i.ExpiresIn = atLeastMilli(i, "ExpiresIn", d) }
 }
 
 // Deadline requires the job to be done within d after its push or, with In or At, after that time. It is not
 // started later, as with ExpiresIn. A run that is not done by then is cancelled, with the cause ErrDeadline; if
-// its handler returns an error, the job is not retried.
+// its handler returns an error, the job is not retried. The push can fail with ErrOldWorker, as with ExpiresIn.
 func Deadline(d time.Duration) JobOption {
 	return func(i *RawJob) { i.Deadline = atLeastMilli(i, "Deadline", d) }
 }
 
-// atLeastMilli returns d, and fails the job if it is too short.
+// atLeastMilli returns d. If it is too short, it fails the job and returns 0, so that the push, which checks
+// jobs of every origin, does not report it again.
 func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 	if d < time.Millisecond {
 		i.Fail(fmt.Errorf("%s %v: it must be at least 1ms; leave it out for none", option, d))
+		return 0
 	}
 	return d
 }
@@ -126,7 +132,8 @@ func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 // Track keeps the state, the progress and the result of the job, from its start until this long after its
 // end. Client.Wait waits for its end, and Client.Tracked, belay find and the dashboard show it. Each tracked
 // job occupies a hash in Redis with its payload, result and state. Default: a job that is done leaves nothing
-// in Redis.
+// in Redis. A worker program from before this option runs the job and keeps nothing: Wait then ends with its
+// context, and the result is lost.
 //
 // If a payload is too large for a worker, or damaged, the job is moved to the dead set, and Wait reports it as
 // dead: the jid is read from the first and last bytes of the payload. In two cases the state does not change:
@@ -141,7 +148,8 @@ func Track(retention time.Duration) JobOption {
 // Job.Meta. The fields stay with the job through its schedule, its retries and the dead set.
 //
 // Two names are Sidekiq's: locale is the language that its I18n middleware sets, and cattr the values of its
-// CurrentAttributes as a JSON object, which is what Ruby reads. Jobs that Ruby pushed have them in Meta too.
+// CurrentAttributes as a JSON object, which is what Ruby reads. Jobs that Ruby pushed have them in Meta too;
+// activejob.Attributes reads cattr as each version of Sidekiq writes it.
 func Meta(name, value string) JobOption {
 	return func(i *RawJob) { i.Meta = with(i.Meta, name, value) }
 }

@@ -19,7 +19,7 @@ type (
 const (
 	// CatchUpOnce fires one tick for all that passed, the last of them. It is the default.
 	CatchUpOnce = client.CatchUpOnce
-	// CatchUpSkip fires none of them. A tick that is less than a minute late still fires.
+	// CatchUpSkip fires none of them. Each tick that is less than a minute late still fires.
 	CatchUpSkip = client.CatchUpSkip
 	// CatchUpAll fires each of them, the earliest first, but only the last thousand.
 	CatchUpAll = client.CatchUpAll
@@ -27,8 +27,8 @@ const (
 	// OverlapSkip skips a tick while an earlier tick's job waits or runs, its retries included. It is the
 	// default.
 	OverlapSkip = client.OverlapSkip
-	// OverlapQueue enqueues the tick's job unless an earlier tick's job waits already. It runs after the
-	// running one.
+	// OverlapQueue makes the tick wait, unless an earlier one waits already: its job is enqueued when the
+	// earlier job has ended.
 	OverlapQueue = client.OverlapQueue
 	// OverlapAllow enqueues a job for each tick.
 	OverlapAllow = client.OverlapAllow
@@ -78,17 +78,18 @@ func Zone(name string) PeriodicOption {
 	return client.PeriodicOptionFunc(func(p *client.Periodic) { p.Zone = name })
 }
 
-// Jitter delays each tick by less than d, so that schedules with the same time do not all fire at once. The
-// delay of a tick is the same in all processes, and does not change the TickAt of Info. Default: none.
+// Jitter delays each tick by less than d, and never beyond the next tick, so that schedules with the same time
+// do not all fire at once. The delay of a tick is the same in all processes, and does not change the TickAt of
+// Info. Default: none.
 func Jitter(d time.Duration) PeriodicOption {
 	return client.PeriodicOptionFunc(func(p *client.Periodic) { p.Jitter = d })
 }
 
 // Schedule makes the fleet enqueue these periodic jobs, from the start of Run on, for as long as servers
 // register them. While servers of several versions run, the definition of the one that started last is in
-// force. If the schedule changes, ticks count from the change; other changes move no tick. A definition that
-// no server has registered for a day in which servers ran is removed. A definition that an operator added
-// with `belay periodic add` under the same name prevails.
+// force. If the schedule changes, what is due is fired, and ticks count from the change; other changes move no
+// tick. A definition that no server has registered for a day in which servers ran is removed. A definition that
+// an operator added with `belay periodic add` under the same name prevails.
 //
 // The error names everything that is wrong with the jobs; Run returns it, too. Schedule panics after Run.
 func (s *Server) Schedule(jobs ...PeriodicJob) error {

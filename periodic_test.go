@@ -16,7 +16,9 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/scheduler"
 )
 
 // Two servers that schedule the same job run each tick once, with its time.
@@ -129,6 +131,52 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 	}
 	require.Regexp(t, `"periodic":"done","schedule":"0 3 1 1 \*","zone":"Europe/Berlin","next":"\d+-01-01T03:00:00\+01:00"`, log.String())
 	require.Equal(t, 4, strings.Count(log.String(), "periodic job registered"))
+}
+
+// A tick falls due while no process polls, and then a server or an operator registers another schedule: the tick
+// is enqueued with the args that it had, before ticks count from the change.
+func TestATickThatIsDueBeforeItsScheduleChangesIsFired(t *testing.T) {
+	t.Parallel()
+	report := belay.Define[string]("Report")
+	for by, change := range map[string]func(t *testing.T, client *belay.Client, server *belay.Server){
+		"a server": func(t *testing.T, _ *belay.Client, server *belay.Server) {
+			require.NoError(t, server.Schedule(belay.Periodic("yearly", "0 3 1 1 *", report.Job("new"))))
+		},
+		"an operator": func(t *testing.T, client *belay.Client, _ *belay.Server) {
+			changed := &scheduler.Periodic{Name: "yearly", Cron: "0 3 1 1 *", Job: job.Draft{Class: "Report"}.Encode()}
+			require.NoError(t, changed.Check())
+			stored, err := inspect.New(client.Driver(), client.Config().Prefix).AddPeriodic(t.Context(), changed)
+			require.NoError(t, err)
+			require.True(t, stored)
+		},
+	} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			client := openShared(t)
+			keys := lua.NewKeys(client.Config().Prefix)
+			old := scheduler.Periodic{Name: "yearly", Cron: "0 2 1 1 *", Job: job.Draft{Class: "Report", ArgsJSON: `["old"]`}.Encode()}
+			require.NoError(t, old.Check())
+			dead := lua.Registrar{Identity: "gone:1:abc", StartedAt: time.UnixMilli(1)}
+			_, err := keys.Define(dead, []lua.Definition{old.Definition()}).Do(t.Context(), client.Driver())
+			require.NoError(t, err)
+			first := time.Date(time.Now().Year()-2, 1, 1, 2, 0, 0, 0, time.UTC)
+			set := client.Driver().Do(t.Context(), driver.Command("HSET", keys.PeriodicLast(), "yearly", first.Format(time.RFC3339)))
+			require.NoError(t, set[0].Err)
+			ran := make(chan time.Time, 10)
+			server := newServer(t, client, belay.ServerConfig{})
+			report.Handle(server, func(ctx context.Context, args string) error {
+				info, _ := belay.Info(ctx)
+				if args != "old" {
+					return errors.New("of the new schedule")
+				}
+				ran <- info.TickAt
+				return nil
+			})
+			change(t, client, server)
+			running(t, server)
+			require.Equal(t, 2, awaitValue(t, "the run", ran).UTC().Hour(), "a tick of the old schedule")
+		})
+	}
 }
 
 // zoneOf is Berlin for one of its offsets.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher/service"
 )
 
@@ -18,9 +17,6 @@ import (
 // signal again within 200 ms is ignored, because GNU timeout sends two. Under systemd (Type=notify) the
 // process sends READY=1 when the server is registered, STOPPING=1 when a stop begins, and STATUS. With
 // WatchdogSec= it pings as long as /healthz of Server.Health would answer 200.
-//
-// In the background it checks the configuration of Redis, as `belay check` does, and logs a warning for each
-// finding that is not ok. The server does not wait for the check, and runs regardless of the findings.
 type Process struct {
 	Server *Server
 	// HealthAddr is the address, such as 127.0.0.1:7421, at which Server.Health is served. Empty: no health
@@ -50,10 +46,7 @@ func (p Process) Run(ctx context.Context) error {
 	}
 	defer p.Server.book.Flush(lastWords)
 	return service.Process{
-		Worker: p.Server.launcher, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.book.Logger(),
+		Worker: p.Server.launcher, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.log,
 		MetricsAddr: p.MetricsAddr, Metrics: p.Metrics,
-		Beside: func(ctx context.Context) { // logs problems in the configuration of Redis
-			inspect.LogFindings(ctx, p.Server.driver, p.Server.check, p.Server.book.Logger())
-		},
 	}.Run(ctx)
 }

@@ -3,6 +3,7 @@ package belay_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,10 @@ func TestTheNearestTimeoutEndsARun(t *testing.T) {
 	require.Zero(t, own.Job(1).Timeout, "the timeout of a class is not written into its jobs")
 	_, err = own.Enqueue(t.Context(), client, 1, belay.Timeout(0))
 	require.ErrorContains(t, err, "timeout 0s: it must be at least 1ms")
+	for _, option := range []belay.JobOption{belay.Timeout(-1), belay.ExpiresIn(-1), belay.Deadline(-1), belay.Track(-1)} {
+		_, err = own.Enqueue(t.Context(), client, 1, option)
+		require.Equal(t, 1, strings.Count(err.Error(), "must be at least 1ms"), "%v", err)
+	}
 	_, err = belay.NewServer(client, belay.ServerConfig{Timeout: -1})
 	require.ErrorContains(t, err, "timeout -1ns")
 }
@@ -156,4 +161,26 @@ func TestNamedArgsAreOneObject(t *testing.T) {
 	require.ElementsMatch(t, []newer{{"", 42}, {"a", 7}}, []newer{awaitValue(t, "a run", seen), awaitValue(t, "a run", seen)})
 	require.PanicsWithValue(t, `belay: Define "A": int is not a struct: named arguments are its fields`,
 		func() { belay.Define[int]("A", belay.NamedArgs()) })
+}
+
+// A handler is found by the class that a job wraps, also when a program other than Rails wrapped it.
+func TestARetryOfAWrappedJobFindsItsHandler(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	server := newServer(t, client, belay.ServerConfig{})
+	runs := make(chan string, 2)
+	server.HandleRaw("Inner", func(_ context.Context, j *belay.Job) error {
+		runs <- j.Class()
+		if _, failed := j.RetryCount(); failed {
+			return nil
+		}
+		return belay.RetryIn(0, errors.New("boom"))
+	})
+	pushed := belay.RawJob{Class: "OurWrapper", Args: []any{1}}
+	belay.Field("wrapped", "Inner")(&pushed)
+	_, err := client.Push(t.Context(), pushed)
+	require.NoError(t, err)
+	running(t, server)
+	require.Equal(t, "OurWrapper", awaitValue(t, "the first run", runs))
+	require.Equal(t, "OurWrapper", awaitValue(t, "the retry", runs))
 }

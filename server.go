@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 	"github.com/belayq/belay/logbook"
@@ -20,9 +19,8 @@ import (
 type Server struct {
 	launcher   *launcher.Launcher
 	middleware client.Chain[Middleware]
-	book       *logbook.Book // the server's log
-	driver     driver.Client
-	check      inspect.CheckConfig // the requirements that a Process checks at its start
+	book       *logbook.Book
+	log        *slog.Logger // into the book
 	// unscheduled joins the errors of Schedule.
 	unscheduled error
 }
@@ -34,13 +32,11 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("belay: NewServer: the client is nil; check the error of Open")
 	}
-	l, book, err := cfg.build(c)
+	l, book, log, err := cfg.build(c)
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	of := c.Config()
-	wanted := inspect.CheckConfig{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.Queues()}
-	s := &Server{launcher: l, book: book, driver: c.Driver(), check: wanted}
+	s := &Server{launcher: l, book: book, log: log}
 	l.Use(s.around)
 	return s, nil
 }
@@ -68,7 +64,9 @@ func (s *Server) given(what string, something bool) *launcher.Launcher {
 //
 // At the start Run logs a warning for each handled class whose queue (see Queue) the server does not take
 // jobs from, and for each of the server's queues that no handled class uses and to which no job was ever
-// pushed. Both can be intended.
+// pushed. Both can be intended. In the background it checks the configuration of Redis, as `belay check` does,
+// and logs a warning for each finding that is not ok. The server does not wait for the check, and runs
+// regardless of the findings, except on a Redis older than 7.0: then Run returns an error at once.
 func (s *Server) Run(ctx context.Context) error {
 	group := s.made("Run")
 	if err := s.ready(); err != nil {
@@ -126,6 +124,15 @@ func (s *Server) Use(name string, m Middleware, at ...Place) {
 	s.made("Use").Use() // panics after Run
 	if err := s.middleware.Add(name, m, at...); err != nil {
 		panic("belay: Server.Use: " + err.Error())
+	}
+}
+
+// RemoveMiddleware removes the middleware of that name, such as one that a library has added. It panics if
+// there is none, and after Run.
+func (s *Server) RemoveMiddleware(name string) {
+	s.made("RemoveMiddleware").Use() // panics after Run
+	if err := s.middleware.Remove(name); err != nil {
+		panic("belay: Server.RemoveMiddleware: " + err.Error())
 	}
 }
 

@@ -62,7 +62,7 @@ func TestServer(t *testing.T) {
 		}{
 			{belay.ServerConfig{Concurrency: -1, Queues: belay.Queues(""), Heartbeat: time.Second, TTL: time.Second},
 				[]string{"concurrency -1", "the name of the queue is empty", "ttl 1s"}},
-			{belay.ServerConfig{Queues: []belay.QueueWeight{{Name: "a", Weight: -1}}, PollInterval: -1}, []string{`queue "a": a weight`, "poll -1ns"}},
+			{belay.ServerConfig{Queues: []belay.QueueWeight{{Name: "a", Weight: -1}}, PollInterval: 1}, []string{`queue "a": a weight`, "poll 1ns"}},
 		} {
 			_, err := belay.NewServer(openShared(t), c.cfg)
 			for _, part := range c.says {

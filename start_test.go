@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/adapters"
 )
 
 // A server without handlers would take jobs, fail them and use up their retries.
@@ -107,4 +109,40 @@ func TestQueuesThatDoNotFitTheHandlersAreWarnedOf(t *testing.T) {
 			require.Equal(t, "warn", fmt.Sprint(missed[0]["level"]))
 		})
 	}
+}
+
+// Its scripts would fail later, each with another error.
+func TestAnOldRedisIsRefusedByItsVersion(t *testing.T) {
+	t.Parallel()
+	url := drivertest.Older(t, "6.2.14")
+	const says = "this is Redis 6.2.14, and Belay needs Redis 7.0 or newer"
+	_, err := belay.Open(t.Context(), url, nil)
+	require.ErrorContains(t, err, says)
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		client, err := belay.NewClient(open(t, url), nil)
+		require.NoError(t, err, "it sends nothing")
+		var out drivertest.Buffer
+		server := newServer(t, client, belay.ServerConfig{Logger: belay.Zerolog(zerolog.New(&out))})
+		server.HandleUnknown(idle)
+		err = awaitValue(t, "the error of Run", running(t, server))
+		var old *driver.OldServerError
+		require.ErrorAs(t, err, &old)
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, out.String(), "smismember", "no advice on what follows from the version")
+	})
+}
+
+// A program with Server.Run sees what is wrong with Redis in its log, as one with Process or Main does.
+func TestServerRunChecksRedisAtItsStart(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		client, err := belay.NewClient(open(t, redis.URL()), nil)
+		require.NoError(t, err)
+		var out drivertest.Buffer
+		server := newServer(t, client, belay.ServerConfig{Logger: belay.Zerolog(zerolog.New(&out))})
+		server.HandleUnknown(idle)
+		running(t, server)
+		drivertest.Eventually(t, func() bool { return strings.Contains(out.String(), `"check":"eviction"`) }, patience, tick)
+	})
 }

@@ -55,10 +55,14 @@ func unmarked(value any) (_ any, err error) {
 		if id, is := v[globalID]; is && len(v) == 1 {
 			return id, nil
 		}
-		if v[serialized] == rails+"DurationSerializer" {
+		serializer, typed := v[serialized]
+		if serializer == rails+"DurationSerializer" {
 			return nanoseconds(v["value"])
 		}
-		_, typed := v[serialized]
+		// Newer versions of Rails store more beside a value, such as the time_zone of a time.
+		if name, _ := serializer.(string); strings.HasPrefix(name, rails) && v["value"] != nil {
+			return unmarked(v["value"])
+		}
 		for name, member := range v {
 			if strings.HasPrefix(name, marker[1:]) {
 				delete(v, name)

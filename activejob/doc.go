@@ -22,7 +22,9 @@
 //	a record (GlobalID)                   string, such as gid://shop/User/42; nothing is loaded
 //	a hash, keyword arguments             a struct with names in JSON, or a map; keyword arguments come last
 //	a range                               an object with begin, end and exclude_end
-//	an object with its own serializer     the text of its value, or else an object with its fields
+//	an object with its own serializer     the text of its value if it has no other field, or else an object
+//
+// [Attributes] reads CurrentAttributes by the same rules.
 //
 // # What Go writes
 //

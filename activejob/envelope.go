@@ -3,20 +3,14 @@ package activejob
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/job"
 )
-
-// wrappers are the classes under which the adapters store jobs, by Rails up to 7.2 and Sidekiq from 7.3.3 on.
-// The first is known to all versions.
-var wrappers = []string{"ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper", "Sidekiq::ActiveJob::Wrapper"}
 
 // An Envelope is what ActiveJob stores around the arguments of a job.
 type Envelope struct {
@@ -57,7 +51,7 @@ func Wrap(e Envelope) belay.JobOption {
 		}
 		own := e
 		own.JobClass, own.Arguments = j.Class, json.RawMessage(arguments)
-		own.JobID, own.Locale = cmp.Or(e.JobID, newUUID()), cmp.Or(e.Locale, "en")
+		own.JobID, own.Locale = cmp.Or(e.JobID, job.NewUUID()), cmp.Or(e.Locale, "en")
 		own.QueueName = cmp.Or(e.QueueName, j.Queue, job.DefaultQueue)
 		own.EnqueuedAt = cmp.Or(e.EnqueuedAt, time.Now().UTC().Format(time.RFC3339))
 		if own.ExceptionExecutions == nil {
@@ -67,17 +61,9 @@ func Wrap(e Envelope) belay.JobOption {
 			j.Fail(err)
 			return
 		}
-		j.Class, j.Args, j.ArgsJSON, j.NotUnique = wrappers[0], []any{own}, "", true
+		j.Class, j.Args, j.ArgsJSON, j.NotUnique = job.ActiveJob, []any{own}, "", true
 		belay.Field("wrapped", own.JobClass)(j)
 	}
-}
-
-// newUUID returns a random UUID, version 4.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // Unwrap returns an option for Define: handlers of the class get the arguments of ActiveJobs of that name.
@@ -86,7 +72,7 @@ func Unwrap() belay.DefineOption { return belay.Around(unwrap) }
 
 func unwrap(next belay.Handler) belay.Handler {
 	return func(ctx context.Context, j *belay.Job) error {
-		if !slices.Contains(wrappers, j.Class()) {
+		if !j.IsActiveJob() {
 			return next(ctx, j)
 		}
 		e, err := Open(j)

@@ -28,7 +28,8 @@
 // # Time
 //
 // Advance and DrainAll run scheduled and failed jobs in the order in which they come due, without waiting.
-// They set no clock.
+// They set no clock, so periodic jobs do not fire: call the job's handler, push the job, or Run a server in a
+// bubble.
 //
 // In a bubble of testing/synctest the Kit's Redis, clients, servers and handlers use the bubble's time. Sleep
 // there, then Drain:

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -27,7 +25,8 @@ func (k *Kit) Drain() []Run {
 
 // Advance drains, lets a time d pass, and runs scheduled jobs, retries and snoozed jobs in the order in which
 // they come due. It sets no clock, neither Redis' nor the program's: it moves the due times of waiting jobs,
-// so retry_for is not affected. To advance all clocks, use a bubble of testing/synctest, sleep, and Drain.
+// so retry_for is not affected, and no periodic job fires. To advance all clocks, use a bubble of
+// testing/synctest, sleep, and Drain; a server that is Run in the bubble fires the ticks of periodic jobs.
 func (k *Kit) Advance(d time.Duration) []Run {
 	k.t.Helper()
 	return k.through(d)
@@ -40,29 +39,29 @@ func (k *Kit) DrainAll() []Run {
 	return k.through(forever)
 }
 
-// mostRuns is how many jobs one Drain runs. More are a loop, or too slow a test; these take some seconds.
-const mostRuns = 5_000
+// maxRuns is how many jobs one Drain runs. More are a loop, or too slow a test; these take some seconds.
+const maxRuns = 5_000
 
 func (k *Kit) through(d time.Duration) []Run {
 	k.t.Helper()
 	first := k.count()
 	for k.runDue(first) {
-		wait, some := k.nearest()
-		if !some {
+		wait, later := k.nearest()
+		if !later {
 			break
 		}
 		if wait > d {
-			k.bring(d)
+			k.advanceBy(d)
 			break
 		}
-		// A score is a number of microseconds, so that a rest of less would never pass where no time does.
-		k.bring(wait + time.Microsecond)
+		// Due times have whole microseconds: a smaller rest would stay for ever in a bubble.
+		k.advanceBy(wait + time.Microsecond)
 		d -= wait
 	}
 	return k.since(first)
 }
 
-// runDue runs what is due until nothing is, and reports whether that went well.
+// runDue runs due jobs until none is left, and reports whether all runs succeeded.
 func (k *Kit) runDue(first int) bool {
 	k.t.Helper()
 	for {
@@ -75,8 +74,8 @@ func (k *Kit) runDue(first int) bool {
 			err = k.work(queues, first)
 		}
 		k.tellFailures()
-		if runs := k.since(first); err == nil && len(runs) > k.mostRuns {
-			err = fmt.Errorf("more than %d runs: does a job push or snooze itself for ever? The last one was %s", k.mostRuns, runs[k.mostRuns])
+		if runs := k.since(first); err == nil && len(runs) > k.maxRuns {
+			err = fmt.Errorf("more than %d runs: does a job push or snooze itself for ever? The last one was %s", k.maxRuns, runs[k.maxRuns])
 		}
 		if err != nil {
 			k.t.Errorf("belaytest: %v", err)
@@ -85,18 +84,18 @@ func (k *Kit) runDue(first int) bool {
 	}
 }
 
-// work has a Server run until these queues are empty and it holds no job of them.
+// work runs a Server until these queues are empty and no worker holds a job of them.
 func (k *Kit) work(queues []string, first int) error {
 	s := k.server(queues)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(context.Background()) }()
 	for {
 		changed := k.memory.next()
-		if k.left(queues, s.Identity()) == 0 || k.count()-first > k.mostRuns {
+		if k.left(queues, s.Identity()) == 0 || k.count()-first > k.maxRuns {
 			s.Stop()
 			err := <-ended
-			// Its tombstone is for processes that may see its late calls. It has none, and a thousand drains
-			// would leave a thousand.
+			// This server is finished, so its tombstone is not needed; a thousand drains would leave a
+			// thousand of them.
 			k.do("ZREM", k.keys.Tombstones(), s.Identity())
 			k.do("DEL", k.keys.Record(s.Identity()))
 			return err
@@ -109,7 +108,7 @@ func (k *Kit) work(queues []string, first int) error {
 	}
 }
 
-// left is how many jobs wait in these queues or are held by a worker.
+// left returns how many jobs wait in these queues or are held by a worker.
 func (k *Kit) left(queues []string, identity string) (jobs int64) {
 	lists := k.keys.WorkingLists(queues, identity)
 	for _, queue := range queues {
@@ -122,19 +121,19 @@ func (k *Kit) left(queues []string, identity string) (jobs int64) {
 	return jobs
 }
 
-// promote moves what is due to its queue, as the poller of a fleet does. A server's own would come to it
-// within two seconds: a test has no time for that.
+// promote moves due jobs to their queues, as the poller of a fleet does. The server's own poller may take two
+// seconds; tests should not wait.
 func (k *Kit) promote() error {
 	k.do("DEL", k.keys.Poller())
 	poller := scheduler.New(scheduler.Config{
-		Client: k.memory, Keys: k.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(),
+		Client: k.memory, Keys: k.keys, Clock: &lua.Clock{},
 		Unit: k.client.Config().Unit, Largest: k.client.Config().PayloadLimit + job.PayloadSlack,
 	})
 	_, err := poller.Pass(context.Background(), "belaytest")
 	return err
 }
 
-// queues are those that are not empty, the one with the oldest job first.
+// queues returns the queues that are not empty, the one with the oldest job first.
 func (k *Kit) queues() []string {
 	enqueuedAt := make(map[string]time.Time)
 	for _, waiting := range k.Waiting() {
@@ -147,22 +146,22 @@ func (k *Kit) queues() []string {
 	})
 }
 
-// nearest is how long it is until the next job for later is due, if there is one.
-func (k *Kit) nearest() (wait time.Duration, some bool) {
+// nearest returns the time until the next scheduled job or retry is due, if there is one.
+func (k *Kit) nearest() (wait time.Duration, later bool) {
 	for _, waiting := range k.Waiting() {
 		if waiting.At.IsZero() {
 			continue
 		}
 		until := max(time.Until(waiting.At), 0)
-		if !some || until < wait {
-			wait, some = until, true
+		if !later || until < wait {
+			wait, later = until, true
 		}
 	}
-	return wait, some
+	return wait, later
 }
 
-// bring brings everything for later nearer by d.
-func (k *Kit) bring(d time.Duration) {
+// advanceBy makes all scheduled jobs and retries due earlier by d.
+func (k *Kit) advanceBy(d time.Duration) {
 	for _, set := range []string{k.keys.Schedule(), k.keys.Retry()} {
 		for payload := range k.set(set) {
 			k.do("ZINCRBY", set, strconv.FormatFloat(-d.Seconds(), 'f', 6, 64), payload)
@@ -170,7 +169,7 @@ func (k *Kit) bring(d time.Duration) {
 	}
 }
 
-// do has Redis carry out one command. What it is given here it does not refuse.
+// do sends one command. It panics on an error reply: none of these commands can fail.
 func (k *Kit) do(words ...string) any {
 	reply := k.memory.call(words)
 	if reply.Err != nil {

@@ -74,7 +74,7 @@ func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 	return args
 }
 
-// wanted is what a job must be like.
+// wanted describes a job that a test requires.
 type wanted struct {
 	class string
 	args  []string // as JSON, any of them; none for all
@@ -97,7 +97,7 @@ func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []b
 	return w
 }
 
-// String is what was wanted: WelcomeEmail [42,"short"] with Queue mail.
+// String returns the description in one line: WelcomeEmail [42,"short"] with Queue mail.
 func (w wanted) String() string {
 	text := w.class
 	if len(w.args) == 1 {
@@ -109,7 +109,7 @@ func (w wanted) String() string {
 	return text
 }
 
-// sort returns the enqueued jobs that are as wanted, and a description of the others.
+// sort returns the waiting jobs that match, and a description of the others.
 func (k *Kit) sort(w wanted) (found []Waiting, others string) {
 	checks, lines := checksOf(w.item), ""
 	for _, waiting := range k.Waiting() {
@@ -126,7 +126,7 @@ func (k *Kit) sort(w wanted) (found []Waiting, others string) {
 	return found, lines
 }
 
-// haveRun reminds of runs of the class, in which a job that is missed may have gone.
+// haveRun lists the runs of the class: a missing job may already have run.
 func (k *Kit) haveRun(class string) (lines string) {
 	for _, run := range k.Runs() {
 		if run.Job.Class() == class {
@@ -136,7 +136,7 @@ func (k *Kit) haveRun(class string) (lines string) {
 	return lines
 }
 
-// objection is why a job is not as wanted; empty if it is.
+// objection returns why a job does not match; "" if it does.
 func (w wanted) objection(checks []check, waiting Waiting) (why string) {
 	switch {
 	case waiting.Job.Class() != w.class:

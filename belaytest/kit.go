@@ -23,13 +23,13 @@ type Kit struct {
 	t      testing.TB
 	memory *memory
 	keys   lua.Keys
-	// client is the program's; servers are made from backstage, so that their calls do not count as pushes.
+	// client is the program's. Servers are made from backstage, so that their calls do not count as pushes.
 	client, backstage *belay.Client
 	register          []func(*belay.Server)
 	config            belay.ServerConfig
 	inline            atomic.Bool
 	depth             atomic.Int32 // of inline pushes in handlers of inline pushes
-	mostRuns          int
+	maxRuns           int
 
 	mu        sync.Mutex
 	runs      []*Run
@@ -47,7 +47,7 @@ func New(t testing.TB) *Kit {
 // NewWith is New with the config of the program's own client.
 func NewWith(t testing.TB, cfg belay.ClientConfig) *Kit {
 	t.Helper()
-	k := &Kit{t: t, memory: newMemory(t), mostRuns: mostRuns, pushed: make(map[string]belay.RawJob)}
+	k := &Kit{t: t, memory: newMemory(t), maxRuns: maxRuns, pushed: make(map[string]belay.RawJob)}
 	k.onFailure = k.failTest
 	var err error
 	if k.client, err = belay.NewClient(watched{k.memory, k}, &cfg); err == nil {
@@ -61,7 +61,7 @@ func NewWith(t testing.TB, cfg belay.ClientConfig) *Kit {
 	return k
 }
 
-// note is the client's last middleware.
+// note is the client's last middleware: it records each pushed job.
 func (k *Kit) note(_ context.Context, item *belay.RawJob) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -87,7 +87,7 @@ func (k *Kit) Configure(cfg belay.ServerConfig) { k.config = cfg }
 // even if the handler fails: a failed run is handled as OnFailure describes.
 func (k *Kit) Inline() { k.inline.Store(true) }
 
-// server makes a Server as Serve has said, for these queues.
+// server makes a Server for these queues, with the handlers that Serve has added.
 func (k *Kit) server(queues []string) *belay.Server {
 	log := zerolog.New(zerolog.NewTestWriter(k.t)).Level(zerolog.WarnLevel).Hook(zerolog.HookFunc(exceptQueues))
 	cfg := k.config
@@ -101,7 +101,7 @@ func (k *Kit) server(queues []string) *belay.Server {
 		k.t.Fatalf("belaytest: %v", err)
 	}
 	s.Use("belaytest", k.record) // first, and so outermost
-	s.OnError(k.hear)
+	s.OnError(k.onError)
 	for _, register := range k.register {
 		register(s)
 	}
@@ -124,14 +124,14 @@ func exceptQueues(event *zerolog.Event, _ zerolog.Level, message string) {
 // forever is longer than any test.
 const forever = 100 * 365 * 24 * time.Hour
 
-// watched is the way of the program's client to Redis: it notices pushes.
+// watched wraps the connection of the program's client, and records pushes.
 type watched struct {
 	*memory
 	kit *Kit
 }
 
-// mostDepth is how deep inline pushes may nest. A program that means it has a handful of levels.
-const mostDepth = 20
+// maxDepth is how deep inline pushes may nest. Programs need a handful of levels; more are a loop.
+const maxDepth = 20
 
 // Do implements driver.Client.
 func (w watched) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
@@ -140,8 +140,8 @@ func (w watched) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 		return replies
 	}
 	defer w.kit.depth.Add(-1)
-	if w.kit.depth.Add(1) > mostDepth {
-		w.kit.t.Errorf("belaytest: inline pushes nest deeper than %d: does a job push itself? Use Drain", mostDepth)
+	if w.kit.depth.Add(1) > maxDepth {
+		w.kit.t.Errorf("belaytest: inline pushes nest deeper than %d: does a job push itself? Use Drain", maxDepth)
 		return replies
 	}
 	w.kit.Drain()
@@ -149,6 +149,6 @@ func (w watched) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 }
 
 func pushes(calls []driver.Call) bool {
-	last := calls[len(calls)-1] // where client puts them
+	last := calls[len(calls)-1] // the client puts the jobs into the last call
 	return last.Script != nil && last.Script.Name() == "push" || last.Script == nil && last.Args[0] == "LPUSH"
 }

@@ -34,7 +34,7 @@ func TestAJobThatNeverEndsFailsTheTest(t *testing.T) {
 			t.Parallel()
 			q := &quiet{TB: t}
 			k := New(q)
-			k.mostRuns = 20
+			k.maxRuns = 20
 			k.Serve(func(s *belay.Server) {
 				count.Handle(s, func(ctx context.Context, _ int) error { return again(ctx, k) })
 			})

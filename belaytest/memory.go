@@ -17,9 +17,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
-// memory is a Redis within the test: miniredis, called as a function. There is no socket, not even a pipe,
-// and no goroutine: in a bubble of testing/synctest nothing of it keeps time from passing, and its clock is
-// the bubble's.
+// memory is a Redis within the test: miniredis, called as a function. It has no socket and no goroutine, so it
+// works in a bubble of testing/synctest, where its clock is the bubble's.
 type memory struct {
 	redis   *server.Server
 	topics  *miniredis.Miniredis // of redis, for what is published
@@ -72,7 +71,7 @@ func words(call driver.Call, how driver.Naming) []string {
 	return slices.Concat([]string{verb, body, strconv.Itoa(len(call.Keys))}, call.Keys, call.Args)
 }
 
-// call has miniredis carry out one command, on a connection of its own that ends with it.
+// call runs one command on a connection of its own, which it closes.
 func (m *memory) call(words []string) driver.Reply {
 	var answer bytes.Buffer
 	peer := server.NewPeer(bufio.NewWriter(&answer))
@@ -100,7 +99,7 @@ func (m *memory) announce() {
 	m.changed = make(chan struct{})
 }
 
-// Lane implements driver.Client: nothing here is slow enough to be in another's way.
+// Lane implements driver.Client: nothing here is slow enough to delay another call.
 func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 
 // Listen implements driver.Client.

@@ -29,7 +29,7 @@ func (r Run) String() string {
 	return fmt.Sprintf("%s: %v", r.name(), r.Err)
 }
 
-// name says which run it is, and not how it ended.
+// name identifies the run; it leaves out the result.
 func (r Run) name() string {
 	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
 }
@@ -75,8 +75,8 @@ func (k *Kit) begin(ctx context.Context, j *belay.Job) *Run {
 	return r
 }
 
-// hear is the error handler: it knows what middleware does not, panics and classes without a handler.
-func (k *Kit) hear(ctx context.Context, j *belay.Job, err error) {
+// onError is the kit's error handler. Unlike middleware, it also sees panics and jobs without a handler.
+func (k *Kit) onError(ctx context.Context, j *belay.Job, err error) {
 	r := k.of(j)
 	if r == nil {
 		r = k.begin(ctx, j)
@@ -91,7 +91,7 @@ func (k *Kit) hear(ctx context.Context, j *belay.Job, err error) {
 	k.failed = append(k.failed, r)
 }
 
-// of is the run that was given this very job.
+// of returns the run of this job value.
 func (k *Kit) of(j *belay.Job) *Run {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -121,7 +121,7 @@ func (k *Kit) count() int {
 	return len(k.runs)
 }
 
-// since are the runs from that one on.
+// since returns the runs from that index on.
 func (k *Kit) since(first int) []Run {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// waiter is a blocking move that blocks on channels only. Miniredis' own cannot be released, so that every
+// waiter is a blocking move that blocks on channels only. Miniredis' own cannot be released: with it, every
 // stop of a server would take a second.
 type waiter struct {
 	memory *memory
@@ -40,7 +40,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
-		changed := w.memory.next() // before the look, or what is pushed after it would not be seen
+		changed := w.memory.next() // subscribe first, or a push in between is missed
 		if reply, over := w.look(from, to); over {
 			payload, ok := reply.Value.(string)
 			return payload, ok, reply.Err
@@ -65,7 +65,7 @@ func (w *waiter) begin() <-chan struct{} {
 	return w.release
 }
 
-// look moves what has come, and reports whether that ended the wait or a release has: one of them, never both.
+// look moves a job that has come, and reports whether that or a release has ended the wait. It is never both.
 func (w *waiter) look(from, to string) (reply driver.Reply, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

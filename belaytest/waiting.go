@@ -21,7 +21,7 @@ type Waiting struct {
 	At time.Time
 	// Retry reports whether it waits for a retry.
 	Retry bool
-	// pushed is the job as it was pushed, where that was by the Kit's client.
+	// pushed is the job as the Kit's client pushed it, if it did.
 	pushed belay.RawJob
 }
 
@@ -77,7 +77,7 @@ func (k *Kit) Dead() []*belay.Job {
 	return dead
 }
 
-// set are the entries of a sorted set with the instants that are their scores.
+// set returns the entries of a sorted set, with their scores as instants.
 func (k *Kit) set(key string) iter.Seq2[string, time.Time] {
 	entries := k.list("ZRANGE", key, "0", "-1", "WITHSCORES")
 	return func(yield func(string, time.Time) bool) {
@@ -93,7 +93,7 @@ func (k *Kit) set(key string) iter.Seq2[string, time.Time] {
 	}
 }
 
-// parse reads what only this package's own client and scripts have written.
+// parse panics on invalid JSON: only this package's client and scripts write here.
 func (k *Kit) parse(payload string) *belay.Job {
 	parsed, err := job.Parse(payload)
 	if err != nil {

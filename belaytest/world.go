@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// textOf writes a value out in full, a line for each part. A text does not change with the thing it
-// describes, so that a world may be looked at twice though it is the same pointer, map or slice.
+// textOf returns a value in full as text, a line for each part. So two texts of the same pointer, map or slice
+// can be compared after its content has changed.
 func textOf(world any) string {
 	var s snapshot
 	s.write("", reflect.ValueOf(world))
@@ -68,7 +68,7 @@ func (s *snapshot) write(indent string, v reflect.Value) {
 	}
 }
 
-// ownText is what a value writes of itself, such as an instant.
+// ownText returns the text of a value that has a method for it, such as an instant.
 func ownText(v reflect.Value) (string, bool) {
 	if !v.CanInterface() {
 		return "", false
@@ -87,7 +87,7 @@ func (s *snapshot) part(indent, name string, v reflect.Value) {
 	s.write(indent, v)
 }
 
-// entries are in the order of their keys' texts: a map has none of its own.
+// entries writes a map in the order of its keys' texts, because a map has no order.
 func (s *snapshot) entries(indent string, v reflect.Value) {
 	s.line("%v of %d", v.Type(), v.Len())
 	values := make(map[string]reflect.Value, v.Len())
@@ -99,7 +99,7 @@ func (s *snapshot) entries(indent string, v reflect.Value) {
 	}
 }
 
-// inside writes what v points to, unless that is where we are.
+// inside writes what v points to, unless the value lies in itself.
 func (s *snapshot) inside(v reflect.Value, write func()) {
 	if slices.Contains(s.above, v.Pointer()) {
 		s.line("(as above)")

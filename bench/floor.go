@@ -46,7 +46,7 @@ func (p *belayPeer) drainBare(ctx context.Context, batch int) (ended int, err er
 	keys := lua.NewKeys(p.task.Prefix)
 	var settle []driver.Call
 	for number := int64(1); ; number++ {
-		take := keys.Take(bareIdentity, []string{bareQueue}, batch, lua.MostBytes, job.MaxPayloadLimit)
+		take := keys.Take(bareIdentity, []string{bareQueue}, batch, lua.MaxBytes, job.MaxPayloadLimit)
 		replies := p.conn.Do(ctx, append(settle, take.Call)...)
 		for _, reply := range replies {
 			if reply.Err != nil {
@@ -63,7 +63,7 @@ func (p *belayPeer) drainBare(ctx context.Context, batch int) (ended int, err er
 		}
 		ended += len(settled)
 		settle = []driver.Call{keys.Settle(lua.Settlement{
-			Identity: bareIdentity, Number: number, Mark: number, Jobs: settled, Today: time.Now(), DeadMost: 1, DeadFor: time.Hour,
+			Identity: bareIdentity, Number: number, Mark: number, Jobs: settled, Today: time.Now(),
 		}).Call}
 	}
 }

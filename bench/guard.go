@@ -47,7 +47,21 @@ var guards = []guard{
 const (
 	guardJobs    = 60_000
 	guardRepeats = 3
+	// guardMost is how often a drain that costs too much is measured before that counts: other work on the
+	// machine adds to every figure, and may last for three rounds. A job that costs more does so in all of
+	// them.
+	guardMost = 9
 )
+
+// exceeded reports whether a figure is above its bound.
+func (g guard) exceeded(found map[string]float64) bool {
+	for name, most := range g.bounds {
+		if found[name] > most {
+			return true
+		}
+	}
+	return false
+}
 
 // guardAll measures what is guarded and says what is above its bound.
 func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
@@ -62,15 +76,23 @@ func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) (err err
 	}
 	defer b.close()
 	least := make([]map[string]float64, len(guards))
-	for round := range guardRepeats {
+	for round := range guardMost {
+		measured := false
 		for i, g := range guards {
+			if round >= guardRepeats && !g.exceeded(least[i]) {
+				continue
+			}
+			measured = true
 			found, err := b.guarded(ctx, g)
 			if err != nil {
 				return fmt.Errorf("%s, concurrency %d: %w", g.client, g.concurrency, err)
 			}
 			least[i] = lesser(least[i], found)
 		}
-		b.say("guard: round %d of %d", round+1, guardRepeats)
+		if !measured {
+			break
+		}
+		b.say("guard: round %d, of %d to %d", round+1, guardRepeats, guardMost)
 	}
 	return tellGuards(stdout, guards, least)
 }

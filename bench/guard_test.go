@@ -29,3 +29,12 @@ func TestGuardTakesTheLeastOfSeveralRuns(t *testing.T) {
 	least = lesser(least, map[string]float64{"a": 2, "b": 5})
 	require.Equal(t, map[string]float64{"a": 2, "b": 1}, least)
 }
+
+// A drain that is measured again because of noise must not be one within its bounds.
+func TestGuardMeasuresOnlyWhatExceedsAgain(t *testing.T) {
+	t.Parallel()
+	g := guard{"go-redis", 100, map[string]float64{scriptCallsPerJob: 1, cpuToFloor: 2}}
+	require.False(t, g.exceeded(map[string]float64{scriptCallsPerJob: 1, cpuToFloor: 2, "other": 9}))
+	require.True(t, g.exceeded(map[string]float64{scriptCallsPerJob: 1, cpuToFloor: 2.1}))
+	require.Greater(t, guardMost, guardRepeats)
+}

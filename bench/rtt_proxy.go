@@ -79,13 +79,13 @@ type parcel struct {
 	due   time.Time
 }
 
-// mostUnderWay is how many parcels fit into one direction. Half a millisecond of a loopback's full speed is
+// maxUnderWay is how many parcels fit into one direction. Half a millisecond of a loopback's full speed is
 // some hundreds.
-const mostUnderWay = 4096
+const maxUnderWay = 4096
 
 // carry brings what is read from one end to the other, the delay later.
 func (p *delayProxy) carry(to io.Writer, from io.Reader, cut func()) {
-	way := make(chan parcel, mostUnderWay)
+	way := make(chan parcel, maxUnderWay)
 	p.running.Go(func() {
 		defer cut() // what is still read from then on goes nowhere, so let the reader find its end
 		for parcel := range way {

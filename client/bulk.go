@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// mostWait is how long a job waits for more jobs of a slow iterator before its slice is sent. With less, the
+// maxWait is how long a job waits for more jobs of a slow iterator before its slice is sent. With less, the
 // additional round trips would cost more than they gain; with much more, enqueued_at would be wrong, and
 // progress could not be seen.
-const mostWait = 100 * time.Millisecond
+const maxWait = 100 * time.Millisecond
 
 // PushMany pushes jobs in slices and returns a receipt for each, in their order. It stops at the first slice
 // that fails: the error is a *BulkError, the last receipts are those of that slice, and no more jobs are
@@ -30,9 +30,9 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 // each slice that was sent. Use it for more jobs than there is memory for receipts, or to show progress.
 // Nothing is pushed without ranging over the result, and nothing more after a break.
 //
-// A slice has at most lua.MostItems jobs and lua.MostBytes of payload, or fewer if the iterator is slow.
-// Either all of its jobs are stored or none, even in several queues. One invalid job fails its slice before
-// anything is sent. The first slice that fails is yielded with a *BulkError, and is the last one.
+// A slice has at most lua.MaxItems jobs and lua.MaxBytes of payload, or fewer if the iterator or the link
+// is slow. Either all of its jobs are stored or none, even in several queues. One invalid job fails its slice
+// before anything is sent. The first slice that fails is yielded with a *BulkError, and is the last one.
 //
 // A slice with a PushOnce job has one idempotency key and is stored once as a whole. After an error, call
 // RepeatMany, and push the jobs that were not read.
@@ -99,7 +99,7 @@ func (b *bulk) push(ctx context.Context, j RawJob) bool {
 		return b.end(fmt.Errorf("job %d of the bulk: %w", b.drawn, err))
 	}
 	b.slice.add(r)
-	if b.slice.full(b.client.cfg.PayloadLimit) || time.Since(b.slice.begun) > b.client.linger {
+	if b.slice.full(b.client.cfg.PayloadLimit, b.client.Page()) || time.Since(b.slice.begun) > b.client.linger {
 		return b.flush(ctx)
 	}
 	return true

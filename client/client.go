@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/logbook"
@@ -43,11 +41,12 @@ type Config struct {
 // A Client puts jobs into the queues of one Redis. Its methods may be called from any goroutine.
 type Client struct {
 	driver     driver.Client
+	link       *lua.Link // the driver, for calls that carry jobs
 	cfg        Config
 	middleware Chain[Middleware]
 	pushed     atomic.Bool // a job was pushed, so no more middleware may be added
 	keys       lua.Keys
-	// linger is mostWait; tests that count slices set another.
+	// linger is maxWait; tests that count slices set another.
 	linger   time.Duration
 	pushKeys *pushKeys
 	groups   groups
@@ -59,6 +58,8 @@ type Client struct {
 	born  time.Time
 	// askAt is when to ask Redis for its time again, as a duration since born; 0 means that it was never asked.
 	askAt atomic.Int64
+	// currentUntil is until when no worker is taken to be older than this program, as a duration since born.
+	currentUntil atomic.Int64
 }
 
 // New returns a Client, or an error that names everything wrong with the config. It sends nothing.
@@ -83,18 +84,24 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
-	log := zerolog.Nop()
-	if cfg.Logger != nil {
-		_, log, _ = logbook.Behind(cfg.Logger.Handler())
-	}
+	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, cfg: cfg, keys: keys, linger: mostWait, pushKeys: newPushKeys(keys), refusals: newRefusals(log), born: time.Now(),
+		driver: client, link: &lua.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys, linger: maxWait, pushKeys: newPushKeys(keys), refusals: newRefusals(log), born: time.Now(),
 	}, nil
 }
 
 // Driver returns the driver that the Client was made with.
 func (c *Client) Driver() driver.Client { return c.driver }
+
+// Page returns how many bytes of payload one push should carry, for a program that chooses which prepared
+// jobs to push together: fewer at first and after a push without a reply, up to lua.MaxBytes while the link
+// proves fast.
+func (c *Client) Page() int { return min(pagesPushed*c.link.Page(), lua.MaxBytes) }
+
+// pagesPushed is how many pages one push has: no heartbeat of this connection waits behind it, and
+// lua.MaxItems jobs of a kilobyte go together from the start.
+const pagesPushed = 4
 
 // Config returns the config of the Client, with its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }

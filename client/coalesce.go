@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 // Goroutines that push to one queue at the same moment share a call: for Redis one LPUSH of ten jobs is little
@@ -18,7 +19,8 @@ import (
 // a key of another type refuses those of its queue. The pushes of a group have nearly the same deadline,
 // because a deadline ends the call. A cancellation does not end a call that is under way, shared or not.
 //
-// Pushes that need a reply of their own are not coalesced: unique ones, scheduled ones and PushOnce.
+// Pushes that need a reply of their own are not coalesced: unique ones, scheduled ones, PushOnce, and those
+// that are refused while an old worker is alive (ExpiresIn, Deadline).
 
 const (
 	// coalesceFrom is how many pushes must be under way before one of them yields. With fewer, the yield may
@@ -59,7 +61,7 @@ type groups struct {
 
 // mayCoalesce reports whether the job may share a call.
 func (r *ready) mayCoalesce() bool {
-	return r.Status == StatusQueued && r.stored.Lock == nil && !r.once
+	return r.Status == StatusQueued && r.stored.Lock == nil && !r.once && r.needs <= lua.FirstProtocol
 }
 
 // pushCoalesced stores a job together with the jobs that others push to its queue at this moment.
@@ -70,7 +72,7 @@ func (c *Client) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
 		return c.pushAlone(ctx, r)
 	}
 	until, _ := ctx.Deadline()
-	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit)
+	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit, c.Page())
 	switch {
 	case g == nil:
 		return c.pushAlone(ctx, r)
@@ -127,7 +129,7 @@ func (s *groups) judge(begun, ended time.Duration, joined int) {
 
 // join adds a job to the group of its queue, unless their deadlines differ. It returns the index of its
 // receipt, and whether the caller is the first one, which leads.
-func (s *groups) join(r ready, until time.Time, limit int) (g *group, at int, first bool) {
+func (s *groups) join(r ready, until time.Time, limit, page int) (g *group, at int, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g = s.open[r.Queue]
@@ -143,7 +145,7 @@ func (s *groups) join(r ready, until time.Time, limit int) (g *group, at int, fi
 		return nil, 0, false
 	}
 	g.slice.add(r)
-	if g.slice.full(limit) {
+	if g.slice.full(limit, page) {
 		delete(s.open, r.Queue)
 	}
 	return g, len(g.slice.receipts) - 1, first

@@ -18,9 +18,9 @@ const (
 	// remember is how long Redis keeps an idempotency key: an hour more than the window, for repetitions that
 	// are under way when it ends, and for clocks that differ.
 	remember = RepeatWindow + time.Hour
-	// mostOnce is how many such pushes one client sends at once; more wait for their turn. Redis executes one
+	// maxOnce is how many such pushes one client sends at once; more wait for their turn. Redis executes one
 	// after the other, so they would wait all the same, and each has a key there for a day.
-	mostOnce = 256
+	maxOnce = 256
 	// closeFor bounds the time in which Close deletes keys to save Redis' memory.
 	closeFor = time.Second
 )
@@ -47,7 +47,7 @@ type pushKeys struct {
 }
 
 func newPushKeys(keys lua.Keys) *pushKeys {
-	return &pushKeys{keys: keys, client: job.NewJID(), room: make(chan struct{}, mostOnce)}
+	return &pushKeys{keys: keys, client: job.NewJID(), room: make(chan struct{}, maxOnce)}
 }
 
 // enter waits for room to send one more push; leave makes it.
@@ -113,7 +113,7 @@ func (s *pushKeys) idle() []string {
 func (c *Client) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeFor)
 	defer cancel()
-	for some := range slices.Chunk(c.pushKeys.idle(), lua.MostItems) {
+	for some := range slices.Chunk(c.pushKeys.idle(), lua.MaxItems) {
 		c.driver.Do(ctx, driver.Command(append([]string{"DEL"}, some...)...))
 	}
 }

@@ -44,6 +44,17 @@ func (c *Client) Use(name string, m Middleware, at ...Place) {
 	}
 }
 
+// RemoveMiddleware removes the middleware of that name, such as one that a library has added. It panics if
+// there is none, and after the first push.
+func (c *Client) RemoveMiddleware(name string) {
+	if c.pushed.Load() {
+		panic("belay: Client.RemoveMiddleware " + name + " after the first push: remove middleware before")
+	}
+	if err := c.middleware.Remove(name); err != nil {
+		panic("belay: Client.RemoveMiddleware: " + err.Error())
+	}
+}
+
 // A Place is a position in a Chain.
 type Place struct {
 	where where
@@ -80,7 +91,7 @@ func InPlaceOf(name string) Place { return Place{instead, name} }
 type Chain[M any] struct {
 	names  []string
 	pieces []M
-	lasts  int // number of those added at the place Last
+	lasts  []string // those added at the place Last
 }
 
 // All returns the middleware in order.
@@ -115,13 +126,27 @@ func (c *Chain[M]) Add(name string, m M, places ...Place) error {
 		at++
 	case instead:
 		c.names[at], c.pieces[at] = name, m
+		if i := slices.Index(c.lasts, place.mark); i >= 0 {
+			c.lasts[i] = name
+		}
 		return nil
 	case last:
-		c.lasts++
+		c.lasts = append(c.lasts, name)
 	case before:
 	default:
-		at -= c.lasts
+		at -= len(c.lasts)
 	}
 	c.names, c.pieces = slices.Insert(c.names, at, name), slices.Insert(c.pieces, at, m)
+	return nil
+}
+
+// Remove removes the middleware of that name. It returns an error if there is none.
+func (c *Chain[M]) Remove(name string) error {
+	at := slices.Index(c.names, name)
+	if at < 0 {
+		return fmt.Errorf("there is no middleware called %q in %q", name, c.names)
+	}
+	c.names, c.pieces = slices.Delete(c.names, at, at+1), slices.Delete(c.pieces, at, at+1)
+	c.lasts = slices.DeleteFunc(c.lasts, func(last string) bool { return last == name })
 	return nil
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -55,14 +56,11 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 		p.Overlap = scheduler.OverlapQueue
 	case j.Unique != nil:
 		p.Overlap = scheduler.OverlapSkip
-	case j.NotUnique && p.Overlap == "":
+	case j.NotUnique && p.Overlap == "" && !j.wraps(): // an ActiveJob is never unique by its arguments
 		p.Overlap = scheduler.OverlapAllow
 	}
 	if j.Unique == nil && p.Overlap != scheduler.OverlapAllow {
-		rule := dedup.Rule{Until: dedup.UntilExecuted, By: byName(p.Name)}
-		if p.Overlap == scheduler.OverlapQueue {
-			rule.Until = dedup.UntilExecuting
-		}
+		rule := scheduler.OverlapRule(p.Name)
 		j.Unique = &rule
 	}
 	j = j.withDefaults()
@@ -72,13 +70,19 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 		return nil, errors.Join(append(wrong, err)...)
 	}
 	p.Job = draft.Encode()
+	if parsed, err := job.Parse(p.Job); err == nil {
+		// Each tick has an id and a time of its own, and the definition must be the same after a restart.
+		if edit, ok := parsed.AsNewActiveJob(tickJID, time.Unix(0, 0)); ok {
+			p.Job = parsed.Patch(edit)
+		}
+	}
 	if err := errors.Join(append(wrong, j.checkPayload(p.Job), p.Check())...); err != nil {
 		return nil, err
 	}
 	return &p, nil
 }
 
-// byName makes the jobs of one periodic job equal to each other, and to no other jobs of their class.
-func byName(name string) func(string) (string, error) {
-	return func(string) (string, error) { return job.Marshal(map[string]string{"periodic": name}) }
+// wraps reports whether the job is an ActiveJob.
+func (j RawJob) wraps() bool {
+	return slices.ContainsFunc(j.Extra, func(edit job.Edit) bool { return edit.Name == "wrapped" })
 }

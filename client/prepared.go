@@ -3,6 +3,8 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -26,7 +28,8 @@ type Prepared struct {
 // StatusRefused if middleware refused the job: then the Prepared is empty.
 //
 // In, ExpiresIn and Deadline count from now, by Redis' clock if the client has pushed before, else by this
-// machine's. PushOnce has no effect.
+// machine's. PushOnce has no effect. Neither Prepare nor PushPrepared returns ErrOldWorker: a job that is
+// already committed must not wait for a deploy.
 func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, error) {
 	r, err := c.pass(ctx, &j)
 	var p Prepared
@@ -35,8 +38,6 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 		r, err = c.complete(&j, now)
 		switch {
 		case err != nil:
-		case r.needs > lua.FirstProtocol: // the workers of the time when it is pushed are not known yet
-			r, err = notPushed(j), &InvalidError{Class: j.Class, Err: errors.New("it needs newer workers than an outbox can check for")}
 		default:
 			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
 			if j.In > 0 {
@@ -62,7 +63,8 @@ type IdempotencyKey struct {
 }
 
 // ErrStale is the error of PushPrepared if Redis has a later push in the scope, or another one with this
-// number. This call stored nothing; an earlier one with the same IdempotencyKey may have stored the jobs.
+// number, such as one of other jobs. This call stored nothing; an earlier one with the same IdempotencyKey
+// may have stored the jobs.
 var ErrStale = errors.New("belay: not pushed: the scope has a later push")
 
 // keepScope is how long Redis keeps the last key of a scope: for ever, because the caller may repeat
@@ -72,10 +74,8 @@ const keepScope = 100 * 365 * 24 * time.Hour
 // PushPrepared stores jobs, all of them except duplicates, or none. However often it is called with one
 // IdempotencyKey and the same jobs, by whichever process, they are stored once, as long as Redis keeps its
 // data. It sends one request. The receipts and errors are those of Push; after ErrUnknown it may be called
-// again. The error may also be ErrStale. At most lua.MostItems jobs with lua.MostBytes of payload are allowed.
+// again. The error may also be ErrStale. At most lua.MaxItems jobs with lua.MaxBytes of payload are allowed.
 func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Prepared) ([]Receipt, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerIn)
-	defer cancel()
 	var s slice
 	for i, p := range jobs {
 		r, err := c.readPrepared(ctx, p)
@@ -84,11 +84,15 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 		}
 		s.add(r)
 	}
-	if len(jobs) > lua.MostItems || s.bytes > lua.MostBytes {
+	if len(jobs) > lua.MaxItems || s.bytes > lua.MaxBytes {
 		return nil, fmt.Errorf("belay: not pushed: %d jobs of %d bytes; at most %d of %d bytes are allowed",
-			len(jobs), s.bytes, lua.MostItems, lua.MostBytes)
+			len(jobs), s.bytes, lua.MaxItems, lua.MaxBytes)
 	}
-	stored := lua.IdempotencyKey{Slot: c.keys.IdempotencySlot(key.Scope, 0), Number: key.Number, Mark: key.Mark, Remember: keepScope}
+	ctx, cancel := context.WithTimeout(ctx, c.link.Allowed(s.bytes))
+	defer cancel()
+	stored := lua.IdempotencyKey{
+		Slot: c.keys.IdempotencySlot(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + s.digest(), Remember: keepScope,
+	}
 	answer, err := c.store(ctx, &stored, s.jobs, s.unique)
 	var status Status
 	switch {
@@ -104,6 +108,16 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 	s.setHolders(answer.Holders)
 	c.refusals.log(time.Now(), s.jobs, answer.Holders)
 	return s.receipts, nil
+}
+
+// digest identifies the jobs by their jids. It is part of the mark in Redis, so that a push of other jobs
+// under the same key is stale, instead of an answer that they are stored.
+func (s *slice) digest() string {
+	hash := sha256.New()
+	for _, receipt := range s.receipts {
+		hash.Write([]byte(receipt.JID + "\n"))
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
 // readPrepared returns the job to store. All that its push needs is in its payload.

@@ -84,6 +84,16 @@ func TestPreparedJobs(t *testing.T) {
 			}
 			require.Len(w, w.queue(DefaultQueue), 1)
 		},
+		"of other jobs under the same key are not answered as stored": func(w *world) {
+			p := w.prepare(RawJob{Class: "A"})
+			_, err := w.pushPrepared(1, "m", p)
+			require.NoError(w, err)
+			for _, jobs := range [][]Prepared{{w.prepare(RawJob{Class: "A"})}, {p, w.prepare(RawJob{Class: "A"})}, nil} {
+				_, err := w.pushPrepared(1, "m", jobs...)
+				require.ErrorIs(w, err, ErrStale)
+			}
+			require.Len(w, w.queue(DefaultQueue), 1)
+		},
 		"may be repeated after any time": func(w *world) {
 			_, err := w.pushPrepared(1, "m", w.prepare(RawJob{Class: "A"}))
 			require.NoError(w, err)
@@ -130,11 +140,9 @@ func TestPreparedJobs(t *testing.T) {
 			require.Empty(w, p)
 			require.Equal(w, StatusRefused, receipt.Status)
 			var invalid *InvalidError
-			for _, j := range []RawJob{{}, {Class: "A", needs: lua.FirstProtocol + 1}} {
-				_, receipt, err = w.client.Prepare(w.Context(), j)
-				require.ErrorAs(w, err, &invalid)
-				require.Equal(w, StatusNotPushed, receipt.Status)
-			}
+			_, receipt, err = w.client.Prepare(w.Context(), RawJob{})
+			require.ErrorAs(w, err, &invalid)
+			require.Equal(w, StatusNotPushed, receipt.Status)
 		},
 		"that are not readable, or too many, are not sent": func(w *world) {
 			good := w.prepare(RawJob{Class: "A"})
@@ -142,9 +150,9 @@ func TestPreparedJobs(t *testing.T) {
 			require.ErrorContains(w, err, "prepared job 2 of 2")
 			_, err = w.pushPrepared(1, "m", Prepared{Payload: good.Payload[:len(good.Payload)-1] + `,"belay_unique":{}}`})
 			require.Error(w, err)
-			_, err = w.pushPrepared(1, "m", make([]Prepared, lua.MostItems+1)...)
+			_, err = w.pushPrepared(1, "m", make([]Prepared, lua.MaxItems+1)...)
 			require.Error(w, err)
-			_, err = w.pushPrepared(1, "m", slices.Repeat([]Prepared{good}, lua.MostItems+1)...)
+			_, err = w.pushPrepared(1, "m", slices.Repeat([]Prepared{good}, lua.MaxItems+1)...)
 			require.ErrorContains(w, err, "at most 256")
 			require.Empty(w, w.queue(DefaultQueue))
 		},

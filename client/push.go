@@ -19,6 +19,9 @@ import (
 //   - ErrUnknown if Redis may or may not have the job;
 //   - another error if the job is certainly not in Redis, for example because there is no connection.
 //
+// Without a deadline in ctx, a push waits for Redis for five seconds, and a second more for each 32 KiB that
+// are under way.
+//
 // Nothing is sent twice, and pushing again stores a second job, unless the job is PushOnce. A PushOnce job is
 // sent again while its outcome is unknown, for Config.RepeatFor or until ctx ends; after that, use Repeat.
 //
@@ -93,6 +96,9 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 // complete checks the job and writes its payload at a time.
 func (c *Client) complete(j *RawJob, now time.Time) (ready, error) {
 	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs, pushed: j.pushed}
+	if j.ExpiresIn > 0 || j.Deadline > 0 {
+		r.needs = max(r.needs, lua.ExpiryProtocol)
+	}
 	if j.In > 0 || j.At.After(now) {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
@@ -134,7 +140,7 @@ func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 	r.stored.Job = draft.Encode()
 	longest := len(r.stored.Job)
 	if r.stored.Mark {
-		longest += len(`,"":""`) + len(dedup.DuplicateOf) + longestJID
+		longest += len(`,"":""`) + len(dedup.DuplicateOf) + maxJID
 	}
 	if longest > c.cfg.PayloadLimit {
 		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead", longest, c.cfg.PayloadLimit)
@@ -181,11 +187,11 @@ func (s *slice) add(r ready) {
 	s.bytes += len(r.stored.Job)
 }
 
-// full reports whether a payload of the maximum length would no longer fit in one call. Callers ask after
-// they have added a job: a job that was taken from the caller's iterator is always in the slice that reports
-// its failure.
-func (s *slice) full(limit int) bool {
-	return len(s.receipts) >= lua.MostItems || s.bytes+limit > lua.MostBytes
+// full reports whether the slice has as many bytes as a call should carry on this link, or a payload of the
+// maximum length would no longer fit in one call. Callers ask after they have added a job: a job that was taken
+// from the caller's iterator is always in the slice that reports its failure.
+func (s *slice) full(limit, page int) bool {
+	return len(s.receipts) >= lua.MaxItems || s.bytes >= page || s.bytes+limit > lua.MaxBytes
 }
 
 // fail sets the status of all jobs to store. push sends them again on request; nil if that is not possible.
@@ -227,19 +233,29 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 	return err
 }
 
+// currentFor is how long the answer that no worker is too old is used: a program is seldom replaced by an older
+// one, and then these pushes are refused some seconds late.
+const currentFor = 5 * time.Second
+
 // checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that
-// process could take them and handle them wrongly. Jobs that every worker understands cost no round trip.
+// process could take them and handle them wrongly. Jobs that every worker understands cost no round trip,
+// others two in currentFor.
 func (c *Client) checkWorkers(ctx context.Context, needs int) error {
-	if needs <= lua.FirstProtocol {
+	now := time.Since(c.born)
+	if needs <= lua.FirstProtocol || needs <= lua.Protocol && int64(now) < c.currentUntil.Load() {
 		return nil
 	}
-	least, identity, err := c.keys.LeastProtocol(ctx, c.driver)
+	least, identity, err := c.keys.MinProtocol(ctx, c.driver)
 	switch {
+	case driver.Forbidden(err): // this user may only push: nothing is known to be wrong
 	case err != nil:
 		return fmt.Errorf("belay: not pushed: read the protocol of the workers: %w", err)
 	case identity != "" && least < needs:
 		return fmt.Errorf("belay: not pushed: %w: the job needs protocol %d, and the process %s understands %d: update its program first",
 			ErrOldWorker, needs, identity, least)
+	}
+	if needs <= lua.Protocol {
+		c.currentUntil.Store(int64(now + currentFor))
 	}
 	return nil
 }
@@ -261,7 +277,7 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 		calls = append([]driver.Call{lua.AskTime}, calls...)
 	}
 	begun := time.Now()
-	replies := c.driver.Do(ctx, calls...)
+	replies := c.link.Carry(ctx, 0, calls...)
 	if withTime {
 		c.sawTime(replies[0], begun)
 	}

@@ -15,11 +15,9 @@ const (
 	// DefaultRepeatFor is how long a client repeats a push by itself before the caller gets the error.
 	// Failovers of a second or two and most restarts are over by then.
 	DefaultRepeatFor = 10 * time.Second
-	// answerIn is the timeout of one request, enough for a slice of lua.MostBytes on a slow link.
-	answerIn = 5 * time.Second
 	// The first repetition follows at once, because a cut connection is replaced quickly. The pauses before
-	// later ones grow from leastPause to mostPause: asking more often makes no server start faster.
-	leastPause, mostPause = 10 * time.Millisecond, time.Second
+	// later ones grow from minPause to maxPause: asking more often makes no server start faster.
+	minPause, maxPause = 10 * time.Millisecond, time.Second
 )
 
 // A oncePush is a push that is stored once, however often it is sent. Redis recognises it by an idempotency
@@ -27,6 +25,7 @@ const (
 type oncePush struct {
 	client *Client
 	jobs   []lua.UniqueJob
+	bytes  int // of their payloads
 	unique bool
 	mark   string
 
@@ -44,7 +43,7 @@ type oncePush struct {
 }
 
 func (c *Client) number(s *slice) *oncePush {
-	return &oncePush{client: c, jobs: s.jobs, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
+	return &oncePush{client: c, jobs: s.jobs, bytes: s.bytes, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
 }
 
 // send sends the push until its outcome is known or its time is over. The error describes the outcome.
@@ -73,7 +72,7 @@ func (n *oncePush) send(ctx context.Context) (Status, error) {
 func (n *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
 	var backoff lua.Backoff
-	for wait := time.Duration(0); ; wait = backoff.Next(leastPause, mostPause) {
+	for wait := time.Duration(0); ; wait = backoff.Next(minPause, maxPause) {
 		err := n.once(ctx)
 		if err == nil || !n.ambiguous || n.spent != nil || !driver.Outage(err) {
 			return err
@@ -119,7 +118,7 @@ func (n *oncePush) ask(ctx context.Context) (string, error) {
 		n.key = c.pushKeys.take()
 		n.number = n.key.number + 1
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	ctx, cancel := context.WithTimeout(ctx, c.link.Allowed(n.bytes))
 	defer cancel()
 	key := lua.IdempotencyKey{Slot: n.key.key, Number: n.number, Mark: n.mark, Remember: remember}
 	answer, err := c.store(ctx, &key, n.jobs, n.unique)

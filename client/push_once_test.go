@@ -244,7 +244,7 @@ func TestPushOnceWhoseTimeIsOverIsNotPushed(t *testing.T) {
 func TestRepeatable_waitsForRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drivertest.Redis(t), adapters.All["go-redis"], Config{})
-	for range mostOnce {
+	for range maxOnce {
 		require.NoError(t, w.client.pushKeys.enter(t.Context()))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

@@ -85,8 +85,8 @@ func TestOnPushed(t *testing.T) {
 				}
 				return nil
 			})
-			jobs := slices.Repeat([]RawJob{{Class: "A"}}, lua.MostItems+10)
-			jobs[3].Class, jobs[lua.MostItems+3].Class = "Refused", "Refused"
+			jobs := slices.Repeat([]RawJob{{Class: "A"}}, lua.MaxItems+10)
+			jobs[3].Class, jobs[lua.MaxItems+3].Class = "Refused", "Refused"
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Nth: 2, Do: faultproxy.Close()})
 			receipts, err := w.client.PushMany(w.Context(), seqOf(jobs...))
 			var bulk *BulkError

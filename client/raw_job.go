@@ -18,8 +18,8 @@ const (
 	DefaultQueue = job.DefaultQueue
 	// AllLines is the Backtrace that keeps an error's whole stack.
 	AllLines = -1
-	// longestJID bounds the ids that callers set, because every log line has them.
-	longestJID = 255
+	// maxJID bounds the ids that callers set, because every log line has them.
+	maxJID = 255
 )
 
 // A RawJob is a job to push. Only Class must be set.
@@ -346,8 +346,8 @@ func checkLimit(name string, limit time.Duration) error {
 // checkJID refuses ids that Ruby's tools cannot find again: the tools match ids by glob, and put them into
 // URLs.
 func checkJID(jid string) error {
-	if len(jid) > longestJID {
-		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), longestJID)
+	if len(jid) > maxJID {
+		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
 	}
 	for _, r := range jid {
 		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {

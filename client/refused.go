@@ -1,11 +1,11 @@
 package client
 
 import (
+	"context"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/lua"
 )
@@ -14,14 +14,14 @@ const (
 	// refusalsEvery is the minimum time between two lines about refused pushes of one class. If one job is
 	// pushed ten thousand times in a second, one line and a number are enough for a person.
 	refusalsEvery = time.Second
-	// mostClasses bounds the classes whose last line is remembered: a program that makes up class names must
+	// maxClasses bounds the classes whose last line is remembered: a program that makes up class names must
 	// not fill its own memory. Refusals of further classes are not logged.
-	mostClasses = 1000
+	maxClasses = 1000
 )
 
 // refusals logs pushes that were refused as duplicates.
 type refusals struct {
-	to zerolog.Logger
+	to *slog.Logger
 
 	mu sync.Mutex
 	// classes has, for each class, the time of its last line and the number of refusals left out since then.
@@ -33,14 +33,14 @@ type classLog struct {
 	left int
 }
 
-func newRefusals(log zerolog.Logger) *refusals {
+func newRefusals(log *slog.Logger) *refusals {
 	return &refusals{to: log, classes: make(map[string]classLog)}
 }
 
 // log logs which of the jobs of a push were refused. holders has the jid that holds the lock, or "" for jobs
 // that were stored.
 func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
-	if r.to.GetLevel() > zerolog.InfoLevel {
+	if !r.to.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	for i, holder := range holders {
@@ -49,8 +49,8 @@ func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
 		}
 		jid, class := jobs[i].Lock.Names()
 		if left, due := r.due(now, class); due {
-			r.to.Info().Str("jid", jid).Str("class", class).Str("queue", jobs[i].Queue).Str("holder", holder).
-				Str("digest", jobs[i].Lock.Digest).Int("left_out", left).Msg("push refused: duplicate")
+			r.to.Info("push refused: duplicate",
+				"jid", jid, "class", class, "queue", jobs[i].Queue, "holder", holder, "digest", jobs[i].Lock.Digest, "left_out", left)
 		}
 	}
 }
@@ -64,9 +64,9 @@ func (r *refusals) due(now time.Time, class string) (left int, due bool) {
 		r.classes[class] = classLog{last.at, last.left + 1}
 		return 0, false
 	}
-	if !known && len(r.classes) >= mostClasses {
+	if !known && len(r.classes) >= maxClasses {
 		maps.DeleteFunc(r.classes, func(_ string, t classLog) bool { return now.Sub(t.at) >= refusalsEvery })
-		if len(r.classes) >= mostClasses {
+		if len(r.classes) >= maxClasses {
 			return 0, false
 		}
 	}

@@ -109,14 +109,14 @@ func TestRepeatMany(t *testing.T) {
 			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(oncePushes), faultproxy.DropRequest(oncePushes)} {
 				w.do("DEL", w.keys.Queue("a"))
 				w.proxy.Add(rule)
-				receipts, err := w.client.PushMany(w.Context(), repeatable(sequence(2*lua.MostItems, new(int), "a")))
+				receipts, err := w.client.PushMany(w.Context(), repeatable(sequence(2*lua.MaxItems, new(int), "a")))
 				require.ErrorIs(w, err, ErrUnknown)
-				require.Equal(w, repeat(StatusUnknown, lua.MostItems), statuses(receipts))
+				require.Equal(w, repeat(StatusUnknown, lua.MaxItems), statuses(receipts))
 				before := w.proxy.Count("EVALSHA")
 				receipts, err = w.client.RepeatMany(w.Context(), receipts)
 				require.NoError(w, err)
-				require.Equal(w, repeat(StatusQueued, lua.MostItems), statuses(receipts))
-				require.Len(w, w.queue("a"), lua.MostItems)
+				require.Equal(w, repeat(StatusQueued, lua.MaxItems), statuses(receipts))
+				require.Len(w, w.queue("a"), lua.MaxItems)
 				require.Equal(w, before+1, w.proxy.Count("EVALSHA"))
 			}
 		},

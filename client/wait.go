@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -52,7 +51,7 @@ func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
 // does not exist, Wait returns when ctx ends.
 //
 // All Waits of a Client share one subscription, and each reads its job about twice. In addition, the Client
-// polls at most 256 of the jobs every ten seconds.
+// reads all awaited jobs every ten seconds, 64 in a round trip, so a Wait whose message is lost ends by then.
 func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
 	w := make(wait, 1)
 	c.waits.add(c, jid, w)
@@ -90,7 +89,7 @@ const (
 )
 
 // readAtOnce is how many jobs one pipeline reads: their results are bounded.
-const readAtOnce = lua.MostBytes / lua.MaxResult
+const readAtOnce = lua.MaxBytes / lua.MaxResult
 
 // A wait is a call of Wait, which receives how its job ended. It has room for one end.
 type wait chan ended
@@ -200,14 +199,11 @@ func (s *waits) readLocked(jids ...string) {
 	}
 }
 
-// poll schedules a read of some of the jobs. Maps have no order, so each job gets its turn.
-func (s *waits) poll(most int) {
+// poll schedules a read of all awaited jobs.
+func (s *waits) poll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for jid := range s.under {
-		if most--; most < 0 {
-			break
-		}
 		s.readLocked(jid)
 	}
 }
@@ -216,7 +212,7 @@ func (s *waits) poll(most int) {
 // starts.
 func (s *waits) listen(ctx context.Context, c *Client) {
 	for ctx.Err() == nil {
-		_ = c.driver.Listen(ctx, c.keys.Ended(), func() { s.poll(math.MaxInt) }, func(message string) {
+		_ = c.driver.Listen(ctx, c.keys.Ended(), s.poll, func(message string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.readLocked(lua.EndedOf(message)...)
@@ -232,7 +228,7 @@ func (s *waits) readAll(ctx context.Context, c *Client) {
 		rest(ctx, time.Until(pollAt), s.some)
 		if !time.Now().Before(pollAt) {
 			pollAt = time.Now().Add(pollEvery)
-			s.poll(lua.MostItems)
+			s.poll()
 		}
 		for jids := s.take(); len(jids) > 0 && ctx.Err() == nil; jids = s.take() {
 			if !s.read(ctx, c, jids) {

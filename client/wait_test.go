@@ -79,6 +79,32 @@ func TestWait(t *testing.T) {
 			all.Wait()
 			require.LessOrEqual(w, w.proxy.Count("HMGET"), 400)
 		},
+		"of many callers ends within ten seconds though no message comes": func(w *world) {
+			const many = 600
+			w.wait("first")
+			for w.proxy.Count("HMGET") < 2 { // the second time when it has subscribed
+				time.Sleep(time.Millisecond)
+			}
+			ends := make([]<-chan waited, many)
+			for n := range many {
+				ends[n] = w.wait(strconv.Itoa(n))
+			}
+			for w.proxy.Count("HMGET") < 2+many { // all are known not to have ended
+				time.Sleep(time.Millisecond)
+			}
+			for n := range many {
+				w.do("HSET", w.keys.Iteration(strconv.Itoa(n)), lua.FieldState, "done")
+			}
+			late := time.After(pollEvery + 5*time.Second)
+			for n, end := range ends {
+				select {
+				case got := <-end:
+					require.NoError(w, got.err)
+				case <-late:
+					w.Fatal("a poll has not read job ", n)
+				}
+			}
+		},
 		"waits an outage out": func(w *world) {
 			refused := faultproxy.Rule{On: faultproxy.Requests, Token: "it-j", Do: faultproxy.Close()}
 			w.proxy.Add(refused)

@@ -95,13 +95,7 @@ func (l Lock) InHand() bool { return l.Until == UntilExecuted }
 // job that continues (retry, snooze, requeue) keeps it. With UntilExecuting the start has already released
 // it; then this applies to a job that ended without a start, such as one that an operator deletes while it
 // waits.
-func (l Lock) Releases(exit job.Exit) bool {
-	switch exit {
-	case job.ExitDone, job.ExitDiscarded, job.ExitCancelled, job.ExitExpired, job.ExitDead:
-		return !l.None()
-	}
-	return false
-}
+func (l Lock) Releases(exit job.Exit) bool { return exit.Ends() && !l.None() }
 
 // Reruns reports whether a run with this exit is followed by one more if a duplicate was refused after its
 // start. The script that settles the job then stores Rerun's payload and gives it the lock. A job that died

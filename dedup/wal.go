@@ -21,9 +21,9 @@ const (
 	// run has it; until then the positions are stored with the lock.
 	FieldRefusedWAL = "dedup_wal_locations"
 
-	// MostWAL is the maximum number of positions of a job and of a lock. A program writes to few databases,
+	// MaxWAL is the maximum number of positions of a job and of a lock. A program writes to few databases,
 	// and every refused push reads all positions.
-	MostWAL = 16
+	MaxWAL = 16
 	// maxConnection is the maximum length of a connection's name, in bytes. The lock stores the name.
 	maxConnection = 64
 )
@@ -53,15 +53,15 @@ func ParseWAL(texts map[string]string) (WAL, error) {
 	return w, errors.Join(wrong...)
 }
 
-// Check returns an error unless there are at most MostWAL positions, none of them 0, and each name is at most
+// Check returns an error unless there are at most MaxWAL positions, none of them 0, and each name is at most
 // 64 bytes of UTF-8 without spaces and control characters.
 func (w WAL) Check() error {
 	if len(w) == 0 {
 		return nil // the usual case, and every push checks it
 	}
 	var wrong []error
-	if len(w) > MostWAL {
-		wrong = append(wrong, fmt.Errorf("%d positions in write-ahead logs: at most %d are allowed", len(w), MostWAL))
+	if len(w) > MaxWAL {
+		wrong = append(wrong, fmt.Errorf("%d positions in write-ahead logs: at most %d are allowed", len(w), MaxWAL))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		wrong = append(wrong, checkConnection(name))
@@ -145,10 +145,10 @@ func WALOfLines(text string) WAL {
 	return w
 }
 
-// with adds a position. It ignores invalid ones and those beyond MostWAL.
+// with adds a position. It ignores invalid ones and those beyond MaxWAL.
 func (w WAL) with(name, text string) WAL {
 	position, err := ParseLSN(text)
-	if err != nil || checkConnection(name) != nil || (len(w) >= MostWAL && w[name] == 0) {
+	if err != nil || checkConnection(name) != nil || (len(w) >= MaxWAL && w[name] == 0) {
 		return w
 	}
 	if w == nil {
@@ -163,7 +163,7 @@ func (w WAL) with(name, text string) WAL {
 func HasWAL(payload string) bool { return strings.Contains(payload, FieldWAL) }
 
 // ReadWAL returns the positions that a job's payload requires: for each connection the later one of both
-// fields. It ignores invalid positions and connections beyond MostWAL, because they are no reason not to run
+// fields. It ignores invalid positions and connections beyond MaxWAL, because they are no reason not to run
 // the job. Ruby's empty array means none.
 func ReadWAL(j *job.Job) WAL { return fieldWAL(j, FieldWAL).Later(fieldWAL(j, FieldRefusedWAL)) }
 

@@ -106,17 +106,17 @@ func TestWAL(t *testing.T) {
 		}
 		require.Equal(t, WAL{"main": 1}, WALOfLines("\nmain 0/1\nci\n\nno position\n"))
 		var many []string
-		for n := range 3 * MostWAL {
+		for n := range 3 * MaxWAL {
 			many = append(many, fmt.Sprintf("n%d 0/1", n))
 		}
-		require.Len(t, WALOfLines(strings.Join(many, "\n")), MostWAL)
+		require.Len(t, WALOfLines(strings.Join(many, "\n")), MaxWAL)
 	})
 }
 
 func TestCheckWAL(t *testing.T) {
 	t.Parallel()
 	many := make(WAL)
-	for n := range MostWAL + 1 {
+	for n := range MaxWAL + 1 {
 		many[fmt.Sprint(n)] = 1
 	}
 	for want, w := range map[string]WAL{

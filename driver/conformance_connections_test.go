@@ -2,7 +2,9 @@ package driver_test
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +20,7 @@ import (
 
 var connectionPromises = []promise{
 	{name: "nothing_is_dialled_before_the_first_use", keep: nothingIsDialled},
-	{name: "concurrent_calls_get_their_own_replies", keep: manyMayCall},
+	{name: "concurrent_calls_get_their_own_replies", keep: manyMayCall, memory: true},
 	{name: "a_lane_keeps_to_its_connections", keep: aLaneKeepsToItsConnections},
 	{name: "a_silent_lane_does_not_delay_others", keep: aSilentLane},
 	{name: "connections_closed_while_idle_repeat_no_call", keep: idleConnections, fake: noClientKill},
@@ -27,6 +29,7 @@ var connectionPromises = []promise{
 	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError},
 	{name: "a_unix_socket_works", keep: aUnixSocket, fake: "it listens on TCP alone"},
 	{name: "a_refused_password_is_certain", keep: aRefusedPassword, fake: noACL},
+	{name: "it_sends_nothing_of_its_own_that_a_tight_acl_can_deny", keep: nothingOfItsOwn, fake: noACL},
 }
 
 func nothingIsDialled(t *testing.T, w *world) {
@@ -231,4 +234,38 @@ func aRefusedPassword(t *testing.T, w *world) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close()) }()
 	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
+}
+
+// nothingOfItsOwn allows a user only what the test asks for, and the number of a connection, without which nothing
+// could release its wait. An adapter also greets and authenticates, which no ACL denies. The proxy sees what else it
+// sends, such as the name of its library: a newer server may know a command that this one does not.
+func nothingOfItsOwn(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	words := []string{"ACL", "SETUSER", "tight", "on", ">pass", "~*", "&news", "-@all", "+client|id", "+client|unblock"}
+	expected := []string{"HELLO", "AUTH", "CLIENT"}
+	for _, command := range []string{"GET", "EVAL", "EVALSHA", "INCR", "BLMOVE", "SUBSCRIBE"} {
+		words, expected = append(words, "+"+command), append(expected, command)
+	}
+	_, err := server.Do(t.Context(), words...)
+	require.NoError(t, err)
+	proxy := faultproxy.New(t, server.Addr())
+	client := w.open(t, "tight:pass@"+proxy.Addr())
+	for _, c := range []driver.Client{client, w.lane(t, client, 2)} {
+		require.Nil(t, get(t, c, "GET", "nothing"))
+		for range 2 { // the script is unknown, then known
+			require.NoError(t, c.Do(t.Context(), driver.Call{Script: counting("", "own"), Keys: []string{"own"}}, driver.Command("GET", "own"))[0].Err)
+		}
+	}
+	l := listen(t, client, "news")
+	l.on(t)
+	require.Zero(t, proxy.Count("CLIENT"))
+	waiter := w.waiter(t, client)
+	require.NoError(t, released(t, waiter, wait(t, waiter, "from", "to", 10*time.Second)).err)
+	l.end()
+	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
+
+	require.Subset(t, expected, slices.Collect(maps.Keys(proxy.Counts())))
+	denied, err := server.Do(t.Context(), "ACL", "LOG")
+	require.NoError(t, err)
+	require.Empty(t, denied)
 }

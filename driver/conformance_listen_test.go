@@ -14,11 +14,12 @@ import (
 )
 
 var listenPromises = []promise{
-	{name: "a_listen_receives_what_is_published_after_it_subscribed", keep: aListenReceives},
+	{name: "a_listen_receives_what_is_published_after_it_subscribed", keep: aListenReceives, memory: true},
+	{name: "what_announces_a_script_comes_after_it_though_the_script_had_to_be_loaded", keep: anAnnouncement},
 	{name: "a_listen_ends_with_its_context_and_closes_its_connection", keep: aListenEnds},
 	{name: "a_broken_connection_ends_a_listen", keep: aBrokenListen, fake: noClientKill},
 	{name: "a_silent_server_ends_a_listen", keep: aSilentListen, fake: noSignals},
-	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen},
+	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen, memory: true},
 	{name: "a_denied_channel_is_an_error_reply", keep: aDeniedListen, fake: noACL},
 }
 
@@ -109,6 +110,20 @@ func aListenEnds(t *testing.T, w *world) {
 	l.end()
 	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
 	drivertest.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
+
+	// Nor does it outlive its context while the server does not even answer a new connection.
+	server := drivertest.Start(t)
+	client = w.open(t, server.Addr())
+	server.Stop()
+	defer server.Cont()
+	l = listen(t, client, "none")
+	select {
+	case err := <-l.ended:
+		t.Fatal("it ended: ", err)
+	case <-time.After(100 * time.Millisecond): // it is dialling
+	}
+	l.end()
+	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
 }
 
 func aBrokenListen(t *testing.T, w *world) {
@@ -150,4 +165,28 @@ func aDeniedListen(t *testing.T, w *world) {
 	var refused *driver.ServerError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "NOPERM", refused.Code)
+}
+
+// A server that has lost its scripts runs them after the commands of their pipeline.
+func anAnnouncement(t *testing.T, w *world) {
+	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	l := listen(t, client, p+"ended")
+	l.on(t)
+	write := driver.Call{Script: driver.NewScript("write", "#!lua\n-- "+p+"\nreturn redis.call('SET', KEYS[1], ARGV[1])"), Keys: []string{p + "k"}, Args: []string{"done"}}
+	announce := driver.Command("PUBLISH", p+"ended", "it ended")
+	announce.Again = true
+	for _, reply := range client.Do(t.Context(), write, announce) {
+		require.NoError(t, reply.Err)
+	}
+	for range 2 {
+		select {
+		case <-l.messages:
+		case <-time.After(10 * time.Second):
+			t.Fatal("it was announced only before it happened")
+		}
+	}
+	require.Equal(t, "done", get(t, client, "GET", p+"k"))
+	client.Do(t.Context(), write, announce)
+	require.Equal(t, "it ended", <-l.messages)
+	require.Empty(t, l.messages, "what a known script did is announced once")
 }

@@ -13,10 +13,10 @@ import (
 var scriptPromises = []promise{
 	{name: "an_unknown_script_is_loaded_and_run", keep: anUnknownScript},
 	{name: "only_the_unknown_script_is_sent_again", keep: onlyTheUnknownOne},
-	{name: "unknown_scripts_run_in_their_order", keep: unknownScriptsKeepOrder},
+	{name: "unknown_scripts_run_in_their_order", keep: unknownScriptsKeepOrder, memory: true},
 	{name: "a_script_sent_again_by_text_is_executed_once", keep: aLostReplyByText},
-	{name: "scripts_survive_a_flush", keep: scriptsSurviveAFlush},
-	{name: "a_script_that_does_not_compile_is_refused", keep: aBrokenScript},
+	{name: "scripts_survive_a_flush", keep: scriptsSurviveAFlush, memory: true},
+	{name: "a_script_that_does_not_compile_is_refused", keep: aBrokenScript, memory: true},
 	{name: "script_flags_take_effect", keep: flagsHold, fake: noFlags},
 }
 
@@ -84,7 +84,7 @@ func aLostReplyByText(t *testing.T, w *world) {
 }
 
 func scriptsSurviveAFlush(t *testing.T, w *world) {
-	addr := drivertest.Miniredis(t).Addr()
+	addr := w.addr(t)
 	if w.real {
 		addr = drivertest.Start(t).Addr() // others' scripts would go too
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/adapters"
@@ -22,10 +23,13 @@ type promise struct {
 	keep func(*testing.T, *world)
 	// fake is why miniredis cannot show it; empty where it can.
 	fake string
+	// memory reports that the client of package belaytest keeps it too, which has no connection. That client can
+	// release a wait, whatever fake says.
+	memory bool
 }
 
 // TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis
-// and on miniredis.
+// and on miniredis; and for the client of package belaytest, which programs are tested with.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, listenPromises, connectionPromises, urlPromises)
@@ -40,6 +44,15 @@ func TestConformance(t *testing.T) {
 					p.keep(t, &world{maker: maker, real: server == "redis"})
 				})
 			}
+		}
+	}
+	for _, p := range promises {
+		if p.memory {
+			t.Run("belaytest/memory/"+p.name, func(t *testing.T) {
+				t.Parallel()
+				client := belaytest.New(t).Client().Driver()
+				p.keep(t, &world{maker: func(string) (driver.Client, error) { return client, nil }, memory: true})
+			})
 		}
 	}
 }
@@ -58,11 +71,16 @@ const (
 type world struct {
 	maker func(url string) (driver.Client, error)
 	real  bool
+	// memory: the client has its server in itself.
+	memory bool
 }
 
 // addr is a server that the test may share.
 func (w *world) addr(t *testing.T) string {
 	t.Helper()
+	if w.memory {
+		return "memory"
+	}
 	if w.real {
 		return drivertest.Redis(t).Addr()
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 var valuePromises = []promise{
-	{name: "values_have_neutral_types", keep: valuesHaveNeutralShapes},
-	{name: "an_error_reply_is_a_server_error", keep: anErrorReplyIsAServerError},
+	{name: "values_have_neutral_types", keep: valuesHaveNeutralShapes, memory: true},
+	{name: "an_error_reply_is_a_server_error", keep: anErrorReplyIsAServerError, memory: true},
 	{name: "an_error_inside_an_array_affects_only_its_own_call", keep: anErrorInsideAnArray, fake: noErrorCodes},
-	{name: "replies_are_in_the_order_of_the_calls", keep: repliesStandInOrder},
-	{name: "bytes_pass_unchanged", keep: bytesPassUnchanged},
-	{name: "no_call_makes_it_panic", keep: noCallMakesItPanic},
-	{name: "a_refused_call_does_not_affect_the_others", keep: anUnfitCall},
+	{name: "replies_are_in_the_order_of_the_calls", keep: repliesStandInOrder, memory: true},
+	{name: "bytes_pass_unchanged", keep: bytesPassUnchanged, memory: true},
+	{name: "no_call_makes_it_panic", keep: noCallMakesItPanic, memory: true},
+	{name: "a_refused_call_does_not_affect_the_others", keep: anUnfitCall, memory: true},
 }
 
 func valuesHaveNeutralShapes(t *testing.T, w *world) {

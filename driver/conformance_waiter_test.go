@@ -16,11 +16,11 @@ import (
 )
 
 var waiterPromises = []promise{
-	{name: "a_wait_moves_an_existing_entry", keep: aWaitMoves},
+	{name: "a_wait_moves_an_existing_entry", keep: aWaitMoves, memory: true},
 	{name: "a_wait_moves_an_entry_pushed_meanwhile", keep: aWaitMovesMeanwhile},
-	{name: "a_wait_lasts_its_limit", keep: aWaitLastsItsLimit},
+	{name: "a_wait_lasts_its_limit", keep: aWaitLastsItsLimit, memory: true},
 	{name: "ending_the_context_loses_nothing", keep: endingTheContext},
-	{name: "a_released_wait_has_moved_nothing_unseen", keep: aReleasedWait, fake: noUnblock},
+	{name: "a_released_wait_has_moved_nothing_unseen", keep: aReleasedWait, fake: noUnblock, memory: true},
 	{name: "a_release_before_the_wait_returns_false", keep: aReleaseBeforeTheWait, fake: noUnblock},
 	{name: "a_server_that_cannot_release_returns_ErrNoRelease", keep: aServerThatCannotRelease},
 	{name: "a_tight_acl_cannot_release", keep: aTightACL, fake: noACL},

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -33,7 +34,8 @@ func (n Naming) Words(script *Script) (verb, body string) {
 type Send func(calls []Call, replies []Reply, indexes []int, how Naming)
 
 // Do implements Client.Do: it refuses calls that must not be sent and sends the others once. Only the
-// scripts that the server did not have are sent again, in order, by their text.
+// scripts that the server did not have are sent again, in order, by their text, and behind them the calls with
+// Again.
 func (d *Dialect) Do(calls []Call, send Send) []Reply {
 	replies := make([]Reply, len(calls))
 	indexes := make([]int, 0, len(calls))
@@ -48,6 +50,9 @@ func (d *Dialect) Do(calls []Call, send Send) []Reply {
 	once(send, calls, replies, unknown, Naming{text: true, flags: flags})
 	if flags {
 		d.withoutFlags(send, calls, replies, which(replies, unknown, isNotCompiled))
+	}
+	if len(unknown) > 0 {
+		once(send, calls, replies, slices.DeleteFunc(indexes, func(i int) bool { return !calls[i].Again }), Naming{})
 	}
 	return replies
 }

@@ -13,7 +13,8 @@
 //   - a wait ends at its limit, or is released, and moves nothing unread except after an uncertain error
 //   - replies have neutral types: nil, string, int64, []any
 //
-// The tests of this package (TestConformance) state each promise and run against both adapters.
+// The tests of this package (TestConformance) state each promise and run against both adapters, and, where a
+// promise needs no connection, against the client in memory of package belaytest.
 //
 // The package itself sends nothing. It must not depend on jobs, and must not get a method per Redis
 // command.

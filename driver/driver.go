@@ -16,6 +16,9 @@ type Call struct {
 	Keys []string
 	// Args are the script's ARGV, or the command's words.
 	Args []string
+	// Again marks a plain command that announces what scripts of its pipeline did. If one of them had to be
+	// loaded first, it ran after this command, so the command is sent once more, behind it.
+	Again bool
 }
 
 // Command returns the Call of a plain command: Command("GET", "a").
@@ -54,6 +57,9 @@ func (c Call) Check() error {
 		return &NotSentError{Err: fmt.Errorf("driver: a call without a command")}
 	}
 	name := strings.ToUpper(c.Args[0])
+	if name == "HELLO" && len(c.Args) == 1 {
+		return nil // it only asks
+	}
 	if unfit[name] || name == "CLIENT" && len(c.Args) > 1 && strings.EqualFold(c.Args[1], "REPLY") {
 		return &NotSentError{Err: fmt.Errorf("driver: %s cannot be sent over a shared connection", name)}
 	}
@@ -84,11 +90,11 @@ func Size(value any) (bytes int) {
 type Client interface {
 	// Do sends the calls as one pipeline and returns their replies in order: len(replies) == len(calls).
 	//
-	// Each call is executed at most once, whatever happens to the connection. A call without a reply gets
-	// an error for which Certain is false; calls that were answered before the connection broke keep their
-	// replies. A script that the server does not have is loaded and run, and only that script is sent
-	// again: after the rest of the pipeline, and several of them in order. A call that Check refuses is not
-	// sent; the others are. Do never panics because of the content of its calls.
+	// Each call is executed at most once (but see Call.Again), whatever happens to the connection. A call
+	// without a reply gets an error for which Certain is false; calls that were answered before the
+	// connection broke keep their replies. A script that the server does not have is loaded and run, and only
+	// that script is sent again: after the rest of the pipeline, and several of them in order. A call that
+	// Check refuses is not sent; the others are. Do never panics because of the content of its calls.
 	//
 	// A Do ends at the deadline of ctx, and a connection that was silent until then is not used again.
 	// Without a deadline the adapter sets one of some seconds. Cancelling ctx does not end a Do that has
@@ -115,6 +121,17 @@ type Client interface {
 	// Close closes the connections that this Client opened, and none that a user passed in.
 	Close() error
 }
+
+// Until returns a context with a deadline for Client.Do. It needs no timer, because an adapter reads the
+// deadline: it does not end at that time.
+func Until(ctx context.Context, at time.Time) context.Context { return until{ctx, at} }
+
+type until struct {
+	context.Context
+	at time.Time
+}
+
+func (u until) Deadline() (time.Time, bool) { return u.at, true }
 
 // A Waiter waits for a job on a connection of its own. Wait is for one goroutine at a time; Release and
 // Close may be called from others.

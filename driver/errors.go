@@ -63,15 +63,16 @@ var outageCodes = map[string]bool{
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
 }
 
-// Outage reports whether waiting cures err: no connection, no reply, or a server that says "not now". Other
-// calls fail again however often they are sent (a wrong type, a denied key).
+// Outage reports whether err is temporary: no connection, no reply, or a server that says "not now". Calls with
+// other errors fail again however often they are sent (a wrong type, a denied key, a server that is too old).
 func Outage(err error) bool {
 	if err == nil {
 		return false
 	}
 	var refused *ServerError
+	var old *OldServerError
 	if !errors.As(err, &refused) {
-		return true
+		return !errors.As(err, &old)
 	}
 	return outageCodes[refused.Code] || (refused.Code == "ERR" && outageText(refused.Message))
 }

@@ -132,7 +132,7 @@ func sources(t *testing.T) map[string]string {
 func TestOperationsExplainsEveryLogLine(t *testing.T) {
 	t.Parallel()
 	operations := read(t, "operations.md")
-	line := regexp.MustCompile(`(?:\.Msg\(|\bmessage :?= )"([^"]+)"`)
+	line := regexp.MustCompile(`(?:\.(?:Debug|Info|Warn|Error)\(\s*|NewRecord\([^"\n]*|\bmessage :?= )"([^"]+)"`)
 	count := 0
 	for file, text := range sources(t) {
 		for _, match := range line.FindAllStringSubmatch(text, -1) {

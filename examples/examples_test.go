@@ -258,6 +258,25 @@ func TestAnyLanguageHandlesJobs(t *testing.T) {
 	require.Contains(t, retries[0], `exit status 1: there is no user 0`)
 }
 
+func TestAnyLanguageContinuesFromACursor(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	belay := build(t, "../cmd/belay")
+	orders := filepath.Join(t.TempDir(), "orders.csv")
+	require.NoError(t, os.WriteFile(orders, []byte("one\ntwo\nthree\n"), 0o600))
+	number(t, redis, "HSET", "it-orders", "c", "1")
+	said, err := run(t, redis, "", belay, "push", "Import", `"`+orders+`"`, "--jid", "orders", "--track", "1h")
+	require.NoError(t, err, said)
+	worker := startProcess(t, redis, belay, "work", "--log-level", "debug", "--exec", "Import=python3 anylanguage/import.py")
+	eventually(t, "its run", func() bool { return number(t, redis, "GET", "stat:processed") == 1 })
+	worker.stop()
+	require.Contains(t, worker.out.String(), `import two\nimport three`)
+	require.NotContains(t, worker.out.String(), "import one")
+	said, err = run(t, redis, "", belay, "find", "orders")
+	require.NoError(t, err, said)
+	require.Contains(t, said, `{"lines":3}`)
+}
+
 // build makes a program of a package.
 func build(t *testing.T, of string) (path string) {
 	t.Helper()

@@ -11,12 +11,18 @@ import "github.com/belayq/belay/job"
 func (k *Keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 	r := newRun(k, session, queue, bytes)
 	twin := k.ledger.find(session, r)
-	if twin == nil || session != k.session || session.Over() {
+	if twin == nil || twin.returns() || session != k.session || session.Over() {
 		k.arrive(r, wanted)
 		return
 	}
 	k.doubt(session, nil)
-	k.cfg.Log.Info().Str("jid", twin.JID()).Str("queue", queue).Msg("duplicate take ignored: job already running")
+	k.cfg.Log.Info("duplicate take ignored: job already running", "jid", twin.JID(), "queue", queue)
+}
+
+// returns reports whether the job is on its way back to the head of its queue, from where it may arrive once
+// more before the reply to the settle is read.
+func (r *Run) returns() bool {
+	return r.outcome.Exit() == job.ExitRequeued && (r.state == settling || r.state == unacked)
 }
 
 // arrive puts the run of a job that was taken into the ledger: for a processor, or to be requeued if it is not
@@ -24,8 +30,8 @@ func (k *Keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 func (k *Keyspace) arrive(r *Run, wanted bool) *Run {
 	if earlier := k.runsUnder(r); earlier != nil && wanted && !k.loop.quiet {
 		r.Session.transfer(earlier)
-		k.cfg.Log.Info().Str("jid", earlier.JID()).Str("queue", r.Queue).Str("formerly", earlier.Session.Identity).
-			Msg("duplicate take ignored: job running under an earlier identity")
+		k.cfg.Log.Info("duplicate take ignored: job running under an earlier identity",
+			"jid", earlier.JID(), "queue", r.Queue, "formerly", earlier.Session.Identity)
 		return earlier
 	}
 	k.admit(r, wanted)
@@ -47,7 +53,7 @@ func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 	r.quarantined, session.quarantined = true, r
 	session.aloneQueue.Store(&queue)
 	if wanted && !k.loop.quiet {
-		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", queue).Msg("quarantined job started; other takes suspended")
+		k.cfg.Log.Info("quarantined job started; other takes suspended", "jid", r.JID(), "queue", queue)
 	}
 	k.admit(r, wanted)
 	return r

@@ -2,15 +2,16 @@ package fetch
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 )
 
 // newCapsules is a process with two capsules of two processors each: the queue mail, and the queue other.
@@ -20,9 +21,9 @@ func newCapsules(t *testing.T, open opener, drainFor time.Duration) *rig {
 	require.NoError(t, r.loop.Close())
 	r.record.Concurrency = 4
 	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
-		Log:      zerolog.New(r.log),
+		Log:      slog.New(logbook.JSON(r.log, slog.LevelDebug)),
 		Capsules: []Capsule{{Order: strictly(t, "mail"), Concurrency: 2}, {Order: strictly(t, "other"), Concurrency: 2}},
-		Largest:  job.DefaultPayloadLimit + job.PayloadSlack, DeadMost: 10_000, DeadFor: time.Hour, CallTimeout: time.Second, DrainFor: drainFor,
+		Largest:  job.DefaultPayloadLimit + job.PayloadSlack, CallTimeout: time.Second, DrainFor: drainFor,
 	})
 	r.enter()
 	return r

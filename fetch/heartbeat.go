@@ -4,9 +4,9 @@ package fetch
 // to Redis. So the heartbeat of an idle process replaces such a reading: Redis deletes empty lists, so while
 // none of the keys exists that the reading would read, there is nothing to find.
 
-// mostSkippedReadings is the maximum number of heartbeats in a row that replace readings: a reading also
+// maxSkippedReadings is the maximum number of heartbeats in a row that replace readings: a reading also
 // detects that the loop's own connection is dead before a job needs it.
-const mostSkippedReadings = 3
+const maxSkippedReadings = 3
 
 // handleHeartbeat makes sure, after each confirmed heartbeat, that the loop knows the contents of its lists and
 // which queues are paused: from the heartbeat's reply, or because the next turn reads them.
@@ -17,7 +17,7 @@ func (k *Keyspace) handleHeartbeat(reply HeartbeatReply) {
 			q.intake.empty = false
 		}
 	}
-	if k.isIdle() && reply.watched && reply.There == 0 && k.skippedReadings < mostSkippedReadings {
+	if k.isIdle() && reply.watched && reply.There == 0 && k.skippedReadings < maxSkippedReadings {
 		k.skippedReadings++
 		return
 	}

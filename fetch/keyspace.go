@@ -48,16 +48,15 @@ type Keyspace struct {
 }
 
 func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
-	lane, err := at.Client.Lane(mostInFlight)
+	lane, err := at.Client.Lane(maxInFlight)
 	if err != nil {
 		return nil, err
 	}
 	cfg := &l.cfg
-	link := lua.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}
 	k := &Keyspace{
-		flights: flights{link: link},
+		flights: flights{link: &lua.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}},
 		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
-		waiting: waiting{limit: longestWait},
+		waiting: waiting{limit: maxWait},
 	}
 	for _, c := range l.capsules {
 		in := &intake{space: k, capsule: c}

@@ -24,21 +24,15 @@ func (k *Keyspace) addTooLarge(p *pipeline) {
 	const most = 4
 	for range min(len(k.large), most) {
 		last := len(k.large) - 1
-		large := k.large[last]
+		calls, read := k.Keys.EndLarge(k.large[last], k.cfg.Log)
 		k.large = k.large[:last]
-		ask := k.Keys.KillLarge(large)
-		p.add(ask.Call, func(reply driver.Reply) {
-			dead, err := ask.Read(reply)
-			switch {
-			case err != nil:
-				large.Log(k.cfg.Log, k.cfg.Largest, err)
+		p.add(calls[0], func(reply driver.Reply) {
+			if _, err := read(reply); err != nil {
 				k.fail(err)
-			case dead:
-				large.Log(k.cfg.Log, k.cfg.Largest, nil)
 			}
 		})
-		if large.State != nil {
-			p.add(k.Keys.AnnounceEnded([]string{large.State.JID}), func(driver.Reply) {})
+		for _, announce := range calls[1:] {
+			p.add(announce, func(driver.Reply) {})
 		}
 	}
 }

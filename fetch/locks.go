@@ -74,7 +74,7 @@ func (k *Keyspace) lockIn(bytes string) *heldLock {
 	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
-		k.cfg.Log.Warn().Err(err).Str("jid", parsed.JID()).Str("class", parsed.Class()).Msg("unique lock ignored: unreadable field belay_unique")
+		k.cfg.Log.Warn("unique lock ignored: unreadable field belay_unique", "error", err, "jid", parsed.JID(), "class", parsed.Class())
 	}
 	if lock.None() {
 		return nil
@@ -82,22 +82,22 @@ func (k *Keyspace) lockIn(bytes string) *heldLock {
 	return &heldLock{Lock: lock, class: parsed.Class(), waits: len(dedup.ReadWAL(parsed)) > 0}
 }
 
-// requeue requeues a job whose run has not begun. If Redis may have recorded its start and freed its lock, the
-// job takes the lock again first: otherwise another job would be accepted while this one waits. (A job that had
-// begun in an earlier run then holds a lock that it does not need; the next start frees it.)
-func (k *Keyspace) requeue(r *Run) {
+// putBack lets a job wait again whose run has not begun. If Redis may have recorded its start and freed its
+// lock, the job takes the lock again first: otherwise another job would be accepted while this one waits. (A
+// job that had begun in an earlier run then holds a lock that it does not need; the next start frees it.)
+func (k *Keyspace) putBack(r *Run, outcome job.Outcome) {
 	if r.lock == nil || !r.lock.startSent || r.lock.AtStart() != dedup.StartRelease {
-		k.ledger.finish(r, job.Requeued())
+		k.ledger.finish(r, outcome)
 		return
 	}
-	r.lock.undoStart = true
+	r.lock.undoStart, r.outcome = true, outcome
 	k.ledger.move(r, awaitingStart)
 }
 
 // requeueAll requeues all runs that have not begun.
 func (k *Keyspace) requeueAll() {
 	for _, r := range slices.AppendSeq(slices.Collect(k.ledger.in(ready)), k.ledger.in(awaitingStart)) {
-		k.requeue(r)
+		k.putBack(r, job.Requeued())
 	}
 }
 
@@ -112,7 +112,7 @@ func (k *Keyspace) addStarts(p *pipeline) {
 	var starts []lua.Start
 	bytes, room := 0, k.room()
 	for r := range k.ledger.in(awaitingStart) {
-		if len(runs) == lua.MostItems || bytes > room {
+		if len(runs) == lua.MaxItems || bytes > room {
 			break
 		}
 		if r.owner != session {
@@ -152,12 +152,11 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 	for i, r := range runs {
 		switch {
 		case slices.Contains(answer.Lost, i):
-			k.cfg.Log.Warn().Str("jid", r.JID()).Str("queue", r.Queue).Str("identity", r.owner.Identity).
-				Msg("ownership lost: job not started")
+			k.cfg.Log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
 			k.leave(r)
 		case r.lock.undoStart:
 			r.lock.startSent, r.lock.started, r.lock.undoStart = false, false, false
-			k.ledger.finish(r, job.Requeued())
+			k.ledger.finish(r, r.outcome)
 		default:
 			r.lock.started, r.lock.left = err == nil, dedup.WALOfLines(answer.Left[i])
 			k.ledger.move(r, ready)
@@ -180,7 +179,7 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 			locks = append(locks, r.lock.whileHeld(k.session))
 		}
 	}
-	for some := range slices.Chunk(locks, lua.MostItems) {
+	for some := range slices.Chunk(locks, lua.MaxItems) {
 		ask := k.Keys.Renew(some)
 		p.add(ask.Call, func(reply driver.Reply) {
 			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
@@ -193,7 +192,7 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 // addForgets deletes the positions that starts have kept for jobs whose end is confirmed. A job that continues
 // carries them in its payload. The reply does not matter: positions that are not deleted expire.
 func (k *Keyspace) addForgets(p *pipeline) {
-	for some := range slices.Chunk(k.obsolete, lua.MostItems) {
+	for some := range slices.Chunk(k.obsolete, lua.MaxItems) {
 		p.add(k.Keys.ForgetLeft(some), func(driver.Reply) {})
 	}
 	k.obsolete = nil

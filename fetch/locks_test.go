@@ -257,7 +257,7 @@ func TestLocksInHand(t *testing.T) {
 	eachClient(t, func(t *testing.T, open opener) {
 		t.Run("are_renewed_at_each_beat_all_of_them", func(t *testing.T) {
 			t.Parallel()
-			const jobs = lua.MostItems + 10
+			const jobs = lua.MaxItems + 10
 			r := newRig(t, open, jobs, "mail")
 			var pushed []uniqueJob
 			for n := range jobs {

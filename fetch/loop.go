@@ -3,26 +3,23 @@ package fetch
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
 // Config configures a Loop.
 type Config struct {
-	Log zerolog.Logger
+	Log *slog.Logger
 	// Capsules are the sets of queues to take from. No queue is in two of them.
 	Capsules []Capsule
 	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set without a run.
 	Largest int
-	// DeadMost and DeadFor bound the dead set.
-	DeadMost int
-	DeadFor  time.Duration
 	// CallTimeout bounds each call that carries no jobs, except waits. Calls that carry jobs get more time:
 	// see lua.Pace.
 	CallTimeout time.Duration
@@ -81,13 +78,14 @@ type event interface{ handle() }
 
 // NewLoop returns a Loop without keyspaces. Open adds them.
 func NewLoop(cfg Config) *Loop {
+	cfg.Log = logbook.OrDiscard(cfg.Log)
 	if cfg.Reporter == nil {
 		cfg.Reporter = NewReporter(cfg.Log)
 	}
 	l := &Loop{
 		cfg: cfg, pool: newPool(),
 		// Room for every operation that can be in flight, so that their goroutines never wait for the loop.
-		events: make(chan event, mostInFlight+2*lua.MostQueues),
+		events: make(chan event, maxInFlight+2*lua.MaxQueues),
 		orders: make(chan func(), 64),
 	}
 	l.quarantine.loop = l
@@ -251,12 +249,14 @@ func (l *Loop) end(result Result) {
 		return
 	}
 	switch {
-	case result.Refused && !l.stop.asked:
-		k.refuse(r)
-	case l.stop.asked && result.Outcome.Exit() == job.ExitRequeued && !result.Refused:
-		k.ledger.move(r, returned)
-	default:
+	case result.Outcome.Exit() != job.ExitRequeued || r.owner.Over():
 		k.ledger.finish(r, result.Outcome)
+	case !l.stop.asked:
+		k.refuse(r) // every job that returns to the head of its queue, or this process would take it at once
+	case result.Refused:
+		k.ledger.finish(r, result.Outcome)
+	default:
+		k.ledger.move(r, returned)
 	}
 	if l.count(running, abandoned) == 0 {
 		l.requeueUnfinished()

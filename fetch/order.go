@@ -24,7 +24,7 @@ type Order struct {
 }
 
 // NewOrder checks the queues and makes their order. A queue may be named several times, which adds to its
-// weight, as in Sidekiq; there are at most lua.MostQueues different ones.
+// weight, as in Sidekiq; there are at most lua.MaxQueues different ones.
 func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 	order := &Order{random: random}
 	index, weighted := make(map[string]int), false
@@ -48,8 +48,8 @@ func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 	switch {
 	case len(order.names) == 0:
 		return nil, fmt.Errorf("no queue to take from")
-	case len(order.names) > lua.MostQueues:
-		return nil, fmt.Errorf("%d queues: one process serves at most %d", len(order.names), lua.MostQueues)
+	case len(order.names) > lua.MaxQueues:
+		return nil, fmt.Errorf("%d queues: one process serves at most %d", len(order.names), lua.MaxQueues)
 	}
 	if !weighted || len(order.names) == 1 {
 		order.draw = nil

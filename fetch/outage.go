@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	firstRest   = 50 * time.Millisecond
-	longestRest = 2 * time.Second // so that work resumes well within five seconds of Redis' return
+	firstRest = 50 * time.Millisecond
+	maxRest   = 2 * time.Second // so that work resumes well within five seconds of Redis' return
 )
 
 // jobs is the loop's name in reports.
@@ -35,7 +35,7 @@ func (k *Keyspace) fail(err error) {
 	if o.resting(now) {
 		return
 	}
-	o.until = now.Add(o.rest.Next(firstRest, longestRest))
+	o.until = now.Add(o.rest.Next(firstRest, maxRest))
 }
 
 // succeed records that Redis answers.

@@ -7,13 +7,13 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostInFlight is how many pipelines may be in flight. With one, a round trip of a millisecond settles into
+// maxInFlight is how many pipelines may be in flight. With one, a round trip of a millisecond settles into
 // half batches; more than four brought nothing.
-const mostInFlight = 4
+const maxInFlight = 4
 
 // flights counts the calls in flight to one keyspace, and has the pace of the link.
 type flights struct {
-	link       lua.Link
+	link       *lua.Link
 	inFlight   int // pipelines
 	operations int // pipelines and waits in flight that may bring jobs
 	lastOp     int // number of operations that have begun so far
@@ -75,7 +75,7 @@ func (k *Keyspace) maySend() bool {
 	if k.inFlight == 0 {
 		return true
 	}
-	return k.inFlight < mostInFlight && k.ledger.count(finished, awaitingStart) >= max(k.loop.Concurrency()/mostInFlight, 1)
+	return k.inFlight < maxInFlight && k.ledger.count(finished, awaitingStart) >= max(k.loop.Concurrency()/maxInFlight, 1)
 }
 
 // send puts the pipeline in flight.
@@ -120,7 +120,7 @@ func (p *pipeline) handle() {
 // the number is small, so that heartbeats can be sent between two settles.
 func (k *Keyspace) room() int {
 	if k.loop.quiet { // requeued jobs go in one settle, in order
-		return lua.MostBytes
+		return lua.MaxBytes
 	}
 	return k.link.Page()
 }

@@ -7,12 +7,14 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A Result is how a run ended.
+// A Result is how a run ended. A job whose run did not begin has an outcome that ends it (see job.Exit.Ends),
+// or is requeued. A job that is requeued before a stop returns to the head of its queue, and this process takes
+// nothing from that queue for a while.
 type Result struct {
 	Run     *Run
 	Outcome job.Outcome
-	// Refused reports that another process should run the job: this one takes nothing from its queue for a
-	// while.
+	// Refused reports that another process should run a requeued job: a stop returns it at once, and not with
+	// the unfinished jobs at its end.
 	Refused bool
 }
 
@@ -43,7 +45,7 @@ const (
 type pool struct {
 	mu     sync.Mutex
 	filled *sync.Cond
-	runs   []*Run // those from next on have not been taken
+	runs   []*Run // runs[next:] have not been taken
 	next   int
 	idle   int  // processors that wait
 	waking bool // one of them was woken and does not run yet

@@ -117,8 +117,8 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i)
 		q.paused = slices.Contains(taken.Paused, i)
 		if broken && !q.broken {
-			in.space.cfg.Log.Error().Str("queue", name).Str("key", in.space.Keys.Queue(name)).
-				Msg("queue skipped: key of a wrong type; operator action required")
+			in.space.cfg.Log.Error("queue skipped: key of a wrong type; operator action required",
+				"queue", name, "key", in.space.Keys.Queue(name))
 		}
 		switch taken.Why {
 		case lua.WhyEmpty:

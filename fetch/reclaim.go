@@ -11,8 +11,7 @@ func (k *Keyspace) reclaim() {
 			rest = append(rest, o)
 			continue
 		}
-		k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).Bool("runs_here", r.state != finished).
-			Msg("orphaned entry reclaimed after a lost reply")
+		k.cfg.Log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished)
 	}
 	c := &k.reconcile
 	c.orphaned = rest

@@ -31,10 +31,10 @@ type reconcile struct {
 	quarantinedFrom  string
 }
 
-// mostDoubts is the maximum number of readings in a row whose difference takes in flight may explain. A busy
+// maxDoubts is the maximum number of readings in a row whose difference takes in flight may explain. A busy
 // process has a take in flight at nearly every reading, and does not stop taking jobs for each. If a job is
 // lost without a failed call, which should not happen, it is found within a dozen seconds.
-const mostDoubts = 8
+const maxDoubts = 8
 
 // A reading reads one list page by page, the newest entries first, because the orphaned entries of a take
 // that has just failed are the newest. It ends when no more orphaned entries are possible. Entries move
@@ -157,7 +157,7 @@ func (k *Keyspace) handleLengths(queues []string, lengths []int, still bool, lef
 		c.looked = c.looked || still
 	case !more && !fewer:
 		c.doubts = 0
-	case c.doubts >= mostDoubts || (more && k.operations == k.openWaits()): // without a take in flight
+	case c.doubts >= maxDoubts || (more && k.operations == k.openWaits()): // without a take in flight
 		k.doubt(k.session, nil)
 	default:
 		c.doubts++
@@ -258,7 +258,7 @@ func (k *Keyspace) compare(read *reading, listed lua.Listed, page int) {
 		}
 	}
 	read.most -= len(listed.Large) // they are on their way to the dead set
-	if read.most > 0 && (len(entries) == lua.MostItems || bytes >= page) {
+	if read.most > 0 && (len(entries) == lua.MaxItems || bytes >= page) {
 		read.first += len(entries) + len(listed.Large)
 		c.toRead = append(c.toRead, read)
 		return

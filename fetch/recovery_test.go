@@ -2,16 +2,17 @@ package fetch
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -29,7 +30,7 @@ func (r *rig) newJanitor() (*janitor.Janitor, *Session) {
 	session, err := Register(context.Background(), context.Background(), r.direct, r.keys, r.clock, "janitor", record)
 	require.NoError(r.t, err)
 	j := janitor.New(janitor.Config{
-		Client: r.direct, Keys: r.keys, Log: zerolog.New(r.log), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
+		Client: r.direct, Keys: r.keys, Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 	})
 	j.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: r.clock.Now().Add(-rigTTL)}, lua.SinceBoot()-rigTTL, 0)

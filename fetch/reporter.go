@@ -1,13 +1,13 @@
 package fetch
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/logbook"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // A Reporter logs once that Redis is away and once that it is back, for all parts of a process: the loop, the
 // heartbeat, the poller. Its methods may be called from any goroutine.
 type Reporter struct {
-	log    zerolog.Logger
+	log    *slog.Logger
 	bornAt time.Time
 	// answeredAt is when Redis last answered a call that was reported here, since bornAt.
 	answeredAt atomic.Int64
@@ -45,7 +45,7 @@ type Reporter struct {
 const locked = "any"
 
 // NewReporter makes a Reporter that writes to log.
-func NewReporter(log zerolog.Logger) *Reporter {
+func NewReporter(log *slog.Logger) *Reporter {
 	return &Reporter{
 		log: log, bornAt: time.Now(), away: make(map[string]bool), refused: make(map[string]time.Time), notify: func(string, error) {},
 	}
@@ -96,7 +96,7 @@ func (r *Reporter) Fail(caller string, err error) {
 	}
 	r.logged = true
 	r.notify(caller, err)
-	r.log.Warn().Err(err).Str("call", caller).Msg("redis is away; takes suspended, results buffered")
+	r.log.Warn("redis is away; takes suspended, results buffered", "error", err, "call", caller)
 }
 
 // refuse reports an error as a refusal, even one that Fail takes for an outage: a full Redis is reachable.
@@ -113,12 +113,11 @@ func (r *Reporter) refuseLocked(caller string, err error, now time.Time) bool {
 	}
 	r.notify(caller, err)
 	r.refused[caller] = now
-	event, message := r.log.Error().Err(err).Str("call", caller), "redis refuses a call; will retry; operator action required"
 	if advice := driver.Denial(err); advice != "" {
-		event.Str("advice", advice)
-		message = "redis denies access; will retry; operator action required"
+		r.log.Error("redis denies access; will retry; operator action required", "error", err, "call", caller, "advice", advice)
+	} else {
+		r.log.Error("redis refuses a call; will retry; operator action required", "error", err, "call", caller)
 	}
-	event.Msg(message)
 	return true
 }
 
@@ -156,5 +155,5 @@ func (r *Reporter) reachedLocked(caller string, now time.Time) {
 		return
 	}
 	r.logged, r.backAt = false, now
-	r.log.Info().Dur("away_ms", now.Sub(r.since)).Msg("redis is back")
+	r.log.Info("redis is back", logbook.Millis("away_ms", now.Sub(r.since)))
 }

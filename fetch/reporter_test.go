@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/logbook"
 )
 
 // said is what a Reporter has logged: a word for each line.
@@ -130,7 +131,7 @@ func TestReporter(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				test(t, NewReporter(zerolog.New(&log)), &log)
+				test(t, NewReporter(slog.New(logbook.JSON(&log, slog.LevelDebug))), &log)
 			})
 		})
 	}

@@ -3,11 +3,11 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
@@ -15,6 +15,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -63,8 +64,8 @@ func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, q
 	}
 	capsules := []Capsule{{Order: strictly(t, queues...), Concurrency: concurrency}}
 	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
-		Log: zerolog.New(r.log), Capsules: capsules,
-		Largest: job.DefaultPayloadLimit + job.PayloadSlack, DeadMost: 10_000, DeadFor: time.Hour, CallTimeout: time.Second,
+		Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Capsules: capsules,
+		Largest: job.DefaultPayloadLimit + job.PayloadSlack, CallTimeout: time.Second,
 	})
 	r.enter()
 	return r

@@ -93,10 +93,16 @@ func (s *Saved) End(keep time.Duration) {
 	s.keep = keep
 }
 
+// patience returns the timeout of a read or save that carries this many bytes. It allows for a new connection
+// over the slowest link, however short a heartbeat is: only the run itself waits for it.
+func (r *Run) patience(carried int) time.Duration {
+	return lua.Patience(max(r.space.cfg.CallTimeout, lua.MaxRound), carried)
+}
+
 // Read reads the cursor and further fields of the state from Redis; "" stands for a missing field.
 func (s *Saved) Read(ctx context.Context, further ...string) ([]string, error) {
 	fields := append([]string{lua.FieldCursor}, further...)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.run.space.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.run.patience(0))
 	defer cancel()
 	read, err := s.run.space.Keys.ReadState(s.state, fields...).Do(ctx, s.run.space.Client)
 	if err != nil {
@@ -140,9 +146,14 @@ func (s *Saved) Save(ctx context.Context, interval time.Duration) lua.SaveWord {
 	return word
 }
 
-// write sends one save. Fields that were set meanwhile stay set.
+// write sends one save. Fields that were set meanwhile stay set. What a run leaves at its end (see End) is left
+// to the settle: a save that took it would leave the settle without fields.
 func (s *Saved) write(ctx context.Context) (lua.SaveWord, error) {
 	s.mu.Lock()
+	if s.keep > 0 {
+		s.mu.Unlock()
+		return "", nil
+	}
 	s.state.Version++
 	s.exists = true
 	state, r, bytes := s.state, s.run, 0
@@ -152,7 +163,7 @@ func (s *Saved) write(ctx context.Context) (lua.SaveWord, error) {
 	for _, text := range state.Fields {
 		bytes += len(text)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), new(lua.Pace).Timeout(r.space.cfg.CallTimeout, bytes+len(r.Bytes)))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience(bytes+len(r.Bytes)))
 	defer cancel()
 	word, err := r.space.Keys.Save(r.Session.Identity, r.Queue, r.Bytes, r.quarantined, state).Do(ctx, r.space.Client)
 	if err != nil {
@@ -176,7 +187,7 @@ func (s *Saved) write(ctx context.Context) (lua.SaveWord, error) {
 func (k *Keyspace) stateAtEnd(r *Run) *lua.JobState {
 	exit, s := r.outcome.Exit(), r.saved.Load()
 	if s == nil {
-		if exit != job.ExitCancelled && exit != job.ExitExpired {
+		if !exit.Ends() || !exit.Unfinished() {
 			return nil
 		}
 		return &lua.JobState{JID: r.JID()} // it may have been dropped before a start that would have read its state
@@ -186,21 +197,21 @@ func (k *Keyspace) stateAtEnd(r *Run) *lua.JobState {
 	s.closed = true
 	state := s.state
 	state.Fields = slices.Clone(state.Fields)
-	switch exit {
-	case job.ExitRetry, job.ExitSnoozed, job.ExitRequeued, job.ExitDead:
+	if exit.KeepsState() {
 		state.Keep = lua.KeepState + r.outcome.After()
 		if len(state.Fields) == 0 && (!s.exists || r.outcome.After() == 0) {
 			return nil
 		}
 		state.Keep = max(state.Keep, s.keep)
-	default:
-		if state.Keep = s.keep; s.keep > 0 {
-			return &state
-		}
+		return &state
+	}
+	state.Keep = s.keep
+	switch {
+	case s.keep > 0:
+	case s.exists:
 		state.Fields = nil
-		if !s.exists {
-			return nil
-		}
+	default:
+		return nil
 	}
 	return &state
 }

@@ -188,7 +188,7 @@ func (s *Session) mark() int64 {
 }
 
 // mayNumber reports whether Redis keeps the verdict of one more settle.
-func (s *Session) mayNumber() bool { return s.number-s.mark()+1 < lua.MostUnread }
+func (s *Session) mayNumber() bool { return s.number-s.mark()+1 < lua.MaxUnread }
 
 // read records that the settle's reply has been read, or that its reply does not matter any more.
 func (s *Session) read(b *batch) {

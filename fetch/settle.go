@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// mostBatches is how many unacknowledged settles go into one pipeline.
-	mostBatches = 2
+	// maxBatches is how many unacknowledged settles go into one pipeline.
+	maxBatches = 2
 	// retryBlocked is the interval between attempts of a settle that Redis refuses for a permanent reason,
 	// such as a key of a wrong type.
 	retryBlocked = time.Minute
-	// leastPart is the minimum size of a part of a split settle: a smaller one costs more in round trips than
+	// minPart is the minimum size of a part of a split settle: a smaller one costs more in round trips than
 	// it gains.
-	leastPart = 32
+	minPart = 32
 )
 
 // A batch is one settle with one number, kept with its exact bytes until its reply has been read.
@@ -34,11 +34,11 @@ type batch struct {
 // addSettles adds settles to a pipeline: unacknowledged ones, those of isolated runs, and one of newly
 // finished runs. It reports whether any of them is sent again.
 func (k *Keyspace) addSettles(p *pipeline) (again bool) {
-	most := min(len(k.unacked), mostBatches)
+	most := min(len(k.unacked), maxBatches)
 	batches := slices.Clone(k.unacked[:most])
 	k.unacked = slices.Delete(k.unacked, 0, most)
 	again = most > 0
-	for r := k.ledger.first(isolated); r != nil && len(batches) < mostBatches && r.owner.mayNumber(); r = k.ledger.first(isolated) {
+	for r := k.ledger.first(isolated); r != nil && len(batches) < maxBatches && r.owner.mayNumber(); r = k.ledger.first(isolated) {
 		batches = append(batches, k.newBatch(r.owner, []*Run{r}))
 	}
 	if next := k.nextBatch(); next != nil {
@@ -94,10 +94,10 @@ func (k *Keyspace) nextBatch() *batch {
 // works on one half while the processors work on the other; with one piece, one would wait for the other.
 func (k *Keyspace) part() int {
 	half := (k.loop.Concurrency() + 1) / 2
-	if k.loop.quiet || half < leastPart { // requeues need their order, and two pipelines have no order
-		return lua.MostItems
+	if k.loop.quiet || half < minPart { // requeues need their order, and two pipelines have no order
+		return lua.MaxItems
 	}
-	return min(half, lua.MostItems)
+	return min(half, lua.MaxItems)
 }
 
 // newBatch returns a settle of these runs, with its number and its bytes.
@@ -115,7 +115,7 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	session.unread = append(session.unread, b)
 	b.ask = k.Keys.Settle(lua.Settlement{
 		Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled,
-		Today: k.Clock.Now(), DeadMost: k.cfg.DeadMost, DeadFor: k.cfg.DeadFor,
+		Today: k.Clock.Now(),
 	})
 	for i := range settled { // Settle has sorted them
 		b.runs[i] = gathered[settled[i].Index]
@@ -141,8 +141,8 @@ func (k *Keyspace) handleSettle(b *batch, reply driver.Reply) {
 		k.moveAll(b, isolated)
 	default:
 		b.session.read(b)
-		k.cfg.Log.Error().Err(err).Str("queue", b.runs[0].Queue).Str("exit", string(b.runs[0].outcome.Exit())).
-			Msg("settle refused; will retry every minute")
+		k.cfg.Log.Error("settle refused; will retry every minute",
+			"error", err, "queue", b.runs[0].Queue, "exit", string(b.runs[0].outcome.Exit()))
 		if k.ledger.count(blocked) == 0 {
 			k.blockedAt = time.Now().Add(retryBlocked)
 		}
@@ -171,8 +171,8 @@ func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	b.session.read(b)
 	k.loop.lost.Add(uint64(len(verdict.Lost)))
 	for _, i := range verdict.Lost {
-		k.cfg.Log.Warn().Str("jid", b.runs[i].JID()).Str("queue", b.runs[i].Queue).Str("identity", b.session.Identity).
-			Str("exit", string(b.runs[i].outcome.Exit())).Msg("ownership lost: result discarded")
+		k.cfg.Log.Warn("ownership lost: result discarded",
+			"jid", b.runs[i].JID(), "queue", b.runs[i].Queue, "identity", b.session.Identity, "exit", string(b.runs[i].outcome.Exit()))
 	}
 	for i, r := range b.runs {
 		k.leave(r)
@@ -188,9 +188,5 @@ func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 // positionsObsolete reports whether the positions kept for a job's next start are no longer needed: the job has
 // ended, or its payload contains them.
 func positionsObsolete(outcome job.Outcome) bool {
-	switch outcome.Exit() {
-	case job.ExitDone, job.ExitDiscarded, job.ExitCancelled, job.ExitExpired, job.ExitDead:
-		return true
-	}
-	return strings.Contains(outcome.Payload(), `"`+dedup.FieldRefusedWAL+`"`)
+	return outcome.Exit().Ends() || strings.Contains(outcome.Payload(), `"`+dedup.FieldRefusedWAL+`"`)
 }

@@ -42,18 +42,17 @@ func (k *Keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 	recently := now.Sub(earlier.requeuedAt) < soonAgain
 	earlier.requeuedAt = now
 	if recently {
-		k.ledger.finish(r, job.Snoozed(r.Bytes, stepAside))
+		k.putBack(r, job.Snoozed(r.Bytes, stepAside))
 		return
 	}
-	k.cfg.Log.Info().Str("jid", r.JID()).Str("queue", r.Queue).
-		Msg("requeued: earlier run still active in this process")
+	k.cfg.Log.Info("requeued: earlier run still active in this process", "jid", r.JID(), "queue", r.Queue)
 	k.refuse(r)
 }
 
 // refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
 // without that pause this process would take and refuse the job in a tight loop.
 func (k *Keyspace) refuse(r *Run) {
-	k.requeue(r)
+	k.putBack(r, job.Requeued())
 	if r.quarantined {
 		k.queues[r.Queue].quarantined = false // until the next reading
 		return

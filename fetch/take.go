@@ -40,7 +40,7 @@ func (in *intake) wantsTake(now time.Time) bool {
 
 func (k *Keyspace) addTake(p *pipeline, in *intake, page int) {
 	// Runs that the same pipeline settles no longer occupy a processor.
-	session, wanted, queues := k.session, min(in.spare(), lua.MostItems), in.next()
+	session, wanted, queues := k.session, min(in.spare(), lua.MaxItems), in.next()
 	take := k.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
 	p.reserve(in.capsule, wanted)
 	p.may += page

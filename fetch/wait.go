@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// longestWait bounds one idle wait. A wait costs one command, so this is an idle queue's cost: a
+	// maxWait bounds one idle wait. A wait costs one command, so this is an idle queue's cost: a
 	// quarter of a command a second.
-	longestWait = 4 * time.Second
+	maxWait = 4 * time.Second
 	// shortWait bounds waits on a server that cannot release them.
 	shortWait = time.Second
 	// pacedTake is how often takes look at queues where idle waits are not possible.
 	pacedTake = 250 * time.Millisecond
-	// leastYield is how long waits first stay closed when Redis has too many clients. The time doubles with
-	// each repetition, up to mostYield. Meanwhile paced takes replace the waits, with a delay of up to
+	// minYield is how long waits first stay closed when Redis has too many clients. The time doubles with
+	// each repetition, up to maxYield. Meanwhile paced takes replace the waits, with a delay of up to
 	// pacedTake.
-	leastYield = 2 * time.Second
-	mostYield  = time.Minute
+	minYield = 2 * time.Second
+	maxYield = time.Minute
 )
 
 // waiting is the common state of the idle waits of a keyspace. While its capsule has an idle processor, each
@@ -243,7 +243,7 @@ func (k *Keyspace) failWait(w *wait) {
 		if refused.Code == "OOM" {
 			k.cfg.Reporter.refuse("wait", w.err)
 		}
-		k.paceTakes(now.Add(longestWait), now)
+		k.paceTakes(now.Add(maxWait), now)
 	case errors.As(w.err, &refused) && refused.Code == "WRONGTYPE":
 		w.queue.intake.empty = false // the take names the key
 		k.paceTakes(now.Add(pacedTake), now)
@@ -260,12 +260,11 @@ func (k *Keyspace) yieldWaits(now time.Time) {
 	if k.yielded && now.Before(k.yieldedAt.Add(k.yield)) {
 		return // another refusal of the same moment
 	}
-	if now.Sub(k.yieldedAt) < k.yield+mostYield {
-		k.yield = min(2*k.yield, mostYield)
+	if now.Sub(k.yieldedAt) < k.yield+maxYield {
+		k.yield = min(2*k.yield, maxYield)
 	} else {
-		k.yield = leastYield
-		k.cfg.Log.Warn().Int("waits", k.waiters()).
-			Msg("max number of clients reached; polling instead of idle waits")
+		k.yield = minYield
+		k.cfg.Log.Warn("max number of clients reached; polling instead of idle waits", "waits", k.waiters())
 	}
 	k.yielded, k.yieldedAt = true, now
 	k.paceTakes(now.Add(k.yield), now.Add(pacedTake))
@@ -300,10 +299,10 @@ func (k *Keyspace) restWaits(err error) {
 	if now.Before(k.noWaitsUntil) {
 		return // another one of the same moment
 	}
-	if 2*k.rest >= longestWait && k.rest < longestWait {
-		k.cfg.Log.Warn().Err(err).Msg("idle waits keep failing; polling instead")
+	if 2*k.rest >= maxWait && k.rest < maxWait {
+		k.cfg.Log.Warn("idle waits keep failing; polling instead", "error", err)
 	}
-	k.rest = min(max(2*k.rest, firstRest), longestWait)
+	k.rest = min(max(2*k.rest, firstRest), maxWait)
 	k.paceTakes(now.Add(k.rest), now.Add(pacedTake))
 }
 
@@ -318,7 +317,7 @@ func (k *Keyspace) arriveByWait(w *wait) {
 		return
 	}
 	// Promised processors are not idle: a take for them is in flight.
-	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && in.capsule.idle() > 0
+	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && w.queue.backOffUntil.IsZero() && in.capsule.idle() > 0
 	k.bring(w.session, w.queue.name, w.payload, wanted)
 }
 

@@ -65,7 +65,7 @@ func TestBrokenWait(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail")
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR this proxy passes no blocking moves")})
-			for r.k.rest < longestWait {
+			for r.k.rest < maxWait {
 				r.beat()
 				until := time.Now().Add(rigTTL / 8)
 				r.pump("a while", func() bool { return time.Now().After(until) })

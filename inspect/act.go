@@ -19,23 +19,28 @@ type Action string
 const (
 	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count,
 	// so that they get one more run (except for scheduled and quarantined jobs, whose last run has not failed),
-	// and clears their count of crashes, so that quarantined jobs need not run alone. A unique job that is dead
+	// and clears their count of crashes, so that quarantined jobs need not run alone. It ends earlier
+	// cancellations of a job, and its expiry and its deadline: it will run. A unique job that is dead
 	// takes its lock again; if another job holds the lock, Retry refuses it, unless its class stores
 	// duplicates. It also refuses unreadable entries, and jobs that died because of their size and still
 	// exceed Selection.PayloadLimit.
 	Retry Action = "retry"
 	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
-	// same step, and pushes the extra run for refused duplicates (see dedup.Rule.RescheduleOnce).
+	// same step, and pushes the extra run for refused duplicates (see dedup.Rule.RescheduleOnce). A full dead
+	// set loses its oldest jobs to these: see WithDeadLimits.
 	Kill Action = "kill"
 	// Delete removes jobs for good.
 	Delete Action = "delete"
-	// Move moves jobs of a queue, or its quarantined jobs, to the back of the queue Task.To, where they
-	// keep their order; quarantined jobs stay quarantined. Jobs of a set stay where they are, and go to that
-	// queue when they run. Only the name of their queue changes; they keep their unique locks. Unreadable
-	// entries are refused, because the name cannot be changed.
+	// Move moves jobs of a queue, or its quarantined jobs, to the back of the queue Task.To; quarantined jobs
+	// stay quarantined. They keep their order, except for jobs that are chosen among many and lie deep in a
+	// long queue. Jobs of a set stay where they are, and go to that queue when they run. Only names of queues
+	// change (see job.Job.MovedTo); they keep their unique locks. Unreadable entries are refused, because the
+	// name cannot be changed.
 	Move Action = "move"
 	// Reschedule lets scheduled jobs and retries wait until Task.At instead, and prolongs the unique locks
-	// that they hold. With Task.Later, jobs that wait for a later time stay as they are.
+	// that they hold. With Task.Later, jobs that wait for a later time stay as they are. Each job of a task
+	// waits a microsecond longer than the one before it: Ruby's pages take all jobs of one time out of their
+	// set to act on one of them, and a Ruby process that is killed there loses them.
 	Reschedule Action = "reschedule"
 )
 
@@ -58,7 +63,7 @@ type Selection struct {
 	IDs []string
 	// Refs are Entry.Ref. Only the entries near that place are read.
 	Refs []string
-	// Class is Entry.Class, or the class in the payload.
+	// Class is Entry.Class, the class in the payload, or the class that the job wraps.
 	Class string
 	// Text occurs in the args, the error or the tags, see Query.
 	Text string
@@ -84,6 +89,9 @@ type Tally struct {
 	Problems []string `json:"problems,omitempty"`
 	// Missing are IDs of the Selection that were not found or have left.
 	Missing []string `json:"missing,omitempty"`
+	// Locked counts, with Move, jobs that a Ruby gem has locked, by the name of the gem: a run in Go does not
+	// release its lock.
+	Locked map[string]int `json:"locked,omitempty"`
 }
 
 // Add adds what a later step of the same task did. Missing becomes that of the later step.
@@ -93,10 +101,28 @@ func (t *Tally) Add(step Tally) {
 	for _, why := range step.Problems {
 		t.addProblem(why)
 	}
+	for gem, jobs := range step.Locked {
+		t.addLocked(gem, jobs)
+	}
+}
+
+func (t *Tally) addLocked(gem string, jobs int) {
+	if t.Locked == nil {
+		t.Locked = make(map[string]int)
+	}
+	t.Locked[gem] += jobs
+}
+
+// foreignLock names the Ruby gem that has locked a job that moves.
+func (a *act) foreignLock(e Entry) string {
+	if a.Action != Move || e.parsed == nil {
+		return ""
+	}
+	return e.parsed.ForeignLock()
 }
 
 func (t *Tally) addProblem(why string) {
-	if len(t.Problems) < mostProblems && !slices.Contains(t.Problems, why) {
+	if len(t.Problems) < maxProblems && !slices.Contains(t.Problems, why) {
 		t.Problems = append(t.Problems, why)
 	}
 }
@@ -109,7 +135,7 @@ func (t *Tally) addProblem(why string) {
 // After an error, the jobs that have moved stay moved, and Act may be called again. If a reply of Redis was
 // lost, up to 256 more jobs than the Tally says may have moved.
 func (i *Inspector) Act(ctx context.Context, task Task, progress func(Tally)) (Tally, error) {
-	a, err := i.start(ctx, task, "")
+	a, err := i.start(ctx, task, "", true)
 	for err == nil && !a.ended {
 		if err = a.next(ctx); err == nil && progress != nil {
 			progress(a.tally)
@@ -137,14 +163,16 @@ const stepPages = 8
 // Between them, a Selection by IDs or Refs may be reduced to Step.Missing. A cursor is not secret and
 // reserves nothing: if the caller dies, the rest of the jobs are where they were.
 func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, error) {
-	a, err := i.start(ctx, task, cursor)
+	a, err := i.start(ctx, task, cursor, false)
 	for page := 0; err == nil && !a.ended && page < stepPages; page++ {
 		err = a.next(ctx)
 	}
 	a.missing()
 	step := Step{Tally: a.tally, Looked: a.looked}
 	if !a.ended {
-		step.Next = cursorOf(a.pager.position())
+		at := a.pager.position()
+		at.Spread = a.spread
+		step.Next = cursorOf(at)
 	}
 	return step, err
 }
@@ -152,42 +180,54 @@ func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, e
 type act struct {
 	i *Inspector
 	Task
-	wanted map[string]bool // IDs and Refs not found yet
+	wanted map[string]bool // IDs not found yet
 	clock  lua.Clock
 	pager  pager
 	ended  bool
 	// refused are entries of the last page that were refused and are read again.
 	refused map[string]bool
-	looked  int
-	tally   Tally
+	// spread is how many jobs have the new time so far, also by earlier steps. Reschedule adds a microsecond
+	// for each.
+	spread int
+	looked int
+	tally  Tally
 	// moved is called for each job that was moved.
 	moved func(Entry)
+	// unmarked is the score of the newest mark of a cancelled job; marks up to it do not cancel what is
+	// retried.
+	unmarked int64
 }
 
-// start begins a task, or continues it at a cursor.
-func (i *Inspector) start(ctx context.Context, task Task, cursor string) (*act, error) {
+// start begins a task, or continues it at a cursor. With seek, a page may be as long as a search by jid looks.
+func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bool) (*act, error) {
 	a := &act{i: i, Task: task, wanted: make(map[string]bool), ended: true, moved: func(Entry) {}}
-	for _, name := range a.names() {
-		a.wanted[name] = true
+	for _, id := range a.Selection.IDs {
+		a.wanted[id] = true
 	}
 	var at position
-	if err := cmp.Or(a.possible(), readCursor(cursor, &at)); err != nil || a.done() {
+	if err := cmp.Or(a.possible(), readCursor(cursor, &at)); err != nil || a.done() && len(a.Selection.Refs) == 0 {
 		return a, err
 	}
+	a.spread = at.Spread
 	err := a.readClock(ctx)
 	if err == nil && cursor == "" {
 		err = a.direct(ctx)
 	}
 	if err == nil && !a.done() {
-		a.pager, err = i.pager(ctx, a.Home, a.Home.key(i.keys), at)
+		var jids []string
+		if s := a.Selection; seek && !s.All && !s.Unreadable && s.filter().none() {
+			jids = s.IDs
+		}
+		a.pager, err = i.pager(ctx, a.Home, a.Home.key(i.keys), at, jids)
 		a.ended = a.pager == nil
 	}
 	return a, a.wrap(err)
 }
 
-func (a *act) names() []string { return slices.Concat(a.Selection.Refs, a.Selection.IDs) }
-
 func (a *act) possible() error {
+	if a.Home == (Home{}) {
+		return fmt.Errorf("%s: Task.Home is not set", a.Action)
+	}
 	switch a.Action {
 	case Retry:
 		if a.Home.kind == homeQueue {
@@ -218,19 +258,22 @@ func (a *act) possible() error {
 	return nil
 }
 
+// direct acts on the jobs that Refs name. The first step of a task does it for all of them.
 func (a *act) direct(ctx context.Context) error {
+	named := make(map[string]bool)
 	for _, ref := range a.Selection.Refs {
-		if !a.wanted[ref] { // named twice
+		if named[ref] {
 			continue
 		}
+		named[ref] = true
 		entry, found, err := a.i.Get(ctx, a.Home, ref)
 		if err != nil {
 			return err
 		}
 		if !found {
+			a.tally.Missing = append(a.tally.Missing, ref)
 			continue
 		}
-		delete(a.wanted, ref)
 		if a.waits(entry) {
 			continue
 		}
@@ -254,18 +297,18 @@ func (a *act) next(ctx context.Context) error {
 	return a.wrap(err)
 }
 
-// done reports whether all names were found, and nothing else is selected.
+// done reports whether all IDs were found, and nothing else is selected.
 func (a *act) done() bool {
 	s := a.Selection
 	return !s.All && !s.Unreadable && s.filter().none() && len(a.wanted) == 0
 }
 
-// missing records the names that were not found.
+// missing records the IDs that were not found.
 func (a *act) missing() {
-	for _, name := range a.names() {
-		if a.wanted[name] {
-			delete(a.wanted, name)
-			a.tally.Missing = append(a.tally.Missing, name)
+	for _, id := range a.Selection.IDs {
+		if a.wanted[id] {
+			delete(a.wanted, id)
+			a.tally.Missing = append(a.tally.Missing, id)
 		}
 	}
 }
@@ -283,18 +326,22 @@ type pick struct {
 	name    string // the ID or Ref that selected it, if one did
 	stays   bool
 	refused bool
+	// replaced is set if the youngest job of its list has taken its place.
+	replaced bool
 }
 
 // page acts on the selected entries of a page, and tells the pager which entries stayed.
 func (a *act) page(ctx context.Context, page []lua.Entry) error {
-	a.looked += len(page)
 	picks := make([]pick, len(page))
 	var chosen []*pick
-	first := a.pager.position().Left
+	index := a.pager.position().Left
 	for n, raw := range page {
+		a.looked += 1 + raw.LeftOut
 		p := &picks[n]
 		p.Entry = newEntry(a.Home, raw)
-		p.index = first + n
+		index += raw.LeftOut
+		p.index = index
+		index++
 		if p.stays = !a.selects(p); !p.stays {
 			chosen = append(chosen, p)
 		}
@@ -306,17 +353,17 @@ func (a *act) page(ctx context.Context, page []lua.Entry) error {
 	return nil
 }
 
-// pass tells the pager which entries stayed. Where a job left a deep place, another took it, which is read
-// next.
+// pass tells the pager which entries stayed. Where the youngest job has taken the place of one that left, it is
+// read next.
 func (a *act) pass(page []lua.Entry, picks []pick) {
-	hole := false
+	replaced := false
 	again := make(map[string]bool)
 	for n, raw := range page {
 		p := &picks[n]
-		hole = hole || !p.stays && a.sourceOf(p.index).End == lua.OrderAt
-		if !hole || !p.stays {
+		replaced = replaced || p.replaced
+		if !replaced || !p.stays {
 			a.pager.passed(raw, p.stays)
-		} else if p.refused {
+		} else if p.refused || a.refused[raw.Bytes] {
 			again[raw.Bytes] = true
 		}
 	}
@@ -332,44 +379,60 @@ func (a *act) selects(p *pick) bool {
 		delete(a.wanted, p.ID)
 		p.name = p.ID
 		return true
-	case a.waits(p.Entry), a.Action == Reschedule && p.At.Equal(a.At.Truncate(time.Microsecond)), // perhaps by this act
+	case a.waits(p.Entry), a.rescheduled(p.Entry),
 		a.Action == Move && p.Queue == a.To:
 		return false
 	}
 	return s.All || s.Unreadable && p.Problem != "" || !s.filter().none() && s.filter().matches(p.Entry)
 }
 
+// rescheduled reports whether a job has the new time already, by this act or an earlier one.
+func (a *act) rescheduled(e Entry) bool {
+	after := e.At.Sub(a.At.Truncate(time.Microsecond))
+	if a.Action != Reschedule || after < 0 {
+		return false
+	}
+	if after == time.Duration(a.spread)*time.Microsecond { // not by this one, which goes on behind it
+		a.spread++
+	}
+	return after < time.Duration(a.spread)*time.Microsecond
+}
+
 // waits reports whether a job that is only to be postponed waits for a later time already.
 func (a *act) waits(e Entry) bool { return a.Action == Reschedule && a.Later && e.At.After(a.At) }
 
-// send sends jobs to the action's destination.
+// send sends jobs to the action's destination. A job of a list that is not near the place where it was read is
+// searched for: it has gone only if it is not found.
 func (a *act) send(ctx context.Context, chosen []*pick) error {
 	lost, err := a.sendBatches(ctx, chosen)
-	for try := 0; err == nil && len(lost) > 0 && try < tries; try++ {
-		var moved []*pick
-		if moved, lost, err = a.search(ctx, lost); err != nil {
+	for try := 0; err == nil && len(lost) > 0; try++ {
+		var moved, gone []*pick
+		if moved, gone, err = a.search(ctx, lost); err != nil {
 			break
 		}
-		var again []*pick
-		again, err = a.sendBatches(ctx, moved)
-		lost = append(lost, again...)
-	}
-	a.tally.Gone += len(lost)
-	for _, p := range lost {
-		if p.name != "" {
-			a.tally.Missing = append(a.tally.Missing, p.name)
+		a.tally.Gone += len(gone)
+		for _, p := range gone {
+			if p.name != "" {
+				a.tally.Missing = append(a.tally.Missing, p.name)
+			}
 		}
+		if try == tries {
+			a.refuse("it moves within its queue too fast: repeat the act", moved...)
+			break
+		}
+		lost, err = a.sendBatches(ctx, moved)
 	}
 	return err
 }
 
-// tries is how often a job that has moved within its list is searched for.
-const tries = 3
+// tries is how often a job that moves within its list is searched for. Each time it has moved by more than
+// lua.Around places within a round trip.
+const tries = 8
 
 // search finds jobs of a list that were not where they had been read: workers took jobs before them, or brought
-// some back. An act on all entries reads them again with the next page.
+// some back.
 func (a *act) search(ctx context.Context, lost []*pick) (moved, gone []*pick, err error) {
-	if a.Home.sorted() || a.Selection.All {
+	if a.Home.sorted() {
 		return nil, lost, nil
 	}
 	at := make(map[string]int)
@@ -386,33 +449,56 @@ func (a *act) search(ctx context.Context, lost []*pick) (moved, gone []*pick, er
 			gone = append(gone, p)
 		}
 	}
+	slices.SortStableFunc(moved, func(p, q *pick) int { return p.index - q.index })
 	return moved, gone, err
 }
 
 // sendBatches sends the chosen jobs, and returns those that were not found. It marks those that cannot be sent
-// as staying.
+// as staying. Jobs that are retried while others are cancelled are sent again.
 func (a *act) sendBatches(ctx context.Context, chosen []*pick) (lost []*pick, err error) {
+	for try := 0; err == nil && len(chosen) > 0; try++ {
+		if try > tries {
+			a.refuse("jobs are being cancelled at the same time; try again", chosen...)
+			break
+		}
+		var some []*pick
+		some, chosen, err = a.sendOnce(ctx, chosen)
+		lost = append(lost, some...)
+	}
+	return lost, err
+}
+
+// sendOnce is one attempt of sendBatches. It also returns the jobs that did not move because of a newer mark.
+func (a *act) sendOnce(ctx context.Context, chosen []*pick) (lost, again []*pick, err error) {
 	batches := a.pack(chosen)
 	atOnce := max(len(batches), 1)
 	if !a.Home.sorted() {
 		atOnce = 1 // Redis executes a pipeline without a break, and each of these calls is a search
 	}
+	left := 0 // jobs of a list that left before the others, each of which is one place older now
 	for some := range slices.Chunk(batches, atOnce) {
 		var ended []string
 		asks, calls := lua.AskEach(some, func(p *batch) lua.Ask[lua.Acted] {
+			p.source.Near = max(p.source.Near-left, 0)
 			ended = append(ended, p.ended()...)
 			return a.i.keys.Act(p.source, []lua.Errand{p.errand})
 		})
 		if len(ended) > 0 {
 			calls = append(calls, a.i.keys.AnnounceEnded(ended))
 		}
-		for n, reply := range a.i.do(ctx, calls)[:len(some)] {
+		for n, reply := range a.i.link.Carry(ctx, 0, calls...)[:len(some)] {
 			picks := some[n].picks
 			acted, wrong := asks[n].Read(reply)
 			switch {
+			case wrong == nil && acted.Marked > 0:
+				a.unmarked, again = max(a.unmarked, acted.Marked), append(again, picks...)
 			case wrong == nil:
 				for _, position := range acted.Gone {
 					lost = append(lost, picks[position])
+				}
+				left += len(picks) - len(acted.Gone) - len(acted.Replaced)
+				for _, position := range acted.Replaced {
+					picks[position].replaced = true
 				}
 				for _, held := range acted.Held {
 					p := picks[held.Position]
@@ -422,6 +508,9 @@ func (a *act) sendBatches(ctx context.Context, chosen []*pick) (lost []*pick, er
 					if !p.refused && !slices.Contains(lost, p) {
 						a.tally.Moved++
 						a.moved(p.Entry)
+						if gem := a.foreignLock(p.Entry); gem != "" {
+							a.tally.addLocked(gem, 1)
+						}
 					}
 				}
 			case driver.Outage(wrong):
@@ -434,7 +523,7 @@ func (a *act) sendBatches(ctx context.Context, chosen []*pick) (lost []*pick, er
 			break
 		}
 	}
-	return lost, err
+	return lost, again, err
 }
 
 func (a *act) refuse(why string, picks ...*pick) {

@@ -10,36 +10,24 @@ import (
 	"time"
 
 	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
-// mostSearched bounds how many entries of a list one script compares. Redis searches from an end, at about a
-// hundred nanoseconds per entry of ordinary size, and twice, so this is about three milliseconds.
-const mostSearched = 16 << 10
+// orderly is how far from the oldest end of a queue an act leaves the other jobs where they are: Redis compares
+// each job before the one that leaves, in about a hundred nanoseconds. Twice as far would make an act on each
+// third job of a queue four times as long.
+const orderly = 8 << 10
 
-// mostCompared bounds the entries that all searches of one script compare, about five milliseconds. Jobs that
-// came in meanwhile are not counted: they are rare, and a queue of any length must be cleared in few scripts.
-const mostCompared = 24 << 10
+// maxCompared bounds the entries that all searches of one script compare, about four milliseconds. Entries
+// that came in meanwhile are not counted: they are rare, and a queue of any length must be cleared in few
+// scripts.
+const maxCompared = 40 << 10
 
-// shifted is how many entries may come in at the oldest end after a page was read and before an act on it:
-// requeued and recovered jobs.
-const shifted = 1024
-
-// sourceOf returns the source of a job of a home that was at index, counted from the oldest in a list. A job
-// deep in a long list is removed by its position.
-func (a *act) sourceOf(index int) lua.Source {
-	source := lua.Source{Key: a.Home.key(a.i.keys)}
-	if a.Home.sorted() {
-		return source
-	}
-	// The jobs of a page have one Search.
-	source.End, source.Search = lua.OrderOldest, index-index%lua.MostItems+2*lua.MostItems+shifted
-	if source.Search > mostSearched {
-		source.End, source.Search = lua.OrderAt, index
-	}
-	return source
-}
+// maxDeep is how many jobs deep in a list one script moves. Each takes a few steps through the nodes of the
+// list, which are 30,000 for a million small jobs.
+const maxDeep = 16
 
 // A batch is the content of one script call.
 type batch struct {
@@ -64,9 +52,8 @@ func (p *batch) ended() (jids []string) {
 // not. Jobs that cannot be sent at all are refused.
 func (a *act) pack(chosen []*pick) (batches []*batch) {
 	type kind struct {
-		source lua.Source
-		queue  string
-		need   bool
+		queue string
+		need  bool
 	}
 	open := make(map[kind]*batch)
 	for _, pick := range chosen {
@@ -75,8 +62,7 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 			a.refuse(fmt.Sprintf("%s: %v", pick.ID, why), pick)
 			continue
 		}
-		source := a.sourceOf(pick.index)
-		of := kind{source, errand.Queue, errand.Need}
+		of := kind{errand.Queue, errand.Need}
 		p := open[of]
 		size := len(jobs.Old) + len(jobs.New)
 		if jobs.State != nil {
@@ -85,25 +71,37 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 		if jobs.Lock != nil && jobs.Lock.Again != nil {
 			size += len(jobs.Lock.Again.Bytes)
 		}
-		if p == nil || len(p.picks) == mostOf(source) || p.bytes+size > lua.MostBytes {
-			p = &batch{source: source, errand: errand}
+		if p == nil || len(p.picks) == a.maxIn(p) || p.bytes+size > lua.MaxBytes || pick.index-p.source.Near >= lua.MaxItems {
+			p = &batch{source: a.sourceOf(pick.index), errand: errand}
 			open[of] = p
 			batches = append(batches, p)
 		}
 		p.errand.Jobs, p.picks = append(p.errand.Jobs, jobs), append(p.picks, pick)
+		a.spread++
 		p.bytes += size
 	}
 	return batches
 }
 
-func mostOf(source lua.Source) int {
-	switch source.End {
-	case "":
-		return lua.MostItems
-	case lua.OrderAt:
-		return 1
+// sourceOf returns the source of jobs of the home from this index on.
+func (a *act) sourceOf(index int) lua.Source {
+	source := lua.Source{Key: a.Home.key(a.i.keys)}
+	if !a.Home.sorted() {
+		source.List, source.Near, source.Orderly = true, index, a.i.orderly
 	}
-	return max(mostCompared/(source.Search-shifted), 1)
+	return source
+}
+
+// maxIn returns how many jobs a batch may have.
+func (a *act) maxIn(p *batch) int {
+	switch near := p.source.Near; {
+	case !p.source.List:
+		return lua.MaxItems
+	case near >= p.source.Orderly:
+		return maxDeep
+	default:
+		return min(maxCompared/(near+lua.MaxItems), lua.MaxItems)
+	}
 }
 
 // destination returns the destination and the new bytes of one job, or why it cannot be sent.
@@ -115,12 +113,12 @@ func (a *act) destination(e Entry) (errand lua.Errand, jobs lua.Promotion, why e
 	case Delete:
 		return lua.Errand{Fate: lua.FateGone}, jobs, nil
 	case Reschedule:
-		return lua.Errand{Fate: lua.FateLater, Score: strconv.FormatFloat(float64(a.At.UnixMicro())/1e6, 'f', -1, 64)}, jobs, nil
+		return lua.Errand{Fate: lua.FateLater, Score: strconv.FormatFloat(float64(a.At.UnixMicro()+int64(a.spread))/1e6, 'f', -1, 64)}, jobs, nil
 	case Move:
 		if e.parsed == nil {
 			return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
 		}
-		jobs.New = e.parsed.Patch(job.SetString("queue", a.To))
+		jobs.New = e.parsed.Patch(e.parsed.MovedTo(a.To)...)
 		if a.Home.sorted() {
 			return lua.Errand{Fate: lua.FateHere}, jobs, nil
 		}
@@ -143,7 +141,7 @@ func (a *act) destination(e Entry) (errand lua.Errand, jobs lua.Promotion, why e
 	if err := job.CheckQueue(queue); err != nil {
 		return errand, jobs, err
 	}
-	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.Home == Dead() && !stored(parsed)}
+	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.Home == Dead() && !stored(parsed), Unmarked: &a.unmarked}
 	jobs.New = a.renewed(parsed)
 	return errand, jobs, nil
 }
@@ -193,14 +191,24 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	return held
 }
 
-// renewed returns the payload of a job that an operator puts into its queue. The args do not change.
+// renewed returns the payload of a job that an operator retries. The args do not change. The operator's wish is
+// newer than the cancellations before it and than the limits from the job's push, so these end: a worker would
+// drop the job.
 func (a *act) renewed(j *job.Job) string {
 	edits := j.IntoQueue(a.clock.Now(), unitOf(j))
 	if n, failed := j.RetryCount(); failed && (a.Home == Retries() || a.Home == Dead()) && n > math.MinInt {
 		edits = append(edits, job.SetInt("retry_count", n-1))
 	}
-	// The operator wants it to run now; with its crashes kept it would be quarantined.
-	return j.Patch(append(edits, job.Remove("interrupted_count"), job.Remove("interrupted_at"))...)
+	if a.unmarked > 0 {
+		edits = append(edits, job.SetInt(job.FieldUnmarked, int(a.unmarked)))
+	}
+	for _, ends := range []string{
+		job.FieldExpiry, job.FieldExpiresIn, job.FieldDeadline,
+		"interrupted_count", "interrupted_at", // with its crashes kept it would be quarantined
+	} {
+		edits = append(edits, job.Remove(ends))
+	}
+	return j.Patch(edits...)
 }
 
 // unitOf returns the unit of a payload's timestamps. The oldest reader in a fleet decides the unit, and the
@@ -215,14 +223,23 @@ func unitOf(j *job.Job) job.TimeUnit {
 	return job.Seconds
 }
 
+// readClock reads Redis' time and, for a retry, the score of the newest mark.
 func (a *act) readClock(ctx context.Context) error {
+	newest := a.i.keys.NewestMark()
+	calls := []driver.Call{lua.AskTime, newest.Call}
+	if a.Action != Retry {
+		calls = calls[:1]
+	}
 	sent := time.Now()
-	reply := a.i.driver.Do(ctx, lua.AskTime)[0]
+	replies := a.i.driver.Do(ctx, calls...)
 	received := time.Now()
 	var r reading
-	now := r.time(reply)
+	now := r.time(replies[0])
 	if r.err == nil {
 		a.clock.Saw(now, sent, received)
+	}
+	if r.err == nil && a.Action == Retry {
+		a.unmarked, _ = newest.Read(replies[1]) // the script answers with it if this is not the newest
 	}
 	return r.err
 }

@@ -185,6 +185,18 @@ func TestSelection(t *testing.T) {
 			require.Equal(w, Tally{Moved: 348}, w.act(Waiting("q"), Delete, Selection{All: true}))
 			require.Empty(w, w.list(w.keys.Queue("q")))
 		},
+		"killed, they push the oldest out of a full dead set": func(w *world) {
+			now := float64(time.Now().Unix())
+			w.fill(w.keys.Dead(), now-3600, "one", "two", "three")
+			w.fill(w.keys.Dead(), now-200*24*3600, "ancient")
+			w.fill(w.keys.Retry(), now+3600, sample("A", "1"), sample("A", "2"))
+			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Kill, Selection{IDs: []string{"1"}}))
+			require.Equal(w, []string{"one", "two", "three", sample("A", "1")}, w.set(w.keys.Dead()), "the limits are a server's")
+			limited := w.inspector.WithDeadLimits(3, 0)
+			_, err := limited.Act(w.Context(), Task{Home: Retries(), Action: Kill, Selection: Selection{All: true}}, nil)
+			require.NoError(w, err)
+			require.Equal(w, []string{"three", sample("A", "1"), sample("A", "2")}, w.set(w.keys.Dead()))
+		},
 		"found wherever they have been pushed to since they were read": func(w *world) {
 			push := func(first, n int) {
 				words := []string{"LPUSH", w.keys.Queue("q")}
@@ -194,7 +206,7 @@ func TestSelection(t *testing.T) {
 				w.do(words...)
 			}
 			push(0, 3)
-			pushing := &snatching{Inspector: w.inspector, do: func() { push(3, 3*shifted); w.do("RPOP", w.keys.Queue("q")) }}
+			pushing := &snatching{Inspector: w.inspector, do: func() { push(3, 3*lua.Around); w.do("RPOP", w.keys.Queue("q")) }}
 			tally, err := pushing.act(w.Context(), Waiting("q"), Delete, Selection{IDs: []string{"0", "1"}})
 			require.NoError(w, err)
 			require.Equal(w, Tally{Moved: 1, Gone: 1, Missing: []string{"0"}}, tally, "a job that has left is reported, and nothing else")
@@ -214,7 +226,7 @@ func TestSelection(t *testing.T) {
 			for _, c := range []struct {
 				home   Home
 				action Action
-			}{{Dead(), Kill}, {Waiting("q"), Retry}, {Dead(), "shred"}} {
+			}{{Dead(), Kill}, {Waiting("q"), Retry}, {Dead(), "shred"}, {Home{}, Delete}} {
 				_, err := w.inspector.Act(w.Context(), Task{Home: c.home, Action: c.action, Selection: Selection{All: true}}, nil)
 				require.Error(w, err)
 			}
@@ -226,8 +238,8 @@ func TestSelection(t *testing.T) {
 			ctx, cancel := context.WithCancel(w.Context())
 			tally, err := w.inspector.Act(ctx, Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}, func(Tally) { cancel() })
 			require.ErrorIs(w, err, context.Canceled)
-			require.Equal(w, lua.MostItems, tally.Moved)
-			require.Len(w, w.set(w.keys.Dead()), 600-lua.MostItems)
+			require.Equal(w, lua.MaxItems, tally.Moved)
+			require.Len(w, w.set(w.keys.Dead()), 600-lua.MaxItems)
 		},
 	})
 }
@@ -239,15 +251,14 @@ func TestSearchesAreBounded(t *testing.T) {
 	a := &act{i: New(nil, ""), Task: Task{Home: Waiting("q")}}
 	for _, index := range []int{0, 100, 5000, 14_000, 20_000, 1_000_000} {
 		source := a.sourceOf(index)
-		if source.End == lua.OrderAt {
-			require.Equal(t, []int{index, 1}, []int{source.Search, mostOf(source)})
-			require.Greater(t, index, 14_000)
-			continue
+		most := a.maxIn(&batch{source: source})
+		require.Positive(t, most)
+		require.LessOrEqual(t, most, lua.MaxItems)
+		if index >= source.Orderly {
+			require.LessOrEqual(t, most, maxDeep)
+		} else {
+			require.LessOrEqual(t, most*(index+lua.MaxItems), maxCompared)
 		}
-		require.Positive(t, mostOf(source))
-		require.Greater(t, source.Search, index)
-		require.LessOrEqual(t, mostOf(source)*(source.Search-shifted), mostCompared)
-		require.LessOrEqual(t, mostOf(source), lua.MostItems)
 	}
 }
 
@@ -258,7 +269,7 @@ type snatching struct {
 }
 
 func (s *snatching) act(ctx context.Context, home Home, action Action, selection Selection) (Tally, error) {
-	a, err := s.start(ctx, Task{Home: home, Action: action, Selection: selection}, "")
+	a, err := s.start(ctx, Task{Home: home, Action: action, Selection: selection}, "", false)
 	if err != nil {
 		return a.tally, err
 	}
@@ -309,7 +320,7 @@ func TestEntries(t *testing.T) {
 			for entry, err := range w.inspector.Entries(w.Context(), Dead(), 0) {
 				require.NoError(w, err)
 				require.Contains(w, entry.Problem, "unreadable")
-				require.LessOrEqual(w, len(entry.Payload), mostShownBytes+3)
+				require.LessOrEqual(w, len(entry.Payload), maxShownBytes+3)
 				require.Regexp(w, `^unreadable-[0-9a-f]{12}$`, entry.ID)
 				require.Equal(w, 5001, entry.Bytes)
 			}

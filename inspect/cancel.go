@@ -27,7 +27,9 @@ const (
 	// is done.
 	CancelStopping CancelResult = "stopping"
 	// CancelMarked means that the job was not found, perhaps because a worker has dropped it meanwhile, or
-	// that its process cannot stop it (see Cancellation.Process). A worker that takes it later drops it.
+	// that its process cannot stop it (see Cancellation.Process). A worker that takes it later drops it. A
+	// worker reads the mark after its next heartbeat, so one that takes the job within a few seconds may run it
+	// for as long, and then ends its context.
 	CancelMarked CancelResult = "marked"
 	// CancelDone means that the job had ended before: it is in the dead set, or it is a tracked job whose
 	// state Redis still has. It was not changed.
@@ -57,15 +59,19 @@ const cancelTime = 10 * time.Second
 // order. A job that waits is removed as by Delete. A job that runs ends without a retry.
 //
 // Cancel marks the jobs first, and looks for them afterwards: a job that it does not find is dropped by the
-// worker that takes it, for thirty days. A job that is created after the call is not affected, even if it has
-// the same jid. The search ends before the deadline of ctx, or after ten seconds. If Cancel returns an error,
-// the results say what was done before, and it may be called again.
+// worker that takes it, from the worker's next heartbeat on and for thirty days. A job that is created after
+// the call is not affected, even if it has the same jid, and neither is one that an operator retries after it.
+// The search ends before the deadline of ctx, or after ten seconds.
+//
+// At most 10,000 jobs that were not found, or have not ended yet, are marked at a time; beyond them Cancel
+// returns an error. If it returns an error, it may be called again. The results say what was done before: the
+// Result of a job is empty if nothing was done.
 func (i *Inspector) Cancel(ctx context.Context, jids ...string) ([]Cancellation, error) {
 	results := make([]Cancellation, len(jids))
 	var wrong []error
 	for n, jid := range jids {
-		results[n] = Cancellation{JID: jid, Result: CancelMarked, Place: PlaceNotFound}
-		if jid == "" || len(jid) > longestJID || strings.ContainsFunc(jid, func(r rune) bool { return r < ' ' }) {
+		results[n] = Cancellation{JID: jid, Place: PlaceNotFound}
+		if jid == "" || len(jid) > maxJID || strings.ContainsFunc(jid, func(r rune) bool { return r < ' ' }) {
 			wrong = append(wrong, fmt.Errorf("%.40q is not a jid", jid))
 		}
 	}
@@ -76,7 +82,7 @@ func (i *Inspector) Cancel(ctx context.Context, jids ...string) ([]Cancellation,
 	if deadline, limited := ctx.Deadline(); limited {
 		ends = time.Now().Add(time.Until(deadline) * 9 / 10) // no call is interrupted
 	}
-	for some := range slices.Chunk(results, lua.MostItems) {
+	for some := range slices.Chunk(results, lua.MaxItems) {
 		c := &cancelling{i: i, ends: ends, results: make(map[string]*Cancellation), open: make(map[string]bool)}
 		for n := range some {
 			c.results[some[n].JID], c.open[some[n].JID] = &some[n], true
@@ -92,8 +98,8 @@ func (i *Inspector) Cancel(ctx context.Context, jids ...string) ([]Cancellation,
 	return results, nil
 }
 
-// longestJID is the length of the longest jid that clients push.
-const longestJID = 255
+// maxJID is the length of the longest jid that clients push.
+const maxJID = 255
 
 // cancelling is the work on one page of jids.
 type cancelling struct {
@@ -115,7 +121,10 @@ func (c *cancelling) run(ctx context.Context) error {
 	}
 	var err error
 	if c.markedAt, err = c.i.keys.Mark(marks).Do(ctx, c.i.driver); err != nil {
-		return fmt.Errorf("mark the jobs: %w", err)
+		return marking(err)
+	}
+	for jid := range c.open {
+		c.results[jid].Result = CancelMarked
 	}
 	// What runs comes first: a worker that has read the mark ends the run, and then it cannot be found.
 	err = c.look(ctx, PlaceRunning)
@@ -132,23 +141,37 @@ func (c *cancelling) run(ctx context.Context) error {
 	return cmp.Or(err, c.unmark(ctx))
 }
 
+// marking returns the error of a call that marks jobs.
+func marking(err error) error {
+	if refused, ok := errors.AsType[*driver.ServerError](err); ok && refused.Code == lua.FullCode {
+		return fmt.Errorf("%d jobs are marked as cancelled and have not ended or been found since, which is the maximum; "+
+			"a mark ends after %d days", lua.MaxMarks, lua.KeepMarks/(24*time.Hour))
+	}
+	return fmt.Errorf("mark the jobs: %w", err)
+}
+
 func (c *cancelling) late() bool { return !time.Now().Before(c.ends) }
 
 func (c *cancelling) over() bool { return len(c.open) == 0 || c.late() }
 
 func (c *cancelling) search(ctx context.Context) error {
-	homes := []Home{Scheduled()}
-	names, unseen, err := c.i.queueNames(ctx)
+	if err := c.remove(ctx, Scheduled()); err != nil {
+		return err
+	}
+	names, err := c.i.QueueNames(ctx)
 	if err != nil {
 		return err
 	}
-	c.unseen = append(c.unseen, unseen...)
-	for _, name := range names {
-		homes = append(homes, Waiting(name), Quarantined(name))
-	}
-	for _, home := range homes {
-		if err := c.remove(ctx, home); err != nil {
+	for some := range slices.Chunk(names, lua.MaxQueues) {
+		homes, unseen, err := c.i.queueHomes(ctx, some)
+		if err != nil {
 			return err
+		}
+		c.unseen = append(c.unseen, unseen...)
+		for _, home := range homes {
+			if err := c.remove(ctx, home); err != nil {
+				return err
+			}
 		}
 	}
 	if err := c.look(ctx, PlaceRunning); err != nil {
@@ -193,7 +216,7 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 		return nil
 	}
 	c.place = home.String()
-	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: slices.Collect(maps.Keys(c.open))}}, "")
+	a, err := c.i.start(ctx, Task{Home: home, Action: Delete, Selection: Selection{IDs: slices.Collect(maps.Keys(c.open))}}, "", true)
 	a.moved = func(e Entry) { c.found(CancelRemoved, e.Found()) }
 	for err == nil && !a.ended && !c.late() {
 		err = a.next(ctx)
@@ -217,7 +240,7 @@ func (c *cancelling) look(ctx context.Context, place Place) error {
 		return nil
 	}
 	var found []Found
-	s := &search{i: c.i, query: Query{Places: []Place{place}}, pageEnd: c.late}
+	s := &search{i: c.i, query: Query{Places: []Place{place}}, pageEnd: c.late, jids: slices.Collect(maps.Keys(c.open))}
 	s.visit = func(f Found) bool {
 		if c.open[f.JID] {
 			found = append(found, f)
@@ -239,7 +262,8 @@ func (c *cancelling) look(ctx context.Context, place Place) error {
 }
 
 // stop records the results of jobs that processes have. A worker of Belay stops a job by its mark, unless it is
-// too old to know marks. A job whose producer's clock is ahead of Redis' gets a mark of its own.
+// too old to know marks. A job whose producer's clock is ahead of Redis', or that an operator has just retried,
+// gets a mark of its own.
 func (c *cancelling) stop(ctx context.Context, found []Found) error {
 	var calls []driver.Call
 	var marks []lua.Mark
@@ -248,14 +272,14 @@ func (c *cancelling) stop(ctx context.Context, found []Found) error {
 		if f.Entry == nil || f.Entry.parsed == nil {
 			continue
 		}
-		if created, _ := f.Entry.parsed.Field("created_at"); !lua.BindsAt(f.Entry.parsed, c.markedAt) {
-			marks = append(marks, lua.Mark{JID: f.JID, Created: created})
+		if !lua.BindsAt(f.Entry.parsed, c.markedAt) {
+			marks = append(marks, lua.MarkOfJob(f.Entry.parsed))
 		}
 	}
 	replies := c.i.do(ctx, calls)
 	if len(marks) > 0 {
 		if _, err := c.i.keys.Mark(marks).Do(ctx, c.i.driver); err != nil {
-			return fmt.Errorf("mark jobs with times in the future: %w", err)
+			return marking(err)
 		}
 	}
 	for n, f := range found {
@@ -287,20 +311,23 @@ func (c *cancelling) stopIterable(ctx context.Context, jid string) error {
 	return nil
 }
 
-// unmark removes the marks of jobs that have ended, so that the number of marks says how many jobs are still to
-// be stopped, and so that an operator can retry a dead job.
+// unmark takes back the marks of jobs that have ended, so that the number of marks says how many jobs are
+// still to be stopped. A job that is in the dead set may run again, so processes must not keep its mark: a
+// retry in Sidekiq's pages does not end it, as one of ours does.
 func (c *cancelling) unmark(ctx context.Context) error {
 	var marks []lua.Mark
+	tell := false
 	for jid, result := range c.results {
 		if result.Result == CancelRemoved || result.Result == CancelDone {
 			marks = append(marks, lua.Mark{JID: jid})
+			tell = tell || result.Result == CancelDone
 		}
 	}
 	if len(marks) == 0 {
 		return nil
 	}
-	if err := c.i.driver.Do(ctx, c.i.keys.Unmark(marks))[0].Err; err != nil {
-		return fmt.Errorf("remove the marks of jobs that have ended: %w", err)
+	if _, err := c.i.keys.Unmark(marks, c.markedAt, tell).Do(ctx, c.i.driver); err != nil {
+		return fmt.Errorf("take back the marks of jobs that have ended: %w", err)
 	}
 	return nil
 }

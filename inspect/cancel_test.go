@@ -80,7 +80,7 @@ func TestCancel(t *testing.T) {
 			for _, key := range []string{w.keys.Working("mail", "h:1:aa"), w.keys.QuarantineRun("h:1:aa"), w.keys.Working("mail", "old:1:bb")} {
 				require.Equal(w, int64(1), w.do("LLEN", key), "an operator takes no job from a process")
 			}
-			require.ElementsMatch(w, []any{"", "runs", "runs alone", "runs in old", "runs in ruby", "nowhere"}, w.do("ZRANGE", w.keys.Cancelled(), "0", "-1"),
+			require.ElementsMatch(w, []any{"", "\n", "runs", "runs alone", "runs in old", "runs in ruby", "nowhere"}, w.do("ZRANGE", w.keys.Cancelled(), "0", "-1"),
 				"marks of jobs that may still come")
 			stopped, _ := w.do("HGETALL", w.keys.Iteration("runs in ruby")).([]any)
 			require.Len(w, stopped, 8)
@@ -111,13 +111,13 @@ func TestCancel(t *testing.T) {
 			w.do("LPUSH", w.keys.Queue("mail"), sought("other", ""))
 			w.do("ZADD", w.keys.Retry(), "1", sought("moves", ""))
 			moved := false
-			w.inspector.driver = &betweenCalls{Client: w.driver, after: func(call driver.Call) {
+			w.inspector = w.inspectorOf(&betweenCalls{Client: w.driver, after: func(call driver.Call) {
 				if !moved && len(call.Keys) > 0 && call.Keys[0] == w.keys.Queue("mail") {
 					moved = true
 					w.do("ZREM", w.keys.Retry(), sought("moves", ""))
 					w.do("LPUSH", w.keys.Queue("mail"), sought("moves", ""))
 				}
-			}}
+			}})
 			require.Equal(w, CancelRemoved, w.cancel("moves")["moves"].Result)
 			require.True(w, moved)
 		},
@@ -142,6 +142,27 @@ func TestCancel(t *testing.T) {
 			require.NoError(w, err)
 			require.Equal(w, []CancelResult{CancelRemoved, CancelRemoved, CancelMarked}, []CancelResult{results[0].Result, results[1].Result, results[2].Result})
 			require.Equal(w, "queue odd is not a list", results[2].Unseen)
+		},
+		"of more jobs than can be marked is refused, and breaks no earlier answer": func(w *world) {
+			w.process("h:1:aa", "mail")
+			w.do("LPUSH", w.keys.Working("mail", "h:1:aa"), sought("runs", ""))
+			require.Equal(w, CancelStopping, w.cancel("runs")["runs"].Result)
+			young := strconv.FormatInt(time.Now().UnixMicro(), 10)
+			page := []string{"ZADD", w.keys.Cancelled()}
+			for n := range lua.MaxMarks - 1 - lua.MaxItems {
+				page = append(page, young, fmt.Sprintf("other%d", n))
+			}
+			w.do(page...)
+			var jids []string
+			for n := range 2 * lua.MaxItems {
+				jids = append(jids, fmt.Sprintf("nowhere%d", n))
+			}
+			results, err := w.inspector.Cancel(w.Context(), jids...)
+			require.ErrorContains(w, err, "10000 jobs are marked as cancelled")
+			require.Len(w, results, len(jids))
+			require.Equal(w, CancelMarked, results[lua.MaxItems-1].Result)
+			require.Empty(w, results[lua.MaxItems].Result, "nothing was done about it")
+			require.NotNil(w, w.do("ZSCORE", w.keys.Cancelled(), "runs"))
 		},
 		"refuses what is no jid, before it marks anything": func(w *world) {
 			_, err := w.inspector.Cancel(w.Context(), "good", "", "two\nlines")

@@ -18,6 +18,7 @@ type facts struct {
 	// refused is the server's refusal of access. Nothing else is known then.
 	refused *driver.ServerError
 	trips   []trip // none if TIME is denied
+	version string // empty if the server hides it
 	scripts
 	permissions permissions
 	// info and config are nil if they are denied.
@@ -44,6 +45,14 @@ var settings = []string{
 func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*facts, error) {
 	f := &facts{cfg: cfg}
 	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
+		return f, err
+	}
+	var old *driver.OldServerError
+	var err error
+	if f.version, err = driver.CheckVersion(ctx, client); errors.As(err, &old) {
+		return f, nil // what more could be found would follow from the version
+	}
+	if err = f.noteRefusal(err); err != nil || f.refused != nil {
 		return f, err
 	}
 	f.readPermissions(ctx, client)
@@ -79,6 +88,7 @@ func (f *facts) noteRefusal(err error) error {
 	var refused *driver.ServerError
 	var unsent *driver.NotSentError
 	switch {
+	case err == nil:
 	case !errors.As(err, &refused):
 		return err
 	case errors.As(err, &unsent), refused.Code == "NOAUTH", strings.Contains(refused.Message, "max number of clients"):
@@ -108,7 +118,8 @@ func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 	}
 	replies = replies[1:]
 	if mayInfo {
-		f.info = readInfo(replies[0])
+		text, _ := replies[0].Value.(string)
+		f.info = driver.ParseInfo(text)
 		replies = replies[1:]
 	}
 	for _, reply := range replies {
@@ -122,20 +133,6 @@ func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 		}
 	}
 	return nil
-}
-
-func readInfo(reply driver.Reply) map[string]string {
-	text, _ := reply.Value.(string)
-	if text == "" {
-		return nil
-	}
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info
 }
 
 // sidekiqsAtMost bounds the processes that are read to find Sidekiq's: in most fleets they have one version.

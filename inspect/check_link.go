@@ -57,8 +57,8 @@ func checkLatency(f *facts) Finding {
 }
 
 // ownConnections is how many connections a worker opens beside one per queue: four for its duties, up to four
-// for takes and settles, and two for everything else.
-const ownConnections = 10
+// for takes and settles, one on which a poller that stops wakes the next, and two for everything else.
+const ownConnections = 11
 
 func checkClients(f *facts) Finding {
 	most, known := number(f.info, "maxclients")
@@ -77,8 +77,8 @@ func checkClients(f *facts) Finding {
 	return ok("%s", text)
 }
 
-// leastTimeout is an idle timeout without harm, in seconds: a worker uses each connection more often.
-const leastTimeout = 60
+// minTimeout is an idle timeout without harm, in seconds: a worker uses each connection more often.
+const minTimeout = 60
 
 func checkIdle(f *facts) Finding {
 	timeout, known := number(f.config, "timeout")
@@ -88,14 +88,14 @@ func checkIdle(f *facts) Finding {
 		return silence
 	case keepalive == 0:
 		return warn("CONFIG SET tcp-keepalive 300", "tcp-keepalive is 0: connections of vanished machines stay open for ever and use up maxclients")
-	case timeout > 0 && timeout < leastTimeout:
+	case timeout > 0 && timeout < minTimeout:
 		return warn("CONFIG SET timeout 0", "Redis closes connections that are idle for %d seconds: workers and clients dial again and again, and a push may fail in between", timeout)
 	}
 	return ok("timeout %d, tcp-keepalive %d", timeout, keepalive)
 }
 
-// leastBuffer is a query buffer with room for several pipelines of maximum size.
-const leastBuffer = 32 << 20
+// minBuffer is a query buffer with room for several pipelines of maximum size.
+const minBuffer = 32 << 20
 
 // checkSizes requires room for the largest job, with all that Belay adds to it.
 func checkSizes(f *facts) Finding {
@@ -108,7 +108,7 @@ func checkSizes(f *facts) Finding {
 	case bulk < largest:
 		return bad("CONFIG SET proto-max-bulk-len 512mb", "proto-max-bulk-len is %d: Redis closes a connection that sends a job of the maximum size (%d bytes), "+
 			"so the end of its run cannot be stored", bulk, largest)
-	case buffer < leastBuffer:
+	case buffer < minBuffer:
 		return warn("CONFIG SET client-query-buffer-limit 1gb", "client-query-buffer-limit is %d: Redis closes connections that push many large jobs at once", buffer)
 	}
 	return ok("proto-max-bulk-len and client-query-buffer-limit leave room for jobs of %d bytes", largest)
@@ -122,7 +122,7 @@ func checkOutput(f *facts) Finding {
 		return silence
 	}
 	hard, soft := outputLimits(limits)
-	least := 2 * int64(lua.MostBytes+f.cfg.PayloadLimit+job.PayloadSlack)
+	least := 2 * int64(lua.MaxBytes+f.cfg.PayloadLimit+job.PayloadSlack)
 	for _, limit := range []int64{hard, soft} {
 		if limit > 0 && limit < least {
 			return warn(fmt.Sprintf(`CONFIG SET client-output-buffer-limit "normal 0 0 0", or at least %d`, least),
@@ -130,7 +130,7 @@ func checkOutput(f *facts) Finding {
 					"Belay asks for less then, so large jobs are taken, promoted and recovered slowly", limit)
 		}
 	}
-	return ok("client-output-buffer-limit leaves room for the replies of %d bytes", lua.MostBytes)
+	return ok("client-output-buffer-limit leaves room for the replies of %d bytes", lua.MaxBytes)
 }
 
 // outputLimits returns the hard and the soft limit of normal connections in bytes, 0 for none. The value

@@ -36,18 +36,18 @@ var forms = map[string]string{
 	"bitfield": "get u8 0", "del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hincrby": "f 1", "hmget": "f",
 	"hset": "f v", "hsetnx": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "lset": "0 v", "pexpire": "1", "pttl": "",
 	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "setrange": "0 v", "sismember": "v", "smismember": "v", "srandmember": "1",
-	"srem": "v", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
+	"srem": "v", "sscan": "0", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
 	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
 }
 
 var harmless = []string{
-	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "mget", "pttl", "scard", "sismember", "smismember", "type", "zcard",
+	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "mget", "pttl", "scard", "sismember", "smismember", "sscan", "type", "zcard",
 	"zrange", "zrangebyscore", "zscore",
 }
 
-// mostQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules
+// maxQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules
 // are patterns: what they permit for some queues they usually permit for all.
-const mostQueuesAsked = 16
+const maxQueuesAsked = 16
 
 // needs returns all commands that Belay calls, with their keys. Tests compare it with the scripts, and run a
 // worker whose user may do nothing else.
@@ -64,7 +64,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		list = append(list, need{purpose: purpose, command: command, keys: []string{from, to}, words: words})
 	}
 	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
-	for _, queue := range queues[:min(len(queues), mostQueuesAsked)] {
+	for _, queue := range queues[:min(len(queues), maxQueuesAsked)] {
 		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Quarantine(queue)
 		on(toWork, waiting, "type lpush rpush")
 		move(toWork, "lmove", waiting, working)
@@ -98,10 +98,11 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toWork, keys.ProcessedOn(today), "expire")
 	on(toWork, keys.FailedOn(today), "expire")
 	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrange zrangebyscore")
+	on(toWork, keys.Up(), "get set")
 	on(toWork, keys.Tombstones(), "zadd zrem zscore zrangebyscore zrevrange")
 	on(toWork, keys.Record(identity), "exists hget hmget hset hdel hexists del")
 	for _, lease := range []string{keys.Claim(identity), keys.Poller(), keys.Sweeper()} {
-		on(toWork, lease, "get pttl set")
+		on(toWork, lease, "get pttl set del")
 	}
 	on(toWork, keys.Periodic(), "type zadd zrem zscore zrangebyscore")
 	for _, hash := range []string{keys.PeriodicDefinitions(), keys.PeriodicLast()} {
@@ -122,12 +123,13 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toLook, set, "zcard")
 		on(toAct, set, "type zcard zrange zrevrange zrank zcount zscore zrem zadd")
 	}
+	on(toAct, keys.Dead(), "zremrangebyrank")
 	on(toAct, keys.Queues(), "sadd sismember")
 	on(toAct, keys.Paused(), "sadd srem")
 	on(toAct, keys.Processes(), "sismember")
 	on(toAct, keys.Alive(), "zscore")
 	on(toAct, keys.Signals(identity), "type lpush expire")
-	on(toAct, keys.Cancelled(), "type zadd zrem zscore zrange zrank zcount zremrangebyscore zremrangebyrank expire")
+	on(toAct, keys.Cancelled(), "type zadd zrem zscore zrange zrank zcount zremrangebyscore expire")
 	on(toAct, keys.Iteration("jid"), "hsetnx expire")
 	on(toAct, lock, "type get mget pttl set pexpire del")
 	on(toAct, keys.Unique(), "type zadd zrem zcount zrange zrank zscore")
@@ -138,15 +140,19 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toLook, keys.ProcessedOn(today), "mget")
 	on(toLook, keys.FailedOn(today), "mget")
 	for _, words := range [][]string{{"publish", keys.Ended(), "m"}, {"subscribe", keys.Ended()}} {
-		list = append(list, need{purpose: toLook, command: words[0], words: words, channel: keys.Ended()})
+		list = append(list, need{purpose: toLook, command: words[0], words: words, channel: words[1]})
 	}
-	on(toLook, keys.Queues(), "scard srandmember")
-	on(toLook, keys.Processes(), "scard srandmember")
+	on(toLook, keys.Queues(), "scard srandmember sscan")
+	on(toLook, keys.Processes(), "scard srandmember sscan")
 	on(toLook, keys.Paused(), "sismember")
 	on(toLook, keys.Alive(), "zrange")
 	on(toLook, keys.Process(identity), "hmget")
 	on(toLook, keys.Work(identity), "hgetall")
 	on(toLook, keys.Workers(identity), "hgetall")
+	// Without these, a worker that stands by polls a moment later.
+	for _, words := range [][]string{{"publish", keys.PollerLeft(), ""}, {"subscribe", keys.PollerLeft()}} {
+		list = append(list, need{purpose: toLook, command: words[0], words: words, channel: words[1]})
+	}
 	// Workers run without these too: they are about the statistics of classes.
 	for _, figures := range []string{keys.ClassMinute(today), keys.ClassTen(today)} {
 		on(toLook, figures, "hincrby expire hgetall hmget")

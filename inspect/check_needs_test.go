@@ -15,14 +15,15 @@ import (
 
 // calls finds the commands that Belay's scripts and its plain calls name.
 var calls = map[string]*regexp.Regexp{
-	"../lua/*.lua":      regexp.MustCompile(`redis\.p?call\('(\w+)'`),
-	"../lua/*.go":       regexp.MustCompile(`driver\.Command\("(\w+)"`),
-	"../fetch/*.go":     regexp.MustCompile(`driver\.Command\("(\w+)"`),
-	"../janitor/*.go":   regexp.MustCompile(`driver\.Command\("(\w+)"`),
-	"../client/*.go":    regexp.MustCompile(`driver\.Command\("(\w+)"`),
-	"../scheduler/*.go": regexp.MustCompile(`driver\.Command\("(\w+)"`),
-	"../launcher/*.go":  regexp.MustCompile(`driver\.Command\("(\w+)"`),
-	"*.go":              regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../lua/*.lua":        regexp.MustCompile(`redis\.p?call\('(\w+)'`),
+	"../lua/shared/*.lua": regexp.MustCompile(`redis\.p?call\('(\w+)'`),
+	"../lua/*.go":         regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../fetch/*.go":       regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../janitor/*.go":     regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../client/*.go":      regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../scheduler/*.go":   regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../launcher/*.go":    regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"*.go":                regexp.MustCompile(`driver\.Command\("(\w+)"`),
 }
 
 // scriptsOnly are folders whose calls may all go through lua.

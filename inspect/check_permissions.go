@@ -14,8 +14,8 @@ import (
 // probe asks for permissions from within a script: there every user may ask, and nothing is added to the ACL
 // LOG. It is not in package lua because it touches no key.
 //
-// ARGV are the needs, each as the number of its words and the words. It returns the server's version, whether
-// it could ask, and the positions of the denied needs. A command that does not exist (because it was renamed)
+// ARGV are the needs, each as the number of its words and the words. It returns whether it could ask, and the
+// positions of the denied needs. A command that does not exist (because it was renamed)
 // is denied.
 var probe = driver.NewScript("check", `#!lua flags=no-writes,allow-oom
 local denied, at, position = {}, 1, 0
@@ -28,11 +28,10 @@ while at <= #ARGV do
   end
   at = at + words + 1
 end
-return { redis.REDIS_VERSION or '', redis.acl_check_cmd and 1 or 0, denied }`)
+return { redis.acl_check_cmd and 1 or 0, denied }`)
 
 type scripts struct {
 	byText, byAddress error // the errors of EVAL and EVALSHA
-	version           string
 }
 
 // permissions is what this user may do, as far as known.
@@ -75,12 +74,11 @@ func (f *facts) askScript(ctx context.Context, client driver.Client, list []need
 	f.scripts.byText, f.scripts.byAddress = replies[0].Err, replies[1].Err
 	for _, reply := range replies {
 		answer, _ := reply.Value.([]any)
-		if len(answer) != 3 {
+		if len(answer) != 2 {
 			continue
 		}
-		f.scripts.version, _ = answer[0].(string)
-		positions, _ := answer[2].([]any)
-		if answer[1] != int64(1) {
+		positions, _ := answer[1].([]any)
+		if answer[0] != int64(1) {
 			return false
 		}
 		f.permissions.how = "redis.acl_check_cmd"

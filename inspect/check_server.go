@@ -24,8 +24,8 @@ func checkAccess(f *facts) Finding {
 		"Redis refuses access: %s", f.refused.Message)
 }
 
-// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
-// Valkey, whose first version was 7.2.
+// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis. Valkey,
+// whose first version was 7.2, may work: it is not tested, so no finding advises it.
 func checkVersion(f *facts) Finding {
 	version := cmp.Or(f.info["redis_version"], f.version)
 	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
@@ -34,12 +34,11 @@ func checkVersion(f *facts) Finding {
 	if dragonfly := f.info["dragonfly_version"]; dragonfly != "" {
 		return warn("try it well before you rely on it", "Dragonfly %s: Belay is not tested with it", dragonfly)
 	}
-	major, err := strconv.Atoi(strings.Split(version, ".")[0])
 	switch {
-	case err != nil:
-		return warn("make sure that it is Redis 7.0 or newer, or Valkey", "cannot see the version")
-	case major < 7:
-		return bad("upgrade to Redis 7.0 or newer, or to Valkey: until then a full Redis cannot be drained", "Redis %s is too old", version)
+	case version == "":
+		return warn("make sure that it is Redis 7.0 or newer", "cannot see the version")
+	case driver.OldVersion(version):
+		return bad("upgrade to Redis 7.0 or newer", "Redis %s is too old: workers and clients refuse it", version)
 	}
 	return ok("Redis %s", version)
 }
@@ -99,7 +98,7 @@ func checkScripts(f *facts) Finding {
 		return bad("fix what the message says", "Redis runs no scripts at the moment: %s", refused.Message)
 	}
 	if refused != nil && strings.Contains(refused.Message, "rror compiling script") {
-		return bad("upgrade to Redis 7.0 or newer, or to Valkey", "scripts with a line #!lua flags=allow-oom are not understood: a full Redis cannot be drained")
+		return bad("upgrade to Redis 7.0 or newer", "scripts with a line #!lua flags=allow-oom are not understood: a full Redis cannot be drained")
 	}
 	const permit = "permit EVAL and EVALSHA: ACL SETUSER %s +eval +evalsha"
 	advice := strings.ReplaceAll(permit, "%s", f.permissions.name())
@@ -177,22 +176,22 @@ func (p permissions) lacking(why purpose) (list []need, words string) {
 // Without a prefix that is all keys, because the key of a process' hash begins with the name of its host.
 func (p permissions) permit(prefix string, list []need) string {
 	rule := []string{"ACL SETUSER", p.name()}
-	keys, channel := false, ""
+	keys, channels := false, []string(nil)
 	for _, n := range list {
 		if command := "+" + n.command; !slices.Contains(rule, command) {
 			rule = append(rule, command)
 		}
-		keys, channel = keys || len(n.keys) > 0, cmp.Or(channel, n.channel)
+		keys = keys || len(n.keys) > 0
+		if n.channel != "" && !slices.Contains(channels, "&"+n.channel) {
+			channels = append(channels, "&"+n.channel)
+		}
 	}
 	if keys && prefix != "" {
 		rule = append(rule, "~"+prefix+":*")
 	} else if keys {
 		rule = append(rule, "~*")
 	}
-	if channel != "" {
-		rule = append(rule, "&"+channel)
-	}
-	return strings.Join(rule, " ")
+	return strings.Join(append(rule, channels...), " ")
 }
 
 func (p permissions) name() string { return cmp.Or(p.user, "USER") }

@@ -111,7 +111,7 @@ func TestChecks(t *testing.T) {
 		{"Redis 10", info("redis_version", "10.0"), "version", SeverityOK, "10.0"},
 		{"Valkey", info("server_name", "valkey", "valkey_version", "8.1.0", "redis_version", "7.2.4"), "version", SeverityOK, "Valkey 8.1.0"},
 		{"Dragonfly", info("dragonfly_version", "df-1.30", "redis_version", "7.4.0"), "version", SeverityWarn, "Dragonfly"},
-		{"a version seen by a script only", func(f *facts) { f.info, f.version = nil, "7.2.4" }, "version", SeverityOK, "7.2.4"},
+		{"a version without INFO", func(f *facts) { f.info, f.version = nil, "7.2.4" }, "version", SeverityOK, "7.2.4"},
 		{"no version", func(f *facts) { f.info = nil }, "version", SeverityWarn, "cannot see"},
 
 		{"a replica", info("role", "slave", "master_host", "10.0.0.1", "master_port", "6379"), "role", SeverityBad, "read-only replica of 10.0.0.1:6379"},

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// mostClasses bounds the classes that one Classes lists, those with the most runs.
-	mostClasses = 500
-	// mostSeen bounds the classes that it keeps while it reads. Each worker writes a few hundred at most.
-	mostSeen = 4 * mostClasses
-	// mostHistograms bounds the histograms that one Classes reads. With more, it reads those of the classes
+	// maxClasses bounds the classes that one Classes lists, those with the most runs.
+	maxClasses = 500
+	// maxSeen bounds the classes that it keeps while it reads. Each worker writes a few hundred at most.
+	maxSeen = 4 * maxClasses
+	// maxHistograms bounds the histograms that one Classes reads. With more, it reads those of the classes
 	// with the most runs. Redis serves so many within some 20 ms, in pages.
-	mostHistograms = 20_000
+	maxHistograms = 20_000
 	// histogramsAtOnce is how many go in one pipeline.
 	histogramsAtOnce = 512
 	// bucketsAtOnce is how many hashes of figures go in one pipeline: each has three fields for each class.
 	bucketsAtOnce = 32
 )
 
-// LongestWindow is the longest window of Classes, because Redis keeps the figures for this long.
-const LongestWindow = lua.KeepTens
+// MaxWindow is the longest window of Classes, because Redis keeps the figures for this long.
+const MaxWindow = lua.KeepTens
 
 // A ClassWindow selects the classes and the time that Classes reads.
 type ClassWindow struct {
@@ -58,11 +58,12 @@ type Classes struct {
 // A Class is the statistics of one class.
 type Class struct {
 	Name string `json:"class"`
-	// Runs counts runs, and Failed those of them that failed. Time is the sum of the durations of the
-	// successful ones.
-	Runs   int64   `json:"runs"`
-	Failed int64   `json:"failed"`
-	Time   Seconds `json:"time_seconds"`
+	// Runs counts the runs that succeeded or failed, and Failed those that failed. Time is the sum of the
+	// durations of the successful ones, and Mean their mean; nil if there are none.
+	Runs   int64    `json:"runs"`
+	Failed int64    `json:"failed"`
+	Time   Seconds  `json:"time_seconds"`
+	Mean   *Seconds `json:"mean_seconds"`
 	// Run is how long successful runs took, and Wait how long the jobs had waited in their queues before. nil
 	// means unknown: in a window of more than eight hours, and Wait for the runs of Ruby workers.
 	Run  *Durations `json:"run"`
@@ -146,7 +147,7 @@ func (i *Inspector) readFigures(ctx context.Context, r *reading, w *classReading
 			}
 			for at := 0; at+1 < len(parts); at += 2 {
 				if !w.add(first+n, parts[at], parts[at+1]) {
-					r.problem("more than %d classes: the others are not shown", mostSeen)
+					r.problem("more than %d classes: the others are not shown", maxSeen)
 				}
 			}
 		}
@@ -181,12 +182,12 @@ func (w *classReading) named(values []string) []string {
 func (w *classReading) add(step int, field, value string) bool {
 	at := strings.LastIndexByte(field, '|')
 	n, err := strconv.ParseInt(value, 10, 64)
-	if at < 0 || err != nil || n < 0 || n > mostTime {
+	if at < 0 || err != nil || n < 0 || n > maxTime {
 		return true
 	}
 	class := w.classes[field[:at]]
 	if class == nil {
-		if len(w.classes) == mostSeen {
+		if len(w.classes) == maxSeen {
 			return false
 		}
 		class = &Class{Name: field[:at], Steps: make([]ClassStep, w.steps)}
@@ -205,19 +206,22 @@ func (w *classReading) add(step int, field, value string) bool {
 	return true
 }
 
-// mostTime bounds a count, and the milliseconds of a step, so that sums of them fit: 317 years of work.
-const mostTime = 1e13 / 1000
+// maxTime bounds a count, and the milliseconds of a step, so that sums of them fit: 317 years of work.
+const maxTime = 1e13 / 1000
 
 // sorted returns the classes with the most runs.
 func (w *classReading) sorted() []Class {
 	list := make([]Class, 0, len(w.classes))
 	for _, class := range w.classes {
+		if succeeded := class.Runs - class.Failed; succeeded > 0 {
+			class.Mean = &Seconds{class.Time.Duration / time.Duration(succeeded)}
+		}
 		list = append(list, *class)
 	}
 	slices.SortFunc(list, func(a, b Class) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Name, b.Name))
 	})
-	return list[:min(len(list), mostClasses)]
+	return list[:min(len(list), maxClasses)]
 }
 
 // readHistograms fills in Run and Wait. Only minutes in which a class ran have histograms to read.
@@ -231,8 +235,8 @@ func (i *Inspector) readHistograms(ctx context.Context, r *reading, w *classRead
 			}
 		}
 	}
-	if len(minutes) > mostHistograms/2 {
-		minutes = minutes[:mostHistograms/2]
+	if len(minutes) > maxHistograms/2 {
+		minutes = minutes[:maxHistograms/2]
 		r.problem("the durations of some classes are not read: ask for one class, or for a shorter window")
 	}
 	runs, waits := make([]lua.Histogram, len(classes)), make([]lua.Histogram, len(classes))

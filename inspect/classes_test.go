@@ -35,6 +35,7 @@ func TestClasses(t *testing.T) {
 			a := list.Classes[1]
 			require.Equal(w, []int64{4, 1, 3, 4}, []int64{a.Runs, a.Failed, a.Run.Count, a.Wait.Count})
 			require.Equal(w, 20300*time.Millisecond, a.Time.Duration)
+			require.Equal(w, Seconds{20300 * time.Millisecond / 3}, *a.Mean, "of the runs that succeeded")
 			require.InDelta(w, 0.091, a.Run.P50.Seconds(), 0.001)
 			require.InDelta(w, 30, a.Run.P99.Seconds(), 1)
 			require.InDelta(w, 0.0133, a.Wait.P50.Seconds(), 0.001)
@@ -58,7 +59,16 @@ func TestClasses(t *testing.T) {
 			require.Equal(w, []int64{6, 3}, []int64{list.Classes[0].Runs, list.Classes[0].Failed})
 			require.Len(w, list.Classes[0].Steps, 72*6)
 			require.Nil(w, list.Classes[0].Run, "a bucket of ten minutes has no histogram")
+			require.Equal(w, Seconds{time.Second}, *list.Classes[0].Mean)
 			require.Equal(w, int64(4), w.classes(ClassWindow{Last: 24 * time.Hour}).Classes[0].Runs)
+		},
+		"a class without a success has no mean": func(w *world) {
+			w.figures(w.now(), lua.ClassFigures{Class: "A", Processed: 2, Failed: 2})
+			list := w.classes(ClassWindow{})
+			require.Nil(w, list.Classes[0].Mean)
+			text, err := json.Marshal(list)
+			require.NoError(w, err)
+			require.Contains(w, string(text), `"mean_seconds":null`)
 		},
 		"odd keys hide nothing else": func(w *world) {
 			now := w.now()
@@ -78,12 +88,12 @@ func TestClasses(t *testing.T) {
 		},
 		"lists the classes with the most runs": func(w *world) {
 			now := w.now()
-			for n := range mostSeen + 5 {
+			for n := range maxSeen + 5 {
 				w.figures(now, lua.ClassFigures{Class: fmt.Sprint("class ", n), Processed: uint64(n + 1)})
 			}
 			list := w.classes(ClassWindow{})
-			require.Len(w, list.Classes, mostClasses)
-			require.Equal(w, mostSeen, list.ClassCount)
+			require.Len(w, list.Classes, maxClasses)
+			require.Equal(w, maxSeen, list.ClassCount)
 			require.Len(w, list.Problems, 1)
 		},
 		"a window has an end": func(w *world) {

@@ -53,18 +53,20 @@ type Entry struct {
 }
 
 // Ref names the entry and its place, for Get and Selection.Refs: the time it waits for or its place in the
-// queue, a colon, and its ID. It is stable in a set, unless the job is rescheduled; in a queue it is good for a
-// while.
+// queue, a tilde, and its Key. It is stable in a set, unless the job is rescheduled; in a queue it is good for
+// a while.
 func (e Entry) Ref() string {
-	if e.raw.Score != "" {
-		return e.raw.Score + ":" + e.ID
-	}
-	return strconv.Itoa(e.index) + ":" + e.ID
+	return cmp.Or(e.raw.Score, strconv.Itoa(e.index)) + "~" + e.Key()
 }
 
-// mostShownBytes is how much of an unreadable payload is shown: enough to recognise the program that wrote
+// Key tells the entries of a home apart, which an ID does not: a job may have been pushed twice, or run again
+// by an operator while it waited. It is a digest of the entry's bytes, a colon, and its ID. Entries with one
+// Key are copies, and it does not matter on which of them an act is done.
+func (e Entry) Key() string { return digest(e.raw.Bytes) + ":" + e.ID }
+
+// maxShownBytes is how much of an unreadable payload is shown: enough to recognise the program that wrote
 // it.
-const mostShownBytes = 1024
+const maxShownBytes = 1024
 
 func newEntry(home Home, raw lua.Entry) Entry {
 	e := Entry{In: string(home.kind), Queue: home.queue, Bytes: len(raw.Bytes), raw: raw}
@@ -120,7 +122,7 @@ func (e Entry) Found() Found {
 }
 
 func shown(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), mostShownBytes)], "\uFFFD")
+	return strings.ToValidUTF8(text[:min(len(text), maxShownBytes)], "\uFFFD")
 }
 
 // utc returns an instant for JSON; the zero time if there is none.
@@ -134,9 +136,11 @@ func utc(at time.Time, ok bool) time.Time {
 // unreadable begins the IDs of entries that have no jid.
 const unreadable = "unreadable-"
 
-func unreadableID(text string) string {
+func unreadableID(text string) string { return unreadable + digest(text) }
+
+func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return unreadable + hex.EncodeToString(sum[:6])
+	return hex.EncodeToString(sum[:6])
 }
 
 // Entries yields the jobs of a home after the first skip of them: the next job to run first, or the job that
@@ -145,8 +149,8 @@ func unreadableID(text string) string {
 func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		// The first page is small: most callers show one screen.
-		for most := 32; ; most = lua.MostItems {
-			page, err := i.keys.Page(home.key(i.keys), home.order(), skip, most).Do(ctx, i.driver)
+		for most := 32; ; most = lua.MaxItems {
+			page, err := i.page(ctx, home.key(i.keys), home.order(), skip, most)
 			if err = cmp.Or(err, ctx.Err()); err != nil {
 				yield(Entry{}, fmt.Errorf("read %s: %w", home, err))
 				return
@@ -167,9 +171,11 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 }
 
 // Get returns the entry of a home with this Ref; ok is false if it has left. It reads the entries with that
-// time, or some thousand entries around that place in a queue.
+// time, or some thousand entries around that place in a queue. In a Ref that is written by hand, a colon and
+// the ID suffice after the place; of several entries with that ID, Get returns the first that it reads.
 func (i *Inspector) Get(ctx context.Context, home Home, ref string) (entry Entry, ok bool, err error) {
 	place, id, _ := strings.Cut(ref, ":")
+	place, sum, exact := strings.Cut(place, "~")
 	at, err := strconv.ParseFloat(place, 64)
 	if err != nil {
 		return entry, false, nil //nolint:nilerr // a ref that Belay did not write names no entry
@@ -181,7 +187,7 @@ func (i *Inspector) Get(ctx context.Context, home Home, ref string) (entry Entry
 	err = search(ctx, home.key(i.keys), at, func(index int, raw lua.Entry) bool {
 		entry = newEntry(home, raw)
 		entry.index = index
-		ok = entry.ID == id
+		ok = entry.ID == id && (!exact || digest(raw.Bytes) == sum)
 		return ok
 	})
 	if err != nil {
@@ -209,28 +215,35 @@ const nearPages = 4
 func (i *Inspector) near(ctx context.Context, key string, index float64, is func(int, lua.Entry) bool) error {
 	middle := int(min(max(index, 0), 1<<40))
 	for n := range 2 * nearPages {
-		skip := middle - lua.MostItems/2
+		skip := middle - lua.MaxItems/2
 		if n%2 == 1 { // below, above, further below...
-			skip += (n + 1) / 2 * lua.MostItems
+			skip += (n + 1) / 2 * lua.MaxItems
 		} else {
-			skip -= n / 2 * lua.MostItems
+			skip -= n / 2 * lua.MaxItems
 		}
-		most := lua.MostItems + min(skip, 0)
-		if most <= 0 {
-			continue
-		}
-		skip = max(skip, 0)
-		page, err := i.keys.Page(key, lua.OrderOldest, skip, most).Do(ctx, i.driver)
-		if err != nil {
+		most := lua.MaxItems + min(skip, 0)
+		if found, err := i.within(ctx, key, max(skip, 0), most, is); found || err != nil {
 			return err
-		}
-		for k, raw := range page.Entries {
-			if is(skip+k, raw) {
-				return nil
-			}
 		}
 	}
 	return nil
+}
+
+// within calls is for most entries of a list from an index on, until it reports true.
+func (i *Inspector) within(ctx context.Context, key string, index, most int, is func(int, lua.Entry) bool) (bool, error) {
+	for end := index + most; index < end; { // a page of large entries is shorter
+		page, err := i.page(ctx, key, lua.OrderOldest, index, end-index)
+		if err != nil || len(page.Entries) == 0 {
+			return false, err
+		}
+		for _, raw := range page.Entries {
+			if is(index, raw) {
+				return true, nil
+			}
+			index++
+		}
+	}
+	return false, nil
 }
 
 // kept returns the text that a job of job.UnreadableClass keeps, if this is such a job.

@@ -44,7 +44,7 @@ func TestInstantsBeyondTheCalendar(t *testing.T) {
 			require.NoError(w, err)
 			process := status.Processes[0]
 			require.Equal(w, []time.Time{latest, latest}, []time.Time{process.StartedAt, process.Running[0].Since})
-			require.Equal(w, mostOverdue*time.Second, process.Running[0].Overdue.Duration)
+			require.Equal(w, maxOverdue*time.Second, process.Running[0].Overdue.Duration)
 		},
 	})
 }

@@ -24,7 +24,7 @@ func (f filter) may(payload string) bool {
 
 func (f filter) matches(e Entry) bool {
 	return (f.jid == "" || e.ID == f.jid || e.parsed != nil && e.parsed.JID() == f.jid) &&
-		(f.class == "" || e.parsed != nil && (e.Class == f.class || e.parsed.Class() == f.class)) &&
+		(f.class == "" || e.parsed != nil && slices.Contains([]string{e.Class, e.parsed.Class(), e.parsed.Wrapped()}, f.class)) &&
 		(f.queue == "" || e.Queue == f.queue) &&
 		(f.text == "" || f.inText(e))
 }

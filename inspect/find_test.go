@@ -116,7 +116,7 @@ func TestFindReturnsWhereAJobIs(t *testing.T) {
 					w.do("LPUSH", w.keys.Queue("mail"), sought("moves", ""))
 				}
 			}}
-			inspector := &Inspector{driver: mover, keys: w.keys}
+			inspector := w.inspectorOf(mover)
 			found, err := inspector.Find(w.Context(), "moves", nil)
 			require.NoError(w, err)
 			require.True(w, moved)

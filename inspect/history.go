@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// MostDays bounds a History: workers of Belay and Sidekiq keep the counts of a day for five years.
-const MostDays = 5 * 366
+// MaxDays bounds a History: workers of Belay and Sidekiq keep the counts of a day for five years.
+const MaxDays = 5 * 366
 
 // A Day counts the runs that ended on one day in UTC. A failed run counts in both.
 type Day struct {
@@ -23,11 +23,11 @@ type Day struct {
 // daysAtOnce is how many days one command reads.
 const daysAtOnce = 512
 
-// History returns the counts of the last days, at least one and at most MostDays, today by Redis' clock last.
+// History returns the counts of the last days, at least one and at most MaxDays, today by Redis' clock last.
 // A day on which nothing ran has zeros. It sends one command for every 512 days. Problems describes counts
 // that could not be read.
 func (i *Inspector) History(ctx context.Context, days int) (history []Day, problems []string, err error) {
-	days = min(max(days, 1), MostDays)
+	days = min(max(days, 1), MaxDays)
 	now, err := i.Now(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -25,12 +25,12 @@ func TestHistory(t *testing.T) {
 		"is bounded": func(w *world) {
 			days, _, err := w.inspector.History(w.Context(), 1_000_000)
 			require.NoError(w, err)
-			require.Len(w, days, MostDays)
+			require.Len(w, days, MaxDays)
 			dates := map[string]bool{}
 			for _, day := range days {
 				dates[day.Date] = true
 			}
-			require.Len(w, dates, MostDays)
+			require.Len(w, dates, MaxDays)
 			days, _, err = w.inspector.History(w.Context(), -1)
 			require.NoError(w, err)
 			require.Len(w, days, 1)

@@ -95,7 +95,7 @@ func (h Home) order() lua.Order {
 
 // Size returns the number of jobs in a home.
 func (i *Inspector) Size(ctx context.Context, home Home) (int, error) {
-	page, err := i.keys.Page(home.key(i.keys), home.order(), 0, 0).Do(ctx, i.driver)
+	page, err := i.page(ctx, home.key(i.keys), home.order(), 0, 0)
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", home, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -16,12 +17,60 @@ import (
 // concurrent use.
 type Inspector struct {
 	driver driver.Client
+	link   *lua.Link // the driver, for calls that carry jobs
 	keys   lua.Keys
+	// orderly is the constant orderly; tests have shorter queues.
+	orderly int
 }
 
 // New returns an Inspector of the keyspace under prefix. It sends nothing.
 func New(client driver.Client, prefix string) *Inspector {
-	return &Inspector{driver: client, keys: lua.NewKeys(prefix)}
+	link := &lua.Link{Client: client, Round: driver.CallTimeout, Patient: true, Largest: job.MaxPayloadLimit}
+	return &Inspector{driver: client, link: link, keys: lua.NewKeys(prefix), orderly: orderly}
+}
+
+// The limits of the dead set of an Inspector without others: those of a server.
+const (
+	DefaultDeadLimit = lua.DefaultDeadMost
+	DefaultDeadFor   = lua.DefaultDeadFor
+)
+
+// WithDeadLimits returns an Inspector with the limits of the dead set that the workers have
+// (ServerConfig.DeadLimit and DeadFor). It trims the set to them, the oldest jobs first, whenever it adds to
+// it.
+// They are stored nowhere in Redis. So an Inspector without them has DefaultDeadLimit and DefaultDeadFor, and
+// removes dead jobs if the workers keep more. A zero is the default.
+func (i *Inspector) WithDeadLimits(most int, keep time.Duration) *Inspector {
+	limited := *i
+	limited.keys = i.keys.WithDeadLimits(lua.DeadLimits{Most: most, For: keep})
+	return &limited
+}
+
+// page reads entries of a list or a sorted set, as many as the link carries well and at most most. Fewer than
+// that do not mean that there are no more.
+func (i *Inspector) page(ctx context.Context, key string, order lua.Order, skip, most int) (lua.Page, error) {
+	room := i.link.Page()
+	ask := i.keys.Page(key, order, skip, most, room)
+	return ask.Read(i.link.Carry(ctx, room, ask.Call)[0])
+}
+
+// pageAfter reads the entries of a sorted set after a cursor, as many as the link carries well. With jids
+// it is a search for jobs with one of them.
+func (i *Inspector) pageAfter(ctx context.Context, key string, cursor lua.Cursor, jids []string) ([]lua.Entry, error) {
+	cursor.Room = i.link.Page()
+	ask := i.keys.PageAfter(key, cursor)
+	if jids != nil {
+		ask = i.keys.SeekAfter(key, cursor, jids)
+	}
+	return ask.Read(i.link.Carry(ctx, cursor.Room, ask.Call)[0])
+}
+
+// seek searches the entries of a list for jobs with one of the jids, as many as the link would carry well.
+func (i *Inspector) seek(ctx context.Context, key string, skip int, kept string, jids []string) ([]lua.Entry, error) {
+	room := i.link.Page()
+	ask := i.keys.Seek(key, skip, kept, jids, room)
+	page, err := ask.Read(i.link.Carry(ctx, room, ask.Call)[0])
+	return page.Entries, err
 }
 
 // Seconds is a duration that JSON holds as a number of seconds, with a fraction.
@@ -40,8 +89,8 @@ func (s *Seconds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// mostProblems bounds the problems that one Status or Tally lists: more than these usually have one cause.
-const mostProblems = 20
+// maxProblems bounds the problems that one Status or Tally lists: more than these usually have one cause.
+const maxProblems = 20
 
 // A reading collects the replies of one request. An error reply about a single key becomes a problem; any
 // other failure means that Redis cannot be read, and is the error of the whole request.
@@ -70,7 +119,7 @@ func (r *reading) value(what string, reply driver.Reply) any {
 // problem adds a problem unless it is listed already or the list is full, and reports whether it added it.
 func (r *reading) problem(format string, args ...any) bool {
 	text := fmt.Sprintf(format, args...)
-	if len(r.problems) == mostProblems || slices.Contains(r.problems, text) {
+	if len(r.problems) == maxProblems || slices.Contains(r.problems, text) {
 		return false
 	}
 	r.problems = append(r.problems, text)

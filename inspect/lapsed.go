@@ -49,7 +49,7 @@ func (s *Status) addHeldByLapsed(jobs map[string]int64) {
 		delete(jobs, s.Queues[n].Name)
 	}
 	for name, count := range jobs {
-		if count > 0 && len(s.Queues) < mostShown {
+		if count > 0 && len(s.Queues) < maxShown {
 			s.Queues = append(s.Queues, Queue{Name: name, HeldByLapsed: count})
 		}
 	}

@@ -106,14 +106,14 @@ func TestLocks(t *testing.T) {
 		},
 		"many are read page by page, each once": func(w *world) {
 			seen := map[string]bool{}
-			for n := range 2*lua.MostItems + 7 {
+			for n := range 2*lua.MaxItems + 7 {
 				w.unique(fmt.Sprint(n), "a", time.Hour)
 			}
 			for _, lock := range w.locks() {
 				require.False(w, seen[lock.Digest])
 				seen[lock.Digest] = true
 			}
-			require.Len(w, seen, 2*lua.MostItems+7)
+			require.Len(w, seen, 2*lua.MaxItems+7)
 		},
 		"are released once, whichever job holds them": func(w *world) {
 			w.unique("d", "a", time.Hour)
@@ -252,13 +252,13 @@ func TestActsAndLocks(t *testing.T) {
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
 		"of many of one kind one is brought back, and all others stay": func(w *world) {
-			for n := range lua.MostItems + 20 {
+			for n := range lua.MaxItems + 20 {
 				w.fill(w.keys.Dead(), 1e9+float64(n), uniqueSample(fmt.Sprintf("%03d", n), nil))
 			}
 			tally := w.act(Dead(), Retry, Selection{All: true})
 			require.Equal(w, 1, tally.Moved)
-			require.Equal(w, lua.MostItems+19, tally.Refused)
-			require.Len(w, w.set(w.keys.Dead()), lua.MostItems+19)
+			require.Equal(w, lua.MaxItems+19, tally.Refused)
+			require.Len(w, w.set(w.keys.Dead()), lua.MaxItems+19)
 		},
 		"a lock that cannot be read is none": func(w *world) {
 			w.fill(w.keys.Retry(), 4e9, sample("Report", "a", `"belay_unique":{"digest":"x"}`))

@@ -21,9 +21,13 @@ type world struct {
 	*testing.T
 	server    *drivertest.Server
 	driver    driver.Client
+	prefix    string
 	keys      lua.Keys
 	inspector *Inspector
 }
+
+// inspectorOf returns an Inspector of the world over another client.
+func (w *world) inspectorOf(client driver.Client) *Inspector { return New(client, w.prefix) }
 
 // promises holds each with both drivers, in a world of its own.
 func promises(t *testing.T, these map[string]func(w *world)) {
@@ -34,7 +38,7 @@ func promises(t *testing.T, these map[string]func(w *world)) {
 			adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 				server, prefix := drivertest.Redis(t), strings.TrimSuffix(drivertest.Prefix(t), ":")
 				client := open(t, server.URL())
-				keep(&world{T: t, server: server, driver: client, keys: lua.NewKeys(prefix), inspector: New(client, prefix)})
+				keep(&world{T: t, server: server, driver: client, prefix: prefix, keys: lua.NewKeys(prefix), inspector: New(client, prefix)})
 			})
 		})
 	}

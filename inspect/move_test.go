@@ -65,7 +65,7 @@ func TestMove(t *testing.T) {
 					}
 				}
 			}}
-			tally, err := (&Inspector{driver: worker, keys: w.keys}).Act(w.Context(), Task{Home: Waiting("mixed"), Action: Move, Selection: Selection{Class: "A"}, To: "mail"}, nil)
+			tally, err := w.inspectorOf(worker).Act(w.Context(), Task{Home: Waiting("mixed"), Action: Move, Selection: Selection{Class: "A"}, To: "mail"}, nil)
 			require.NoError(w, err)
 			require.Greater(w, taken, 200)
 			got := w.oldestFirst(w.keys.Queue("mail"))
@@ -111,7 +111,7 @@ func TestMove(t *testing.T) {
 				}
 				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Class: "A", Queue: "mail"}, To: "go_mail"}, nil)
 				require.NoError(w, err)
-				require.Equal(w, Tally{Moved: 603}, tally)
+				require.Equal(w, Tally{Moved: 603, Locked: map[string]int{"Sidekiq Enterprise": 602}}, tally)
 				got := make(map[string]string)
 				all := w.do("ZRANGE", key, "0", "-1", "WITHSCORES").([]any)
 				for n := 0; n < len(all); n += 2 {
@@ -119,6 +119,23 @@ func TestMove(t *testing.T) {
 				}
 				require.Equal(w, want, got)
 			}
+		},
+		"names the new queue for retries too, and counts jobs that a Ruby gem has locked": func(w *world) {
+			retried := `{"class":"A","jid":"1","args":[],"queue":"mail","retry_queue":"slow"}`
+			after := `{"class":"A","jid":"1","args":[],"queue":"go_mail","retry_queue":"go_mail"}`
+			locked := `{"class":"A","jid":"2","args":[],"queue":"mail","lock_digest":"uniquejobs:a1"}`
+			for _, home := range []Home{Waiting("mail"), Scheduled()} {
+				words := []string{"LPUSH", home.key(w.keys), retried, locked}
+				if home == Scheduled() {
+					words = []string{"ZADD", home.key(w.keys), "1", retried, "2", locked}
+				}
+				w.do(words...)
+				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Class: "A", Queue: "mail"}, To: "go_mail"}, nil)
+				require.NoError(w, err)
+				require.Equal(w, Tally{Moved: 2, Locked: map[string]int{"sidekiq-unique-jobs": 1}}, tally)
+			}
+			require.Contains(w, w.oldestFirst(w.keys.Queue("go_mail")), after)
+			require.Contains(w, w.do("ZRANGE", w.keys.Schedule(), "0", "-1"), after)
 		},
 		"refuses what makes no sense": func(w *world) {
 			for _, c := range []struct {

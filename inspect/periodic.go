@@ -66,15 +66,15 @@ var ErrNoPeriodic = errors.New("there is no periodic job of this name")
 // ErrRegistered is the error of RemovePeriodic for a job that a live process has in its code.
 var ErrRegistered = errors.New("a live process has this periodic job in its code and would register it again: pause it, or remove it from the program")
 
-// mostPeriodic bounds the list: a program that makes up names must not fill an operator's memory.
-const mostPeriodic = 10_000
+// maxPeriodic bounds the list: a program that makes up names must not fill an operator's memory.
+const maxPeriodic = 10_000
 
 // Periodic returns the periodic jobs, the next one to be due first and paused ones last; at most ten
 // thousand.
 func (i *Inspector) Periodic(ctx context.Context) (all []Periodic, err error) {
 	seen := make(map[string]bool)
-	for first := 0; first < mostPeriodic; first += lua.MostDefinitions {
-		names, err := lua.Texts(i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Periodic(), strconv.Itoa(first), strconv.Itoa(first+lua.MostDefinitions-1)))[0])
+	for first := 0; first < maxPeriodic; first += lua.MaxDefinitions {
+		names, err := lua.Texts(i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Periodic(), strconv.Itoa(first), strconv.Itoa(first+lua.MaxDefinitions-1)))[0])
 		if err != nil {
 			return all, fmt.Errorf("list periodic jobs: %w", err)
 		}
@@ -120,7 +120,7 @@ func (i *Inspector) readPeriodic(ctx context.Context, names []string) ([]periodi
 	for _, name := range names {
 		calls = append(calls, driver.Command("LRANGE", i.keys.PeriodicRuns(name), "0", "0"))
 	}
-	replies := i.driver.Do(ctx, calls...)
+	replies := i.link.Carry(ctx, len(names)*lua.MaxDefinition, calls...)
 	now, stored, err := lua.ReadPeriodicStored(names, replies[:fixed])
 	if err != nil {
 		return nil, fmt.Errorf("read periodic jobs: %w", err)
@@ -187,13 +187,20 @@ func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntr
 }
 
 // AddPeriodic stores a periodic job. The job replaces one of the same name, even one that programs have in
-// their code, and stays until RemovePeriodic. AddPeriodic reports whether it changed anything.
+// their code, and stays until RemovePeriodic. Before the schedule changes, the ticks that are due by the old
+// one are fired. AddPeriodic reports whether it changed anything.
 func (i *Inspector) AddPeriodic(ctx context.Context, p *scheduler.Periodic) (changed bool, err error) {
-	words, err := i.keys.Define(lua.Registrar{}, []lua.Definition{p.Definition()}).Do(ctx, i.driver)
-	if err != nil {
-		return false, fmt.Errorf("add the periodic job %q: %w", p.Name, err)
+	// Each round fires some ticks, and no more than a bounded number of them is due.
+	for {
+		words, err := scheduler.Define(ctx, i.link, scheduler.Config{Keys: i.keys, Unit: job.Seconds}, lua.Registrar{}, []lua.Definition{p.Definition()})
+		switch {
+		case len(words) == 1 && words[0] != lua.DefineDue:
+			// An error is that of a former definition that cannot be fired; this one has replaced it.
+			return words[0] == lua.DefineStored, nil
+		case err != nil:
+			return false, fmt.Errorf("add the periodic job %q: %w", p.Name, err)
+		}
 	}
-	return len(words) == 1 && words[0] == lua.DefineStored, nil
 }
 
 // RemovePeriodic removes a periodic job. Its jobs that were enqueued stay. The error is ErrNoPeriodic if
@@ -244,7 +251,7 @@ func (i *Inspector) changePeriodic(ctx context.Context, name string, plan lua.Pl
 // tickPeriodic reads a periodic job and acts on it. Another definition may come in between; then it looks
 // again.
 func (i *Inspector) tickPeriodic(ctx context.Context, name string, act func(*periodicEntry) (done bool, err error)) error {
-	for range mostAttempts {
+	for range maxAttempts {
 		one, err := i.findPeriodic(ctx, name)
 		if err != nil {
 			return err
@@ -256,8 +263,8 @@ func (i *Inspector) tickPeriodic(ctx context.Context, name string, act func(*per
 	return fmt.Errorf("the periodic job %q changes all the time; try again", name)
 }
 
-// mostAttempts bounds how often an act on a periodic job looks again.
-const mostAttempts = 5
+// maxAttempts bounds how often an act on a periodic job looks again.
+const maxAttempts = 5
 
 // RunPeriodic enqueues a periodic job's job now, also if it is paused; its ticks stay as they are. The run is
 // refused, with the holder's jid, while a job of an earlier tick holds the lock; see Overlap.
@@ -292,7 +299,7 @@ func (i *Inspector) PeriodicHistory(ctx context.Context, name string) (Periodic,
 	if err != nil {
 		return one.Periodic, nil, err
 	}
-	runs, err := runsOf(i.driver.Do(ctx, driver.Command("LRANGE", i.keys.PeriodicRuns(name), "0", strconv.Itoa(lua.MostRuns-1)))[0])
+	runs, err := runsOf(i.driver.Do(ctx, driver.Command("LRANGE", i.keys.PeriodicRuns(name), "0", strconv.Itoa(lua.MaxRuns-1)))[0])
 	if err != nil {
 		return one.Periodic, nil, fmt.Errorf("read the history of the periodic job %q: %w", name, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -96,7 +97,7 @@ func (i *Inspector) processes(ctx context.Context, r *reading, names []string, n
 	running := 0
 	for page := range slices.Chunk(names, processesAtOnce) {
 		found := i.processPage(ctx, r, page, now)
-		if running < mostShown {
+		if running < maxShown {
 			i.runs(ctx, r, found, now)
 		}
 		for n := range found {
@@ -204,7 +205,7 @@ func instant(seconds float64) time.Time {
 	case seconds > float64(latest.Unix()): // compared before the conversion, whose result is undefined beyond an int64
 		return latest
 	}
-	return time.UnixMicro(int64(seconds * 1e6)).UTC()
+	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC()
 }
 
 // writable returns an instant that JSON can write. Another program may have stored an instant beyond the year
@@ -240,12 +241,12 @@ func (i *Inspector) WithoutConsumer(ctx context.Context, queues []string) ([]str
 	var r reading
 	replies := i.do(ctx, []driver.Call{
 		lua.AskTime,
-		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(mostShown+1)),
-		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown)),
+		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(maxShown+1)),
+		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown)),
 	})
 	now := r.time(replies[0])
 	names := sorted(append(r.texts("processes", replies[1]), r.texts("alive", replies[2])...))
-	if len(names) > mostShown {
+	if len(names) > maxShown {
 		return nil, r.err
 	}
 	left := slices.Clone(queues)

@@ -42,7 +42,7 @@ func TestProcesses(t *testing.T) {
 			got.BeatAge, got.Running, got.Capsules = nil, nil, nil
 			require.Equal(w, Process{Identity: identity, State: StateAlive, Hostname: "vm", PID: 2868, Tag: "app", Labels: []string{"blue"},
 				Queues: []string{"default", "low"}, Concurrency: 2, Busy: 1, Quiet: true, RSS: 30532,
-				StartedAt: time.UnixMicro(1795240473981610).UTC()}, got)
+				StartedAt: time.UnixMicro(1795240473981611).UTC()}, got)
 		},
 		"a run whose handler ignores its end is shown as overdue": func(w *world) {
 			w.do("SADD", w.keys.Processes(), "vm:7:aa")

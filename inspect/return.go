@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/janitor"
@@ -49,7 +48,7 @@ const (
 // It returns ErrWorkersLive, with their identities, while a process of Belay is alive. It declares a process
 // dead by the rule that workers follow, and so takes as long as the TTL of the dead processes. It goes on
 // until no process is left, or ctx ends. Log gets a line for each job that goes to the dead set.
-func (i *Inspector) Return(ctx context.Context, payloadLimit int, log zerolog.Logger) (Returned, error) {
+func (i *Inspector) Return(ctx context.Context, payloadLimit int, log *slog.Logger) (Returned, error) {
 	var returned Returned
 	queues := make(map[string]bool)
 	me := job.NewJID()
@@ -135,13 +134,13 @@ func (i *Inspector) show(ctx context.Context, recoverer *janitor.Janitor) (left 
 	var r reading
 	left = int(r.number("the living processes", replies[2]))
 	alive := r.texts("the living processes",
-		i.driver.Do(ctx, driver.Command("ZRANGEBYSCORE", i.keys.Alive(), "("+millisOf(now), "+inf", "LIMIT", "0", strconv.Itoa(mostProblems)))[0])
+		i.driver.Do(ctx, driver.Command("ZRANGEBYSCORE", i.keys.Alive(), "("+millisOf(now), "+inf", "LIMIT", "0", strconv.Itoa(maxProblems)))[0])
 	if r.err != nil || len(r.refused) > 0 {
 		return 0, errors.Join(append(r.refused, r.err)...)
 	}
 	if len(alive) > 0 {
 		return left, fmt.Errorf("%w: %s", ErrWorkersLive, strings.Join(alive, ", "))
 	}
-	recoverer.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: now, Lapsed: names, More: len(names) >= lua.MostItems, Processes: left}, sent, took)
+	recoverer.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: now, Lapsed: names, More: len(names) >= lua.MaxItems, Processes: left}, sent, took)
 	return left, nil
 }

@@ -5,9 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/janitor"
@@ -28,7 +27,7 @@ type FromGitLab struct {
 	// job.DefaultPayloadLimit.
 	PayloadLimit int
 	// Log gets a line for each job that goes to the dead set.
-	Log zerolog.Logger
+	Log *slog.Logger
 	// Found, if set, is called with what the first look found.
 	Found func(GitLabLook)
 }
@@ -67,6 +66,9 @@ type FromGitLabResult struct {
 	Lists   int `json:"lists"`
 	Alive   int `json:"alive"`
 	Unclear int `json:"unclear"`
+	// Held counts the jobs that were left in the lists of processes with a heartbeat. That of a killed process
+	// is there for janitor.GitLabLifespan.
+	Held int `json:"held"`
 	// Interrupted is as in GitLabLook.
 	Interrupted int `json:"interrupted"`
 }
@@ -110,6 +112,7 @@ func (i *Inspector) ReturnFromGitLab(ctx context.Context, cfg FromGitLab) (resul
 			result.Unclear++
 		case list.Alive:
 			result.Alive++
+			result.Held += list.Jobs
 		default:
 			lapsed = append(lapsed, list)
 		}
@@ -131,6 +134,7 @@ func (i *Inspector) ReturnFromGitLab(ctx context.Context, cfg FromGitLab) (resul
 			wrong = errors.Join(wrong, err) // one list must not cost the others their turn
 		case done.Alive:
 			result.Alive++
+			result.Held += list.Jobs - done.Recovered
 		default:
 			result.Lists++
 		}

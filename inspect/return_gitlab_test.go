@@ -2,15 +2,16 @@ package inspect
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -29,7 +30,7 @@ func TestReturnFromGitLab(t *testing.T) {
 				w.do("SET", w.keys.GitLabHeartbeat(late), "1", "EX", "60")
 			}})
 			require.NoError(w, err)
-			require.Equal(w, FromGitLabResult{Recovered: 1, Lists: 1, Alive: 1}, result)
+			require.Equal(w, FromGitLabResult{Recovered: 1, Lists: 1, Alive: 1, Held: 1}, result)
 			require.Len(w, w.list(w.keys.GitLabName("mail", late)), 1)
 			require.Equal(w, []string{`{"class":"A","jid":"dead:1:aa","args":[],"queue":"mail","interrupted_count":1}`}, w.list(w.keys.Queue("mail")))
 		},
@@ -73,9 +74,9 @@ func TestReturnFromGitLab(t *testing.T) {
 			require.NoError(w, err)
 			w.do("LPUSH", w.keys.GitLabName("mail", dead), kept.Patch(job.SetInt("interrupted_count", 2)))
 			log := &drivertest.Buffer{}
-			_, err = w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Log: zerolog.New(log)})
+			_, err = w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
 			require.NoError(w, err)
-			require.Contains(w, log.String(), `"interruptions":3,"message":"moved to the dead set: too many interruptions in Ruby processes"`)
+			require.Regexp(w, `"interruptions":3,"time":"[^"]+","message":"moved to the dead set: too many interruptions in Ruby processes"`, log.String())
 		},
 		"without such lists it does not wait": func(w *world) {
 			result, err := w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Doubt: time.Hour})

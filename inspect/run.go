@@ -27,8 +27,8 @@ type Run struct {
 	Overdue Seconds `json:"overdue_seconds"`
 }
 
-// mostOverdue bounds Overdue in seconds, so that a time.Duration holds it; no worker writes more.
-const mostOverdue = 1e9
+// maxOverdue bounds Overdue in seconds, so that a time.Duration holds it; no worker writes more.
+const maxOverdue = 1e9
 
 // runs fills in the running jobs of a page of processes. Sidekiq wrote them under another name until 6.4.1.
 // runs reads that name only for busy processes without the new one, because Belay writes both.
@@ -79,7 +79,7 @@ func readRun(thread, entry string, now time.Time) (Run, error) {
 	}
 	run.Queue, run.Since = fields.Queue, instant(fields.RunAt)
 	run.Elapsed = since(run.Since, now)
-	run.Overdue = Seconds{time.Duration(min(max(fields.Overdue, 0), mostOverdue) * float64(time.Second))}
+	run.Overdue = Seconds{time.Duration(min(max(fields.Overdue, 0), maxOverdue) * float64(time.Second))}
 	payload := string(fields.Payload)
 	var text string
 	if json.Unmarshal(fields.Payload, &text) == nil { // JSON within JSON; an object before Sidekiq 6.0.2

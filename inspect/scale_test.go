@@ -60,7 +60,7 @@ func TestActsDeepInALongQueue(t *testing.T) {
 				}
 			}
 			task := Task{Home: Waiting("q"), Action: Delete, Selection: Selection{Class: "A"}}
-			tally, err := (&Inspector{driver: worker, keys: w.keys}).Act(w.Context(), task, nil)
+			tally, err := w.inspectorOf(worker).Act(w.Context(), task, nil)
 			require.NoError(w, err)
 			require.Positive(w, taken)
 			left := w.list(w.keys.Queue("q"))
@@ -87,7 +87,7 @@ func TestActsDeepInALongQueue(t *testing.T) {
 			w.push(w.keys.Queue("q"), all...)
 			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Move, Selection: Selection{Class: "A"}, To: "r"}, nil)
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: jobs / 2}, tally)
+			require.Equal(w, Tally{Moved: jobs / 2, Locked: map[string]int{"Sidekiq Enterprise": jobs / 2}}, tally)
 			moved := w.oldestFirst(w.keys.Queue("r"))
 			require.Equal(w, want[:7000], moved[:7000])
 			require.ElementsMatch(w, want, moved)
@@ -259,7 +259,7 @@ func (v *vast) round() (late []string) {
 	v.waited = v.waitedForProcessor()
 
 	v.page("status, 203 queues", func(ctx context.Context) error { _, err := v.inspector.Status(ctx); return err })
-	v.page("history of five years", func(ctx context.Context) error { _, _, err := v.inspector.History(ctx, MostDays); return err })
+	v.page("history of five years", func(ctx context.Context) error { _, _, err := v.inspector.History(ctx, MaxDays); return err })
 	for _, home := range []Home{Dead(), Retries(), Scheduled(), Waiting("big")} {
 		for _, skip := range []int{0, jobs / 10, jobs / 2} {
 			v.page(fmt.Sprintf("25 of %s after %d", home, skip), func(context.Context) error { v.first(home, skip); return nil })

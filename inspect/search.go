@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -62,7 +63,7 @@ type Found struct {
 type Query struct {
 	// JID is a jid or an Entry.ID.
 	JID string
-	// Class is Entry.Class, or the class in the payload, as it is spelled.
+	// Class is Entry.Class, the class in the payload, or the class that the job wraps, as it is spelled.
 	Class string
 	// Text occurs in the args (in their JSON or in a string of theirs), in the class or the message of the
 	// error, or in the tags. It is not a pattern. The case of letters does not matter. In an unreadable entry,
@@ -94,21 +95,24 @@ type Results struct {
 
 const (
 	defaultFound = 100
-	mostFound    = 1000
+	maxFound     = 1000
 	searchTime   = time.Second
 )
 
 // Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled,
-// queues and quarantined jobs, running, retries, dead. In each place the next job to run comes first; dead
-// jobs come in the order in which they died. A completed job is found first, and by its jid only. Search reads
+// queues and quarantined jobs, running, retries, dead. In each place the next job to run comes first, and of
+// dead jobs the one that died last. A completed job is found first, and by its jid only. Search reads
 // pages of at most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move
 // meanwhile, so a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of
 // ordinary size in a second.
 func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
-	limit := min(cmp.Or(max(query.Limit, 0), defaultFound), mostFound)
+	limit := min(cmp.Or(max(query.Limit, 0), defaultFound), maxFound)
 	ends := time.Now().Add(cmp.Or(query.Time, searchTime))
 	results := Results{Found: []Found{}}
 	s := &search{i: i, query: query}
+	if query.JID != "" {
+		s.jids = []string{query.JID}
+	}
 	if err := readCursor(query.Cursor, &s.at); err != nil {
 		return results, err
 	}
@@ -162,6 +166,8 @@ type search struct {
 	known   *lua.Tracked
 	looked  int
 	unseen  []string
+	// jids, if set, are those that visit wants.
+	jids []string
 }
 
 // A searchPosition is what the cursor of a search holds.
@@ -206,7 +212,13 @@ func (s *search) home(ctx context.Context, home Home) (bool, error) {
 // walk searches one home from s.at.Way.
 func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) {
 	s.place = home.String()
-	pages, err := s.i.pager(ctx, home, key, s.at.Way)
+	var pages pager
+	var err error
+	if home == Dead() {
+		pages, err = s.i.deathPager(ctx, s.at.Way, s.jids)
+	} else {
+		pages, err = s.i.pager(ctx, home, key, s.at.Way, s.jids)
+	}
 	if err != nil || pages == nil {
 		return false, err
 	}
@@ -216,11 +228,14 @@ func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) 
 			s.at.Way = position{}
 			return false, err
 		}
-		first := pages.position().Left
-		for n, raw := range page {
+		index := pages.position().Left
+		for _, raw := range page {
 			pages.passed(raw, true)
+			s.looked += raw.LeftOut
 			entry, ok := s.match(home, raw)
-			entry.index = first + n
+			index += raw.LeftOut
+			entry.index = index
+			index++
 			if ok && s.visit(entry.Found()) {
 				s.at.Way = pages.position()
 				return true, nil
@@ -250,34 +265,21 @@ func (s *search) queues(ctx context.Context) (bool, error) {
 	s.place = "queues"
 	names := []string{s.query.Queue}
 	if s.query.Queue == "" {
-		var unseen []string
 		var err error
-		if names, unseen, err = s.i.queueNames(ctx); err != nil {
+		if names, err = s.i.QueueNames(ctx); err != nil {
 			return false, err
 		}
-		s.unseen = append(s.unseen, unseen...)
 	}
 	start, _ := slices.BinarySearch(names, s.at.Name)
-	for some := range slices.Chunk(names[start:], lua.MostQueues) {
-		var homes []Home
-		var keys []string
-		for _, name := range some {
-			homes = append(homes, Waiting(name), Quarantined(name))
-			keys = append(keys, s.i.keys.Queue(name), s.i.keys.Quarantine(name))
-		}
-		lengths, err := lua.Lengths(keys).Do(ctx, s.i.driver)
+	for some := range slices.Chunk(names[start:], lua.MaxQueues) {
+		homes, unseen, err := s.i.queueHomes(ctx, some)
 		if err != nil {
 			return false, err
 		}
-		for n, home := range homes {
+		s.unseen = append(s.unseen, unseen...)
+		for _, home := range homes {
 			place := home.Place()
 			if home.queue == s.at.Name && s.at.Quarantined && place == PlaceQueue || !s.wants(place) {
-				continue
-			}
-			if lengths[n] < 0 {
-				s.unseen = append(s.unseen, home.String()+" is not a list")
-			}
-			if lengths[n] <= 0 {
 				continue
 			}
 			if home.queue != s.at.Name || s.at.Quarantined != (place == PlaceQuarantined) {
@@ -291,25 +293,55 @@ func (s *search) queues(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// queueNames returns the names of at most 1,000 queues; unseen says so if there are more.
-func (i *Inspector) queueNames(ctx context.Context) (names, unseen []string, err error) {
-	replies := i.do(ctx, []driver.Call{
-		driver.Command("SCARD", i.keys.Queues()), driver.Command("SRANDMEMBER", i.keys.Queues(), strconv.Itoa(mostShown)),
-	})
-	if names, err = lua.Texts(replies[1]); err != nil {
-		return nil, nil, fmt.Errorf("read the queues: %w", err)
+// queueHomes returns the homes of these queues, at most lua.MaxQueues, that have jobs. unseen names the
+// keys that are not lists.
+func (i *Inspector) queueHomes(ctx context.Context, names []string) (homes []Home, unseen []string, err error) {
+	var all []Home
+	var keys []string
+	for _, name := range names {
+		all = append(all, Waiting(name), Quarantined(name))
+		keys = append(keys, i.keys.Queue(name), i.keys.Quarantine(name))
 	}
-	if all, _ := replies[0].Value.(int64); int(all) > len(names) {
-		unseen = []string{fmt.Sprintf("only %d of %d queues were searched", len(names), all)}
+	lengths, err := lua.Lengths(keys).Do(ctx, i.driver)
+	if err != nil {
+		return nil, nil, err
 	}
-	return sorted(names), unseen, nil
+	for n, home := range all {
+		switch {
+		case lengths[n] < 0:
+			unseen = append(unseen, home.String()+" is not a list")
+		case lengths[n] > 0:
+			homes = append(homes, home)
+		}
+	}
+	return homes, unseen, nil
 }
 
-// QueueNames returns the names of at most 1,000 queues, sorted.
+// QueueNames returns the names of all queues, sorted.
 func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
-	names, _, err := i.queueNames(ctx)
-	return names, err
+	return i.members(ctx, i.keys.Queues())
 }
+
+// members reads a set of names a page at a time, and sorts them. A name that is there all the while is read.
+func (i *Inspector) members(ctx context.Context, key string) (names []string, err error) {
+	for cursor := "0"; ; {
+		reply := i.driver.Do(ctx, driver.Command("SSCAN", key, cursor, "COUNT", strconv.Itoa(lua.MaxItems)))[0]
+		parts, _ := reply.Value.([]any)
+		if reply.Err != nil || len(parts) != 2 {
+			return nil, fmt.Errorf("read the names in %s: %w", key, cmp.Or(reply.Err, errUnexpected))
+		}
+		page, err := lua.Texts(driver.Reply{Value: parts[1]})
+		if err != nil {
+			return nil, fmt.Errorf("read the names in %s: %w", key, err)
+		}
+		names = append(names, page...)
+		if cursor, _ = parts[0].(string); cursor == "0" || cursor == "" {
+			return sorted(names), nil
+		}
+	}
+}
+
+var errUnexpected = errors.New("unexpected reply")
 
 // running searches the jobs that processes hold: for Belay in their lists, which are exact, and for Sidekiq
 // in what they reported.
@@ -328,15 +360,12 @@ func (s *search) running(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var r reading
-	replies := s.i.do(ctx, []driver.Call{
-		driver.Command("SCARD", s.i.keys.Processes()), driver.Command("SRANDMEMBER", s.i.keys.Processes(), strconv.Itoa(mostShown)),
-		lua.AskTime,
-	})
-	reported, now := r.texts("processes", replies[1]), r.time(replies[2])
-	if all := r.number("processes", replies[0]); r.err == nil && all > int64(len(reported)) {
-		s.unseen = append(s.unseen, fmt.Sprintf("only %d of %d processes were searched", len(reported), all))
+	reported, err := s.i.members(ctx, s.i.keys.Processes())
+	if err != nil {
+		return false, err
 	}
+	var r reading
+	now := r.time(s.i.do(ctx, []driver.Call{lua.AskTime})[0])
 	names = sorted(append(names, reported...))
 	start, _ := slices.BinarySearch(names, s.at.Name)
 	for page := range slices.Chunk(names[start:], processesAtOnce) {
@@ -426,7 +455,7 @@ func (s *search) held(ctx context.Context, identity string, lists []WorkingList)
 // read again.
 func (i *Inspector) walk(ctx context.Context, key string, walk lua.Cursor, end func(page []lua.Entry) bool) error {
 	for {
-		page, err := i.keys.PageAfter(key, walk).Do(ctx, i.driver)
+		page, err := i.pageAfter(ctx, key, walk, nil)
 		if err != nil || len(page) == 0 || end(page) {
 			return err
 		}

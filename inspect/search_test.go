@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
@@ -54,8 +56,8 @@ func (w *world) everywhere() []string {
 	w.do("HSET", w.keys.Process("ruby:1:cc"), "info", `{"hostname":"ruby"}`, "busy", "1")
 	w.do("HSET", w.keys.Work("ruby:1:cc"), "t1", fmt.Sprintf(`{"queue":"q","run_at":1700000000,"payload":%q}`, sample("A", "in ruby")))
 	w.fill(w.keys.Retry(), 2e9, sample("A", "failed", `"error_class":"Net::ReadTimeout"`, `"error_message":"Connection RESET by peer"`))
-	w.fill(w.keys.Dead(), 1e9, sample("C", "dead", `"tags":["Billing","caf\u00e9"]`), "unreadable garbage")
-	return []string{"later", "waits", "waits too", "alone", "in r", "runs", "orphan", "in ruby", "failed", "dead", unreadableID("unreadable garbage")}
+	w.fill(w.keys.Dead(), float64(time.Now().Unix()-3600), sample("C", "dead", `"tags":["Billing","caf\u00e9"]`), "unreadable garbage")
+	return []string{"later", "waits", "waits too", "alone", "in r", "runs", "orphan", "in ruby", "failed", unreadableID("unreadable garbage"), "dead"}
 }
 
 func TestSearch(t *testing.T) {
@@ -131,10 +133,82 @@ func TestSearch(t *testing.T) {
 			}
 			require.Empty(w, want)
 		},
+		"looks into all queues and processes, however many": func(w *world) {
+			const queues = 2_300
+			names, want := []string{"SADD", w.keys.Queues()}, []string{}
+			for n := range queues {
+				queue := fmt.Sprintf("queue%04d", n)
+				names = append(names, queue)
+				if n%7 == 0 {
+					want = append(want, queue)
+					w.do("LPUSH", w.keys.Queue(queue), sample("A", queue))
+				}
+			}
+			w.do(names...)
+			for n := range 1_200 {
+				w.do("SADD", w.keys.Processes(), fmt.Sprintf("ruby:%d:cc", n))
+			}
+			require.Equal(w, want, jids(w.search(Query{})))
+			found, err := w.inspector.Find(w.Context(), "nowhere", nil)
+			require.NoError(w, err)
+			require.Equal(w, Found{JID: "nowhere", Place: PlaceNotFound, Looked: 2 * len(want)}, found)
+			some := append([]string{"nowhere"}, want[:200]...)
+			for jid, result := range w.cancel(some...) {
+				require.Equal(w, jid != "nowhere", result.Result == CancelRemoved, "%+v", result)
+			}
+		},
+		"dead jobs come as they are listed, the last death first": func(w *world) {
+			const jobs = 700
+			for n := range jobs {
+				w.do("ZADD", w.keys.Dead(), strconv.Itoa(1700000000+n/3), sample("A", strconv.Itoa(n)))
+			}
+			var found []string
+			query := Query{Class: "A", Places: []Place{PlaceDead}, Limit: 100}
+			for more := true; more; more = query.Cursor != "" {
+				results, err := w.inspector.Search(w.Context(), query)
+				require.NoError(w, err)
+				for _, one := range results.Found {
+					found = append(found, one.JID)
+				}
+				query.Cursor = results.Next
+				// The set changes between two pages: a new death, one of those that were found, and one still to find.
+				w.do("ZADD", w.keys.Dead(), strconv.Itoa(1800000000+len(found)), sample("A", fmt.Sprint("new ", len(found))))
+				w.do("ZREM", w.keys.Dead(), sample("A", found[0]), sample("A", strconv.Itoa(3)))
+			}
+			require.Equal(w, []string{"699", "698", "697"}, found[:3])
+			require.Len(w, found, jobs-1, "each once, without those that died or left meanwhile")
+			require.True(w, slices.IsSortedFunc(found, func(a, b string) int {
+				first, _ := strconv.Atoi(a)
+				second, _ := strconv.Atoi(b)
+				return cmp.Compare(second/3, first/3)
+			}))
+		},
+		"finds a class by each of its names": func(w *world) {
+			mailer := sample("Wrapper", "1", `"wrapped":"Mail::Delivery"`, `"display_class":"Welcome#hello"`)
+			w.fill(w.keys.Dead(), 1700000000, mailer, sample("Other", "2"))
+			for _, class := range []string{"Wrapper", "Mail::Delivery", "Welcome#hello"} {
+				found := w.search(Query{Class: class})
+				require.Len(w, found, 1, class)
+				require.Equal(w, "1", found[0].JID)
+			}
+		},
 		"refuses another text as a cursor": func(w *world) {
-			for _, cursor := range []string{"?", "bm8"} {
+			w.everywhere()
+			wrong := []string{"?", "bm8"}
+			for _, text := range []string{
+				`[]`, `1`, `{"stage":1}x`, `{"stage":"1"}`, `{"from":"-inf","to":"1"}`, `{"stage":-1}`, `{"stage":5,"way":{"from":"x","to":"y"}}`,
+				`{"stage":5,"way":{"from":"nan","to":"1"}}`, `{"stage":5,"way":{"from":"1","to":"2","left":-1}}`,
+				`{"stage":2,"name":"mail","way":{"most":3,"seen":-3}}`, `{"stage":2,"name":"mail","way":{"most":-1}}`,
+			} {
+				wrong = append(wrong, base64.RawURLEncoding.EncodeToString([]byte(text)))
+			}
+			for _, cursor := range wrong {
 				_, err := w.inspector.Search(w.Context(), Query{Cursor: cursor})
-				require.Error(w, err)
+				require.ErrorIs(w, err, ErrCursor, cursor)
+				_, err = w.inspector.Step(w.Context(), Task{Home: Dead(), Action: Delete, Selection: Selection{Class: "none"}}, cursor)
+				if cursor != cursorOf(position{From: "-inf", To: "1"}) { // of a Step
+					require.ErrorIs(w, err, ErrCursor, cursor)
+				}
 			}
 		},
 	})
@@ -155,7 +229,7 @@ func TestRefs(t *testing.T) {
 				return refs
 			}
 			dead, waiting := refs(Dead()), refs(Waiting("q"))
-			require.Equal(w, "999:999", waiting[999])
+			require.Regexp(w, `^999~[0-9a-f]{12}:999$`, waiting[999])
 			entry, ok, err := w.inspector.Get(w.Context(), Dead(), dead[0])
 			require.NoError(w, err)
 			require.True(w, ok)
@@ -164,7 +238,7 @@ func TestRefs(t *testing.T) {
 			entry, ok, err = w.inspector.Get(w.Context(), Waiting("q"), waiting[900])
 			require.NoError(w, err)
 			require.True(w, ok)
-			require.Equal(w, []string{"900", "600:900"}, []string{entry.ID, entry.Ref()})
+			require.Equal(w, []string{"900", "600" + strings.TrimPrefix(waiting[900], "900")}, []string{entry.ID, entry.Ref()})
 			for _, ref := range []string{waiting[10], "", "x:1", "7:1", "NaN:1", "-5:1", "1e300:1"} {
 				_, ok, err = w.inspector.Get(w.Context(), Waiting("q"), ref)
 				require.NoError(w, err, ref)
@@ -175,6 +249,46 @@ func TestRefs(t *testing.T) {
 			require.Len(w, w.list(w.keys.Queue("q")), 699)
 			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}))
 			require.Equal(w, Tally{Missing: dead[:1]}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}), "a second press")
+			require.Len(w, w.set(w.keys.Dead()), 1)
+		},
+		"name one of several entries with one jid": func(w *world) {
+			classes := []string{"A", "B", "C"}
+			for _, home := range []Home{Dead(), Waiting("q")} {
+				for _, chosen := range classes {
+					w.do("DEL", home.key(w.keys))
+					for _, class := range classes {
+						if home.sorted() {
+							w.fill(home.key(w.keys), 1700000000, sample(class, "same"))
+						} else {
+							w.do("LPUSH", home.key(w.keys), sample(class, "same"))
+						}
+					}
+					ref := ""
+					for entry, err := range w.inspector.Entries(w.Context(), home, 0) {
+						require.NoError(w, err)
+						if entry.Class == chosen {
+							ref = entry.Ref()
+						}
+					}
+					require.Equal(w, Tally{Moved: 1}, w.act(home, Delete, Selection{Refs: []string{ref}}))
+					require.Equal(w, Tally{Missing: []string{ref}}, w.act(home, Delete, Selection{Refs: []string{ref}}), "a second press")
+					var left []string
+					for entry, err := range w.inspector.Entries(w.Context(), home, 0) {
+						require.NoError(w, err)
+						left = append(left, entry.Class)
+					}
+					require.ElementsMatch(w, slices.DeleteFunc(slices.Clone(classes), func(class string) bool { return class == chosen }), left)
+				}
+			}
+		},
+		"are never taken for an ID": func(w *world) {
+			w.fill(w.keys.Dead(), 1700000000, sample("A", "1"))
+			for entry, err := range w.inspector.Entries(w.Context(), Dead(), 0) {
+				require.NoError(w, err)
+				w.do("DEL", w.keys.Dead())
+				w.fill(w.keys.Dead(), 1700000000, sample("A", entry.Ref()))
+				require.Equal(w, Tally{Missing: []string{entry.Ref()}}, w.act(Dead(), Delete, Selection{Refs: []string{entry.Ref()}}))
+			}
 			require.Len(w, w.set(w.keys.Dead()), 1)
 		},
 		"come with what a search finds": func(w *world) {
@@ -291,13 +405,26 @@ func TestReschedule(t *testing.T) {
 				w.do("ZADD", w.keys.Schedule(), strconv.Itoa(1_893_553_000+n), sample("A", strconv.Itoa(n)))
 			}
 			task := Task{Home: Scheduled(), Action: Reschedule, Selection: Selection{All: true}, At: at}
+			var tally Tally
+			for more, cursor := true, ""; more; {
+				step, err := w.inspector.Step(w.Context(), task, cursor)
+				require.NoError(w, err)
+				tally.Add(step.Tally)
+				cursor, more = step.Next, step.Next != ""
+			}
+			require.Equal(w, Tally{Moved: 600}, tally)
 			tally, err := w.inspector.Act(w.Context(), task, nil)
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: 600}, tally)
-			tally, err = w.inspector.Act(w.Context(), task, nil)
-			require.NoError(w, err)
 			require.Equal(w, Tally{}, tally)
-			require.Equal(w, int64(600), w.do("ZCOUNT", w.keys.Schedule(), score, score))
+			times := make(map[string]bool)
+			all := texts(w.do("ZRANGE", w.keys.Schedule(), "0", "-1", "WITHSCORES"))
+			for n := 0; n < len(all); n += 2 {
+				times[all[n+1]] = true
+				require.Equal(w, sample("A", strconv.Itoa(n/2)), all[n], "in their order")
+			}
+			require.Len(w, times, 600, "or Ruby's pages would take them all out to act on one")
+			require.Equal(w, score, all[1])
+			require.Equal(w, int64(600), w.do("ZCOUNT", w.keys.Schedule(), score, "1893553445.679501"))
 		},
 		"prolongs the job's own lock and no other's": func(w *world) {
 			own, other := strings.Repeat("a", 32), strings.Repeat("b", 32)

@@ -13,9 +13,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostShown bounds the queues, the processes and the running jobs that one Status lists. Few fleets are as
+// maxShown bounds the queues, the processes and the running jobs that one Status lists. Few fleets are as
 // large, and more do not fit on a screen. The counts beside the lists include all of them.
-const mostShown = 1000
+const maxShown = 1000
 
 // A Status is an overview of one keyspace.
 type Status struct {
@@ -90,7 +90,7 @@ func (s Status) summed(r *readings) (Status, error) {
 		s.Quarantined += queue.Quarantined
 	}
 	problems := orEmpty(slices.Concat(r.sums.problems, r.queues.problems, r.processes.problems))
-	s.Problems = problems[:min(len(problems), mostProblems)]
+	s.Problems = problems[:min(len(problems), maxProblems)]
 	s.QueuesErr, s.ProcessesErr = errors.Join(r.queues.refused...), errors.Join(r.processes.refused...)
 	return s, r.err()
 }
@@ -101,7 +101,7 @@ func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.proce
 
 // summary reads all counts in one round trip, and the names of the queues and processes to read next.
 func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues, processes []string) {
-	most := strconv.Itoa(mostShown)
+	most := strconv.Itoa(maxShown)
 	replies := i.do(ctx, []driver.Call{
 		lua.AskTime,
 		driver.Command("GET", i.keys.Processed()),
@@ -114,7 +114,7 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 		driver.Command("SRANDMEMBER", i.keys.Queues(), most),
 		driver.Command("SCARD", i.keys.Processes()),
 		driver.Command("SRANDMEMBER", i.keys.Processes(), most),
-		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown-1)),
+		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)),
 		driver.Command("GET", i.keys.Refusals()),
 	})
 	sums := &r.sums

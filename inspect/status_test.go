@@ -88,13 +88,13 @@ func TestStatus(t *testing.T) {
 		},
 		"lists a page of many queues and counts them all": func(w *world) {
 			names := []string{"SADD", w.keys.Queues()}
-			for n := range mostShown + 50 {
+			for n := range maxShown + 50 {
 				names = append(names, fmt.Sprintf("queue %d", n))
 			}
 			w.do(names...)
 			status := w.status()
-			require.Len(w, status.Queues, mostShown)
-			require.Equal(w, int64(mostShown+50), status.QueueCount)
+			require.Len(w, status.Queues, maxShown)
+			require.Equal(w, int64(maxShown+50), status.QueueCount)
 		},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -17,7 +18,8 @@ func (s *search) tracked(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.place = "completed jobs"
-	read, err := s.i.keys.ReadTrackedJob(s.query.JID).Do(ctx, s.i.driver)
+	ask := s.i.keys.ReadTrackedJob(s.query.JID)
+	read, err := ask.Read(s.i.link.Carry(ctx, job.MaxPayloadLimit, ask.Call)[0])
 	if err != nil {
 		return false, fmt.Errorf("read the state of %s: %w", s.query.JID, err)
 	}

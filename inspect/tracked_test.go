@@ -42,7 +42,7 @@ func TestTrackedJobs(t *testing.T) {
 		},
 		"that have ended are read sixteen in a pipeline when they are cancelled": func(w *world) {
 			client := &readStates{Client: w.driver}
-			w.inspector.driver = client
+			w.inspector = w.inspectorOf(client)
 			var jids []string
 			for n := range 40 {
 				jids = append(jids, fmt.Sprintf("done%d", n))
@@ -89,7 +89,8 @@ func TestTrackedJobs(t *testing.T) {
 	})
 }
 
-// announced returns the jids of jobs whose end is announced from now on.
+// announced returns the jids of jobs whose end is announced from now on, one after the other. An announcement
+// whose script had to be loaded is made again.
 func (w *world) announced() <-chan string {
 	w.Helper()
 	ended := make(chan string, 9)
@@ -97,9 +98,13 @@ func (w *world) announced() <-chan string {
 	listening, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
+		var last string
 		_ = w.driver.Listen(ctx, w.keys.Ended(), func() { close(listening) }, func(message string) {
 			for _, jid := range lua.EndedOf(message) {
-				ended <- jid
+				if jid != last {
+					ended <- jid
+				}
+				last = jid
 			}
 		})
 	}()

@@ -24,7 +24,7 @@ type WorkingList struct {
 // included.
 func (i *Inspector) Working(ctx context.Context) ([]WorkingList, error) {
 	var r reading
-	alive := i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(mostShown-1)))[0]
+	alive := i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)))[0]
 	if alive.Err != nil {
 		return nil, fmt.Errorf("read the living processes: %w", alive.Err)
 	}
@@ -52,7 +52,7 @@ func (i *Inspector) workingPage(ctx context.Context, page []string) ([]WorkingLi
 			continue
 		}
 		var keys []string
-		for _, queue := range record.Queues[:min(len(record.Queues), lua.MostQueues)] {
+		for _, queue := range record.Queues[:min(len(record.Queues), lua.MaxQueues)] {
 			lists = append(lists, WorkingList{Identity: page[n], Queue: queue})
 			keys = append(keys, i.keys.Working(queue, page[n]))
 		}

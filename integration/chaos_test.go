@@ -180,7 +180,7 @@ func (r *chaos) drain() {
 // again, and that of the last retry, and as much as quarantined jobs may have to wait for each other.
 func (r *chaos) drained() bool {
 	s := r.plan.Settings
-	bound := s.Recovery + chaosplan.MostBackoff + s.Ahead + 30*time.Second + 4*time.Duration(s.Longest*float64(s.TTL))
+	bound := s.Recovery + chaosplan.MaxBackoff + s.Ahead + 30*time.Second + 4*time.Duration(s.Longest*float64(s.TTL))
 	for deadline := time.Now().Add(bound); r.site.waiting() > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false

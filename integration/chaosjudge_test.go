@@ -60,7 +60,7 @@ func (r *chaos) judge() {
 
 // lasting are the beginnings of the names of keys that may stay for good, or until they expire.
 var lasting = []string{
-	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:tombstones", "belay:process:", "belay:ticker", "belay:sweeper",
+	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:up", "belay:tombstones", "belay:process:", "belay:ticker", "belay:sweeper",
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
 	"belay:periodic", "belay:cancelled",
 	"it-",                      // states of tracked jobs, which expire
@@ -173,14 +173,14 @@ func (r *chaos) readLogs() {
 	}
 }
 
-// mostShown is how many violations are shown in full.
-const mostShown = 5
+// maxShown is how many violations are shown in full.
+const maxShown = 5
 
 // accuse fails the test over each violation, with the timeline of its job.
 func (r *chaos) accuse(report *oracle.Report, v *court.Verdict) {
 	t := r.t
 	shown := make(map[string]bool)
-	for _, violation := range report.Violations[:min(len(report.Violations), mostShown)] {
+	for _, violation := range report.Violations[:min(len(report.Violations), maxShown)] {
 		t.Errorf("the oracle saw a violation: %v", violation)
 		if !shown[violation.JID] {
 			shown[violation.JID] = true
@@ -191,7 +191,7 @@ func (r *chaos) accuse(report *oracle.Report, v *court.Verdict) {
 	for _, j := range r.plan.Jobs {
 		byToken[j.Token] = j.JID
 	}
-	for _, violation := range v.Violations[:min(len(v.Violations), mostShown)] {
+	for _, violation := range v.Violations[:min(len(v.Violations), maxShown)] {
 		t.Errorf("a violation: %v", violation)
 		if shown[violation.Token] || violation.Token == "" {
 			continue
@@ -216,7 +216,7 @@ func (r *chaos) facts() (f court.Facts, keys []string) {
 	s := r.plan.Settings
 	f = court.Facts{
 		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, Concurrency: s.Concurrency, Save: s.Save,
-		MinBackoff: chaosplan.LeastBackoff, MinLater: 900 * time.Millisecond, MinSnooze: 700 * time.Millisecond,
+		MinBackoff: chaosplan.MinBackoff, MinLater: 900 * time.Millisecond, MinSnooze: 700 * time.Millisecond,
 	}
 	keys = texts(r.site.do("SMEMBERS", r.site.keys.Processes()))
 	for _, key := range texts(r.site.do("KEYS", r.site.prefix+":*")) {

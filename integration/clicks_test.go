@@ -119,10 +119,7 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 	for range operators {
 		require.NoError(t, receive(t, "an operator's last click", ended))
 	}
-	eventually(t, "everything to come to rest", func() bool {
-		return s.do("ZCARD", s.keys.Schedule()) == int64(0) && s.do("ZCARD", s.keys.Retry()) == int64(0) &&
-			s.do("LLEN", s.keys.Queue("default")) == int64(0) && s.do("LLEN", s.keys.Queue("slow")) == int64(0) && m.counted()
-	})
+	eventually(t, "everything to come to rest", func() bool { return s.waiting() == 0 && m.counted() })
 	m.requireOneWinnerEach()
 }
 

@@ -29,12 +29,12 @@ type wallClock struct {
 	offset *atomic.Int64 // microseconds, in memory that the server has mapped
 }
 
-// startClocked runs a private, audited redis-server whose clock can be set.
-func startClocked(t *testing.T) *wallClock {
+// startClocked runs a private redis-server whose clock can be set. The oracle judges it, with these options.
+func startClocked(t *testing.T, options ...oracle.Option) *wallClock {
 	t.Helper()
 	dir := t.TempDir()
 	c := clocked(t, dir)
-	t.Cleanup(func() { judge(t, c.server, dir, oracle.ClockMoves()) })
+	t.Cleanup(func() { judge(t, c.server, dir, append(options, oracle.ClockMoves())...) })
 	return c
 }
 

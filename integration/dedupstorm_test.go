@@ -130,7 +130,7 @@ func (s *storm) judge() {
 	var err error
 	answers.Events, err = history.Read(s.dir)
 	require.NoError(s.t, err)
-	report := judge(s.t, s.server, s.redis, oracle.MostInterruptions(manyInterruptions))
+	report := judge(s.t, s.server, s.redis, oracle.MaxInterruptions(manyInterruptions))
 	counts, breaches := report.JudgeAnswers(answers)
 	s.t.Logf("storm: %d pushes: %d accepted, %d refused, %d unknown; %d starts, %d jobs ran once more", counts[history.Invoke], counts[history.Accepted],
 		counts[history.Duplicate], counts[history.Unknown], counts[history.Start], len(report.Follows))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -13,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 )
 
 // An operator empties Redis while jobs run. What was in it is gone; the workers are not.
@@ -117,9 +118,9 @@ type load struct {
 func startLoad(t *testing.T, s *site, redis driver.Client) *load {
 	t.Helper()
 	l := &load{t: t, log: &log{}, ended: make(chan error, 1)}
-	logger := zerolog.New(l.log).Level(zerolog.InfoLevel)
+	logger := slog.New(logbook.JSON(l.log, slog.LevelInfo))
 	s.do("SADD", s.keys.Queues(), "default") // no warning of a queue that does not exist yet
-	s.run(launcher.Config{Client: redis, Concurrency: 50, Log: &logger}, func(_ context.Context, j *job.Job) error {
+	s.run(launcher.Config{Client: redis, Concurrency: 50, Log: logger}, func(_ context.Context, j *job.Job) error {
 		if _, again := l.seen.LoadOrStore(j.ArgsJSON(), true); again {
 			l.again.Add(1)
 		}

@@ -53,7 +53,7 @@ func TestEnormousEntriesDieWithAReason(t *testing.T) {
 			require.Contains(t, s.set(s.keys.Dead())[0][:200], `"error_class":"Belay::TooLarge","error_message":"too large: `)
 			eventually(t, "the log line for operators", func() bool { return strings.Contains(p.log(), "payload too large") })
 			require.Len(t, book.starts(""), 1)
-			used := mostMemory(t, p.pid)
+			used := maxMemory(t, p.pid)
 			t.Logf("the worker needed %d MB at most", used>>20)
 			if os.Getenv("BELAY_RACE") == "" { // the detector needs several times as much
 				require.Less(t, used, place.most)
@@ -66,8 +66,8 @@ func TestEnormousEntriesDieWithAReason(t *testing.T) {
 	}
 }
 
-// mostMemory is the most memory that a process has had, in bytes.
-func mostMemory(t *testing.T, pid int) int {
+// maxMemory is the most memory that a process has had, in bytes.
+func maxMemory(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)

@@ -2,14 +2,13 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
@@ -147,19 +146,13 @@ func (w *traffic) requireIdle(t *testing.T, queues int) {
 	}
 }
 
-// cpuTime is the CPU time that a process has used, to 10 ms.
+// cpuTime is the CPU time that a process has used. Its clock is exact where /proc counts hundredths of a
+// second, twice; its number is the kernel's formula (posix-timers.h: the inverted process id, and 2 for the
+// scheduler's clock).
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	require.NoError(t, err)
-	// The name, in parentheses, may hold anything; after it comes the third field. utime is the 14th, stime the
-	// 15th.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	ticks := 0
-	for _, field := range fields[11:13] {
-		n, err := strconv.Atoi(field)
-		require.NoError(t, err)
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	const schedulerClock = 2
+	var used unix.Timespec
+	require.NoError(t, unix.ClockGettime(^int32(pid)<<3|schedulerClock, &used))
+	return time.Duration(used.Nano())
 }

@@ -52,7 +52,8 @@ func TestALongJobRunsOnce(t *testing.T) {
 		require.Equal(t, "1", s.text(s.keys.Processed()))
 		identity := w.identities()[0]
 		require.False(t, witness.says(identity), "the witness brought its jobs back")
-		require.True(t, witness.says("recovered"), "it recovered no job: the test proves nothing")
+		// Which of the two recovers a job is drawn.
+		require.True(t, witness.says("recovered") || w.says("recovered"), "no job was recovered: the test proves nothing")
 		t.Logf("%d others died meanwhile", deaths)
 	})
 }

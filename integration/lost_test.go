@@ -32,14 +32,15 @@ func TestLostAnswer(t *testing.T) {
 			t.Run("of a "+lost.name+" strands no job and counts none twice", func(t *testing.T) {
 				// The worker has one processor: what it settles and what it takes next share a pipeline, of
 				// which the proxy nearly always has passed on all when the first answer comes.
+				late := 0
 				for try := 1; ; try++ {
 					r := newLostRig(t, s)
 					first := r.push(300)
 					r.book.awaitStart(first, 1)
 					r.proxy.Add(faultproxy.DropReply(lost.token))
 					second := r.push(0)
-					r.startsInTime(second, r.book.awaitEnd(first).At)
-					if r.eachRanOnce(first, second) {
+					inTime := r.startsInTime(second, r.book.awaitEnd(first).At, &late)
+					if r.eachRanOnce(first, second) && inTime {
 						break
 					}
 					require.Less(t, try, 5, "no job was stranded: the test proves nothing\n%s", r.worker.log())
@@ -47,6 +48,7 @@ func TestLostAnswer(t *testing.T) {
 			})
 		}
 		t.Run("of a blocking move strands no job and counts none twice", func(t *testing.T) {
+			late := 0
 			for try := 1; ; try++ { // a wait may be over, with nothing, just before the push
 				r := newLostRig(t, s)
 				// Replies are judged when they come: this one is lost though its request has long been sent.
@@ -54,8 +56,8 @@ func TestLostAnswer(t *testing.T) {
 				r.proxy.Add(faultproxy.DropReply("BLMOVE"))
 				pushedAt := time.Now()
 				first := r.push(0)
-				r.startsInTime(first, pushedAt)
-				if r.eachRanOnce(first) {
+				inTime := r.startsInTime(first, pushedAt, &late)
+				if r.eachRanOnce(first) && inTime {
 					break
 				}
 				require.Less(t, try, 5, "no job was stranded: the test proves nothing\n%s", r.worker.log())
@@ -106,11 +108,18 @@ func (r *lostRig) push(ms int) string {
 	return r.site.push("Lost", "default", jsonArgs(1, ms))
 }
 
-func (r *lostRig) startsInTime(jid string, after time.Time) {
+// startsInTime reports whether a job starts within four heartbeats. Late may be the worker, or a machine that
+// did something else in its middle. A worker is so every time: the third late start is a failure.
+func (r *lostRig) startsInTime(jid string, after time.Time, late *int) bool {
 	r.t.Helper()
 	took := r.book.awaitStart(jid, 1).At.Sub(after)
 	r.t.Logf("started %v after the answer was lost", took)
-	require.LessOrEqual(r.t, took, 4*lostBeat)
+	if took <= 4*lostBeat {
+		return true
+	}
+	*late++
+	require.Less(r.t, *late, 3, "a start %v after the answer was lost, for the third time", took)
+	return false
 }
 
 // eachRanOnce lets one more job through, so that whatever was to come too much has come, and then counts. It

@@ -62,6 +62,9 @@ func plainBuild(path, program string, flags ...string) error {
 	return nil
 }
 
+// programCrashes is MaxInterruptions of testdata/worker and testdata/periodicworker.
+const programCrashes = 1000
+
 // buildWorker builds one of the tests' own workers.
 func buildWorker(t *testing.T, program string) (path string) {
 	t.Helper()

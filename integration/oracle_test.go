@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -79,10 +80,13 @@ func turmoil(t *testing.T, s *site, redis driver.Client) {
 	}()
 	book := newLedger(t)
 	words := append([]string{"-q", "many", "-q", "rare", "-c", "5", "--shutdown-timeout", "200ms", "--exec", book.exec("*")}, fast...)
-	workers, odd := s.supervise(3, words...), oddHandler()
+	var runs atomic.Uint64
+	workers, odd := s.supervise(3, words...), oddHandler(&runs)
 	var thaws sync.WaitGroup
-	for n, end := 0, time.Now().Add(mayhem()); time.Now().Before(end); n++ {
-		workers.strike(&thaws, n%3)
+	// A machine with other work may need longer for every end of a run to happen often.
+	end := time.Now().Add(mayhem())
+	for n := 0; time.Now().Before(end) || runs.Load() < 3*oddEnds && time.Now().Before(end.Add(patience)); n++ {
+		workers.strike(&thaws, book, n%3)
 		inProcess(t, s, redis, odd, func() { time.Sleep(time.Duration(200+rand.IntN(500)) * time.Millisecond) })
 	}
 	stop()
@@ -95,9 +99,9 @@ func turmoil(t *testing.T, s *site, redis driver.Client) {
 	t.Logf("%d jobs, %d ends of workers", pushed.Load(), workers.deaths())
 }
 
-// strike freezes one of its workers until long after it has been declared dead, or kills it, or asks it
-// to stop.
-func (c *supervisor) strike(thaws *sync.WaitGroup, how int) {
+// strike freezes one of its workers until long after it has been declared dead, or kills it, or asks it to
+// stop: the one that has started a job last, so that it has one.
+func (c *supervisor) strike(thaws *sync.WaitGroup, book *ledger, how int) {
 	c.mu.Lock()
 	living := slices.DeleteFunc(slices.Clone(c.all), (*process).ended)
 	c.mu.Unlock()
@@ -105,6 +109,12 @@ func (c *supervisor) strike(thaws *sync.WaitGroup, how int) {
 		return
 	}
 	victim := living[rand.IntN(len(living))]
+	starts := book.starts("")
+	for _, w := range living {
+		if len(starts) > 0 && w.pid == starts[len(starts)-1].Worker {
+			victim = w
+		}
+	}
 	switch how {
 	case 0:
 		_ = syscall.Kill(victim.pid, syscall.SIGSTOP)
@@ -128,7 +138,7 @@ func (s *site) waiting() int {
 		return n`
 	words := []string{"EVAL", count, "2", s.keys.Retry(), s.keys.Schedule()}
 	for _, lists := range []string{":queue:*", ":belay:working:*", ":belay:suspects:*", ":belay:alone:*"} {
-		words = append(words, s.prefix+lists)
+		words = append(words, strings.TrimPrefix(s.prefix+lists, ":")) // a site may have no prefix
 	}
 	n, ok := s.do(words...).(int64)
 	require.True(s.t, ok)
@@ -168,10 +178,12 @@ func inProcess(t *testing.T, s *site, redis driver.Client, handler launcher.Hand
 	require.NoError(t, <-done)
 }
 
-// oddHandler returns a handler that ends its runs in turn in each way there is. Sooner or later every job is
-// done.
-func oddHandler() launcher.Handler {
-	var runs atomic.Uint64
+// oddEnds is after how many runs an oddHandler begins again.
+const oddEnds = 12
+
+// oddHandler returns a handler that ends its runs in turn in each way there is, and counts them. Sooner or
+// later every job is done.
+func oddHandler(runs *atomic.Uint64) launcher.Handler {
 	return func(ctx context.Context, j *job.Job) error {
 		select {
 		case <-ctx.Done():
@@ -179,7 +191,7 @@ func oddHandler() launcher.Handler {
 		case <-time.After(rand.N(100 * time.Millisecond)):
 		}
 		err := errors.New("odd é")
-		switch runs.Add(1) % 12 {
+		switch runs.Add(1) % oddEnds {
 		case 0, 1:
 			return retry.In(rand.N(300*time.Millisecond), err)
 		case 2:

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/integration/oracle"
 )
 
 // ticksOf are the ticks of each periodic job that ran, in order, without the repeats of runs that were
@@ -44,7 +46,7 @@ func TestPeriodicTicksThroughKills(t *testing.T) {
 		steady = 50
 	}
 	const workers, hour = 5, time.Hour
-	clock := startClocked(t)
+	clock := startClocked(t, oracle.MaxInterruptions(programCrashes))
 	s := newSite(t, clock.server)
 	book := newLedger(t)
 	program := buildWorker(t, "./testdata/periodicworker")
@@ -137,7 +139,7 @@ func TestPeriodicTicksThroughKills(t *testing.T) {
 // Redis' clock is set an hour ahead, and back: the ticks go on after a moment in either case.
 func TestPeriodicTicksWhenTheClockIsSet(t *testing.T) {
 	t.Parallel()
-	clock := startClocked(t)
+	clock := startClocked(t, oracle.MaxInterruptions(programCrashes))
 	s := newSite(t, clock.server)
 	book := newLedger(t)
 	worker := s.launch(buildWorker(t, "./testdata/periodicworker"), "-redis", s.url, "-prefix", s.prefix, "-n", "2", "-catch-up", "once", book.path)

@@ -65,6 +65,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 	const jobs, workers, programs = 100, 50, 4
 	s := ordinarySite(t)
 	class := belay.DefineResult[numbered, numbered]("Square", belay.Track(time.Hour))
+	loads := belay.DefineResult[numbered, numbered]("Loads", belay.Track(time.Hour))
 	release := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -76,6 +77,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 			<-release
 			return numbered{n.N * n.N}, nil
 		})
+		loads.Handle(server, func(_ context.Context, n numbered) (numbered, error) { return n, nil })
 		running.Go(func() { _ = server.Run(ctx) })
 	}
 	t.Cleanup(func() {
@@ -83,6 +85,11 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 		running.Wait()
 	})
 	pusher := s.clientOf(s.url)
+	// A result is announced once more behind a script that Redis had to load: this job has them loaded.
+	receipt, err := loads.Enqueue(ctx, pusher, numbered{})
+	require.NoError(t, err)
+	_, err = loads.Wait(ctx, pusher, receipt.JID)
+	require.NoError(t, err)
 	jids := make([]string, jobs)
 	for n := range jobs {
 		receipt, err := class.Enqueue(ctx, pusher, numbered{n})
@@ -98,6 +105,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 		return float64(after-before) / over.Seconds()
 	}
 	alone := rate(5 * time.Second)
+	_, subscribedBefore := s.commands("subscribe") // the workers, to be woken when the poller leaves
 
 	var proxies []*faultproxy.Proxy
 	sent := func() (all, reads int) {
@@ -134,7 +142,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 		jobs, programs, perSecond, together, alone)
 	require.Less(t, perSecond, 1.5*jobs/10.0, "each job is read every ten seconds")
 	_, subscribed := s.commands("subscribe")
-	require.Equal(t, programs, subscribed, "one subscription for all callers of a program")
+	require.Equal(t, programs, subscribed-subscribedBefore, "one subscription for all callers of a program")
 
 	_, published := s.commands("publish")
 	_, readBefore := sent()
@@ -183,5 +191,5 @@ func TestResultsOfJobsWhoseWorkersDie(t *testing.T) {
 		starts := len(book.starts(""))
 		t.Logf("%d jobs began %d times", jobs, starts)
 		require.Greater(t, starts, jobs, "no worker was killed while it ran a job")
-	}, oracle.MostInterruptions(1000))
+	}, oracle.MaxInterruptions(programCrashes))
 }

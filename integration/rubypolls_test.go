@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -161,6 +162,26 @@ func belayPromotesRubys(t *testing.T, s *site, ruby *rubySide) {
 		again := ruby.entries(t, "retry")[jid]
 		return again.RetryCount != nil && *again.RetryCount == 1 && again.Args == "[1.5,[]]"
 	})
+}
+
+// A Go worker polls for the whole fleet. Ruby's own jobs, which it never takes, come due as with Ruby's poller,
+// whatever their size.
+func TestAGoWorkerPromotesRubysOwnJobsWithoutJudgingThem(t *testing.T) {
+	t.Parallel()
+	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {
+		_, book := startSidekiq(t, s, "POLL=3600")
+		large := ruby.push(t, map[string]any{"class": "Ran", "queue": "ruby", "args": []any{strings.Repeat("x", 3<<20)}, "at": seconds(time.Now()) + 0.5})
+		interrupted := newJID()
+		s.do("ZADD", s.keys.Retry(), "1000000000", `{"class":"Ran","queue":"ruby","args":[1],"jid":"`+interrupted+`","interrupted_count":3,"created_at":1.5}`)
+		p := s.work("-q", "go", "-c", "1", "--exec", newLedger(t).exec("Any"))
+		eventually(t, "Ruby to run both", func() bool {
+			ran := rubyRan(book)
+			return len(ran) == 2 && slices.Contains(ran, large) && slices.Contains(ran, interrupted)
+		})
+		require.Zero(t, ruby.stats(t).Dead)
+		require.Zero(t, ruby.stats(t).Failed)
+		waitTerm(t, p)
+	}, oracle.Allow(oracle.Queue, oracle.Nowhere), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.MaxInterruptions(0))
 }
 
 // startPolling starts Sidekiq's worker and waits until its poller looks: it rests for up to five seconds first.

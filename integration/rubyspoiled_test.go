@@ -183,6 +183,12 @@ func (sp *spoiling) push(count int) (rubys []string) {
 	for _, text := range texts {
 		jid, members, ok := runnable(text)
 		if !ok {
+			// What no worker can run moves to its queue as it is, as long as no worker of Belay takes that.
+			if parsed, err := job.ParseToMove(text); err == nil {
+				if name := parsed.QueueOrDefault(); job.CheckQueue(name) == nil && !slices.Contains(served, name) {
+					sp.named[name] = true
+				}
+			}
 			continue
 		}
 		ids[jid]++

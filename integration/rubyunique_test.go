@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -119,4 +121,52 @@ func TestRubysPagesReleaseTheLocksOfWhatTheyDelete(t *testing.T) {
 	require.NotEmpty(t, push(0, false), "the lock is free")
 	ruby.ask(t, nil, "clear", "schedule")
 	require.Equal(t, 1, locks(), "that of the job in the queue")
+}
+
+// belay.rb stores a job where Sidekiq's client would, and only if the client would: in its namespace, in the
+// Redis of Client.via, and not in the test modes, inline, after a refusal, or for an ActiveJob.
+func TestUniqueJobsAreStoredWhereSidekiqStoresJobs(t *testing.T) {
+	t.Parallel()
+	needSidekiq(t)
+	const lock = "belay:lock:[0-9a-f]{32}"
+	stored := func(prefix string) []string {
+		return []string{prefix + lock, prefix + "belay:stat:duplicates", prefix + "belay:unique", prefix + "queue:once", prefix + "queues"}
+	}
+	for mode, want := range map[string]struct {
+		found        string
+		keys, others []string
+	}{
+		"plain":         {found: `{"pushed":[true,false,true],"bulk":1}`},
+		"namespace":     {found: `{"pushed":[true,false]}`, keys: stored("ns:")},
+		"testing first": {found: `{"pushed":[true,true],"size":2,"runs":[1,1,7]}`},
+		"testing last":  {found: `{"pushed":[true,true],"size":2,"runs":[1,1,7]}`},
+		"inline":        {found: `{"ran":true,"runs":[5]}`},
+		"strict":        {found: `{"raised":["ArgumentError","ArgumentError"]}`},
+		"active job":    {found: `{"raised":["ArgumentError"]}`},
+		"via":           {found: `{"pushed":[true,false]}`, others: stored("")},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			file, err := filepath.Abs("../contrib/ruby/belay.rb")
+			require.NoError(t, err)
+			cmd := exec.Command("ruby", "-W0", filepath.Join("testdata", "unique_modes.rb"), mode)
+			cmd.Env = append(os.Environ(), "BELAY_RB="+file, "REDIS_URL="+drivertest.Start(t).URL())
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			require.NoError(t, err)
+			var found map[string]any
+			require.NoError(t, json.Unmarshal(out, &found))
+			for name, patterns := range map[string][]string{"keys": want.keys, "others": want.others} {
+				keys, _ := found[name].([]any)
+				require.Len(t, keys, len(patterns), "%s: %v", name, keys)
+				for i, key := range keys {
+					require.Regexp(t, "^"+patterns[i]+"$", key)
+				}
+				delete(found, name)
+			}
+			rest, err := json.Marshal(found)
+			require.NoError(t, err)
+			require.JSONEq(t, want.found, string(rest))
+		})
+	}
 }

@@ -25,6 +25,8 @@ import (
 //	BELAY_LINKS=all            tries all of them: give go test a -timeout of an hour
 //	BELAY_LINKS=kill/250ms/    tries those whose name contains this
 //
+// Beside these, everything else that carries much is tried with one link, slower than any of theirs: see carryLinks.
+//
 // It runs alone, because its bounds are promises and a busy machine is slow by itself.
 func TestSlowLinks(t *testing.T) {
 	seed, err := chaosSeed()
@@ -78,15 +80,16 @@ func linkTrials(how string, seed uint64) []linkTrial {
 	var chosen []linkTrial
 	switch how {
 	case "all":
-		chosen = all
+		chosen = slices.Concat(carryLinks(), all)
 	case "":
+		chosen = carryLinks()
 		chance := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chance, no secret
 		chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, play := range []string{"due", "kill", "beside"} { // the longest first
 			chosen = append(chosen, covering(play, all)...)
 		}
 	default:
-		for _, trial := range all {
+		for _, trial := range slices.Concat(carryLinks(), all) {
 			if strings.Contains(trial.String(), how) {
 				chosen = append(chosen, trial)
 			}
@@ -172,8 +175,8 @@ func TestASampleOfLinksCoversEachDimension(t *testing.T) {
 	}
 	for seed := range uint64(50) {
 		sample := linkTrials("", seed)
-		require.Equal(t, values(allLinks()), values(sample), "seed %d", seed)
-		require.LessOrEqual(t, len(sample), 15)
+		require.Equal(t, values(slices.Concat(carryLinks(), allLinks())), values(sample), "seed %d", seed)
+		require.LessOrEqual(t, len(sample), 15+len(carryLinks()))
 		require.Equal(t, sample, linkTrials("", seed))
 	}
 }

@@ -13,7 +13,10 @@ import (
 )
 
 // linkPlays are what is tried with a link.
-var linkPlays = map[string]func(*testing.T, linkTrial){"kill": killBesideALink, "due": dueBehindALink, "beside": slowBesideHealthy}
+var linkPlays = map[string]func(*testing.T, linkTrial){
+	"kill": killBesideALink, "due": dueBehindALink, "beside": slowBesideHealthy,
+	"push": pushOverALink, "bulk": bulkOverALink, "once": pushOnceOverALink, "retry": retryOverALink, "find": findOverALink, "register": registerOverALink,
+}
 
 const (
 	// inHandOnLink is a worker's default concurrency, all of it in hand.

@@ -72,7 +72,7 @@ func (s *stage) foresee() outcome {
 		its := accounts[class]
 		lies, waits := found[jid]
 		switch {
-		case waits && strings.HasPrefix(lies.key, "belay:alone:") && lies.InterruptedCount()+1 >= retry.DefaultMostInterruptions:
+		case waits && strings.HasPrefix(lies.key, "belay:alone:") && lies.InterruptedCount()+1 >= retry.DefaultMaxInterruptions:
 			// Its death counts as a failed run, as every death does.
 			expect.processed, expect.failed, expect.dead = expect.processed+lies.failures()+1, expect.failed+lies.failures()+1, expect.dead+1
 			continue
@@ -150,7 +150,7 @@ func (s *stage) finish() {
 // with the records of those that lie under them. What expires by itself may.
 func (s *stage) nothingIsLeft() {
 	s.t.Helper()
-	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Tombstones(),
+	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Up(), s.keys.Tombstones(),
 		s.keys.Periodic(), s.keys.PeriodicDefinitions(), s.keys.PeriodicLast(), s.keys.PeriodicSeen(), s.keys.PeriodicUptime(), s.keys.PeriodicRuns(yearly)}
 	for _, identity := range s.set(s.keys.Tombstones()) {
 		stays = append(stays, s.keys.Record(identity))

@@ -31,7 +31,7 @@ func wakings() int {
 func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 	t.Parallel()
 	const inHand = 600 // more than two pages
-	s, book := ordinarySite(t, oracle.MostInterruptions(1000)), newLedger(t)
+	s, book := ordinarySite(t, oracle.MaxInterruptions(programCrashes)), newLedger(t)
 	path := buildWorker(t, "./testdata/worker")
 	proxy := faultproxy.New(t, s.server.Addr())
 	start := func(url, ttl string) *process {
@@ -50,7 +50,7 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 		for s.do("LLEN", s.keys.Queue("default")).(int64) < inHand {
 			words := []string{"LPUSH", s.keys.Queue("default")}
 			for range inHand {
-				words = append(words, rubyPayload("Any", "default", jsonArgs(pushed, 500+rand.IntN(1500)), newJID()))
+				words = append(words, rubyPayload("Any", "default", jsonArgs(pushed, 1500+rand.IntN(3000)), newJID()))
 				pushed++
 			}
 			s.do(words...)

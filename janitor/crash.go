@@ -10,6 +10,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -69,6 +70,11 @@ func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int,
 	return excused, nil
 }
 
+// maxExcused is how many crashes without a finished run a job is excused because its cursor advanced. A job
+// that kills its worker in each run would otherwise do so without end. This is more than a bad week of deploys
+// by kill -9 brings to a long job that is not the cause.
+const maxExcused = 100
+
 // crashes returns the number of crashes of a job: one more than in its payload, whose value may be invalid.
 func crashes(parsed *job.Job) int { return min(parsed.InterruptedCount(), math.MaxInt32) + 1 }
 
@@ -78,7 +84,7 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (s
 	count := crashes(parsed)
 	counted := count
 	if excused > 0 && excused < count { // otherwise it is from before an operator's retry
-		counted -= excused
+		counted -= min(excused, maxExcused)
 	}
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
 	home := lua.HomeQueue
@@ -134,13 +140,14 @@ func (j *Janitor) report(from string, moved []lua.Orphans) {
 			switch {
 			case orphan.Home == lua.HomeQueue:
 			case unreadable != nil:
-				j.cfg.Log.Error().Err(unreadable).Str("queue", list.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
+				j.cfg.Log.Error("moved to the dead set: unreadable payload",
+					"error", unreadable, "queue", list.Queue, "bytes", len(orphan.Old))
 			case orphan.Home == lua.HomeDead:
-				j.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("moved to the dead set: too many crashes, the last one with no other job running")
+				j.cfg.Log.Error("moved to the dead set: too many crashes, the last one with no other job running",
+					"jid", parsed.JID(), "class", parsed.Class(), "crashes", parsed.InterruptedCount())
 			default:
-				j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("crashes", parsed.InterruptedCount()).
-					Msg("quarantined: running in too many crashes; will run alone")
+				j.cfg.Log.Warn("quarantined: running in too many crashes; will run alone",
+					"jid", parsed.JID(), "class", parsed.Class(), "crashes", parsed.InterruptedCount())
 			}
 		}
 	}
@@ -177,8 +184,8 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 		}
 		if since, ok := parsed.QuarantinedSince(); ok && now.Sub(since) >= longQuarantine {
 			j.reminded[queues[i]] = now
-			j.cfg.Log.Warn().Str("jid", parsed.JID()).Str("class", parsed.Class()).Str("queue", queues[i]).Dur("waiting_ms", now.Sub(since)).
-				Msg("quarantined job waits: no idle worker for its queue")
+			j.cfg.Log.Warn("quarantined job waits: no idle worker for its queue",
+				"jid", parsed.JID(), "class", parsed.Class(), "queue", queues[i], logbook.Millis("waiting_ms", now.Sub(since)))
 		}
 	}
 	return nil

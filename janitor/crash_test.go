@@ -14,6 +14,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 func TestCrashPolicy(t *testing.T) {
@@ -97,7 +98,7 @@ func TestCrashPolicy(t *testing.T) {
 			require.NoError(t, err)
 			r.do("LPUSH", r.keys.Working("mail", r.victim), parsed.Patch(job.SetInt("interrupted_count", 1)))
 			require.Equal(t, 2, r.interrupt(r.keys.Quarantine("mail")).InterruptedCount())
-			require.Contains(t, r.log.String(), `"crashes":2,"message":"quarantined: running in too many crashes; will run alone"`)
+			require.Regexp(t, `"crashes":2,"time":"[^"]+","message":"quarantined: running in too many crashes; will run alone"`, r.log.String())
 			require.NotContains(t, r.log.String(), "dead set")
 		})
 
@@ -121,6 +122,23 @@ func (r *rig) interrupt(home string) *job.Job {
 	parsed, err := job.Parse(r.list(home)[0])
 	require.NoError(r.t, err)
 	return parsed
+}
+
+func TestACursorThatAdvancesInEachRunDoesNotExcuseCrashesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	j := &Janitor{cfg: Config{Crashes: retry.CrashPolicy{}}}
+	after := func(crashes int) lua.Home {
+		parsed, err := job.Parse(crashed("mail", crashes))
+		require.NoError(t, err)
+		_, home := j.interrupted(parsed, false, crashes)
+		return home
+	}
+	require.Equal(t, lua.HomeQueue, after(maxExcused))
+	require.Equal(t, lua.HomeQuarantine, after(maxExcused+1))
+	parsed, err := job.Parse(crashed("mail", maxExcused+2))
+	require.NoError(t, err)
+	_, home := j.interrupted(parsed, true, maxExcused+2)
+	require.Equal(t, lua.HomeDead, home)
 }
 
 func TestAQuarantinedJobWaitsSinceItCameBack(t *testing.T) {

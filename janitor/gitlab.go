@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -49,7 +49,7 @@ type GitLab struct {
 type GitLabConfig struct {
 	Client driver.Client
 	Keys   lua.Keys
-	Log    zerolog.Logger
+	Log    *slog.Logger
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
 	// Gap is the maximum time between two calls of Sight. After a longer time Sight returns false.
@@ -77,6 +77,7 @@ type GitLabFound struct {
 
 // NewGitLab returns a GitLab that has seen nothing.
 func NewGitLab(cfg GitLabConfig) *GitLab {
+	cfg.Log = logbook.OrDiscard(cfg.Log)
 	return &GitLab{cfg: cfg, cursor: "0", link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "gitlab"}}
 }
 
@@ -118,7 +119,7 @@ func (g *GitLab) Page(ctx context.Context) (found []GitLabFound, last bool, err 
 	if err != nil {
 		return nil, false, fmt.Errorf("read the names of keys: %w", err)
 	}
-	for some := range slices.Chunk(names, lua.MostItems) {
+	for some := range slices.Chunk(names, lua.MaxItems) {
 		looked, err := g.look(ctx, some)
 		if err != nil {
 			return nil, false, err
@@ -228,18 +229,13 @@ func (g *GitLab) killLarge(ctx context.Context, list lua.GitLabList, large []lua
 	}
 	for _, one := range slices.Backward(large) {
 		large := dedup.TooLarge(one, list.Key, list.Queue, g.cfg.Largest, g.now, g.cfg.Unit)
-		moved, err := g.cfg.Keys.KillLarge(large).Do(ctx, &g.link)
-		if moved || err != nil {
-			large.Log(g.cfg.Log, g.cfg.Largest, err)
-		}
+		calls, read := g.cfg.Keys.EndLarge(large, g.cfg.Log)
+		moved, err := read(g.link.Do(ctx, calls...)[0])
 		if err != nil {
 			return dead, fmt.Errorf("recover %q: %w", list.Key, err)
 		}
 		if moved {
 			dead++
-			if large.State != nil {
-				g.link.Do(ctx, g.cfg.Keys.AnnounceEnded([]string{large.State.JID}))
-			}
 		}
 	}
 	return dead, nil
@@ -299,10 +295,11 @@ func (g *GitLab) report(orphans lua.Orphans) (dead int) {
 		dead++
 		parsed, _ := job.Parse(orphan.New) // which orphans wrote
 		if _, unreadable := job.Parse(orphan.Old); unreadable != nil {
-			g.cfg.Log.Error().Err(unreadable).Str("queue", orphans.Queue).Int("bytes", len(orphan.Old)).Msg("moved to the dead set: unreadable payload")
+			g.cfg.Log.Error("moved to the dead set: unreadable payload",
+				"error", unreadable, "queue", orphans.Queue, "bytes", len(orphan.Old))
 		} else {
-			g.cfg.Log.Error().Str("jid", parsed.JID()).Str("class", parsed.Class()).Int("interruptions", parsed.InterruptedCount()).
-				Msg("moved to the dead set: too many interruptions in Ruby processes")
+			g.cfg.Log.Error("moved to the dead set: too many interruptions in Ruby processes",
+				"jid", parsed.JID(), "class", parsed.Class(), "interruptions", parsed.InterruptedCount())
 		}
 	}
 	return dead

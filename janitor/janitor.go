@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
@@ -35,7 +35,7 @@ type Janitor struct {
 	mu     sync.Mutex
 	lapsed map[string]*suspected
 	last   heartbeat
-	since  time.Duration // since boot, when we first saw Redis' clock as it goes now
+	since  time.Duration // boot time of the first heartbeat since Redis' clock last jumped
 	more   bool          // the last heartbeat reply did not name all lapsed processes, and they have not been read since
 	breaks int           // how often our observation was interrupted
 
@@ -58,7 +58,7 @@ type Config struct {
 	// Client is the janitor's own: it must not wait behind jobs.
 	Client driver.Client
 	Keys   lua.Keys
-	Log    zerolog.Logger
+	Log    *slog.Logger
 	// Beat and TTL are the heartbeat interval and the TTL of this process.
 	Beat, TTL time.Duration
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
@@ -96,12 +96,13 @@ const (
 	// lapsedPages is how many pages of names are read in one round trip. Most are empty, and the names of
 	// thousands of processes fit into one call.
 	lapsedPages = 16
-	// mostRecords bounds the records that are read in one round trip.
-	mostRecords = 256
+	// maxRecords bounds the records that are read in one round trip.
+	maxRecords = 256
 )
 
 // New returns a Janitor without observations.
 func New(cfg Config) *Janitor {
+	cfg.Log = logbook.OrDiscard(cfg.Log)
 	return &Janitor{
 		cfg: cfg, lapsed: make(map[string]*suspected), reminded: make(map[string]time.Time), typical: firstTypical,
 		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
@@ -213,7 +214,7 @@ func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unrea
 	if err := j.readLapsed(ctx); err != nil {
 		return nil, err
 	}
-	for names := range slices.Chunk(j.withoutRecord(tried), mostRecords) {
+	for names := range slices.Chunk(j.withoutRecord(tried), maxRecords) {
 		records, wrong, err := j.records(ctx, names)
 		if err != nil {
 			return unreadable, err
@@ -240,10 +241,10 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 		return nil
 	}
 	// Each round trip reads one page again: names move up when names before them are recovered.
-	for first := 0; ; first += (lapsedPages - 1) * lua.MostItems {
+	for first := 0; ; first += (lapsedPages - 1) * lua.MaxItems {
 		var calls [lapsedPages]driver.Call
 		for i := range calls {
-			calls[i] = j.cfg.Keys.Lapsed(first + i*lua.MostItems).Call
+			calls[i] = j.cfg.Keys.Lapsed(first + i*lua.MaxItems).Call
 		}
 		at := lua.SinceBoot()
 		var names []string
@@ -254,7 +255,7 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 			}
 			names = append(names, page...)
 		}
-		last := len(names) < lapsedPages*lua.MostItems
+		last := len(names) < lapsedPages*lua.MaxItems
 		if !j.notePage(names, at, lua.SinceBoot(), beat, breaks, last) || last {
 			return nil
 		}
@@ -312,7 +313,7 @@ func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 		}
 		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.ListsOf(s.record.Queues, identity)}
 		lists += len(v.lists)
-		if len(victims) == mostVictims || (len(victims) > 0 && lists > mostLists) {
+		if len(victims) == maxVictims || (len(victims) > 0 && lists > maxLists) {
 			break
 		}
 		tried[identity] = true
@@ -343,8 +344,7 @@ func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) err
 	wrong := outage
 	for _, v := range victims {
 		if v.moved > 0 || v.state == lua.StateDead && v.finished() {
-			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
-				Msg("recovered the jobs of a dead process")
+			j.cfg.Log.Warn("recovered the jobs of a dead process", "dead", v.identity, "jobs", v.moved)
 		}
 		wrong = errors.Join(wrong, v.err)
 		if outage == nil && v.finished() {

@@ -336,7 +336,7 @@ func TestLatecomers(t *testing.T) {
 			r := newRig(t, open, "mail")
 			j, session := r.newJanitor()
 			later := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
-			for n := range 2*lua.MostItems + 1 {
+			for n := range 2*lua.MaxItems + 1 {
 				r.do("ZADD", r.keys.Unique(), "1", strconv.Itoa(n))
 			}
 			r.do("ZADD", r.keys.Unique(), later, "held")

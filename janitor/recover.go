@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// mostVictims and mostLists bound the processes that one pipeline asks about, and the lists that they
+	// maxVictims and maxLists bound the processes that one pipeline asks about, and the lists that they
 	// have together.
-	mostVictims = 64
-	mostLists   = 256
-	// mostPages is the maximum number of pages of one victim in one pass; the next pass continues.
-	mostPages = 32
+	maxVictims = 64
+	maxLists   = 256
+	// maxPages is the maximum number of pages of one victim in one pass; the next pass continues.
+	maxPages = 32
 	// firstTypical is the assumed size of a job before any has been read.
 	firstTypical = 4 << 10
-	// longestClaim is the maximum duration of a claim: the time that a page may take on a slow link. Each
+	// maxClaim is the maximum duration of a claim: the time that a page may take on a slow link. Each
 	// page renews the claim.
-	longestClaim = 4 * time.Second
+	maxClaim = 4 * time.Second
 )
 
 // A victim is a process that is judged dead and whose jobs are being recovered.
@@ -120,7 +120,7 @@ func (j *Janitor) claim(p *pipeline, me string, v *victim) {
 	}
 	// Every janitor must ask for the same time; otherwise the one that asks for less would take the claim
 	// from the others.
-	claim := lua.Lease(j.cfg.Keys.Claim(v.identity), me, max(j.cfg.Beat, min(j.cfg.TTL, longestClaim)))
+	claim := lua.Lease(j.cfg.Keys.Claim(v.identity), me, max(j.cfg.Beat, min(j.cfg.TTL, maxClaim)))
 	p.add(claim.Call, func(reply driver.Reply) error {
 		held, err := claim.Read(reply)
 		v.held = held
@@ -291,16 +291,13 @@ func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, one := range slices.Backward(v.large) {
 		large := dedup.TooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
-		ask := j.cfg.Keys.KillLarge(large)
-		p.add(ask.Call, func(reply driver.Reply) error {
-			dead, err := ask.Read(reply)
-			if dead || err != nil {
-				large.Log(j.cfg.Log, j.cfg.Largest, err)
-			}
+		calls, read := j.cfg.Keys.EndLarge(large, j.cfg.Log)
+		p.add(calls[0], func(reply driver.Reply) error {
+			_, err := read(reply)
 			return v.noteAt(at, err)
 		})
-		if large.State != nil {
-			p.add(j.cfg.Keys.AnnounceEnded([]string{large.State.JID}), func(driver.Reply) error { return nil })
+		for _, announce := range calls[1:] {
+			p.add(announce, func(driver.Reply) error { return nil })
 		}
 	}
 	v.large = nil
@@ -331,7 +328,7 @@ func (v *victim) finish() {
 	v.pages++
 	switch {
 	case v.done:
-	case v.pages == mostPages:
+	case v.pages == maxPages:
 		v.done, v.more = true, true
 	case len(v.broken) > 0 && v.page == nil && v.next() < 0:
 		v.done = true // jobs are left that cannot be moved

@@ -3,17 +3,18 @@ package janitor
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -74,7 +75,7 @@ func (r *rig) register(host string, record lua.Record) string {
 // take takes jobs of the victim's queues in its name.
 func (r *rig) take(count int) {
 	r.t.Helper()
-	taken, err := r.keys.Take(r.victim, r.record.Queues, count, lua.MostBytes, lua.MostBytes).Do(r.ctx, r.client)
+	taken, err := r.keys.Take(r.victim, r.record.Queues, count, lua.MaxBytes, lua.MaxBytes).Do(r.ctx, r.client)
 	require.NoError(r.t, err)
 	for _, jobs := range taken.Jobs {
 		count -= len(jobs.Bytes)
@@ -108,7 +109,7 @@ func (r *rig) newJanitor() (*Janitor, *process) {
 	record := r.record
 	record.Beat, record.TTL, record.Formerly = 20*time.Millisecond, time.Second, ""
 	j := New(Config{
-		Client: r.client, Keys: r.keys, Log: zerolog.New(r.log), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
+		Client: r.client, Keys: r.keys, Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 	})
 	return j, &process{Identity: r.register("janitor", record), ttl: record.TTL}

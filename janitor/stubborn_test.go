@@ -35,7 +35,7 @@ func TestAFailedRecoveryStopsNoOther(t *testing.T) {
 		t.Parallel()
 		r := newRig(t, clients["go-redis"], "good")
 		r.do("SET", r.keys.Queue("broken"), "no list")
-		for i := range lua.MostItems {
+		for i := range lua.MaxItems {
 			stubborn := fmt.Sprintf("h:%d:aa", i)
 			_, err := r.keys.Register(stubborn, lua.Record{Queues: []string{"broken"}, Beat: 20 * time.Millisecond, TTL: time.Second}).Do(r.ctx, r.client)
 			require.NoError(t, err)

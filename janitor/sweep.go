@@ -133,7 +133,7 @@ func (j *Janitor) unlistLocks(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look for locks that ran out: %w", err)
 		}
-		j.locksLeft = taken == lua.MostItems
+		j.locksLeft = taken == lua.MaxItems
 	}
 	return nil
 }
@@ -191,8 +191,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 	}
 	for _, v := range victims {
 		if v.moved > 0 {
-			j.cfg.Log.Warn().Str("dead", v.identity).Int("jobs", v.moved).
-				Msg("recovered late entries of a dead process")
+			j.cfg.Log.Warn("recovered late entries of a dead process", "dead", v.identity, "jobs", v.moved)
 		}
 		// A process that cannot be recovered must not stop the others.
 		wrong = errors.Join(wrong, v.err)

@@ -69,9 +69,9 @@ func CheckExtra(e Edit) error {
 	return checkType(e)
 }
 
-// longestRetryFor is the maximum that Ruby's clients accept, in seconds. They check it again when they move
+// maxRetryFor is the maximum that Ruby's clients accept, in seconds. They check it again when they move
 // a job, and lose a job above it.
-const longestRetryFor = 1_000_000_000
+const maxRetryFor = 1_000_000_000
 
 func checkType(e Edit) error {
 	switch e.Name {
@@ -91,8 +91,8 @@ func checkType(e Edit) error {
 }
 
 func checkRetryFor(text string) error {
-	if n, ok := integer(text); !ok || n < 0 || n > longestRetryFor {
-		return fmt.Errorf(`the field "retry_for" must be a whole number of seconds, at most %d`, longestRetryFor)
+	if n, ok := integer(text); !ok || n < 0 || n > maxRetryFor {
+		return fmt.Errorf(`the field "retry_for" must be a whole number of seconds, at most %d`, maxRetryFor)
 	}
 	return nil
 }

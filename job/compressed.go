@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// MostDecompressed bounds the args of a compressed payload, in bytes of JSON. Every processor may hold that
+// MaxDecompressed bounds the args of a compressed payload, in bytes of JSON. Every processor may hold that
 // much, and a few compressed bytes can expand to a hundred megabytes.
-const MostDecompressed = 4 * MaxPayloadLimit
+const MaxDecompressed = 4 * MaxPayloadLimit
 
 // Compressed reports whether the args are one Base64 text of their compressed JSON, as GitLab's size
 // limiter writes them. Only a literal true counts.
@@ -20,10 +20,10 @@ func (j *Job) Decompressed() (*Job, error) {
 	if _, limited := j.Field("original_job_size_bytes"); !limited || len(args) != 1 {
 		return nil, errors.New(`"original_job_size_bytes" is missing, or the args are not one text, so GitLab's size limiter did not write them`)
 	}
-	text, err := inflate(str(args[0]), MostDecompressed+1)
+	text, err := inflate(str(args[0]), MaxDecompressed+1)
 	switch {
-	case len(text) > MostDecompressed:
-		return nil, fmt.Errorf("they are longer than %d bytes", MostDecompressed)
+	case len(text) > MaxDecompressed:
+		return nil, fmt.Errorf("they are longer than %d bytes", MaxDecompressed)
 	case err != nil:
 		return nil, errors.New("they are not zlib in Base64")
 	}

@@ -28,7 +28,7 @@ func compressedJob(t *testing.T, args, rest string) *job.Job {
 func TestDecompressed(t *testing.T) {
 	t.Parallel()
 	const limited = `,"original_job_size_bytes":9`
-	largest := `["` + strings.Repeat("a", job.MostDecompressed-4) + `"]`
+	largest := `["` + strings.Repeat("a", job.MaxDecompressed-4) + `"]`
 	for _, args := range []string{`[]`, `[1.0,"é"]`, largest} {
 		own, err := compressedJob(t, args, limited).Decompressed()
 		require.NoError(t, err)

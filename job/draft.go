@@ -20,7 +20,8 @@ type Draft struct {
 	Retry string
 	// CreatedAt and EnqueuedAt are omitted if zero. A scheduled job has no EnqueuedAt.
 	CreatedAt, EnqueuedAt time.Time
-	// Unit is the unit of both.
+	// Unit is the unit of both. With Millis, which only Sidekiq 8 and newer understand, floats are written as
+	// the JSON of Sidekiq 8.1 writes them.
 	Unit TimeUnit
 	// Extra fields are written between queue and args, in this order. Encode does not call CheckExtra.
 	Extra []Edit
@@ -60,7 +61,11 @@ func (d Draft) Encode() string {
 		}
 		out = append(append(out, `,"enqueued_at":`...), enqueued...)
 	}
-	return string(append(out, '}'))
+	text := string(append(out, '}'))
+	if d.Unit == Millis {
+		text = asJSON216(text)
+	}
+	return text
 }
 
 // size estimates the length of the payload; a little more costs less than growing once.

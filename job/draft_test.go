@@ -1,6 +1,8 @@
 package job_test
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -88,5 +90,28 @@ func TestCheck(t *testing.T) {
 		{Name: "x", JSON: "\"\xff\""}, {Name: "\xff", JSON: "1"}, {Name: "x", JSON: "1 2"},
 	} {
 		require.Error(t, job.CheckExtra(e), e)
+	}
+}
+
+// A payload for Sidekiq 8 has the floats of its JSON; see testdata. Texts stay.
+func TestFloatsAreThoseOfTheVersionOfSidekiq(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/floats.json")
+	require.NoError(t, err)
+	var floats []struct {
+		ToS     string `json:"to_s"`
+		JSON216 string `json:"json_2_16"`
+	}
+	require.NoError(t, json.Unmarshal(text, &floats))
+	require.NotEmpty(t, floats)
+	for _, f := range floats {
+		args, err := job.MarshalArgs([]any{json.Number(f.ToS), map[string]any{"1.0e-05": json.Number(f.ToS)}, "\"1.0e-05,1.0e+15"})
+		require.NoError(t, err)
+		draft := job.Draft{Class: "C1.0e-05", Queue: "q", JID: "j", ArgsJSON: args, Extra: []job.Edit{{Name: "x", JSON: args}}}
+		for unit, spelled := range map[job.TimeUnit]string{job.Seconds: f.ToS, job.Millis: f.JSON216} {
+			draft.Unit = unit
+			want := `[` + spelled + `,{"1.0e-05":` + spelled + `},"\"1.0e-05,1.0e+15"]`
+			require.Equal(t, `{"retry":true,"queue":"q","x":`+want+`,"args":`+want+`,"class":"C1.0e-05","jid":"j"}`, draft.Encode())
+		}
 	}
 }

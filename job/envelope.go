@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -10,6 +11,16 @@ const DefaultQueue = "default"
 
 // Class returns the name of the class, never empty.
 func (j *Job) Class() string { return unquote(j.text(fieldClass)) }
+
+// activeJobs are the classes under which Rails stores all of its jobs: those of the adapters of Rails up to 7.2
+// and of Sidekiq from 7.3.3 on.
+var activeJobs = [...]string{ActiveJob, "Sidekiq::ActiveJob::Wrapper"}
+
+// ActiveJob is the class under which an ActiveJob is stored. All versions of Ruby's adapters know it.
+const ActiveJob = "ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper"
+
+// IsActiveJob reports whether the job is stored as an ActiveJob of Rails: its class wraps another one.
+func (j *Job) IsActiveJob() bool { return slices.Contains(activeJobs[:], j.Class()) }
 
 // DisplayClass returns the name for display: display_class, else wrapped (the class inside an adapter's
 // job), else class.
@@ -20,8 +31,8 @@ func (j *Job) DisplayClass() string {
 // Wrapped returns the class inside an adapter's job, such as an ActiveJob's own class; empty if there is none.
 func (j *Job) Wrapped() string { return str(j.text(fieldWrapped)) }
 
-// JID returns the job's id, which never changes.
-func (j *Job) JID() string { return unquote(j.text(fieldJID)) }
+// JID returns the job's id, which never changes; empty if ParseToMove has accepted a job without one.
+func (j *Job) JID() string { return str(j.text(fieldJID)) }
 
 // Queue returns the queue that the payload names, "" if it names none. It may differ from the queue that the
 // job was taken from, which is the one that counts.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -38,6 +39,10 @@ const (
 	fieldExpiresIn
 	fieldDeadline
 	fieldTrack
+	fieldLockDigest
+	fieldUniqueDigest
+	fieldUniqueFor
+	fieldIdempotencyKey
 	fieldCount
 )
 
@@ -64,6 +69,10 @@ var fieldOf = map[string]field{
 	FieldExpiresIn:      fieldExpiresIn,
 	FieldDeadline:       fieldDeadline,
 	FieldTrack:          fieldTrack,
+	"lock_digest":       fieldLockDigest,
+	"unique_digest":     fieldUniqueDigest,
+	"unique_for":        fieldUniqueFor,
+	"idempotency_key":   fieldIdempotencyKey,
 }
 
 // An UnreadableError says why a payload cannot be run. Such a payload goes to the dead set: it is never
@@ -82,6 +91,39 @@ func (e *UnreadableError) Error() string { return "unreadable job: " + e.Reason 
 // retry_count if present). Parse is as tolerant as Sidekiq: it accepts unknown fields, nulls and names with
 // escapes, and the last of duplicate names counts.
 func Parse(raw string) (*Job, error) {
+	j, err := scan(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.CheckToRun(); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// CheckToRun returns an error if the job lacks what every run needs, which Parse returns too.
+func (j *Job) CheckToRun() error {
+	if reason := j.unworkable(); reason != "" {
+		return &UnreadableError{reason}
+	}
+	return nil
+}
+
+// ParseToMove is Parse for a job that is only moved to its queue. It accepts what Sidekiq's client accepts,
+// such as a job without a jid: the queue may have no worker of Belay, and others may run it.
+func ParseToMove(raw string) (*Job, error) {
+	j, err := scan(raw)
+	if err != nil {
+		return nil, err
+	}
+	if reason := j.unmovable(); reason != "" {
+		return nil, &UnreadableError{reason}
+	}
+	return j, CheckQueue(j.QueueOrDefault())
+}
+
+// scan finds the envelope fields, and validates the JSON.
+func scan(raw string) (*Job, error) {
 	if len(raw) > math.MaxInt32 {
 		return nil, &UnreadableError{"longer than Redis can hold"}
 	}
@@ -99,9 +141,6 @@ func Parse(raw string) (*Job, error) {
 	}
 	if m.why != sound {
 		return nil, &UnreadableError{m.reason()}
-	}
-	if reason := j.unworkable(); reason != "" {
-		return nil, &UnreadableError{reason}
 	}
 	return j, nil
 }
@@ -124,21 +163,44 @@ func (m *members) reason() string {
 // unworkable describes the first envelope field that every run needs and that is missing or has a wrong
 // type.
 func (j *Job) unworkable() string {
-	class, jid, args, count := j.text(fieldClass), j.text(fieldJID), j.text(fieldArgs), j.text(fieldRetryCount)
-	switch {
+	return cmp.Or(j.wrongClass(), j.wrongJID(), j.wrongArgs(), j.wrongCount())
+}
+
+// unmovable describes the first field that Sidekiq's client requires and that is missing or has a wrong type.
+func (j *Job) unmovable() string { return cmp.Or(j.wrongClass(), j.wrongArgs()) }
+
+func (j *Job) wrongClass() string {
+	switch class := j.text(fieldClass); {
 	case class == "":
 		return "class is missing"
 	case !isString(class) || class == `""`:
 		return "class is not a name"
+	}
+	return ""
+}
+
+func (j *Job) wrongJID() string {
+	switch jid := j.text(fieldJID); {
 	case jid == "":
 		return "jid is missing"
 	case !isString(jid):
 		return "jid is not a string"
+	}
+	return ""
+}
+
+func (j *Job) wrongArgs() string {
+	switch args := j.text(fieldArgs); {
 	case args == "":
 		return "args is missing"
 	case args[0] != '[':
 		return "args is not an array"
-	case !isAbsent(count) && !isInteger(count):
+	}
+	return ""
+}
+
+func (j *Job) wrongCount() string {
+	if count := j.text(fieldRetryCount); !isAbsent(count) && !isInteger(count) {
 		return "retry_count is not an integer"
 	}
 	return ""

@@ -24,28 +24,98 @@ const (
 	ExitRequeued Exit = "requeued"
 )
 
+// effects is what an exit means for the job and for the counters. The zero value is the safe one: a job that
+// goes on, with its bytes, its lock and its state.
+type effects struct {
+	exit Exit
+	// ends: the job has ended, successfully or not, and does not run again by itself. Its lock is released.
+	ends bool
+	// carries: the exit stores new bytes of the job.
+	carries bool
+	// processed and failed: the run increments these counters. An Outcome may count as failed in addition.
+	processed, failed bool
+	// unfinished: the run may not have begun, or was cut short. Its duration says nothing about its class.
+	unfinished bool
+	// forgets: the state of the job in Redis (its cursor, for example) is deleted with it. A dead job keeps it
+	// for an operator's retry.
+	forgets bool
+	// fault: the run did not do what was asked of it, and error handlers are called.
+	fault bool
+}
+
+// The table of all exits. A job has one place at any time, and everything that follows from where a run sends
+// it, is here; other packages ask. ExitDone is first because most runs end so.
+var table = [...]effects{
+	{exit: ExitDone, ends: true, processed: true, forgets: true},
+	{exit: ExitRetry, carries: true, processed: true, failed: true, fault: true},
+	{exit: ExitDead, ends: true, carries: true, processed: true, failed: true, fault: true},
+	{exit: ExitDiscarded, ends: true, processed: true, forgets: true, fault: true},
+	{exit: ExitSnoozed, carries: true},
+	{exit: ExitRequeued, unfinished: true},
+	{exit: ExitCancelled, ends: true, processed: true, unfinished: true, forgets: true, fault: true},
+	{exit: ExitExpired, ends: true, processed: true, unfinished: true, forgets: true, fault: true},
+}
+
+// Exits are all exits, in a fixed order.
+var Exits = func() (exits [len(table)]Exit) {
+	for i := range table {
+		exits[i] = table[i].exit
+	}
+	return exits
+}()
+
+// effects returns the row of an exit; the zero row for an exit that does not exist.
+func (e Exit) effects() effects {
+	for i := range table {
+		if table[i].exit == e {
+			return table[i]
+		}
+	}
+	return effects{}
+}
+
+// Ends reports whether the job has ended: it does not run again by itself, and its unique lock is released.
+//
+// A job that is dropped before its run begins must leave by such an exit. Its start may have been recorded, and
+// has then freed the lock: a job that waited on without it would let a duplicate in.
+func (e Exit) Ends() bool { return e.effects().ends }
+
+// Carries reports whether the exit stores new bytes of the job.
+func (e Exit) Carries() bool { return e.effects().carries }
+
+// Unfinished reports whether a run with this exit may not have begun, or may have been cut short, so that its
+// duration says nothing about its class.
+func (e Exit) Unfinished() bool { return e.effects().unfinished }
+
+// KeepsState reports whether the state of the job in Redis, such as its cursor, stays after the run: the job
+// goes on, or an operator may retry it from the dead set.
+func (e Exit) KeepsState() bool { return !e.effects().forgets }
+
+// Fault reports whether the run did not succeed. A run that asked to continue later is no fault.
+func (e Exit) Fault() bool { return e.effects().fault }
+
 // An Outcome is the end of one run: where the job goes, with which bytes, and what is counted. Only the
 // functions below make outcomes, so invalid ones cannot exist. The zero Outcome is none.
 type Outcome struct {
-	exit              Exit
-	payload           string
-	after             time.Duration
-	processed, failed bool
+	exit    Exit
+	payload string
+	after   time.Duration
+	failed  bool // counts as failed, although not every run with this exit does
 }
 
 // Done returns the outcome of a success. It counts as processed.
-func Done() Outcome { return Outcome{exit: ExitDone, processed: true} }
+func Done() Outcome { return Outcome{exit: ExitDone} }
 
 // Retried returns the outcome of a failure that is retried after a delay, with new bytes. It counts as
 // processed and as failed, as in Sidekiq. A negative delay is 0.
 func Retried(payload string, after time.Duration) Outcome {
-	return Outcome{exit: ExitRetry, payload: payload, after: max(after, 0), processed: true, failed: true}
+	return Outcome{exit: ExitRetry, payload: payload, after: max(after, 0)}
 }
 
 // Died returns the outcome of a failure that is not retried; the job is kept, with new bytes. It counts as
 // processed and as failed.
 func Died(payload string) Outcome {
-	return Outcome{exit: ExitDead, payload: payload, processed: true, failed: true}
+	return Outcome{exit: ExitDead, payload: payload}
 }
 
 // Unread returns the outcome of a payload that could not be read, with the result of KeepUnreadable. It
@@ -55,17 +125,17 @@ func Unread(payload string) Outcome { return Died(payload) }
 // Discarded returns the outcome of a job that is not kept. It counts as processed, and as failed if the
 // reason was an error.
 func Discarded(failed bool) Outcome {
-	return Outcome{exit: ExitDiscarded, processed: true, failed: failed}
+	return Outcome{exit: ExitDiscarded, failed: failed}
 }
 
 // Cancelled returns the outcome of a job that was cancelled, before its start or during its run. It counts as
 // processed, as in Sidekiq.
-func Cancelled() Outcome { return Outcome{exit: ExitCancelled, processed: true} }
+func Cancelled() Outcome { return Outcome{exit: ExitCancelled} }
 
 // Expired returns the outcome of a job that would have started too late or, if it failed, whose run did not
 // finish in time. It counts as processed.
 func Expired(failed bool) Outcome {
-	return Outcome{exit: ExitExpired, processed: true, failed: failed}
+	return Outcome{exit: ExitExpired, failed: failed}
 }
 
 // Snoozed returns the outcome of a run whose handler asked to run again after a delay. It is not counted. A
@@ -89,4 +159,7 @@ func (o Outcome) Payload() string { return o.payload }
 func (o Outcome) After() time.Duration { return o.after }
 
 // Counts reports which of the two counters the run increments. A failed run is always processed too.
-func (o Outcome) Counts() (processed, failed bool) { return o.processed, o.failed }
+func (o Outcome) Counts() (processed, failed bool) {
+	row := o.exit.effects()
+	return row.processed, row.failed || o.failed
+}

@@ -27,6 +27,9 @@ func TestOutcome(t *testing.T) {
 		{"an_unread_payload_is_processed_and_failed", job.Unread("p"), job.ExitDead, "p", 0, true, true},
 		{"a_discard_is_processed", job.Discarded(false), job.ExitDiscarded, "", 0, true, false},
 		{"a_discard_over_an_error_is_failed_too", job.Discarded(true), job.ExitDiscarded, "", 0, true, true},
+		{"a_cancel_is_processed", job.Cancelled(), job.ExitCancelled, "", 0, true, false},
+		{"an_expiry_is_processed", job.Expired(false), job.ExitExpired, "", 0, true, false},
+		{"an_expiry_after_an_error_is_failed_too", job.Expired(true), job.ExitExpired, "", 0, true, true},
 		{"a_snooze_counts_nothing", job.Snoozed("p", time.Hour), job.ExitSnoozed, "p", time.Hour, false, false},
 		{"a_snooze_never_waits_less_than_nothing", job.Snoozed("p", -1), job.ExitSnoozed, "p", 0, false, false},
 		{"a_requeue_counts_nothing", job.Requeued(), job.ExitRequeued, "", 0, false, false},
@@ -40,6 +43,31 @@ func TestOutcome(t *testing.T) {
 			require.Equal(t, []bool{c.processed, c.failed}, []bool{processed, failed})
 		})
 	}
+}
+
+func TestEveryExitHasItsEffects(t *testing.T) {
+	t.Parallel()
+	type effects struct{ ends, carries, keepsState, unfinished, fault bool }
+	want := map[job.Exit]effects{
+		job.ExitDone:      {ends: true},
+		job.ExitRetry:     {carries: true, keepsState: true, fault: true},
+		job.ExitDead:      {ends: true, carries: true, keepsState: true, fault: true},
+		job.ExitDiscarded: {ends: true, fault: true},
+		job.ExitCancelled: {ends: true, unfinished: true, fault: true},
+		job.ExitExpired:   {ends: true, unfinished: true, fault: true},
+		job.ExitSnoozed:   {carries: true, keepsState: true},
+		job.ExitRequeued:  {keepsState: true, unfinished: true},
+	}
+	require.Len(t, want, len(job.Exits))
+	for _, exit := range job.Exits {
+		require.Contains(t, want, exit)
+		got := effects{exit.Ends(), exit.Carries(), exit.KeepsState(), exit.Unfinished(), exit.Fault()}
+		require.Equal(t, want[exit], got, exit)
+	}
+	unknown := job.Exit("unknown")
+	require.Equal(t, effects{keepsState: true},
+		effects{unknown.Ends(), unknown.Carries(), unknown.KeepsState(), unknown.Unfinished(), unknown.Fault()},
+		"nothing is deleted or released for an exit that is in no row")
 }
 
 func TestBacktrace(t *testing.T) {

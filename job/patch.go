@@ -111,7 +111,8 @@ func (j *Job) IntoQueue(now time.Time, u TimeUnit) []Edit {
 //   - a single tag, which becomes an array of one;
 //   - a retry_for that is not a whole number of seconds, or above the maximum;
 //   - encrypt without an argument that could be encrypted;
-//   - wrapped without the object that ActiveJob wraps: no Ruby process could run it.
+//   - wrapped in an ActiveJob without the object that it wraps: no Ruby process could run it. Of other classes
+//     it stays: the handler is found by it.
 func (j *Job) IntoSet() []Edit {
 	edits := []Edit{Remove("at")}
 	if tags, _ := j.rareField("tags"); !isAbsent(tags) && tags != "false" && tags[0] != '[' {
@@ -119,7 +120,7 @@ func (j *Job) IntoSet() []Edit {
 	}
 	if text := j.text(fieldRetryFor); !isAbsent(text) && checkRetryFor(text) != nil {
 		if within, ok := j.RetryFor(); ok && within >= 0 {
-			edits = append(edits, SetInt("retry_for", min(int(within/time.Second), longestRetryFor)))
+			edits = append(edits, SetInt("retry_for", min(int(within/time.Second), maxRetryFor)))
 		} else {
 			edits = append(edits, Remove("retry_for"))
 		}
@@ -129,7 +130,7 @@ func (j *Job) IntoSet() []Edit {
 	if encrypt, _ := j.rareField("encrypt"); !isAbsent(encrypt) && encrypt != "false" && args[first] == ']' {
 		edits = append(edits, Remove("encrypt"))
 	}
-	if wrapped := j.text(fieldWrapped); !isAbsent(wrapped) && wrapped != "false" && args[first] != '{' {
+	if wrapped := j.text(fieldWrapped); !isAbsent(wrapped) && wrapped != "false" && args[first] != '{' && j.IsActiveJob() {
 		edits = append(edits, Remove("wrapped"))
 	}
 	return edits

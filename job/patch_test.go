@@ -216,14 +216,26 @@ func TestIntoSetMendsWhatRubyFailsOver(t *testing.T) {
 		{`[],"retry_for":1000000001}`, `[],"retry_for":1000000000}`},
 		{`[],"retry_for":1e400}`, `[],"retry_for":1000000000}`},
 		{`[ ],"encrypt":true}`, `[ ]}`},
-		{`[],"wrapped":"W"}`, `[]}`},
-		{`[1],"wrapped":"W"}`, `[1]}`},
-		{`["x",{}],"wrapped":"W"}`, `["x",{}]}`},
+		{`[],"wrapped":"W"}`, ""}, // of a program's own wrapper, whose handler is found by it
+		{`[1],"wrapped":"W"}`, ""},
+		{`["x",{}],"wrapped":"W"}`, ""},
 	} {
 		if c.want == "" {
 			c.want = c.was
 		}
 		j := parse(t, head+c.was)
 		require.Equal(t, head+c.want, j.Patch(j.IntoSet()...))
+	}
+	for _, class := range []string{"ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper", "Sidekiq::ActiveJob::Wrapper"} {
+		head := `{"class":"` + class + `","jid":"j","args":`
+		for was, want := range map[string]string{
+			`[ {"job_class":"W"}],"wrapped":"W"}`: `[ {"job_class":"W"}],"wrapped":"W"}`,
+			`[],"wrapped":"W"}`:                   `[]}`,
+			`[1],"wrapped":"W"}`:                  `[1]}`,
+			`["x",{}],"wrapped":"W"}`:             `["x",{}]}`,
+		} {
+			j := parse(t, head+was)
+			require.Equal(t, head+want, j.Patch(j.IntoSet()...))
+		}
 	}
 }

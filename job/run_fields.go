@@ -22,6 +22,9 @@ const (
 	FieldDeadline = "belay_deadline_ms"
 	// FieldTrack is for how many milliseconds after its end the state and the result of a job are kept.
 	FieldTrack = "belay_track_ms"
+	// FieldUnmarked is the score of the newest mark of a cancelled job at the time when an operator last
+	// retried this job. Marks up to that one do not cancel it.
+	FieldUnmarked = "belay_unmarked_us"
 	// FieldMeta is an object of strings that the program added to the job when it pushed it.
 	FieldMeta = "meta"
 	// FieldLocale and FieldAttributes are what Sidekiq's middleware adds: the language of I18n, a text, and the
@@ -54,6 +57,13 @@ func (j *Job) Tick() (t Tick, ok bool) {
 		return Tick{}, false
 	}
 	return t, true
+}
+
+// Unmarked returns the value of FieldUnmarked; 0 if there is none.
+func (j *Job) Unmarked() int64 {
+	text, _ := j.rareField(FieldUnmarked)
+	score, _ := integer(text)
+	return int64(score)
 }
 
 // Timeout returns the timeout that the job was pushed with, and whether there is one.

@@ -15,7 +15,12 @@ import (
 // JSON has many spellings of one value, and Ruby writes one of them. Sidekiq's reschedule looks for an
 // entry by the text that JSON.generate makes of it; if it does not find that text, it adds a second copy of
 // the job. So Belay respells JSON that was written elsewhere before it puts it into a payload, as Ruby
-// would write the same value.
+// would write the same value. A payload that exists is never respelled: its floats stay as its producer
+// wrote them.
+//
+// Ruby's json has two spellings of floats that are very small or very large: that of Float#to_s before 2.11,
+// and one of its own since 2.15, which Sidekiq 8.1 requires (2.16). The first is Belay's, and that of a payload
+// for Sidekiq 8 the second. (Versions between them have a third and a fourth one.)
 
 var (
 	errNotJSON = errors.New("not JSON")
@@ -188,4 +193,45 @@ func (s *speller) number() error {
 	}
 	s.out, _ = appendFloat(s.out, f, 64)
 	return nil
+}
+
+// asJSON216 returns a payload in Belay's spelling with its floats as json 2.15 and newer write them. The two
+// spellings differ only in floats that have an exponent here.
+func asJSON216(text string) string {
+	if !strings.Contains(text, "e-") && !strings.Contains(text, "e+") {
+		return text
+	}
+	out, copied := make([]byte, 0, len(text)), 0
+	for at := 0; at < len(text); {
+		switch c := text[at]; {
+		case c == '"':
+			at, _ = skipString(text, at)
+		case c == '-' || '0' <= c && c <= '9':
+			end, _ := skipNumber(text, at)
+			if strings.Contains(text[at:end], "e") {
+				f, _ := strconv.ParseFloat(text[at:end], 64)
+				out = appendFloat216(append(out, text[copied:at]...), f)
+				copied = end
+			}
+			at = end
+		default:
+			at++
+		}
+	}
+	return string(append(out, text[copied:]...))
+}
+
+// appendFloat216 writes a float that Float#to_s would write with an exponent: from 1e-9 on without one, else
+// with no fraction ".0" and no zero before the exponent.
+func appendFloat216(out []byte, f float64) []byte {
+	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	power, _ := strconv.Atoi(exponent)
+	if -10 < power && power < 0 {
+		return strconv.AppendFloat(out, f, 'f', -1, 64)
+	}
+	out = append(append(out, mantissa...), 'e')
+	if power > 0 {
+		out = append(out, '+')
+	}
+	return strconv.AppendInt(out, int64(power), 10)
 }

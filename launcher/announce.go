@@ -121,10 +121,10 @@ func (r *run) describe() Run {
 }
 
 const (
-	// fullPayload is the maximum size of a payload that is shown whole among running jobs, and mostWork the
+	// fullPayload is the maximum size of a payload that is shown whole among running jobs, and maxWork the
 	// maximum number of payload bytes in one announcement.
 	fullPayload = 16 << 10
-	mostWork    = 1 << 20
+	maxWork     = 1 << 20
 )
 
 // workEntries returns thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads
@@ -134,7 +134,7 @@ func workEntries(runs []Run) []string {
 	size := 0
 	for _, r := range runs {
 		payload := r.Job.Raw()
-		if len(payload) > fullPayload || size > mostWork {
+		if len(payload) > fullPayload || size > maxWork {
 			payload = r.Job.Patch(job.Edit{Name: "args", JSON: fmt.Sprintf(`["(%d bytes)"]`, len(r.Job.ArgsJSON()))})
 		}
 		size += len(payload)

@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 )
 
 // What a panic may be made of: everything about it may panic again.
@@ -25,9 +26,9 @@ func (unspeakable) String() string   { panic(unspeakable{}) }
 func (unspeakable) GoString() string { panic(unspeakable{}) }
 func (unspeakable) Unwrap() error    { panic(unspeakable{}) }
 
-// mostStored is more than a failed job may grow by, and a line of the log: ten thousand characters of a
+// maxStored is more than a failed job may grow by, and a line of the log: ten thousand characters of a
 // message, each as a JSON escape, and a stack.
-const mostStored = 80_000
+const maxStored = 80_000
 
 // A panic is a failed run, whatever it is made of and wherever between Redis and the end of the handler it
 // happens: the job is in the retry set, in JSON of a bounded size, and its processor is free for the next.
@@ -61,8 +62,8 @@ func TestPanicIsAFailedRun(t *testing.T) {
 			eachClient(t, func(t *testing.T, r *rig) {
 				cfg := r.config()
 				cfg.Concurrency = 1
-				log := zerolog.New(&r.log)
-				cfg.Log = &log // debug and all
+				log := slog.New(logbook.JSON(&r.log, slog.LevelDebug))
+				cfg.Log = log // debug and all
 				l := r.build(cfg)
 				l.OnError(func(context.Context, *job.Job, error) { panic(unspeakable{}) })
 				l.OnDeath(func(context.Context, *job.Job, error) { panic(unspeakable{}) })
@@ -79,12 +80,12 @@ func TestPanicIsAFailedRun(t *testing.T) {
 				requireStored(t, r.set(r.keys.Dead()), kind.says, "{")
 				parsed, err := job.Parse(pushed)
 				require.NoError(t, err)
-				failure := fmt.Sprintf(`"jid":"%s","class":"Bad","queue":"default","attempt":1,"exit":"retry","message":"run failed"`, parsed.JID())
+				failure := fmt.Sprintf(`"jid":"%s","class":"Bad","queue":"default","attempt":1,"exit":"retry","time"`, parsed.JID())
 				require.Equal(t, 1, strings.Count(r.log.String(), failure), r.log.String())
 				require.Equal(t, 2, strings.Count(r.log.String(), `"message":"run failed"`), "one is dead at once")
 				require.Equal(t, kind.about.Backoff != nil, strings.Contains(r.log.String(), `"message":"backoff panicked"`))
 				for line := range strings.Lines(r.log.String()) {
-					require.Less(t, len(line), mostStored, "a line of the log: %.300s", line)
+					require.Less(t, len(line), maxStored, "a line of the log: %.300s", line)
 				}
 			})
 		})
@@ -94,7 +95,7 @@ func TestPanicIsAFailedRun(t *testing.T) {
 func requireStored(t *testing.T, entries []string, says, begins string) {
 	t.Helper()
 	require.Len(t, entries, 1)
-	require.Less(t, len(entries[0]), mostStored)
+	require.Less(t, len(entries[0]), maxStored)
 	require.True(t, strings.HasPrefix(entries[0], begins), "the bytes are kept: %.300s", entries[0])
 	parsed, err := job.Parse(entries[0])
 	require.NoError(t, err)

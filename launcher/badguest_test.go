@@ -3,13 +3,13 @@ package launcher_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 )
 
 type speechless struct{}
@@ -38,8 +38,8 @@ func TestBadGuests(t *testing.T) {
 			eachClient(t, func(t *testing.T, r *rig) {
 				cfg := r.config()
 				cfg.Concurrency = 1
-				log := zerolog.New(&r.log)
-				cfg.Log = &log // debug and all
+				log := slog.New(logbook.JSON(&r.log, slog.LevelDebug))
+				cfg.Log = log // debug and all
 				l := r.build(cfg)
 				invite(l)
 				good := make(chan bool, 1)

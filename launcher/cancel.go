@@ -8,6 +8,7 @@ import (
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 // ErrCancelled is the cause with which the context of a run ends whose job was cancelled. The job ends without
@@ -56,6 +57,14 @@ func (c *sharedContext) cancelRun(r *run, cause error) bool {
 // cancelled reports whether the run was cancelled.
 func (r *run) cancelled() bool { return r.shared != nil && r.shared.run.Load() == cancelledRun }
 
+// failedToo reports whether the error of a cancelled run is a failure of its own. An operator's cancellation
+// is no error of the program, and neither is a request to run later.
+func failedToo(err error) bool {
+	ask, asked := errors.AsType[*retry.AskError](err)
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, ErrCancelled) &&
+		(!asked || ask.Ask != retry.AskSnooze && ask.Ask != retry.AskRequeue)
+}
+
 // marksEvery is how often marks are read without a notice from a heartbeat: in effect never.
 const marksEvery = time.Hour
 
@@ -68,7 +77,7 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 	}
 	for _, p := range l.pool.Load().processors {
 		if r := p.current.Load(); r != nil && l.marks.Binds(r.job) && r.shared.cancelRun(r, ErrCancelled) {
-			l.cfg.Log.Info().Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).Msg("cancelling a running job")
+			l.cfg.Log.Info("cancelling a running job", "jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.taken.Queue)
 		}
 	}
 	if more {
@@ -92,7 +101,7 @@ func (l *Launcher) learnMarks(ctx context.Context) {
 }
 
 // dropped returns the outcome of a job that must not start, because it was cancelled or has expired; the zero
-// Outcome for any other.
+// Outcome for any other. The outcome ends the job, see job.Exit.Ends.
 func (l *Launcher) dropped(r *run) (outcome job.Outcome, drop bool) {
 	expires, limited := r.job.StartBy()
 	switch {
@@ -103,7 +112,7 @@ func (l *Launcher) dropped(r *run) (outcome job.Outcome, drop bool) {
 	default:
 		return outcome, false
 	}
-	l.cfg.Log.Info().Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).
-		Str("exit", string(outcome.Exit())).Msg("job dropped before its start")
+	l.cfg.Log.Info("job dropped before its start",
+		"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.taken.Queue, "exit", string(outcome.Exit()))
 	return outcome, true
 }

@@ -69,11 +69,16 @@ func TestCancelEndsARunningJob(t *testing.T) {
 			require.Empty(t, r.set(key))
 		}
 		require.Empty(t, r.list(r.keys.Queue("default")))
+		for range len(endings) - len([]string{"Nil", "Err", "Cause", "Snooze"}) {
+			err := receive(t, "an error of a handler", failed)
+			require.NotErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, launcher.ErrCancelled)
+		}
 		require.Empty(t, failed, "an operator's cancellation is no error of the program")
 		exits := make(map[job.Exit]uint64)
 		for _, counts := range w.Runs() {
 			for i, n := range counts.Exits {
-				exits[launcher.Exits[i]] += n
+				exits[job.Exits[i]] += n
 			}
 		}
 		require.Equal(t, uint64(1), exits[job.ExitDone])

@@ -61,8 +61,8 @@ func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
 		}
 		capsules = append(capsules, fetch.Capsule{Order: order, Concurrency: its.Concurrency})
 	}
-	if len(owner) > lua.MostQueues && len(all) > 1 {
-		wrong = append(wrong, fmt.Errorf("%d queues in all capsules: one process serves at most %d", len(owner), lua.MostQueues))
+	if len(owner) > lua.MaxQueues && len(all) > 1 {
+		wrong = append(wrong, fmt.Errorf("%d queues in all capsules: one process serves at most %d", len(owner), lua.MaxQueues))
 	}
 	return capsules, errors.Join(wrong...)
 }
@@ -72,8 +72,8 @@ func (c Capsule) named(err error) error {
 	if len(c.Queues) == 0 {
 		err = errors.New("it has no queues")
 	}
-	if c.Concurrency < 1 || c.Concurrency > mostConcurrency {
-		err = errors.Join(err, fmt.Errorf(wrongConcurrency, c.Concurrency, mostConcurrency))
+	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
+		err = errors.Join(err, fmt.Errorf(wrongConcurrency, c.Concurrency, maxConcurrency))
 	}
 	if err != nil {
 		err = fmt.Errorf("capsule %q: %w", c.Name, err)

@@ -33,29 +33,46 @@ func current(ctx context.Context) (*run, error) {
 	return r, nil
 }
 
-// Checkpoint records the cursor of ctx's run, and writes it to Redis if the last write was SaveInterval ago.
-// It returns the cause of the end of ctx, and Interrupted when the process begins to stop.
+// Checkpoint is KeepCursor, with a cursor that is written as JSON, and SaveCursor.
 func Checkpoint(ctx context.Context, cursor any) error {
-	r, err := current(ctx)
-	if err != nil {
-		return fmt.Errorf("belay: checkpoint: %w", err)
-	}
 	text, err := json.Marshal(cursor)
 	if err != nil {
 		return fmt.Errorf("belay: checkpoint: write the cursor as JSON: %w", err)
 	}
-	if len(text) > MaxCursor {
+	if err := KeepCursor(ctx, text); err != nil {
+		return err
+	}
+	return SaveCursor(ctx)
+}
+
+// KeepCursor records a cursor, a JSON text, of ctx's run. The next SaveCursor or the end of the run writes it
+// to Redis, also after ctx has ended.
+func KeepCursor(ctx context.Context, text []byte) error {
+	r, err := current(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("belay: checkpoint: %w", err)
+	case len(text) > MaxCursor:
 		return fmt.Errorf("belay: checkpoint: the cursor has %d bytes as JSON; the limit is %d", len(text), MaxCursor)
 	}
-	saved := r.taken.Saved(r.job)
-	saved.Advance(string(text), r.job.InterruptedCount())
+	r.taken.Saved(r.job).Advance(string(text), r.job.InterruptedCount())
+	return nil
+}
+
+// SaveCursor writes the cursor of ctx's run to Redis, if the last write was SaveInterval ago. It returns the
+// cause of the end of ctx, and Interrupted when the process begins to stop.
+func SaveCursor(ctx context.Context) error {
+	r, err := current(ctx)
+	if err != nil {
+		return fmt.Errorf("belay: checkpoint: %w", err)
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if r.stopping() {
 		return Interrupted
 	}
-	return r.handleSave(saved.Save(ctx, r.launcher().cfg.SaveInterval))
+	return r.handleSave(r.taken.Saved(r.job).Save(ctx, r.launcher().cfg.SaveInterval))
 }
 
 // handleSave ends the context of a run if a save has shown that the run must not go on.
@@ -106,7 +123,7 @@ func Resume(ctx context.Context, cursor any) (bool, error) {
 	fields, err := r.taken.Saved(r.job).Read(ctx)
 	for ; driver.Outage(err); fields, err = r.taken.Saved(r.job).Read(ctx) {
 		select {
-		case <-time.After(backoff.Next(firstRest, longestRest)):
+		case <-time.After(backoff.Next(firstRest, maxRest)):
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-r.launcher().halt:

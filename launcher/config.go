@@ -1,16 +1,17 @@
 package launcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
@@ -31,13 +32,15 @@ type Config struct {
 	Beat, TTL time.Duration
 	// Janitor is ServerConfig.JanitorInterval, Poll its PollInterval.
 	Janitor, Poll, PollWait, ShutdownTimeout, Timeout time.Duration
-	MaxInterruptions                                  int
+	// pollOff leaves due jobs to Ruby's poller: a negative Poll.
+	pollOff          bool
+	MaxInterruptions int
 	// SaveInterval is ServerConfig.SaveInterval.
 	SaveInterval time.Duration
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
 	Retry retry.Policy
-	// DeadMost is ServerConfig.DeadLimit.
+	// DeadMost is ServerConfig.DeadLimit. Whatever the process moves to the dead set trims it.
 	DeadMost int
 	DeadFor  time.Duration
 	// PayloadLimit is the limit of the producers. A job that exceeds it by more than job.PayloadSlack is
@@ -49,9 +52,12 @@ type Config struct {
 	Labels []string
 	// Log receives what operators should know. Every write waits for it, heartbeats included, so use a logger
 	// of package logbook, which does not block. Default: no log.
-	Log *zerolog.Logger
+	Log *slog.Logger
 	// Logging configures what the log shows of jobs, and the loggers of handlers.
 	Logging Logging
+	// Check is called at the start, in a goroutine of its own, and logs what is wrong with Redis. Its context
+	// ends with Run, which waits for it. Default: no check.
+	Check func(context.Context)
 }
 
 // The defaults of a Config.
@@ -62,24 +68,23 @@ const (
 	DefaultPoll            = 100 * time.Millisecond
 	DefaultShutdownTimeout = 25 * time.Second
 	DefaultSaveInterval    = 5 * time.Second
-	defaultDeadMost        = 10_000
-	defaultDeadFor         = 180 * 24 * time.Hour
-	mostConcurrency        = 10_000
+	maxConcurrency         = 10_000
 	wrongConcurrency       = "concurrency %d: it must be between 1 and %d"
 )
 
-// withDefaults sets the defaults of zero fields.
-func (c Config) withDefaults() Config {
+// WithDefaults returns the configuration with the defaults of its zero fields.
+func (c Config) WithDefaults() Config {
 	set(&c.Concurrency, DefaultConcurrency)
 	set(&c.Beat, DefaultHeartbeat)
 	set(&c.TTL, beatsPerTTL*c.Beat)
 	set(&c.Janitor, c.Beat)
+	if c.pollOff = c.Poll < 0; c.pollOff {
+		c.Poll = 0
+	}
 	set(&c.Poll, DefaultPoll)
 	set(&c.ShutdownTimeout, DefaultShutdownTimeout)
 	set(&c.SaveInterval, DefaultSaveInterval)
-	set(&c.MaxInterruptions, retry.DefaultMostInterruptions)
-	set(&c.DeadMost, defaultDeadMost)
-	set(&c.DeadFor, defaultDeadFor)
+	set(&c.MaxInterruptions, retry.DefaultMaxInterruptions)
 	set(&c.PayloadLimit, job.DefaultPayloadLimit)
 	if len(c.Queues) == 0 {
 		c.Queues = []fetch.Queue{{Name: "default"}}
@@ -88,12 +93,9 @@ func (c Config) withDefaults() Config {
 	for i := range c.Capsules {
 		set(&c.Capsules[i].Concurrency, c.Concurrency)
 	}
-	if c.Log == nil {
-		nop := zerolog.Nop()
-		c.Log = &nop
-	}
-	if c.Logging.Zerolog == nil && c.Logging.Slog == nil {
-		c.Logging.Zerolog = c.Log
+	c.Log = logbook.OrDiscard(c.Log)
+	if c.Logging.Handler == nil {
+		c.Logging.Handler = c.Log.Handler()
 	}
 	return c
 }
@@ -114,7 +116,7 @@ func (c Config) check() error {
 		}
 	}
 	must(c.Client != nil, "no client: pass a driver.Client")
-	must(c.Concurrency >= 1 && c.Concurrency <= mostConcurrency, wrongConcurrency, c.Concurrency, mostConcurrency)
+	must(c.Concurrency >= 1 && c.Concurrency <= maxConcurrency, wrongConcurrency, c.Concurrency, maxConcurrency)
 	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it must be at least 10ms", c.Beat)
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it must be at least %d heartbeats (%v), or lost heartbeats would look like a crash", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
 	must(c.Janitor >= 0, "janitor %v: the time between two checks must not be negative", c.Janitor)
@@ -122,8 +124,8 @@ func (c Config) check() error {
 	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
 	must(c.SaveInterval > 0, "save interval %v: it must be positive", c.SaveInterval)
-	must(c.MaxInterruptions >= retry.LeastMostInterruptions, "max interruptions %d: it must be at least %d, or one crash would move all running jobs to the dead set",
-		c.MaxInterruptions, retry.LeastMostInterruptions)
+	must(c.MaxInterruptions >= retry.MinInterruptions, "max interruptions %d: it must be at least %d, or one crash would move all running jobs to the dead set",
+		c.MaxInterruptions, retry.MinInterruptions)
 	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they must not be negative", c.DeadMost, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it must be between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
 	wrong = append(wrong, lua.CheckPrefix(c.Prefix))

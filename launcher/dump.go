@@ -5,17 +5,19 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+
+	"github.com/belayq/belay/logbook"
 )
 
 const (
-	// mostDump bounds the text of all goroutines' stacks in a dump.
-	mostDump = 1 << 20
-	// mostStack bounds the text of one goroutine's stack in a log line: the innermost calls, which say what
+	// maxDump bounds the text of all goroutines' stacks in a dump.
+	maxDump = 1 << 20
+	// maxStack bounds the text of one goroutine's stack in a log line: the innermost calls, which say what
 	// it waits for.
-	mostStack = 8 << 10
-	// mostStacks bounds the text of all goroutines' stacks that is searched for one goroutine. Go's runtime
+	maxStack = 8 << 10
+	// maxStacks bounds the text of all goroutines' stacks that is searched for one goroutine. Go's runtime
 	// stops the world while it writes that text, some milliseconds for each MiB.
-	mostStacks = 16 << 20
+	maxStacks = 16 << 20
 )
 
 // goroutine returns the number of the calling goroutine, 0 if the runtime does not show it. A processor calls
@@ -29,24 +31,24 @@ func goroutine() int64 {
 	return number
 }
 
-// allStacks returns the text of all goroutines' stacks, cut at mostStacks.
+// allStacks returns the text of all goroutines' stacks, cut at maxStacks.
 func allStacks() []byte {
-	for size := mostDump; ; size *= 4 {
+	for size := maxDump; ; size *= 4 {
 		text := make([]byte, size)
-		if n := runtime.Stack(text, true); n < size || size >= mostStacks {
+		if n := runtime.Stack(text, true); n < size || size >= maxStacks {
 			return text[:n]
 		}
 	}
 }
 
-// stackOf finds one goroutine's stack in the text of all, and cuts it to mostStack at the end of a line.
+// stackOf finds one goroutine's stack in the text of all, and cuts it to maxStack at the end of a line.
 func stackOf(all []byte, number int64) string {
 	const between = "\n\n"
 	head := []byte("goroutine " + strconv.FormatInt(number, 10) + " ")
 	for len(all) > 0 {
 		one, rest, _ := bytes.Cut(all, []byte(between))
 		if bytes.HasPrefix(one, head) {
-			return cutLines(one, mostStack)
+			return cutLines(one, maxStack)
 		}
 		all = rest
 	}
@@ -65,10 +67,11 @@ func cutLines(text []byte, most int) string {
 // Dump logs the running jobs and the stacks of all goroutines, as Sidekiq does at TTIN.
 func (l *Launcher) Dump() {
 	for _, r := range l.Running() {
-		l.cfg.Log.Info().Str("jid", r.Job.JID()).Str("class", r.Job.DisplayClass()).Str("queue", r.Queue).
-			Int64("goroutine", r.Goroutine).Dur("for_ms", time.Since(r.StartedAt)).Dur("overdue_ms", r.Overdue).Msg("running")
+		l.cfg.Log.Info("running",
+			"jid", r.Job.JID(), "class", r.Job.DisplayClass(), "queue", r.Queue, "goroutine", r.Goroutine,
+			logbook.Millis("for_ms", time.Since(r.StartedAt)), logbook.Millis("overdue_ms", r.Overdue))
 	}
-	stacks := make([]byte, mostDump)
+	stacks := make([]byte, maxDump)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	l.cfg.Log.Info().Str("goroutines", string(stacks)).Msg("dump")
+	l.cfg.Log.Info("dump", "goroutines", string(stacks))
 }

@@ -3,6 +3,8 @@ package launcher
 import (
 	"cmp"
 	"context"
+	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -22,7 +24,9 @@ type duty struct {
 	intake bool
 	// now, if set, triggers a pass before its time.
 	now <-chan struct{}
-	// rest is the maximum delay after failures. Default: longestRest.
+	// leave, if set, ends a duty of intake when the process becomes quiet.
+	leave func(ctx context.Context) error
+	// rest is the maximum delay after failures. Default: maxRest.
 	rest time.Duration
 	// calls marks a duty whose calls each have a deadline of their own. Any other pass makes one or two calls
 	// and has one deadline for all.
@@ -32,19 +36,60 @@ type duty struct {
 	// steady counts the period from the beginning of one pass to the beginning of the next, however long the
 	// reply takes.
 	steady bool
+	// offline marks a duty that has passes while Redis is away: the one that finds out when it is back (see
+	// probing), and one that works without Redis. The others wait.
+	offline bool
+}
+
+// A probe knows whether Redis answers heartbeats. The zero probe says that it does.
+type probe struct {
+	mu   sync.Mutex
+	back chan struct{} // closed when Redis is back; nil while it is not away
+}
+
+// record takes down what the last heartbeat found.
+func (p *probe) record(away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case away && p.back == nil:
+		p.back = make(chan struct{})
+	case !away && p.back != nil:
+		close(p.back)
+		p.back = nil
+	}
+}
+
+// wait waits until Redis is not away, and reports false if ctx ends before.
+func (p *probe) wait(ctx context.Context) bool {
+	p.mu.Lock()
+	back := p.back
+	p.mu.Unlock()
+	if back == nil {
+		return true
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-back:
+		return true
+	}
 }
 
 // announceEvery is how often the process record for Sidekiq's readers is written; they keep a process for a
 // minute.
 const announceEvery = 5 * time.Second
 
+// tickLocksEvery is how often the poller's process looks at locks of ticks that are hours old.
+const tickLocksEvery = 10 * time.Minute
+
 const (
 	// firstRest is about how long a duty waits after its first failure. The delay doubles with each further
 	// failure.
 	firstRest = 100 * time.Millisecond
-	// longestRest is the maximum of that delay, so that all duties resume well within five seconds of Redis'
+	// maxRest is the maximum of that delay, so that all duties resume well within five seconds of Redis'
 	// return.
-	longestRest = 2 * time.Second
+	maxRest = 2 * time.Second
 	// refusedRest is the delay after each refusal of a reachable Redis.
 	refusedRest = 500 * time.Millisecond
 )
@@ -56,7 +101,7 @@ func (l *Launcher) duties() []duty {
 		// session. The duty is steady because a round trip may be as long as a heartbeat interval: if each
 		// heartbeat waited for the reply to the one before, they would come half as often, and the gaps would
 		// look as if the process had lost contact with Redis.
-		{name: "beat", period: l.cfg.Beat, pass: each(l.beat), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true},
+		{name: "beat", period: l.cfg.Beat, pass: each(l.probing(l.beat)), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true},
 		// An operator who quiets a process must see at once that it is quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		{name: "statistics", period: statisticsEvery, first: statisticsEvery, pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.announce) })},
@@ -66,11 +111,15 @@ func (l *Launcher) duties() []duty {
 		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
 		{name: "quarantine", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
-		{name: "watch", period: watchEvery, pass: each(l.watchRuns)},
-		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait, pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true},
+		{name: "watch", period: watchEvery, pass: each(l.watchRuns), offline: true},
+		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait + rand.N(l.cfg.PollWait/2+1), pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true,
+			now: l.pollNow, leave: func(ctx context.Context) error { return l.poller.Leave(ctx, l.Identity()) }},
 	}
+	// It may search all of Redis, which must not delay the poller.
+	duties = append(duties, duty{name: "tick locks", period: tickLocksEvery, first: tickLocksEvery, calls: true,
+		pass: each(func(ctx context.Context) error { return l.tickLocks.Pass(ctx, l.Identity()) })})
 	if len(l.periodic) > 0 {
-		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: each(l.registerPeriodic), intake: true})
+		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: l.registerPeriodic, intake: true, calls: true})
 	}
 	return duties
 }
@@ -88,6 +137,15 @@ func each(pass func(context.Context) error) func(context.Context) (time.Duration
 	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
 }
 
+// probing adapts a pass by which the other duties know whether Redis is away.
+func (l *Launcher) probing(pass func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := pass(ctx)
+		l.probe.record(driver.Outage(err))
+		return err
+	}
+}
+
 // repeat runs a duty until ctx ends.
 func (l *Launcher) repeat(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
@@ -101,7 +159,13 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		case <-timer.C:
 		case <-d.now:
 		}
+		if !d.offline && !l.probe.wait(ctx) {
+			return
+		}
 		if d.intake && l.quiet.Load() {
+			if d.leave != nil {
+				_ = d.leave(ctx) // what it gives up expires soon
+			}
 			l.report.Succeed(d.name) // it makes no more calls, so an outage must not wait for it to succeed
 			return
 		}
@@ -141,7 +205,7 @@ func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next ti
 	if d.calls {
 		return d.pass(ctx)
 	}
-	err = within(ctx, max(l.vitalsDeadline(), leastPass), pace, func(ctx context.Context) error {
+	err = within(ctx, max(l.vitalsDeadline(), minPass), pace, func(ctx context.Context) error {
 		next, err = d.pass(ctx)
 		return err
 	})
@@ -149,18 +213,18 @@ func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next ti
 }
 
 const (
-	// leastPass is the minimum deadline of a pass, however short the TTL.
-	leastPass = 100 * time.Millisecond
-	// mostPass is the maximum deadline after missed ones: five round trips of half a second, enough to
+	// minPass is the minimum deadline of a pass, however short the TTL.
+	minPass = 100 * time.Millisecond
+	// maxPass is the maximum deadline after missed ones: five round trips of half a second, enough to
 	// connect and get a reply. With longer ones, heartbeats would wait for a failed primary while another one
 	// is promoted.
-	mostPass = 2500 * time.Millisecond
+	maxPass = 2500 * time.Millisecond
 )
 
 // within makes a call with a deadline. After a missed deadline the next one is longer, because a new
 // connection takes several round trips, and each may be long.
 func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(context.Context) error) error {
-	allowed := max(min(pace.Timeout(usual, 0), mostPass), usual)
+	allowed := max(min(pace.Timeout(usual, 0), maxPass), usual)
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, allowed)
 	defer cancel()
@@ -177,7 +241,7 @@ func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(
 // restAfter returns how long the duty leaves Redis alone after an error. A refusal stops only a part of the
 // duty, so the other parts do not wait longer and longer for it.
 func (d duty) restAfter(err error, backoff *lua.Backoff) time.Duration {
-	longest := cmp.Or(d.rest, longestRest)
+	longest := cmp.Or(d.rest, maxRest)
 	if !driver.Outage(err) {
 		return lua.Jitter(min(refusedRest, longest))
 	}

@@ -222,7 +222,9 @@ func (c *runContext) Value(key any) any {
 	case runKey{}:
 		return c.run
 	case zerologKey:
-		return c.run.loggers().zerolog
+		if log := c.run.loggers().zerolog; log != nil {
+			return log
+		}
 	}
 	return c.Context.Value(key)
 }

@@ -23,7 +23,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	l.answered()
 	l.rtt.Store(int64(reply.RTT))
 	if reply.Restored {
-		l.cfg.Log.Warn().Str("identity", session.Identity).Msg("session record restored after a deletion or eviction")
+		l.cfg.Log.Warn("session record restored after a deletion or eviction", "identity", session.Identity)
 	}
 	if l.marks.Notice(reply.Marked) {
 		select {
@@ -36,12 +36,10 @@ func (l *Launcher) beat(ctx context.Context) error {
 	case lua.StateAlive:
 		l.space.Beaten(reply)
 	case lua.StateDead:
-		l.cfg.Log.Error().Str("identity", session.Identity).
-			Msg("declared dead; cancelling handlers, re-registering with a new identity")
+		l.cfg.Log.Error("declared dead; cancelling handlers, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
 	default:
-		l.cfg.Log.Error().Str("identity", session.Identity).
-			Msg("redis lost its data; running jobs continue, re-registering with a new identity")
+		l.cfg.Log.Error("redis lost its data; running jobs continue, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
 	}
 	for _, signal := range reply.Signals {
@@ -68,14 +66,14 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.cfg.Log.Info().Str("identity", session.Identity).Str("formerly", former.Identity).Msg("re-registered with a new identity")
+	l.cfg.Log.Info("re-registered with a new identity", "identity", session.Identity, "formerly", former.Identity)
 	l.space.Enter(session)
 	return nil
 }
 
 // signal obeys Ruby's remote control. It ignores unknown names, because another version may send them.
 func (l *Launcher) signal(name string) {
-	l.cfg.Log.Info().Str("signal", name).Msg("remote control")
+	l.cfg.Log.Info("remote control", "signal", name)
 	switch name {
 	case "TSTP", "USR1":
 		l.Quiet()

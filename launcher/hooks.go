@@ -19,8 +19,10 @@ import (
 // while it ran, the last time with nothing else running.
 var ErrInterrupted = errors.New("belay: interrupted: its process died repeatedly while this job ran")
 
-// An ErrorHandler is called for each run that did not succeed, with the run's context. A panic in it is
-// logged and has no other effect.
+// An ErrorHandler is called for each run that did not succeed, with the run's context. A run that was
+// requeued or snoozed continues later, and is none. The run of a cancelled job is one unless its error is
+// context.Canceled or ErrCancelled, which only say that it was cancelled. A panic in the handler is logged
+// and has no other effect.
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
 // A DeathHandler is called for a job that runs again only if an operator retries it: it has no retries or no
@@ -73,8 +75,8 @@ type hooks struct {
 	over atomic.Bool   // no more calls are made
 }
 
-// mostCalls bounds the calls of hooks under way in goroutines of their own. Further calls are dropped.
-const mostCalls = 64
+// maxCalls bounds the calls of hooks under way in goroutines of their own. Further calls are dropped.
+const maxCalls = 64
 
 // addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program. The
 // method of belay.Server with the same name documents when a hook is called.
@@ -139,8 +141,7 @@ func (l *Launcher) exit() {
 
 // callError calls the error handlers for a run that did not succeed. A requeue is no failure.
 func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict retry.Verdict) {
-	switch verdict.Outcome.Exit() {
-	case job.ExitRequeued, job.ExitSnoozed, job.ExitDone:
+	if !verdict.Outcome.Exit().Fault() {
 		return
 	}
 	for _, handler := range l.hooks.errors {
@@ -209,7 +210,7 @@ func (l *Launcher) callLater(what string, calls ...func()) {
 	select {
 	case l.hooks.room <- struct{}{}:
 	default:
-		l.cfg.Log.Error().Msg(what + " skipped: " + fmt.Sprint(mostCalls) + " earlier calls have not returned")
+		l.cfg.Log.Error(what + " skipped: " + fmt.Sprint(maxCalls) + " earlier calls have not returned")
 		return
 	}
 	go func() {
@@ -225,7 +226,7 @@ func (l *Launcher) callLater(what string, calls ...func()) {
 func (l *Launcher) awaitCalls() {
 	l.hooks.over.Store(true)
 	enough := time.After(fetch.Moment)
-	for range mostCalls {
+	for range maxCalls {
 		select {
 		case l.hooks.room <- struct{}{}:
 		case <-enough:
@@ -245,7 +246,7 @@ func (l *Launcher) guard(what string, call func()) {
 }
 
 func (l *Launcher) logPanic(what string, value any) {
-	l.cfg.Log.Error().Str("panic", l.errorText("", errors.New(panicText(value)))).Msg(what + " panicked")
+	l.cfg.Log.Error(what+" panicked", "panic", l.errorText("", errors.New(panicText(value))))
 	if what != internalHandler { // calling it again for its own panic might never end
 		l.callInternal(what, &retry.PanicError{Value: value})
 	}

@@ -35,6 +35,7 @@ type Launcher struct {
 	grace     time.Duration // heartGrace, except in tests
 	changed   chan struct{} // the record for Sidekiq's readers must be written
 	marked    chan struct{} // there are marks to read
+	pollNow   chan struct{} // the poller's duty must not wait
 	marks     lua.Marks
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
@@ -45,7 +46,9 @@ type Launcher struct {
 	pool      atomic.Pointer[pool] // nil before Run: Running may be called at any time
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
+	tickLocks *scheduler.Locks
 	lanes     lanes
+	registers *lua.Link // lanes.announce, for definitions of periodic jobs
 	work      context.Context
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
@@ -56,7 +59,9 @@ type Launcher struct {
 	quiet     atomic.Bool
 	asked     atomic.Bool
 	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
+	probe     probe
 	watch     watch
+	warnedOf  sync.Map // the Ruby gems whose locks were logged
 
 	statistics    statistics
 	trips         trips
@@ -79,16 +84,18 @@ func (l *lanes) all() []*driver.Client {
 
 // New builds a Launcher, or returns all errors of the configuration. It opens nothing and starts nothing.
 func New(cfg Config) (*Launcher, error) {
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	capsules, err := newCapsules(cfg.allCapsules())
 	if err := errors.Join(err, cfg.check()); err != nil {
 		return nil, fmt.Errorf("configure a worker: %w", err)
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	l := &Launcher{
-		cfg: cfg, capsules: capsules, keys: lua.NewKeys(cfg.Prefix), clock: &lua.Clock{}, report: fetch.NewReporter(*cfg.Log), startedAt: time.Now(),
-		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, mostCalls)},
-		outranked: make(map[string]bool), grace: heartGrace, changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), halt: make(chan struct{}),
+		cfg: cfg, capsules: capsules, clock: &lua.Clock{},
+		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Most: cfg.DeadMost, For: cfg.DeadFor}),
+		report: fetch.NewReporter(cfg.Log), startedAt: time.Now(),
+		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
+		outranked: make(map[string]bool), grace: heartGrace, changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1), halt: make(chan struct{}),
 	}
 	for _, capsule := range capsules {
 		l.queues = append(l.queues, capsule.Order.Names()...)
@@ -134,6 +141,9 @@ func (l *Launcher) Quiet() {
 	}
 }
 
+// IsQuiet reports whether the process takes no more jobs.
+func (l *Launcher) IsQuiet() bool { return l.quiet.Load() }
+
 // Stop ends the process. It takes no more jobs, and running jobs get the shutdown timeout. Then their
 // contexts end with the cause ErrShutdown, and jobs that have not returned a moment later go to the head of
 // their queue. A second call ends the timeout at once.
@@ -155,6 +165,7 @@ func (l *Launcher) Stop() {
 // whether the process took jobs before.
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
+	l.poll() // to end its duty
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -192,6 +203,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 		return errClosed
 	}
 	defer l.warnOfQueues(ctx)()
+	if l.cfg.Check != nil {
+		defer beside(ctx, l.cfg.Check)()
+	}
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -229,8 +243,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	for _, d := range l.duties() {
 		duties.Go(func() { l.repeat(vitals, d) })
 	}
+	duties.Go(func() { l.listenForPoller(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
-	l.cfg.Log.Info().Str("identity", session.Identity).Strs("queues", l.queues).Int("concurrency", l.Concurrency()).Msg("working")
+	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.queues, "concurrency", l.Concurrency())
 
 	l.loop.Run()
 
@@ -247,9 +262,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 func (l *Launcher) loopConfig() fetch.Config {
 	return fetch.Config{
-		Log: *l.cfg.Log, Capsules: l.capsules,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, DeadMost: l.cfg.DeadMost, DeadFor: l.cfg.DeadFor,
-		CallTimeout: min(max(l.cfg.TTL/2, time.Second), mostCall), DrainFor: l.cfg.drainFor(),
+		Log: l.cfg.Log, Capsules: l.capsules,
+		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
+		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
 		Cancel:  func() { l.cancel(ErrShutdown) },
 		Leaving: func(at time.Time) { l.goneAt.Store(&at) },
@@ -264,14 +279,18 @@ func (l *Launcher) open() error {
 			return fmt.Errorf("open a connection for vitals: %w", err)
 		}
 	}
+	l.registers = &lua.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
 	l.janitor = janitor.New(janitor.Config{
-		Client: l.lanes.janitor, Keys: l.keys, Log: *l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
+		Client: l.lanes.janitor, Keys: l.keys, Log: l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit, Recovered: l.recovered,
 	})
 	l.poller = scheduler.New(scheduler.Config{
-		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: *l.cfg.Log, Unit: l.cfg.Retry.Unit,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Crashes: l.cfg.crashPolicy(),
+		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff, Queues: l.queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
+	})
+	l.tickLocks = scheduler.NewLocks(scheduler.Config{
+		Client: l.lanes.announce, Keys: l.keys, Log: l.cfg.Log, Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
 	})
 	l.report.Notify(l.callInternal)
 	return nil
@@ -309,10 +328,16 @@ func (l *Launcher) callThroughOutage(ctx context.Context, name string, pace *lua
 // register begins the process' first session, waiting for Redis until ctx ends or Stop is called. It returns
 // no session and no error if the process was stopped first.
 func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err error) {
-	err = l.callThroughOutage(ctx, "register", &l.heartPace, func(ctx context.Context) (err error) {
-		session, err = l.newSession(ctx, "")
+	err = l.callThroughOutage(ctx, "register", &l.heartPace, func(ctx context.Context) error {
+		_, err := driver.CheckVersion(ctx, l.lanes.heart) // the error of a script would not explain itself
 		return err
 	})
+	if err == nil {
+		err = l.callThroughOutage(ctx, "register", &l.heartPace, func(ctx context.Context) (err error) {
+			session, err = l.newSession(ctx, "")
+			return err
+		})
+	}
 	if err != nil && (ctx.Err() != nil || l.asked.Load()) {
 		return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 	}
@@ -335,9 +360,9 @@ func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Sess
 	return session, nil
 }
 
-// mostCall bounds a call even with a long TTL, because a stop must not wait long for a Redis that does not
+// maxCall bounds a call even with a long TTL, because a stop must not wait long for a Redis that does not
 // reply.
-const mostCall = 5 * time.Second
+const maxCall = 5 * time.Second
 
 // vitalsDeadline bounds one call of the vitals: a quarter of the TTL, so that several attempts fit into one
 // TTL, and no longer than a stop may wait.
@@ -345,13 +370,13 @@ func (l *Launcher) vitalsDeadline() time.Duration {
 	return min(l.cfg.TTL/beatsPerTTL, fetch.LastSettle-fetch.Goodbye)
 }
 
-// leastRound is the minimum timeout of a call of the janitor or the poller: four round trips of half a
+// minRound is the minimum timeout of a call of the janitor or the poller: four round trips of half a
 // second, to connect, to authenticate, and to send a script that Redis has not cached. A slow call declares
 // no process dead.
-const leastRound = 2 * time.Second
+const minRound = 2 * time.Second
 
 // round bounds a call of the janitor or the poller without jobs.
-func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), leastRound) }
+func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), minRound) }
 
 // endDuties waits for the duties, which begin no new pass. Shortly before the process must end, calls still
 // under way are cancelled, whatever their timeout: each script executes completely or not at all.
@@ -385,14 +410,15 @@ func (l *Launcher) deregister() (answered bool) {
 		// declared dead.
 		_, _ = l.keys.Deregister(former, l.queues).Do(ctx, l.lanes.heart)
 	}
+	l.giveUpLeases(ctx, session.Identity)
 	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:
-		l.cfg.Log.Error().Err(err).Str("identity", session.Identity).Msg("deregistration failed; unfinished jobs will be recovered")
+		l.cfg.Log.Error("deregistration failed; unfinished jobs will be recovered", "error", err, "identity", session.Identity)
 	case left > 0:
-		l.cfg.Log.Warn().Str("identity", session.Identity).Int("jobs", left).Msg("stopped with unsettled jobs; they will be recovered")
+		l.cfg.Log.Warn("stopped with unsettled jobs; they will be recovered", "identity", session.Identity, "jobs", left)
 	default:
-		l.cfg.Log.Info().Str("identity", session.Identity).Msg("stopped")
+		l.cfg.Log.Info("stopped", "identity", session.Identity)
 	}
 	return err == nil
 }

@@ -15,12 +15,8 @@ import (
 
 // Logging configures what the log shows of jobs, and the loggers of handlers.
 type Logging struct {
-	// Zerolog is the logger that zerolog.Ctx returns in handlers, and that Log uses if Slog is nil. Default:
-	// Config.Log.
-	Zerolog *zerolog.Logger
-	// Slog is the handler that Log uses in handlers, and that zerolog.Ctx uses if Zerolog is nil. Default:
-	// none.
-	Slog slog.Handler
+	// Handler is what handlers' own lines go to. Default: that of Config.Log.
+	Handler slog.Handler
 
 	// Args shows a job's arguments in the line that each run has at level debug. They may hold secrets.
 	// Default: not shown.
@@ -34,17 +30,17 @@ type Logging struct {
 }
 
 const (
-	// mostArgs bounds the arguments that a line shows, in bytes. A payload may have a megabyte of them.
-	mostArgs = 4 << 10
-	// mostText bounds an error's text likewise: as much as is stored with the job, if it is ASCII.
-	mostText = 10_000
+	// maxArgs bounds the arguments that a line shows, in bytes. A payload may have a megabyte of them.
+	maxArgs = 4 << 10
+	// maxText bounds an error's text likewise: as much as is stored with the job, if it is ASCII.
+	maxText = 10_000
 	// unshown replaces the text if its redaction function does not return: the text may not be shown then.
 	unshown = "(not shown: its redaction panicked)"
 )
 
 // Log returns the logger of the run that ctx belongs to: its lines have the run's jid, class, queue and
-// attempt. Outside of a run it returns slog.Default(). zerolog.Ctx(ctx) has the same fields. Both are made
-// at their first use, so a run that logs nothing pays nothing.
+// attempt. Outside of a run it returns slog.Default(). If the lines are written by zerolog, zerolog.Ctx(ctx)
+// has the same fields. Both are made at their first use, so a run that logs nothing pays nothing.
 func Log(ctx context.Context) *slog.Logger {
 	run, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
@@ -56,7 +52,7 @@ func Log(ctx context.Context) *slog.Logger {
 // runLoggers are a run's logger in two forms, for slog and for zerolog.
 type runLoggers struct {
 	slog    *slog.Logger
-	zerolog *zerolog.Logger
+	zerolog *zerolog.Logger // nil if another library writes the lines
 }
 
 // loggers makes a run's loggers, once: a handler may ask from several goroutines.
@@ -65,30 +61,16 @@ func (r *run) loggers() *runLoggers {
 		return made
 	}
 	info := r.info()
-	info.Class = r.job.DisplayClass() // as everywhere in the log
-	r.made.CompareAndSwap(nil, r.launcher().cfg.Logging.of(info))
+	// Names are cut here because a program's own logger has no Book that would cut them.
+	jid, class, queue := logbook.CutName(info.JID), logbook.CutName(r.job.DisplayClass()), logbook.CutName(info.Queue)
+	log := slog.New(r.launcher().cfg.Logging.Handler).With("jid", jid, "class", class, "queue", queue, "attempt", info.Attempt)
+	r.made.CompareAndSwap(nil, &runLoggers{slog: log, zerolog: logbook.ZerologOf(log.Handler())})
 	return r.made.Load()
 }
 
-// of makes loggers for a run.
-func (l *Logging) of(run RunInfo) *runLoggers {
-	// Names are cut here because a program's own logger has no Book that would cut them.
-	run.JID, run.Class, run.Queue = logbook.CutName(run.JID), logbook.CutName(run.Class), logbook.CutName(run.Queue)
-	var base zerolog.Logger
-	if l.Zerolog != nil {
-		base = *l.Zerolog
-	} else {
-		base = logbook.ZerologTo(l.Slog)
-	}
-	// Not as slog's attributes if the other logger is zerolog's: they would be converted again for each line.
-	zero := base.With().Str("jid", run.JID).Str("class", run.Class).Str("queue", run.Queue).Int("attempt", run.Attempt).Logger()
-	if l.Slog == nil {
-		return &runLoggers{slog: slog.New(logbook.SlogTo(zero)), zerolog: &zero}
-	}
-	attrs := []slog.Attr{
-		slog.String("jid", run.JID), slog.String("class", run.Class), slog.String("queue", run.Queue), slog.Int("attempt", run.Attempt),
-	}
-	return &runLoggers{slog: slog.New(l.Slog.WithAttrs(attrs)), zerolog: &zero}
+// names are the fields that name a run.
+func (r *run) names() []any {
+	return []any{"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.taken.Queue}
 }
 
 // zerologKey is the key under which zerolog.Ctx looks for a logger in a context. zerolog does not export the
@@ -115,22 +97,21 @@ func (k *keyRecorder) Value(key any) any {
 func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 	exit := outcome.Exit()
 	text := l.errorText(r.job.DisplayClass(), err)
-	switch exit {
-	case job.ExitRequeued, job.ExitSnoozed:
-	case job.ExitCancelled:
-		l.cfg.Log.Info().Str(zerolog.ErrorFieldName, text).Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).
-			Dur("took_ms", time.Since(r.startedAt)).Msg("run cancelled")
+	switch {
+	case !exit.Fault():
+	case exit == job.ExitCancelled:
+		fields := append([]any{"error", text}, r.names()...)
+		l.cfg.Log.Info("run cancelled", append(fields, logbook.Millis("took_ms", time.Since(r.startedAt)))...)
 	default:
-		event := l.cfg.Log.Warn().Str(zerolog.ErrorFieldName, text)
+		fields := []any{"error", text}
 		if panicked := retry.Panicked(err); panicked != nil {
-			event.Str("stack", cutLines(panicked.Stack, mostStack))
+			fields = append(fields, "stack", cutLines(panicked.Stack, maxStack))
 		}
-		info := r.info()
 		if exit == job.ExitRetry {
-			event.Dur("again_in_ms", outcome.After())
+			fields = append(fields, logbook.Millis("again_in_ms", outcome.After()))
 		}
-		event.Str("jid", info.JID).Str("class", r.job.DisplayClass()).Str("queue", info.Queue).Int("attempt", info.Attempt).
-			Str("exit", string(exit)).Msg("run failed")
+		fields = append(fields, r.names()...)
+		l.cfg.Log.Warn("run failed", append(fields, "attempt", r.info().Attempt, "exit", string(exit))...)
 	}
 	l.logRun(r, text, exit)
 }
@@ -138,30 +119,30 @@ func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 // logRun logs a run, whatever its outcome. At level debug only: at full speed a line per job costs more than
 // the job.
 func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
-	event := l.cfg.Log.Debug()
-	if !event.Enabled() {
+	if !l.cfg.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
+	var fields []any
 	if text != "" {
-		event.Str(zerolog.ErrorFieldName, text)
+		fields = append(fields, "error", text)
 	}
 	if l.cfg.Logging.Args {
 		if r.outcome == nil { // set before: if the redaction ends the goroutine, the run is done all the same
 			done := job.Done()
 			r.outcome = &done
 		}
-		event.Str("args", l.argsText(r.job))
+		fields = append(fields, "args", l.argsText(r.job))
 	}
-	event.Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("queue", r.taken.Queue).
-		Str("exit", string(exit)).Dur("took_ms", time.Since(r.startedAt)).Msg("run")
+	fields = append(fields, r.names()...)
+	l.cfg.Log.Debug("run", append(fields, "exit", string(exit), logbook.Millis("took_ms", time.Since(r.startedAt)))...)
 }
 
 // errorText returns what may be shown of a run's error.
 func (l *Launcher) errorText(class string, err error) string {
 	if l.cfg.Logging.RedactError == nil {
-		return logbook.Cut(retry.Text(err), mostText)
+		return logbook.Cut(retry.Text(err), maxText)
 	}
-	return logbook.Cut(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), mostText)
+	return logbook.Cut(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), maxText)
 }
 
 // argsText returns what may be shown of a job's arguments. It is a text even if they are JSON, so that a log
@@ -171,7 +152,7 @@ func (l *Launcher) argsText(j *job.Job) string {
 	if hide := l.cfg.Logging.Redact; hide != nil {
 		args = redacted(func() string { return string(hide(j.DisplayClass(), json.RawMessage(args))) })
 	}
-	return logbook.Cut(args, mostArgs)
+	return logbook.Cut(args, maxArgs)
 }
 
 // redacted returns the result of a redaction.
@@ -182,4 +163,17 @@ func redacted(ask func() string) (text string) {
 		}
 	}()
 	return ask()
+}
+
+// warnForeignLock logs the first job that is locked by a Ruby gem, once for each gem.
+func (l *Launcher) warnForeignLock(j *job.Job) {
+	gem := j.ForeignLock()
+	if gem == "" {
+		return
+	}
+	if _, known := l.warnedOf.LoadOrStore(gem, true); !known {
+		l.cfg.Log.Warn("job locked by a Ruby gem; its lock is not released (logged once)",
+			"gem", gem, "jid", j.JID(), "class", j.DisplayClass(),
+			"advice", "drop the class' lock in Ruby; until its TTL, the gem refuses equal jobs")
+	}
 }

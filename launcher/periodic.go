@@ -28,30 +28,48 @@ func (l *Launcher) Schedule(p *scheduler.Periodic) error {
 	return nil
 }
 
-// registerPeriodic registers the periodic jobs. It logs each at the start, and what changes.
-func (l *Launcher) registerPeriodic(ctx context.Context) error {
-	by := lua.Registrar{Identity: l.Identity(), StartedAt: l.bornAt}
-	for some := range slices.Chunk(l.periodic, lua.MostDefinitions) {
-		definitions := make([]lua.Definition, len(some))
-		for i, p := range some {
-			definitions[i] = p.Definition()
-		}
-		words, err := l.keys.Define(by, definitions).Do(ctx, l.lanes.announce)
-		if err != nil {
-			return fmt.Errorf("register periodic jobs: %w", err)
-		}
-		for i, word := range words[:min(len(words), len(some))] {
-			p, kept := some[i], word == lua.DefineKept
-			was, known := l.outranked[p.Name]
-			switch {
-			case kept && !was:
-				l.cfg.Log.Info().Str("periodic", p.Name).Msg("periodic job of a newer process or of an operator is in force")
-			case word == lua.DefineStored, !known && !kept:
-				l.cfg.Log.Info().Str("periodic", p.Name).Str("schedule", p.Cron).Str("zone", cmp.Or(p.Zone, "UTC")).
-					Time("next", p.Schedule().Next(l.clock.Now())).Msg("periodic job registered")
-			}
-			l.outranked[p.Name] = kept
-		}
+// registerPeriodic registers the periodic jobs, as many at once as the link carries well. It logs each at the
+// start, and what changes.
+func (l *Launcher) registerPeriodic(ctx context.Context) (next time.Duration, errs error) {
+	if err := l.registers.Check(ctx); err != nil {
+		return 0, err
 	}
-	return nil
+	by := lua.Registrar{Identity: l.Identity(), StartedAt: l.bornAt}
+	for rest := l.periodic; len(rest) > 0; {
+		var definitions []lua.Definition
+		for bytes, room := 0, l.registers.Page(); len(definitions) < min(len(rest), lua.MaxDefinitions) && bytes < room; {
+			definition := rest[len(definitions)].Definition()
+			definitions, bytes = append(definitions, definition), bytes+len(definition.Text)
+		}
+		words, err := scheduler.Define(ctx, l.registers, scheduler.Config{Keys: l.keys, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit}, by, definitions)
+		for i, word := range words {
+			if word == lua.DefineDue {
+				next = firstRest // ticks of the old schedule are due still
+				continue
+			}
+			l.logRegistered(rest[i], word)
+		}
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("register periodic jobs: %w", err))
+			next = firstRest
+		}
+		if words == nil {
+			break
+		}
+		rest = rest[len(definitions):]
+	}
+	return next, l.registers.Excused(errs)
+}
+
+func (l *Launcher) logRegistered(p *scheduler.Periodic, word string) {
+	kept := word == lua.DefineKept
+	was, known := l.outranked[p.Name]
+	switch {
+	case kept && !was:
+		l.cfg.Log.Info("periodic job of a newer process or of an operator is in force", "periodic", p.Name)
+	case word == lua.DefineStored, !known && !kept:
+		l.cfg.Log.Info("periodic job registered",
+			"periodic", p.Name, "schedule", p.Cron, "zone", cmp.Or(p.Zone, "UTC"), "next", p.Schedule().Next(l.clock.Now()))
+	}
+	l.outranked[p.Name] = kept
 }

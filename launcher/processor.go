@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -128,11 +130,13 @@ func (p *processor) loop() {
 			p.decide(r, retry.ErrGoexit)
 		}
 	}()
+	named := pprof.WithLabels(context.Background(), pprof.Labels("belay_processor", strconv.Itoa(p.id)))
 	for {
 		taken, ok := p.pool.launcher.loop.Take()
 		if !ok {
 			return
 		}
+		pprof.SetGoroutineLabels(named) // again, because a handler may have changed them
 		p.execute(taken)
 	}
 }
@@ -141,7 +145,7 @@ func (p *processor) execute(taken *fetch.Run) {
 	parsed, err := job.ParseToRun(taken.Bytes)
 	if err != nil {
 		l := p.pool.launcher
-		l.cfg.Log.Error().Err(err).Str("queue", taken.Queue).Int("bytes", len(taken.Bytes)).Msg("moved to the dead set: unreadable payload")
+		l.cfg.Log.Error("moved to the dead set: unreadable payload", "error", err, "queue", taken.Queue, "bytes", len(taken.Bytes))
 		l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
 		if state := lua.DeadUnread(taken.Bytes, taken.Bytes, l.clock.Now()); state != nil {
 			taken.Leave(*state)
@@ -149,6 +153,7 @@ func (p *processor) execute(taken *fetch.Run) {
 		l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(job.KeepUnreadable(taken.Bytes, taken.Queue, err, l.clock.Now(), l.cfg.Retry.Unit))})
 		return
 	}
+	p.pool.launcher.warnForeignLock(parsed)
 	r := &run{processor: p, taken: taken, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
 	registered := p.pool.registered(r.job)
 	r.timeout, r.tooLate = p.pool.launcher.timeout(r.job, &registered)
@@ -227,6 +232,9 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		outcome := job.Cancelled()
 		r.outcome = &outcome
 		l.guard("the log of a cancelled run", func() { l.logEnd(r, err, outcome) })
+		if failedToo(err) {
+			l.callError(&runContext{Context: r.shared.Context, run: r}, r.job, err, retry.Verdict{Outcome: outcome})
+		}
 		return outcome
 	}
 	excused := r.excused()

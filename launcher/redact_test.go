@@ -3,21 +3,20 @@ package launcher_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"runtime"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 )
 
 func TestARedactionThatEndsItsGoroutineUndoesNoRun(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)
 	cfg := r.config()
-	log := cfg.Log.Level(zerolog.DebugLevel)
-	cfg.Log, cfg.Concurrency = &log, 1
+	cfg.Log, cfg.Concurrency = slog.New(logbook.JSON(&r.log, slog.LevelDebug)), 1
 	cfg.Logging = launcher.Logging{Args: true, Redact: func(string, json.RawMessage) json.RawMessage {
 		runtime.Goexit()
 		return nil

@@ -2,10 +2,10 @@ package launcher_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
@@ -13,6 +13,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -63,10 +64,10 @@ type worker struct {
 
 // config is a worker's, with beats fast enough for tests.
 func (r *rig) config() launcher.Config {
-	log := zerolog.New(&r.log).Level(zerolog.InfoLevel)
+	log := slog.New(logbook.JSON(&r.log, slog.LevelInfo))
 	return launcher.Config{
 		Client: r.client, Prefix: r.prefix, Concurrency: 4, Beat: 200 * time.Millisecond, TTL: 2 * time.Second,
-		ShutdownTimeout: 10 * time.Second, Log: &log,
+		ShutdownTimeout: 10 * time.Second, Log: log,
 	}
 }
 

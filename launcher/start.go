@@ -22,8 +22,8 @@ const (
 	// nameLookTimeout bounds the one call to Redis. If Redis is away the worker logs that, and this check
 	// is skipped.
 	nameLookTimeout = 5 * time.Second
-	// mostNamed bounds the names in one line. A program may have hundreds of classes.
-	mostNamed = 20
+	// maxNamed bounds the names in one line. A program may have hundreds of classes.
+	maxNamed = 20
 )
 
 // Classes returns the names of the classes that have a handler, sorted, including AnyClass if it has one.
@@ -45,15 +45,24 @@ func (l *Launcher) warnOfQueues(ctx context.Context) (end func()) {
 		}
 	}
 	if len(missed) > 0 {
-		l.cfg.Log.Warn().Strs("queues", firstNames(missed)).Strs("classes", firstNames(classes)).
-			Str("advice", "take the queue too, unless another process does").Msg(QueuesNotTaken)
+		l.cfg.Log.Warn(QueuesNotTaken,
+			"queues", firstNames(missed), "classes", firstNames(classes), "advice", "take the queue too, unless another process does")
 	}
 	if len(l.cfg.Queues) == 0 { // the implicit queue cannot be misspelled
 		unknown = slices.DeleteFunc(unknown, func(queue string) bool { return queue == "default" })
 	}
-	ctx, cancel := context.WithTimeout(ctx, nameLookTimeout)
+	return beside(ctx, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, nameLookTimeout)
+		defer cancel()
+		l.warnOfUnknown(ctx, unknown)
+	})
+}
+
+// beside calls look without delaying the worker; end stops it and waits for it.
+func beside(ctx context.Context, look func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
-	looking.Go(func() { l.warnOfUnknown(ctx, unknown) })
+	looking.Go(func() { look(ctx) })
 	return func() {
 		cancel()
 		looking.Wait()
@@ -76,8 +85,8 @@ func (l *Launcher) warnOfUnknown(ctx context.Context, queues []string) {
 		}
 	}
 	if len(unknown) > 0 {
-		l.cfg.Log.Warn().Strs("queues", firstNames(unknown)).
-			Str("advice", "check its spelling: no job was ever pushed to it, and no handled class uses it").Msg(QueuesUnknown)
+		l.cfg.Log.Warn(QueuesUnknown,
+			"queues", firstNames(unknown), "advice", "check its spelling: no job was ever pushed to it, and no handled class uses it")
 	}
 }
 
@@ -85,17 +94,17 @@ func (l *Launcher) warnOfUnknown(ctx context.Context, queues []string) {
 func firstNames(names []string) []string {
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return names[:min(len(names), mostNamed)]
+	return names[:min(len(names), maxNamed)]
 }
 
 // logStart logs the release, the queues and the Redis server. It runs before the first call to Redis,
 // because an operator needs the line most when Redis does not answer.
 func (l *Launcher) logStart() {
-	event := l.cfg.Log.Info().Str("version", moduleVersion()).Strs("queues", l.queues).Int("concurrency", l.Concurrency())
+	fields := []any{"version", moduleVersion(), "queues", l.queues, "concurrency", l.Concurrency()}
 	if client, tells := l.cfg.Client.(interface{ Server() string }); tells {
-		event.Str("redis", client.Server())
+		fields = append(fields, "redis", client.Server())
 	}
-	event.Msg("starting")
+	l.cfg.Log.Info("starting", fields...)
 }
 
 var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -15,19 +16,16 @@ import (
 )
 
 const (
-	// mostSeries bounds the classes and queues that a process counts separately. Further ones are counted as
+	// maxSeries bounds the classes and queues that a process counts separately. Further ones are counted as
 	// OtherClass, one for each queue, so that a producer that makes up class names fills neither this
 	// process' memory nor Redis.
-	mostSeries = 500
+	maxSeries = 500
 	// OtherClass replaces further classes; no class of Ruby or Go has parentheses.
 	OtherClass = "(other)"
 	// statisticsEvery is how often the figures of classes are written to Redis. Sidekiq writes its own every
 	// ten seconds.
 	statisticsEvery = 5 * time.Second
 )
-
-// Exits are the ways for a run to end, in the order of RunCounts.Exits.
-var Exits = [...]job.Exit{job.ExitDone, job.ExitRetry, job.ExitDead, job.ExitDiscarded, job.ExitSnoozed, job.ExitRequeued, job.ExitCancelled, job.ExitExpired}
 
 // DurationBounds are the upper bounds of the buckets of a Distribution, exclusive: those of Sidekiq's
 // histograms and, because most Go jobs end within the first of them, four below.
@@ -73,13 +71,13 @@ func (d *Distribution) since(earlier *Distribution) (h lua.Histogram) {
 // RunCounts is what a process has counted of the runs of one class from one queue.
 type RunCounts struct {
 	Class, Queue string
-	// Exits counts runs by how they ended, in the order of the array Exits.
-	Exits [len(Exits)]uint64
-	// Processed counts runs as stat:processed does, without those that were snoozed or requeued; Failed counts
-	// those of them that failed.
+	// Exits counts runs by how they ended, in the order of job.Exits.
+	Exits [len(job.Exits)]uint64
+	// Processed counts the runs that succeeded or failed, and Failed those that failed. A job that never ran is
+	// not among them, and neither is a run that was cut short: snoozed, requeued or cancelled.
 	Processed, Failed uint64
-	// Took is how long successful runs took: a failed run may end at any point of its work. Waited is how long
-	// the jobs of all processed runs had been in their queue.
+	// Took is how long the successful runs took: a failed run may end at any point of its work. Waited is how
+	// long the jobs of all processed runs had been in their queue.
 	Took, Waited Distribution
 }
 
@@ -119,9 +117,9 @@ func (s *statistics) count(r *run, outcome job.Outcome, clock *lua.Clock) {
 	if known {
 		waited = max(clock.At(r.startedAt).Sub(enqueued), 0) // a producer's clock may be ahead
 	}
-	exit := slices.Index(Exits[:], outcome.Exit())
+	exit := slices.Index(job.Exits[:], outcome.Exit())
 	processed, failed := outcome.Counts()
-	class := r.job.DisplayClass()
+	class := cmp.Or(r.job.Wrapped(), r.job.Class()) // as in Sidekiq's metrics, which do not use the display class
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,17 +127,16 @@ func (s *statistics) count(r *run, outcome job.Outcome, clock *lua.Clock) {
 	if exit >= 0 {
 		counts.Exits[exit]++
 	}
-	if !processed {
+	if !processed || outcome.Exit().Unfinished() && !failed {
 		return
 	}
 	counts.Processed++
 	if known {
 		counts.Waited.add(waited)
 	}
-	switch {
-	case failed:
+	if failed {
 		counts.Failed++
-	case outcome.Exit() != job.ExitCancelled && outcome.Exit() != job.ExitExpired: // cut short, or never begun
+	} else {
 		counts.Took.add(took)
 	}
 }
@@ -150,7 +147,7 @@ func (s *statistics) ofLocked(class, queue string) *series {
 	if found != nil {
 		return found
 	}
-	full := len(s.by) >= mostSeries
+	full := len(s.by) >= maxSeries
 	shown := seriesKey{strings.ReplaceAll(logbook.CutName(class), "|", "_"), queue} // Sidekiq's readers split fields at bars
 	if full {
 		shown.class = OtherClass
@@ -209,7 +206,7 @@ func (s *statistics) unwritten() []unwritten {
 // twice; what could not be sent stays, as part of the totals that are kept anyway.
 func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) error {
 	now := l.clock.Now()
-	for page := range slices.Chunk(l.statistics.unwritten(), lua.MostFigures) {
+	for page := range slices.Chunk(l.statistics.unwritten(), lua.MaxFigures) {
 		figures := make([]lua.ClassFigures, len(page))
 		for i := range page {
 			figures[i] = page[i].figures
@@ -247,7 +244,7 @@ func (l *Launcher) statisticsError(err error) error {
 	}
 	if refused.Code == "NOPERM" {
 		l.statistics.denied.Do(func() {
-			l.cfg.Log.Warn().Err(refused).Msg("statistics of classes incomplete: redis denies a command; this is logged once")
+			l.cfg.Log.Warn("statistics of classes incomplete: redis denies a command; this is logged once", "error", refused)
 		})
 	}
 	return nil

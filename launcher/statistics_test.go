@@ -70,9 +70,52 @@ func TestAWorkerWritesTheStatisticsOfItsClasses(t *testing.T) {
 		counts := l.Runs()
 		require.Len(t, counts, 3)
 		at := slices.IndexFunc(counts, func(c launcher.RunCounts) bool { return c.Class == "Broken" })
-		require.Equal(t, uint64(1), counts[at].Exits[slices.Index(launcher.Exits[:], job.ExitRetry)])
+		require.Equal(t, uint64(1), counts[at].Exits[slices.Index(job.Exits[:], job.ExitRetry)])
 		require.Equal(t, "default", counts[at].Queue)
 	})
+}
+
+func TestJobsThatNeverRanAreInNoFiguresOfTheirClass(t *testing.T) {
+	eachClient(t, func(t *testing.T, r *rig) {
+		began := time.Now()
+		l := r.build(r.config())
+		l.Handle("Quick", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+		for n := range 4 {
+			r.push("Quick", "[]")
+			late := job.Draft{Class: "Quick", JID: fmt.Sprint("late", n), Queue: "default", ArgsJSON: "[]", EnqueuedAt: time.Now()}.Encode()
+			r.do("LPUSH", r.keys.Queue("default"), strings.TrimSuffix(late, "}")+`,"expiry":1700000000}`)
+		}
+		w := r.start(l)
+		r.eventually("the ends", func() bool { return r.counter(r.keys.Processed()) == "8" })
+		l.Stop()
+		w.wait(t)
+		processed, failed, runs, waits := r.minutes("Quick", began)
+		require.Equal(t, []int{4, 0}, []int{processed, failed})
+		require.Equal(t, []uint64{4, 4}, []uint64{runs.Count(), waits.Count()})
+		counts := l.Runs()
+		require.Len(t, counts, 1)
+		require.Equal(t, uint64(4), counts[0].Exits[slices.Index(job.Exits[:], job.ExitExpired)], "the exits count every job")
+	})
+}
+
+// As Sidekiq's lib/sidekiq/metrics/tracking.rb: wrapped, else class.
+func TestStatisticsNameAClassAsSidekiqDoes(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	l := r.build(r.config())
+	l.Handle(launcher.AnyClass, func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	for _, fields := range []string{
+		`"class":"Plain"`, `"class":"Own","display_class":"Shown"`, `"class":"Wrapper","wrapped":"Mail::Delivery","display_class":"Welcome#hello"`,
+	} {
+		r.do("LPUSH", r.keys.Queue("default"), `{"jid":"`+fmt.Sprint(len(fields))+`","args":[],`+fields+`}`)
+	}
+	r.start(l)
+	r.eventually("the runs", func() bool { return r.counter(r.keys.Processed()) == "3" })
+	var names []string
+	for _, counts := range l.Runs() {
+		names = append(names, counts.Class)
+	}
+	require.ElementsMatch(t, []string{"Plain", "Own", "Mail::Delivery"}, names)
 }
 
 func TestClassNamesWithoutEndAreCountedTogether(t *testing.T) {

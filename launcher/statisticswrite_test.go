@@ -3,18 +3,19 @@ package launcher
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -64,9 +65,9 @@ func TestStatisticsThatCouldNotBeWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var text drivertest.Buffer
-			log := zerolog.New(&text).Level(zerolog.InfoLevel)
+			log := slog.New(logbook.JSON(&text, slog.LevelInfo))
 			client := &failingClient{err: c.err}
-			l, err := New(Config{Client: client, Log: &log})
+			l, err := New(Config{Client: client, Log: log})
 			require.NoError(t, err)
 			for range 2 {
 				l.ran(t, "A")
@@ -91,6 +92,34 @@ func (l *Launcher) ran(t *testing.T, class string) {
 	parsed, err := job.Parse(job.Draft{Class: class, EnqueuedAt: time.Now()}.Encode())
 	require.NoError(t, err)
 	l.statistics.count(&run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}, job.Done(), &lua.Clock{})
+}
+
+// Sidekiq's readers divide the time by the runs that did not fail, and so does inspect.
+func TestARunIsTimedUnlessItFailed(t *testing.T) {
+	t.Parallel()
+	parsed, err := job.Parse(job.Draft{Class: "A", EnqueuedAt: time.Now()}.Encode())
+	require.NoError(t, err)
+	payload, met := parsed.Raw(), map[job.Exit]bool{}
+	for _, c := range []struct {
+		outcome           job.Outcome
+		processed, failed uint64
+	}{
+		{job.Done(), 1, 0}, {job.Retried(payload, time.Second), 1, 1}, {job.Died(payload), 1, 1}, {job.Discarded(false), 1, 0}, {job.Discarded(true), 1, 1},
+		{job.Expired(true), 1, 1}, {job.Expired(false), 0, 0}, {job.Cancelled(), 0, 0}, {job.Snoozed(payload, time.Second), 0, 0}, {job.Requeued(), 0, 0},
+	} {
+		var s statistics
+		s.count(&run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}, c.outcome, &lua.Clock{})
+		counts, timed := s.list[0].RunCounts, uint64(0)
+		for _, n := range counts.Took.Buckets {
+			timed += n
+		}
+		exit := c.outcome.Exit()
+		require.Equal(t, []uint64{c.processed, c.failed}, []uint64{counts.Processed, counts.Failed}, exit)
+		require.Equal(t, counts.Processed-counts.Failed, timed, exit)
+		require.Equal(t, uint64(1), counts.Exits[slices.Index(job.Exits[:], exit)])
+		met[exit] = true
+	}
+	require.Len(t, met, len(job.Exits), "an exit is missing here")
 }
 
 func TestCountingARunAllocatesNothing(t *testing.T) {

@@ -40,19 +40,25 @@ func Progress(ctx context.Context, done, total int64) {
 	}
 }
 
-// SetResult records the result of ctx's run. The settle writes it if the job is done.
+// SetResult is KeepResult with a value that is written as JSON.
 func SetResult(ctx context.Context, value any) error {
+	text, err := json.Marshal(value)
+	return KeepResult(ctx, text, err)
+}
+
+// KeepResult records the result of ctx's run, a JSON text, or the reason why there is none. The settle writes
+// it if the job is done.
+func KeepResult(ctx context.Context, text []byte, wrong error) error {
 	r, err := trackedRun(ctx)
 	if err != nil {
 		return fmt.Errorf("belay: set the result: %w", err)
 	}
-	text, err := json.Marshal(value)
-	if err == nil && len(text) > MaxResult {
-		err = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead", len(text), MaxResult)
+	if wrong == nil && len(text) > MaxResult {
+		wrong = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead", len(text), MaxResult)
 	}
-	if err != nil {
-		r.track.result.Store(&result{wrong: err.Error()})
-		return fmt.Errorf("belay: set the result: %w", err)
+	if wrong != nil {
+		r.track.result.Store(&result{wrong: wrong.Error()})
+		return fmt.Errorf("belay: set the result: %w", wrong)
 	}
 	r.track.result.Store(&result{json: string(text)})
 	return nil
@@ -84,15 +90,15 @@ var trackStates = map[job.Exit]lua.TrackState{
 // endTracked hands the final state of a tracked job to its settle.
 func (r *run) endTracked(outcome job.Outcome) {
 	state, saved := trackStates[outcome.Exit()], r.taken.Saved(r.job)
-	saved.Set(lua.FieldState, string(state))
 	if !state.Ended() {
+		saved.Set(lua.FieldState, string(state))
 		return
 	}
 	end := lua.EndedState(r.job, state, r.launcher().clock.Now())
+	saved.End(end.Keep) // first: a save that is due must leave all that follows to the settle
 	for at := 0; at < len(end.Fields); at += 2 {
 		saved.Set(end.Fields[at], end.Fields[at+1])
 	}
-	saved.End(end.Keep)
 	given := r.track.result.Load()
 	if state != lua.TrackDone || given == nil {
 		return
@@ -100,6 +106,6 @@ func (r *run) endTracked(outcome job.Outcome) {
 	saved.Set(lua.FieldResult, given.json)
 	saved.Set(lua.FieldNoResult, given.wrong)
 	if given.wrong != "" {
-		r.launcher().cfg.Log.Error().Str("jid", r.job.JID()).Str("class", r.job.DisplayClass()).Str("why", given.wrong).Msg("result not kept")
+		r.launcher().cfg.Log.Error("result not kept", "jid", r.job.JID(), "class", r.job.DisplayClass(), "why", given.wrong)
 	}
 }

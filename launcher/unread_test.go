@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -92,5 +93,21 @@ func TestACompressedPayloadThatCannotBeReadFailsAndIsNotRun(t *testing.T) {
 		message, _ := failed.Text("error_message")
 		require.Equal(t, "Belay::Compressed", class)
 		require.Contains(t, message, "GitLab's size limiter did not write them")
+	})
+}
+
+// What dies by the poller's hand pushes the oldest out of a full dead set, as what dies by a failed run does.
+func TestAPollersDeadAreWithinTheLimitsOfTheWorker(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		r.do("ZADD", r.keys.Dead(), strconv.FormatInt(time.Now().Unix()-60, 10), "oldest")
+		r.do("ZADD", r.keys.Retry(), "1", "null")
+		cfg := r.config()
+		cfg.DeadMost = 1
+		r.start(r.build(cfg))
+		require.Eventually(t, func() bool { return len(r.set(r.keys.Retry())) == 0 }, patience, 10*time.Millisecond)
+		dead := r.set(r.keys.Dead())
+		require.Len(t, dead, 1)
+		require.NotEqual(t, "oldest", dead[0])
 	})
 }

@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/logbook"
 )
 
 const (
 	// watchEvery is how often runs are checked. A check costs an atomic load for each processor.
 	watchEvery = time.Second
-	// leastPatience and mostPatience bound for how long a run may be overdue before it is reported: less
+	// minPatience and maxPatience bound for how long a run may be overdue before it is reported: less
 	// would report every handler that takes a moment to clean up, and more would come too late for an
 	// operator.
-	leastPatience = 5 * time.Second
-	mostPatience  = time.Minute
+	minPatience = 5 * time.Second
+	maxPatience = time.Minute
 	// reportAgain is the time between two reports of the same run.
 	reportAgain = 10 * time.Minute
-	// mostReported is the maximum number of runs that one look reports; the others wait for the next look. If
+	// maxReported is the maximum number of runs that one look reports; the others wait for the next look. If
 	// all handlers hang in the same call, a log of a thousand stacks does not help.
-	mostReported = 10
+	maxReported = 10
 )
 
 // A StuckRun is a run whose context has ended and whose handler does not return. It keeps its processor
@@ -65,11 +66,11 @@ func (r *run) over() bool { return r.processor.current.Load() != r }
 func (r *run) lateNow(now time.Time) *lateness {
 	switch session := r.taken.Session.Context; {
 	case session.Err() != nil:
-		return &lateness{cause: context.Cause(session), reportAt: leastPatience}
+		return &lateness{cause: context.Cause(session), reportAt: minPatience}
 	case r.cancelled():
-		return &lateness{cause: context.Cause(r.shared), reportAt: leastPatience}
+		return &lateness{cause: context.Cause(r.shared), reportAt: minPatience}
 	case r.timeout > 0 && now.Sub(r.startedAt) >= r.timeout:
-		return &lateness{cause: r.tooLate, reportAt: min(max(r.timeout, leastPatience), mostPatience)}
+		return &lateness{cause: r.tooLate, reportAt: min(max(r.timeout, minPatience), maxPatience)}
 	}
 	return nil
 }
@@ -102,7 +103,7 @@ func (w *watch) look(now time.Time, pool *pool, leaving bool) (report []*run, mo
 			late.by.Store(int64(fetch.Moment)) // the time that a cancelled handler gets
 		}
 		switch due := r.overdue() >= late.reportAt || leaving && !late.reported; {
-		case due && len(report) < mostReported:
+		case due && len(report) < maxReported:
 			late.reported, late.reportAt = true, r.overdue()+reportAgain
 			report = append(report, r)
 		case leaving:
@@ -125,7 +126,7 @@ func (l *Launcher) watchRuns(ctx context.Context) error {
 func (l *Launcher) watchClient() {
 	if l.isClosed() && !l.watch.closedLogged {
 		l.watch.closedLogged = true
-		l.cfg.Log.Error().Msg("client closed while its server runs; not ready")
+		l.cfg.Log.Error("client closed while its server runs; not ready")
 	}
 }
 
@@ -134,7 +135,7 @@ func (l *Launcher) reportLeft() {
 	late, more := l.watch.look(time.Now(), l.pool.Load(), true)
 	l.reportStuck(late, true)
 	if more > 0 {
-		l.cfg.Log.Warn().Int("handlers", more).Msg("abandoned more runs at the stop")
+		l.cfg.Log.Warn("abandoned more runs at the stop", "handlers", more)
 	}
 }
 
@@ -156,9 +157,12 @@ func (l *Launcher) reportStuck(late []*run, left bool) {
 		}
 		s := StuckRun{Run: r.describe(), Cause: r.late.Load().cause, Left: left}
 		s.Stack = stackOf(stacks, s.Goroutine)
-		l.cfg.Log.Warn().AnErr("cause", s.Cause).Str("jid", s.Job.JID()).Str("class", s.Job.DisplayClass()).Str("queue", s.Queue).
-			Dur("overdue_ms", s.Overdue).Dur("for_ms", time.Since(s.StartedAt)).Int64("goroutine", s.Goroutine).
-			Str("stack", s.Stack).Msg(message)
+		var fields []any
+		if s.Cause != nil {
+			fields = append(fields, "cause", s.Cause)
+		}
+		fields = append(append(fields, r.names()...), logbook.Millis("overdue_ms", s.Overdue), logbook.Millis("for_ms", time.Since(s.StartedAt)))
+		l.cfg.Log.Warn(message, append(fields, "goroutine", s.Goroutine, "stack", s.Stack)...)
 		stuck = append(stuck, s)
 	}
 	if len(l.hooks.stuck) == 0 {

@@ -77,10 +77,10 @@ func TestWatch(t *testing.T) {
 	t.Run("tells_of_a_run_once_it_is_over_by_its_timeout_again", func(t *testing.T) {
 		t.Parallel()
 		for _, c := range []struct{ timeout, reported time.Duration }{
-			{20 * time.Millisecond, 6 * time.Second}, // at least leastPatience, after the look that saw it
+			{20 * time.Millisecond, 6 * time.Second}, // at least minPatience, after the look that saw it
 			{5 * time.Second, 10 * time.Second},
 			{20 * time.Second, 40 * time.Second},
-			{time.Hour, time.Hour + mostPatience},
+			{time.Hour, time.Hour + maxPatience},
 		} {
 			w := newWatched(t, 1, c.timeout)
 			w.run(0)
@@ -121,12 +121,12 @@ func TestWatch(t *testing.T) {
 			w.end(cause)
 			w.now = w.now.Add(watchEvery)
 			require.Empty(t, w.look())
-			require.Empty(t, w.pass(leastPatience-watchEvery))
+			require.Empty(t, w.pass(minPatience-watchEvery))
 			w.now = w.now.Add(watchEvery)
 			reported := w.look()
 			require.Len(t, reported, 1)
 			require.ErrorIs(t, reported[0].late.Load().cause, cause)
-			require.Equal(t, leastPatience, reported[0].overdue())
+			require.Equal(t, minPatience, reported[0].overdue())
 		}
 	})
 
@@ -136,7 +136,7 @@ func TestWatch(t *testing.T) {
 		w.run(0)
 		w.pass(2 * time.Second)
 		w.end(ErrShutdown)
-		w.pass(leastPatience - 2*watchEvery)
+		w.pass(minPatience - 2*watchEvery)
 		w.now = w.now.Add(watchEvery)
 		reported := w.look()
 		require.Len(t, reported, 1)
@@ -164,22 +164,22 @@ func TestWatch(t *testing.T) {
 		w.pass(2 * time.Second)
 		w.now = w.now.Add(time.Hour)
 		require.Empty(t, w.look(), "the handler has had no time either")
-		require.NotEmpty(t, w.pass(leastPatience))
+		require.NotEmpty(t, w.pass(minPatience))
 	})
 
 	t.Run("tells_of_many_in_turn", func(t *testing.T) {
 		t.Parallel()
-		const stuck = 3*mostReported + 1
+		const stuck = 3*maxReported + 1
 		w := newWatched(t, stuck, time.Second)
 		for n := range stuck {
 			w.run(n)
 		}
 		seen := make(map[*run]bool)
-		w.pass(leastPatience)
+		w.pass(minPatience)
 		for range 4 {
 			w.now = w.now.Add(watchEvery)
 			reported := w.look()
-			require.LessOrEqual(t, len(reported), mostReported)
+			require.LessOrEqual(t, len(reported), maxReported)
 			for _, late := range reported {
 				require.False(t, seen[late])
 				seen[late] = true
@@ -190,15 +190,15 @@ func TestWatch(t *testing.T) {
 
 	t.Run("reports_at_a_stop_what_was_not_reported_before", func(t *testing.T) {
 		t.Parallel()
-		w := newWatched(t, mostReported+3, time.Second)
+		w := newWatched(t, maxReported+3, time.Second)
 		w.run(0)
 		w.pass(10 * time.Second)
-		for n := range mostReported + 2 {
+		for n := range maxReported + 2 {
 			w.run(n + 1)
 		}
 		w.end(ErrShutdown)
 		reported, more := w.watch.look(w.now, w.pool, true)
-		require.Len(t, reported, mostReported)
+		require.Len(t, reported, maxReported)
 		require.Equal(t, 3, more)
 		for _, late := range reported {
 			require.ErrorIs(t, late.late.Load().cause, ErrShutdown)
@@ -264,8 +264,8 @@ func TestStackOf(t *testing.T) {
 			stack = stackOf(allStacks(), its)
 			return strings.Contains(stack, "standHere")
 		}, 20*time.Second, time.Millisecond)
-		require.LessOrEqual(t, len(stack), mostStack+len("..."))
-		require.Greater(t, len(stack), mostStack/2)
+		require.LessOrEqual(t, len(stack), maxStack+len("..."))
+		require.Greater(t, len(stack), maxStack/2)
 		require.True(t, strings.HasSuffix(stack, "\n..."), "%.200q", stack[len(stack)-200:])
 	})
 }

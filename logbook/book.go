@@ -2,86 +2,74 @@ package logbook
 
 import (
 	"bytes"
+	"context"
+	"io"
+	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 const (
-	// mostLines is how many lines may wait for a slow reader: more than a healthy worker logs in a minute.
-	mostLines = 4096
-	// mostBytes bounds their text: most lines are a few hundred bytes, but a dump of all goroutines is up to
-	// a megabyte.
-	mostBytes = 4 << 20
-	// noteEvery is the minimum time between two lines about dropped lines: with more of them a slow reader
+	// maxRecords is how many records may wait for a slow reader: more than a healthy worker logs in a minute.
+	maxRecords = 4096
+	// maxBytes bounds their texts: most records have a few hundred bytes, but a dump of all goroutines has up
+	// to a megabyte.
+	maxBytes = 4 << 20
+	// noteEvery is the minimum time between two lines about dropped records: with more of them a slow reader
 	// would read little else.
 	noteEvery = time.Second
 )
 
-// A line is one log line.
-type line struct {
-	at    time.Time
-	level zerolog.Level
-	text  []byte // one JSON object, as zerolog writes it
+// An entry is what waits: a record, or a line that zerolog has written.
+type entry struct {
+	to     slog.Handler // the Book's, with attributes and groups
+	record slog.Record
+	out    io.Writer // for a line
+	line   []byte
+	bytes  int
 }
 
-// A Book buffers lines and writes them in order. Its methods may be called from any goroutine, and only Flush
-// waits.
+// A Book buffers records and passes them on in order. Its methods may be called from any goroutine, and only
+// Flush waits.
 type Book struct {
-	log zerolog.Logger
-	// write writes a line, and may block.
-	write func(line)
-	// note makes the Book's own line about dropped lines.
-	note func(dropped int) line
+	to slog.Handler
 
 	mu      sync.Mutex
-	waiting []line // the oldest first
-	bytes   int    // of their text
-	missed  int    // lines dropped since the last note, at notedAt
+	waiting []entry // the oldest first
+	bytes   int     // of all that wait
+	missed  int     // records dropped since the last note, at notedAt
 	notedAt time.Time
-	dropped uint64 // lines dropped in all
+	dropped uint64 // records dropped in all
 	// idle is closed when the goroutine that writes has ended; nil while there is none.
 	idle chan struct{}
 }
 
-// A sink takes the lines of a zerolog.Logger.
-type sink func(line)
+// New returns a Book that passes records to h, with the time of logging, in the Book's goroutine. Records
+// that h is not Enabled for cost nothing. It ignores errors of h.
+func New(h slog.Handler) *Book { return &Book{to: h} }
 
-// Write implements io.Writer, for lines without a level.
-func (s sink) Write(text []byte) (int, error) { return s.WriteLevel(zerolog.NoLevel, text) }
-
-// WriteLevel implements zerolog.LevelWriter. It never fails.
-func (s sink) WriteLevel(level zerolog.Level, text []byte) (int, error) {
-	s(line{at: time.Now(), level: level, text: bytes.Clone(text)}) // zerolog uses its buffer again
-	return len(text), nil
-}
-
-// newBook makes a Book; dress configures the loggers that write into it.
-func newBook(write func(line), dress func(zerolog.Logger) zerolog.Logger) *Book {
-	b := &Book{write: write}
-	b.log = dress(zerolog.New(sink(b.add)))
-	b.note = func(dropped int) (noted line) {
-		log := dress(zerolog.New(sink(func(l line) { noted = l }))).Level(zerolog.WarnLevel)
-		log.Warn().Int("lines", dropped).Msg("log lines dropped; the reader of the log is too slow")
-		return noted
+// Behind returns a logger with the lines of log that does not block, and its Book: log itself, if it writes
+// into a Book.
+func Behind(log *slog.Logger) (*Book, *slog.Logger) {
+	if into, ok := log.Handler().(handler); ok {
+		return into.book, log
 	}
-	return b
+	book := New(log.Handler())
+	return book, book.Logger()
 }
 
-// Logger returns a logger that writes into the Book. Its level is the reader's; zerolog's Level can only
-// raise it.
-func (b *Book) Logger() zerolog.Logger { return b.log }
+// Logger returns a logger that writes into the Book.
+func (b *Book) Logger() *slog.Logger { return slog.New(handler{b, b.to}) }
 
-// Dropped returns how many lines were dropped so far.
+// Dropped returns how many records were dropped so far.
 func (b *Book) Dropped() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dropped
 }
 
-// Flush waits until all lines are written, at most for d, and reports whether they are. It is for the end of
-// a program; more lines may follow.
+// Flush waits until all records are passed on, at most for d, and reports whether they are. It is for the end
+// of a program; more records may follow.
 func (b *Book) Flush(d time.Duration) bool {
 	b.mu.Lock()
 	idle := b.idle
@@ -97,40 +85,76 @@ func (b *Book) Flush(d time.Duration) bool {
 	}
 }
 
-// add adds a line. It never blocks.
-func (b *Book) add(added line) {
+// A handler writes into a Book.
+type handler struct {
+	book *Book
+	to   slog.Handler // the Book's, with attributes and groups
+}
+
+// Enabled implements slog.Handler.
+func (h handler) Enabled(ctx context.Context, level slog.Level) bool { return h.to.Enabled(ctx, level) }
+
+// Handle implements slog.Handler. It never blocks and never fails.
+func (h handler) Handle(_ context.Context, record slog.Record) error {
+	cut, bytes := cutNames(record)
+	h.book.add(entry{to: h.to, record: cut, bytes: bytes})
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return handler{h.book, h.to.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h handler) WithGroup(name string) slog.Handler { return handler{h.book, h.to.WithGroup(name)} }
+
+// A lineWriter writes lines to a writer by way of a Book.
+type lineWriter struct {
+	book *Book
+	out  io.Writer
+}
+
+// Write implements io.Writer. It never blocks and never fails.
+func (l lineWriter) Write(line []byte) (int, error) {
+	l.book.add(entry{out: l.out, line: bytes.Clone(line), bytes: len(line)})
+	return len(line), nil
+}
+
+// add adds a record. It never blocks.
+func (b *Book) add(added entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The oldest lines are dropped first, because the newest matter most.
-	for len(b.waiting) > 0 && (len(b.waiting) >= mostLines || b.bytes+len(added.text) > mostBytes) {
+	// The oldest records are dropped first, because the newest matter most.
+	for len(b.waiting) > 0 && (len(b.waiting) >= maxRecords || b.bytes+added.bytes > maxBytes) {
 		b.takeLocked()
 		b.missed++
 		b.dropped++
 	}
 	b.waiting = append(b.waiting, added)
-	b.bytes += len(added.text)
+	b.bytes += added.bytes
 	if b.idle == nil {
 		b.idle = make(chan struct{})
-		go b.writeAll(b.idle)
+		go b.passOn(b.idle)
 	}
 }
 
-func (b *Book) takeLocked() line {
+func (b *Book) takeLocked() entry {
 	oldest := b.waiting[0]
-	b.waiting[0] = line{}
+	b.waiting[0] = entry{}
 	if b.waiting = b.waiting[1:]; len(b.waiting) == 0 {
 		b.waiting = nil // frees the array after a burst
 	}
-	b.bytes -= len(oldest.text)
+	b.bytes -= oldest.bytes
 	return oldest
 }
 
-// writeAll writes lines, one at a time, until none waits.
-func (b *Book) writeAll(idle chan struct{}) {
+// passOn passes records on, one at a time, until none waits.
+func (b *Book) passOn(idle chan struct{}) {
 	defer func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.idle == idle { // the reader has ended this goroutine: the next line starts another
+		if b.idle == idle { // the reader has ended this goroutine: the next record starts another
 			b.idle = nil
 		}
 		close(idle)
@@ -140,40 +164,59 @@ func (b *Book) writeAll(idle chan struct{}) {
 		if !ok {
 			return
 		}
-		b.writeOne(next)
+		b.handle(next)
 	}
 }
 
-// next takes the oldest line, or makes one about dropped lines. Without a line the goroutine that writes
-// ends.
-func (b *Book) next() (line, bool) {
+// next takes the oldest record, or makes one about dropped records. Without a record the goroutine that
+// passes them on ends.
+func (b *Book) next() (entry, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last := len(b.waiting) == 0
 	if b.missed > 0 && (last || time.Since(b.notedAt) >= noteEvery) {
-		noted := b.note(b.missed)
-		b.missed, b.notedAt = 0, noted.at
-		return noted, true
+		noted := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines dropped; the reader of the log is too slow", 0)
+		noted.AddAttrs(slog.Int("lines", b.missed))
+		b.missed, b.notedAt = 0, noted.Time
+		return entry{to: b.to, record: noted}, true
 	}
 	if last {
 		b.idle = nil
-		return line{}, false
+		return entry{}, false
 	}
 	return b.takeLocked(), true
 }
 
-// writeOne writes a line. A user's writer that panics or ends its goroutine costs a line, not the process.
-func (b *Book) writeOne(l line) {
-	written := false
+// handle passes a record on. A user's handler that panics or ends its goroutine costs a record, not the
+// process.
+func (b *Book) handle(e entry) {
+	passed := false
 	defer func() {
 		_ = recover()
-		if !written {
+		if !passed {
 			b.mu.Lock()
 			b.dropped++ // without a note, which would fail in the same way
 			b.mu.Unlock()
 		}
 	}()
-	l.text = cutNames(l.text)
-	b.write(l)
-	written = true
+	switch {
+	case e.line != nil:
+		_, _ = e.out.Write(e.line)
+	case e.to.Enabled(context.Background(), e.record.Level): // asked again for a note, and because it may change
+		_ = e.to.Handle(context.Background(), e.record)
+	}
+	passed = true
+}
+
+// OrDiscard returns log, or one that discards all if log is nil.
+func OrDiscard(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
+}
+
+// Millis returns a field with a duration in milliseconds, as zerolog writes durations.
+func Millis(key string, d time.Duration) slog.Attr {
+	return slog.Float64(key, float64(d)/float64(time.Millisecond))
 }

@@ -3,6 +3,7 @@ package logbook_test
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"os"
 	"regexp"
 	"runtime"
@@ -10,10 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -53,10 +52,10 @@ func TestBook(t *testing.T) {
 	t.Run("writes lines in order, with their time, and keeps no goroutine", func(t *testing.T) {
 		t.Parallel()
 		var out shared
-		book := logbook.ToWriter(&out, zerolog.InfoLevel)
+		book := logbook.New(logbook.JSON(&out, slog.LevelInfo))
 		log := book.Logger()
 		for _, message := range []string{"one", "two", "three"} {
-			log.Info().Str("jid", "abc").Msg(message)
+			log.Info(message, "jid", "abc")
 		}
 		require.True(t, book.Flush(patience))
 		require.Regexp(t, `(?s)^\{"level":"info","jid":"abc","time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","message":"one"\}
@@ -70,12 +69,12 @@ $`, out.String())
 		t.Parallel()
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
-		book := logbook.ToWriter(writer, zerolog.InfoLevel)
+		book := logbook.New(logbook.JSON(writer, slog.LevelInfo))
 		log := book.Logger()
 		filler := strings.Repeat("x", 100)
 		const lines = 20_000 // far more than a pipe and a book hold
 		for n := range lines {
-			log.Info().Int("n", n).Msg(filler) // would hang for ever
+			log.Info(filler, "n", n) // would hang for ever
 		}
 		require.False(t, book.Flush(time.Millisecond))
 		dropped := book.Dropped()
@@ -106,15 +105,15 @@ $`, out.String())
 		t.Parallel()
 		goOn := make(chan struct{})
 		var most int
-		book := logbook.ToWriter(writerFunc(func(p []byte) (int, error) {
+		book := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
 			<-goOn
 			most = max(most, len(p))
 			return len(p), nil
-		}), zerolog.InfoLevel)
+		}), slog.LevelInfo))
 		log := book.Logger()
 		dump := strings.Repeat("goroutine ", 100_000)
 		for range 30 {
-			log.Info().Msg(dump)
+			log.Info(dump)
 		}
 		require.GreaterOrEqual(t, book.Dropped(), uint64(25))
 		close(goOn)
@@ -125,7 +124,7 @@ $`, out.String())
 	t.Run("survives a reader that panics or ends its goroutine", func(t *testing.T) {
 		t.Parallel()
 		var out shared
-		book := logbook.ToWriter(writerFunc(func(p []byte) (int, error) {
+		book := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
 			switch {
 			case bytes.Contains(p, []byte("panic")):
 				panic("reader")
@@ -133,10 +132,10 @@ $`, out.String())
 				runtime.Goexit()
 			}
 			return out.Write(p)
-		}), zerolog.InfoLevel)
+		}), slog.LevelInfo))
 		log := book.Logger()
 		for _, message := range []string{"panic", "goexit", "fine"} {
-			log.Info().Msg(message)
+			log.Info(message)
 			require.True(t, book.Flush(patience))
 		}
 		require.Contains(t, out.String(), "fine")
@@ -146,19 +145,19 @@ $`, out.String())
 	t.Run("accepts lines from any goroutine, its own reader included", func(t *testing.T) {
 		t.Parallel()
 		var out shared
-		var log zerolog.Logger
-		book := logbook.ToWriter(writerFunc(func(p []byte) (int, error) {
+		var log *slog.Logger
+		book := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
 			if bytes.Contains(p, []byte("first")) {
-				log.Info().Msg("of the reader")
+				log.Info("of the reader")
 			}
 			return out.Write(p)
-		}), zerolog.InfoLevel)
+		}), slog.LevelInfo))
 		log = book.Logger()
 		var writers sync.WaitGroup
 		for range 8 {
 			writers.Go(func() {
 				for range 100 {
-					log.Info().Msg("first")
+					log.Info("first")
 				}
 			})
 		}
@@ -166,45 +165,5 @@ $`, out.String())
 		require.True(t, book.Flush(patience))
 		require.Equal(t, 800, strings.Count(out.String(), "of the reader"))
 		require.Zero(t, book.Dropped())
-	})
-}
-
-func TestToZerolog(t *testing.T) {
-	t.Parallel()
-	t.Run("has the user's logger write the lines, with its level, fields and hooks", func(t *testing.T) {
-		t.Parallel()
-		var out shared
-		book := logbook.ToZerolog(zerolog.New(&out).Level(zerolog.InfoLevel).With().Str("service", "shop").Logger())
-		log := book.Logger()
-		log.Debug().Func(func(*zerolog.Event) { t.Error("made for nothing") }).Msg("unwanted")
-		log.Warn().Str("jid", "a\"\n").Strs("queues", []string{"x", "y"}).Float64("took_ms", 1.50).Msg("said \"so\"")
-		require.True(t, book.Flush(patience))
-		require.Equal(t, `{"level":"warn","service":"shop","jid":"a\"\n","queues":["x","y"],"took_ms":1.5,"message":"said \"so\""}`+"\n", out.String())
-	})
-	t.Run("adds waited_ms to a late line", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			var out shared
-			first := true
-			book := logbook.ToZerolog(zerolog.New(writerFunc(func(p []byte) (int, error) {
-				if first {
-					first = false
-					time.Sleep(3 * time.Second)
-				}
-				return out.Write(p)
-			})))
-			log := book.Logger()
-			log.Info().Msg("on time")
-			log.Info().Msg("late")
-			require.True(t, book.Flush(time.Minute))
-			require.Equal(t, `{"level":"info","message":"on time"}`+"\n"+`{"level":"info","waited_ms":3000,"message":"late"}`+"\n", out.String())
-		})
-	})
-	t.Run("builds no line for a silent logger", func(t *testing.T) {
-		t.Parallel()
-		for _, silent := range []zerolog.Logger{zerolog.Nop(), {}} {
-			log := logbook.ToZerolog(silent).Logger()
-			log.Error().Msg("unread")
-		}
 	})
 }

@@ -3,23 +3,22 @@ package logbook
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mostName bounds, in bytes, what a line shows of a jid, a class or a queue. Belay's own have a few dozen
+// maxName bounds, in bytes, what a line shows of a jid, a class or a queue. Belay's own have a few dozen
 // bytes; any program that can write to Redis may have pushed longer ones, up to the size of a payload.
-const mostName = 256
+const maxName = 256
 
-// names are the log fields that are cut to mostName.
+// names are the log fields that are cut to maxName.
 var names = map[string]bool{"jid": true, "class": true, "queue": true, "holder": true, "key": true}
 
 // CutName cuts a jid, a class or a queue to the length that a line shows, and appends its full length.
-func CutName(name string) string { return Cut(name, mostName) }
+func CutName(name string) string { return Cut(name, maxName) }
 
 // Cut cuts text to at most so many bytes, without splitting a character, and appends its full length.
 func Cut(text string, most int) string {
@@ -33,24 +32,36 @@ func Cut(text string, most int) string {
 	return text[:cut] + fmt.Sprintf("... (%d bytes)", len(text))
 }
 
-// cutNames cuts the names in a line. A line shorter than mostName needs no work, so ordinary lines cost
-// nothing.
-func cutNames(text []byte) []byte {
-	if line := bytes.TrimSpace(text); len(line) <= mostName || !isObject(line) {
-		return text
-	}
-	out := []byte{'{'}
-	eachPair(text, func(name string, value []byte) {
-		if len(value) > mostName && value[0] == '"' && names[name] {
-			value, _ = jsontext.AppendQuote(nil, CutName(unquote(value)))
+// cutNames returns a record whose names are cut, and about how many bytes it has.
+func cutNames(record slog.Record) (cut slog.Record, bytes int) {
+	cut, bytes = slog.NewRecord(record.Time, record.Level, record.Message, record.PC), len(record.Message)
+	record.Attrs(func(attr slog.Attr) bool {
+		if names[attr.Key] && attr.Value.Kind() == slog.KindString {
+			attr.Value = slog.StringValue(CutName(attr.Value.String()))
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out, _ = jsontext.AppendQuote(out, name) // it replaces invalid characters; they are its only error
-		out = append(append(out, ':'), value...)
+		bytes += len(attr.Key) + length(attr.Value)
+		cut.AddAttrs(attr)
+		return true
 	})
-	return append(out, '}', '\n')
+	return cut, bytes
+}
+
+// length returns about how many bytes a value has; texts decide how many a record has.
+func length(value slog.Value) int {
+	if value.Kind() == slog.KindString {
+		return len(value.String())
+	}
+	switch held := value.Any().(type) {
+	case error:
+		return len(held.Error())
+	case []string:
+		size := 0
+		for _, text := range held {
+			size += len(text)
+		}
+		return size
+	}
+	return 8
 }
 
 // Spell returns a text for people. show converts the stretches of characters that may be shown, and mark the

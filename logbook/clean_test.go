@@ -8,17 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/logbook"
 )
 
 // oneLine writes one line into a Book and answers what its reader got.
-func oneLine(t *testing.T, write func(log zerolog.Logger)) string {
+func oneLine(t *testing.T, write func(log *slog.Logger)) string {
 	t.Helper()
 	var out bytes.Buffer
-	book := logbook.ToWriter(&out, zerolog.InfoLevel)
+	book := logbook.New(logbook.JSON(&out, slog.LevelInfo))
 	write(book.Logger())
 	require.True(t, book.Flush(time.Minute))
 	return out.String()
@@ -27,7 +26,7 @@ func oneLine(t *testing.T, write func(log zerolog.Logger)) string {
 func TestALineCannotControlATerminal(t *testing.T) {
 	t.Parallel()
 	evil := "é日\u009b31m\u0085\u202ex\u2066\u061c\u200e\u2028\U000e0001\x7f\x1b"
-	line := oneLine(t, func(log zerolog.Logger) { log.Info().Str("class", evil).Msg(evil) })
+	line := oneLine(t, func(log *slog.Logger) { log.Info(evil, "class", evil) })
 	for _, r := range "\u009b\u0085\u202e\u2066\u061c\u200e\u2028\U000e0001\x7f\x1b" {
 		require.NotContains(t, line, string(r), "%U in %q", r, line)
 	}
@@ -43,8 +42,8 @@ func TestALineCannotControlATerminal(t *testing.T) {
 func TestALineShowsOnlyThePrefixOfALongName(t *testing.T) {
 	t.Parallel()
 	giant := strings.Repeat("日\"", 50_000)
-	line := oneLine(t, func(log zerolog.Logger) {
-		log.Info().Str("jid", giant).Str("class", giant).Str("queue", giant).Str("error", "the jid is no name").Int("n", 7).Msg("said")
+	line := oneLine(t, func(log *slog.Logger) {
+		log.Info("said", "jid", giant, "class", giant, "queue", giant, "error", "the jid is no name", "n", 7)
 	})
 	require.Less(t, len(line), 2000)
 	var fields map[string]any
@@ -56,14 +55,14 @@ func TestALineShowsOnlyThePrefixOfALongName(t *testing.T) {
 	require.Equal(t, "said", fields["message"])
 
 	stack := strings.Repeat("frame\n", 1000)
-	line = oneLine(t, func(log zerolog.Logger) { log.Info().Str("jid", "short").Str("stack", stack).Send() })
+	line = oneLine(t, func(log *slog.Logger) { log.Info("", "jid", "short", "stack", stack) })
 	require.NoError(t, json.Unmarshal([]byte(line), &fields))
 	require.Equal(t, stack, fields["stack"], "other fields stay whole")
 
 	var out bytes.Buffer
-	book := logbook.ToSlog(slog.NewJSONHandler(&out, nil))
+	book := logbook.New(slog.NewJSONHandler(&out, nil))
 	log := book.Logger()
-	log.Info().Str("jid", giant).Msg("said")
+	log.Info("said", "jid", giant)
 	require.True(t, book.Flush(time.Minute))
 	require.Less(t, out.Len(), 2000, "nor does a reader of the program's own get it")
 }

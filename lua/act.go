@@ -23,16 +23,20 @@ const (
 type Source struct {
 	// Key is a queue's list, its quarantine, or a sorted set.
 	Key string
-	// End is OrderOldest or OrderYoungest for a list: the end from which to search. With OrderAt the youngest
-	// job of the list takes the place of the one that leaves, because Redis has no fast way to take an entry
-	// out of the middle. Empty for a sorted set.
-	End Order
-	// Search is how many entries of a list to search for each job; 0 means all. Each entry of ordinary size
-	// costs about a hundred nanoseconds, and the search for a job that has gone reads them all.
-	//
-	// With OrderAt it is the index of the only job, counted from the oldest.
-	Search int
+	// List is true for a list.
+	List bool
+	// Orderly is how far from the oldest end of a list a job leaves without a trace: Redis compares all entries
+	// before it, which costs about a hundred nanoseconds for each of ordinary size. The place of a job farther
+	// away is taken by the youngest job of the list.
+	Orderly int
+	// Near is the index of the first job when it was read, counted from the oldest of a list. The other jobs
+	// follow in their order, and were read at most MaxItems places behind it.
+	Near int
 }
+
+// Around is how many places a job may have moved within its list since it was read, and is still found:
+// workers took jobs before it or brought some back, or up to MaxItems jobs of the same page have left.
+const Around = 1024 + MaxItems
 
 // An Errand has jobs with the same fate. Queue is used with FateQueue only. Jobs have a New with FateQueue and
 // FateHere, and no Lock with FateHere.
@@ -43,21 +47,31 @@ type Source struct {
 type Errand struct {
 	Fate  Fate
 	Queue string
-	// Score is when the job runs, with FateLater.
+	// Score is when the first job runs, with FateLater. Each of the others runs a microsecond after the one
+	// before it.
 	Score string
 	// Need keeps a job in its sorted set if another job holds its lock.
 	Need bool
 	// Quarantined moves jobs to the queue's quarantine list instead; they run alone.
 	Quarantined bool
-	Jobs        []Promotion
+	// Unmarked, if set, is the value of job.FieldUnmarked in the new bytes, or 0 if they have none: there is no
+	// mark that would cancel a job with these bytes. If there is one, no job moves. All errands of an Act have
+	// the same.
+	Unmarked *int64
+	Jobs     []Promotion
 }
 
 // Acted is the result of an Act. Positions count from 0 through all errands. All other jobs were moved.
 type Acted struct {
-	// Gone are jobs that were not found in the source; nothing was written for them.
+	// Gone are jobs that were not found in a set, or in a list around the place where they were read; nothing
+	// was written for them.
 	Gone []int
 	// Held are jobs that did not move, because another job holds their lock.
 	Held []Blocked
+	// Replaced are jobs that moved, and whose place in the list the youngest job has taken.
+	Replaced []int
+	// Marked, if not 0, is the score of a mark that is newer than the errands know. No job has moved.
+	Marked int64
 }
 
 // A Blocked is a job that was not moved because another job holds its lock.
@@ -67,15 +81,19 @@ type Blocked struct {
 	Holder string
 }
 
-// Act moves jobs for an operator. The caller keeps within MostItems and MostBytes, and moves nothing from the
+// Act moves jobs for an operator. The caller keeps within MaxItems and MaxBytes, and moves nothing from the
 // dead set to the dead set. Jobs are added to a queue in the given order, so the last one runs last.
 func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
-	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique()}
-	args := []string{"set", strconv.Itoa(source.Search)}
-	if source.End != "" {
-		args[0] = string(source.End)
+	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique(), k.Cancelled()}
+	args := []string{"set", "", strconv.Itoa(source.Near), strconv.Itoa(source.Orderly), strconv.Itoa(Around), strconv.Itoa(MaxBytes)}
+	if source.List {
+		args[0] = "list"
 	}
+	args = append(args, k.deadLimits()...)
 	for _, errand := range errands {
+		if errand.Unmarked != nil {
+			args[1] = strconv.FormatInt(*errand.Unmarked, 10)
+		}
 		list := 0
 		if errand.Fate == FateQueue {
 			to := k.Queue(errand.Queue)
@@ -121,5 +139,7 @@ func readAct(r reader) (acted Acted, err error) {
 	for held.more() {
 		acted.Held = append(acted.Held, Blocked{held.position(), held.text()})
 	}
+	acted.Replaced = r.positions()
+	acted.Marked, _ = strconv.ParseInt(r.text(), 10, 64) // empty is 0
 	return acted, cmp.Or(held.end(), r.end())
 }

@@ -4,43 +4,53 @@
 -- (workers, pollers, operators), one gets it, and the others' replies say that it has gone. A unique job that
 -- ends here frees its lock in the same step, or runs once more for a duplicate, as at the end of a run; a job
 -- that is run again takes its lock again.
+-- A job that an operator retries is not cancelled by marks that were made before: its new bytes have the score
+-- of the newest mark. If there is a newer one, no job moves.
 -- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request
 -- is the reason.
--- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  then, by their
---          positions, queue lists, locks and states
--- ARGV     1 what the first key is: "set" | "oldest" | "youngest" (a list, and near which end of it they are) |
---          "at" (a list, and one job in it, by its position)
---          2 how many entries of a list are searched from there for each job, 0 for all: for a job that has
---          left, every entry is read; with "at" the job's index, counted from the oldest
+-- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  5 marks of
+--          cancelled jobs  then, by their positions, queue lists, locks and states
+-- ARGV     1 what the first key is: "set" | "list"
+--          2 score of the newest mark in the new bytes, empty if they do not depend on marks
+--          3 about where in a list they are, in their order: the index of the first one when it was read,
+--          counted from the oldest  4 how far from the oldest end the other jobs of a list keep their places
+--          5 how many places they may have moved since  6 bytes of other entries that are read for a job at
+--          most  7 dead jobs at most  8 dead seconds at most
 --          then groups: fate, position of the queue list (0 for none), the queue's bare name or the new score,
 --          locks, and the arguments of read_owned, of each job its bytes, and with the fates "queue" and "here"
 --          its new bytes
---          fate: "queue" | "dead" (as they are) | "gone" | "later" (the same set with the new score) |
---          "here" (the same set and score with the new bytes)
+--          fate: "queue" | "dead" (as they are) | "gone" | "later" (the same set with the new score; each job a
+--          microsecond after the one before it) | "here" (the same set and score with the new bytes)
 --          locks: "none" | "free" (of jobs that end) | "hold" (prolong those that are the job's own) | "take"
 --          (if free; the job moves in any case) | "need" (or the job stays where it is, in a set)
--- Returns  {positions of jobs that were not found there; nothing was written for them,
---          positions of jobs that stay because they need their lock, each followed by the jid of its holder}
+-- Returns  {positions of jobs that were not found around there; nothing was written for them,
+--          positions of jobs that stay because they need their lock, each followed by the jid of its holder,
+--          positions of jobs whose place in the list the youngest job has taken,
+--          score of the newest mark if that is newer than the given one, else empty}
 -- Repeat   finds none of them there
--- Cost     O(jobs * log set), or O(jobs * entries searched), or with "at" O(nodes of the list up to the
---          index). Redis cannot take an entry out of the middle of a list without a step for each entry before
---          it. So with "at" the youngest job of the list takes the place of the one that leaves.
-local from, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local kind, search = ARGV[1], tonumber(ARGV[2])
+-- Cost     O(jobs * log set), or O(jobs * entries before them), or deep in a list O(jobs * nodes before them);
+--          the places that they may have moved; and the dead jobs that are trimmed, 256 at most. Redis cannot
+--          take an entry out of the middle of a list without a step for each entry before it. So deep in a list
+--          the youngest job takes the place of the one that leaves.
+local from, dead, queues, index, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local kind, unmarked, near, orderly = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local around, room = tonumber(ARGV[5]), tonumber(ARGV[6])
+local dead_most, dead_seconds = tonumber(ARGV[7]), tonumber(ARGV[8])
 -- include must_be
 -- include take_lock
 -- include unlock
 -- include job_state
 -- include read_owned
+-- include read_page
+-- include trim_dead
 local wrong
 if kind == 'set' then
   wrong = must_be(from, 'zset', 'ZREM', from, '')
-elseif kind == 'at' then
-  wrong = must_be(from, 'list', 'LINDEX', from, '0') or may('LPOP', from) or may('LLEN', from) or may('LSET', from, '0', '')
 else
-  wrong = must_be(from, 'list', 'LREM', from, '1', '') or must_be(from, 'list', 'LPOS', from, '')
+  wrong = must_be(from, 'list', 'LREM', from, '1', '') or may('LRANGE', from, '0', '0')
+    or may('LPOP', from) or may('LLEN', from) or may('LSET', from, '0', '')
 end
-local groups, at = {}, 3
+local groups, at = {}, 9
 while at <= #ARGV do
   local fate = ARGV[at]
   local group = read_owned(at + 4, (fate == 'queue' or fate == 'here') and 2 or 1)
@@ -60,40 +70,78 @@ while at <= #ARGV do
   wrong = wrong or may_end(group)
   groups[#groups + 1], at = group, group.after
 end
+wrong = wrong or unmarked and may('ZSCORE', marks, '')
 if wrong then
   return wrong
 end
+local newest = unmarked and redis.pcall('ZSCORE', marks, '') -- a key of another type has no marks
+if type(newest) == 'string' and tonumber(newest) > unmarked then
+  return { {}, {}, {}, newest }
+end
 
-local function leaves(job, group, new)
+-- index_of: where a job is, counted from the oldest, if it is around the place where the last one was found.
+-- The search for a job that has left reads all entries around it. So after four of them it finds no more jobs.
+local missed = 0
+local function index_of(job)
+  if missed == 4 then
+    return
+  end
+  near = math.min(near, redis.call('LLEN', from))
+  local found
+  for _, direction in ipairs({ 1, -1 }) do -- jobs come in their order, so most are on the young side
+    read_page({}, function(passed, count)
+      local first = direction > 0 and near + passed or near - passed - count
+      first, count = math.max(first, 0), math.min(count, count + first)
+      if found or count <= 0 then
+        return {}
+      end
+      local entries = redis.call('LRANGE', from, -first - count, -first - 1)
+      for n, entry in ipairs(entries) do
+        if entry == job then
+          found = first + #entries - n
+        end
+      end
+      return entries
+    end, 1, around, room, 16, 64)
+    if found then
+      return found
+    end
+  end
+  missed = missed + 1
+end
+
+local replaced = {}
+local function leaves(job, group, new, position)
   if group.fate == 'later' then
+    -- A microsecond apart, like the dead below.
     local score = redis.call('ZSCORE', from, job)
-    return score and redis.call('ZADD', from, group.name, job) == 0
+    return score and redis.call('ZADD', from, group.name + (position - 1) / 1000000, job) == 0
   elseif group.fate == 'here' then
     local score = redis.call('ZSCORE', from, job)
     -- NX: a member with these bytes is another job, which must not be replaced.
     return score and redis.call('ZADD', from, 'NX', score, new) == 1 and redis.call('ZREM', from, job) == 1
   elseif kind == 'set' then
     return redis.call('ZREM', from, job) == 1
-  elseif kind == 'at' then
-    if redis.call('LINDEX', from, -search - 1) ~= job then
-      return false
-    end
-    local youngest = redis.call('LPOP', from)
-    if redis.call('LLEN', from) > search then -- else the job was the youngest itself
-      redis.call('LSET', from, -search - 1, youngest)
-    end
-    return true
   end
-  local rank = kind == 'oldest' and -1 or 1
-  if search > 0 and not redis.call('LPOS', from, job, 'RANK', rank, 'MAXLEN', search) then
+  local place = index_of(job)
+  if not place then
     return false
   end
-  return redis.call('LREM', from, rank, job) == 1
+  near = place
+  if place < orderly then
+    return redis.call('LREM', from, -1, job) == 1
+  end
+  local youngest = redis.call('LPOP', from)
+  if redis.call('LLEN', from) > place then -- else the job was the youngest itself
+    redis.call('LSET', from, -place - 1, youngest)
+    replaced[#replaced + 1] = position
+  end
+  return true
 end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local gone, held, position = {}, {}, 0
+local gone, held, position, killed = {}, {}, 0, false
 -- who_else: the jid of another job that holds this job's lock; nil if there is none, or if this job has gone.
 local function who_else(job, lock, owner)
   local value = redis.pcall('GET', lock) -- a key of another type is not a lock
@@ -109,7 +157,7 @@ for _, group in ipairs(groups) do
     local lock, locks = KEYS[(group.taken or 0) + number], group.locks and group.locks + number * group.step
     position = position + 1
     local holder = group.how == 'need' and who_else(ARGV[arg], lock, ARGV[locks + 1])
-    local moves = not holder and leaves(ARGV[arg], group, ARGV[arg + 1])
+    local moves = not holder and leaves(ARGV[arg], group, ARGV[arg + 1], position)
     if moves then
       end_owned(group, number + 1, queues, now_ms)
     end
@@ -127,6 +175,7 @@ for _, group in ipairs(groups) do
     elseif group.fate == 'dead' then
       -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
       redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
+      killed = true
     end
   end
   if arrived then
@@ -134,4 +183,7 @@ for _, group in ipairs(groups) do
   end
 end
 unlocked(index)
-return { gone, held }
+if killed then
+  trim_dead(dead, time, dead_most, dead_seconds)
+end
+return { gone, held, replaced, '' }

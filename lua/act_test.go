@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,23 +21,25 @@ func fates() []Errand {
 	}
 }
 
-func TestActAtAPlaceTakesOnlyThatJob(t *testing.T) {
-	keep(t, promise{"and_the_youngest_takes_its_place", func(w *world) {
-		w.push("q", "a", "b", "c", "d", "e")
-		at := func(index int, job string) []int {
-			return ask(w, w.keys.Act(Source{w.keys.Queue("q"), OrderAt, index}, errand(FateGone, job))).Gone
+func TestActDeepInAListTakesOnlyTheJobs(t *testing.T) {
+	keep(t, promise{"and_the_youngest_takes_the_place_of_each", func(w *world) {
+		w.push("q", "a", "b", "c", "d", "e", "f")
+		deep := func(near int, jobs ...string) Acted {
+			return ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1, Near: near}, errand(FateGone, jobs...)))
 		}
-		for index, job := range []string{"b", "c", "a", "a", "a", "a"} {
-			require.Equal(w, []int{0}, at(index, job), "%s is not at %d", job, index)
-		}
-		require.Empty(w, at(1, "b"))
-		require.Equal(w, []string{"a", "e", "c", "d"}, w.waiting("q"))
-		require.Empty(w, at(3, "d"))
-		require.Equal(w, []string{"a", "e", "c"}, w.waiting("q"))
-		require.Empty(w, at(0, "a"))
-		require.Empty(w, at(0, "c"))
-		require.Empty(w, at(0, "e"))
-		require.Equal(w, []int{0}, at(0, "e"))
+		require.Equal(w, Acted{Replaced: []int{0}}, deep(1, "b"))
+		require.Equal(w, []string{"a", "f", "c", "d", "e"}, w.waiting("q"))
+		require.Equal(w, Acted{Gone: []int{0}, Replaced: []int{1}}, deep(4, "b", "c"), "wherever around its place it is")
+		require.Equal(w, []string{"a", "f", "e", "d"}, w.waiting("q"))
+		require.Equal(w, Acted{}, deep(0, "d"), "the youngest itself")
+		require.Equal(w, Acted{Replaced: []int{0}}, deep(1, "f", "e"), "and then the youngest itself")
+		require.Equal(w, Acted{Gone: []int{1}}, deep(Around, "a", "f"))
+		require.Empty(w, w.waiting("q"))
+	}}, promise{"however_large_the_others_are", func(w *world) {
+		large := strings.Repeat("x", 1<<20)
+		w.push("q", large+"1", large+"2", "a", large+"3", large+"4")
+		require.Equal(w, Acted{Replaced: []int{0}},
+			ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1, Near: 4}, errand(FateGone, "a"))))
 	}})
 }
 
@@ -86,28 +89,26 @@ func TestAct(t *testing.T) {
 			require.Equal(w, []string{"stays"}, w.sorted(w.keys.Retry()))
 			require.Equal(w, []string{"q"}, w.texts("SMEMBERS", w.keys.Queues()))
 		}},
-		promise{"of_a_list_one_copy_leaves_and_from_the_end_that_is_said", func(w *world) {
+		promise{"of_a_list_the_oldest_copy_leaves", func(w *world) {
 			w.push("q", "a", "b", "a", "c", "d", "a")
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderOldest}, errand(FateGone, "a", "d"))))
+			from := Source{Key: w.keys.Queue("q"), List: true, Orderly: 10_000}
+			require.Empty(w, ask(w, w.keys.Act(from, errand(FateGone, "a", "d"))))
 			require.Equal(w, []string{"b", "a", "c", "a"}, w.waiting("q"))
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderYoungest}, errand(FateDead, "a"))))
-			require.Equal(w, []string{"b", "a", "c"}, w.waiting("q"))
+			require.Empty(w, ask(w, w.keys.Act(from, errand(FateDead, "a"))))
+			require.Equal(w, []string{"b", "c", "a"}, w.waiting("q"))
 			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
 		}},
-		promise{"no_more_of_a_list_is_searched_than_is_said", func(w *world) {
-			w.push("q", "a", "b", "c", "d", "e")
-			for _, c := range []struct {
-				end    Order
-				search int
-				job    string
-				lost   []int
-			}{
-				{OrderOldest, 2, "c", []int{0}}, {OrderYoungest, 2, "c", []int{0}},
-				{OrderOldest, 2, "b", nil}, {OrderYoungest, 2, "d", nil}, {OrderYoungest, 0, "a", nil},
-			} {
-				require.Equal(w, c.lost, ask(w, w.keys.Act(Source{w.keys.Queue("q"), c.end, c.search}, errand(FateGone, c.job))).Gone, "%+v", c)
+		promise{"no_job_of_a_list_is_searched_for_farther_than_it_may_have_moved", func(w *world) {
+			var jobs []string
+			for n := range 2 * Around {
+				jobs = append(jobs, strconv.Itoa(n))
 			}
-			require.Equal(w, []string{"c", "e"}, w.waiting("q"))
+			w.push("q", jobs...)
+			for n, orderly := range []int{10_000, 1} {
+				from := Source{Key: w.keys.Queue("q"), List: true, Orderly: orderly}
+				require.Equal(w, Acted{Gone: []int{0}}, ask(w, w.keys.Act(from, errand(FateGone, jobs[Around+n]))))
+				require.Empty(w, ask(w, w.keys.Act(from, errand(FateGone, jobs[Around-1+n]))).Gone)
+			}
 		}},
 		promise{"what_is_not_there_any_more_is_returned_and_nothing_is_written_for_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "there")
@@ -131,7 +132,7 @@ func TestAct(t *testing.T) {
 				w.redis("DEL", key)
 			}
 			w.unchanged(func() {
-				refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry(), End: OrderOldest}, errand(FateGone, "retried")))
+				refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry(), List: true, Orderly: 10_000}, errand(FateGone, "retried")))
 			})
 			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates())))
 		}},
@@ -182,7 +183,7 @@ func TestActEndsLocks(t *testing.T) {
 				promise{"in_a_queue_too", func(w *world) {
 					w.push("q", "plain", "last")
 					w.unique("a")
-					require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), End: OrderOldest}, ofLock(fate, false, nil))))
+					require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 10_000}, ofLock(fate, false, nil))))
 					w.free()
 				}},
 				promise{"but_no_other_and_none_of_a_job_that_has_left", func(w *world) {
@@ -311,25 +312,25 @@ func TestPage(t *testing.T) {
 				{w.keys.Dead(), OrderLowest, 1, 3, "bcd"}, {w.keys.Dead(), OrderHighest, 1, 3, "dcb"},
 				{w.keys.Dead(), OrderHighest, 5, 3, ""}, {w.keys.Queue("q"), OrderOldest, 7, 3, ""},
 			} {
-				page := ask(w, w.keys.Page(c.key, c.order, c.skip, c.most))
+				page := ask(w, w.keys.Page(c.key, c.order, c.skip, c.most, MaxBytes))
 				require.Equal(w, c.want, bytesOf(page), "%+v", c)
 				require.Equal(w, 5, page.Total)
 			}
-			require.Equal(w, Page{Entries: []Entry{}}, ask(w, w.keys.Page(w.keys.Queue("none"), OrderOldest, 0, 9)))
-			scored := ask(w, w.keys.Page(w.keys.Dead(), OrderLowest, 0, 1)).Entries[0]
+			require.Equal(w, Page{Entries: []Entry{}}, ask(w, w.keys.Page(w.keys.Queue("none"), OrderOldest, 0, 9, MaxBytes)))
+			scored := ask(w, w.keys.Page(w.keys.Dead(), OrderLowest, 0, 1, MaxBytes)).Entries[0]
 			require.Equal(w, w.redis("ZSCORE", w.keys.Dead(), "a"), scored.Score)
 		}},
 		promise{"no_more_items_than_a_page_whatever_is_asked_for", func(w *world) {
 			var want string
 			var jobs []string
-			for i := range MostItems + 44 {
+			for i := range MaxItems + 44 {
 				jobs = append(jobs, fmt.Sprintf("%04d", i))
 			}
 			want = strings.Join(jobs, "")
 			w.push("q", jobs...)
-			first := ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, 0, 1000))
-			require.Len(w, first.Entries, MostItems)
-			rest := ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, MostItems, 1000))
+			first := ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, 0, 1000, MaxBytes))
+			require.Len(w, first.Entries, MaxItems)
+			rest := ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, MaxItems, 1000, MaxBytes))
 			require.Equal(w, want, bytesOf(first)+bytesOf(rest))
 		}},
 		promise{"no_more_bytes_than_a_page_but_for_the_last_entry", func(w *world) {
@@ -337,13 +338,13 @@ func TestPage(t *testing.T) {
 				w.push("q", fmt.Sprint(i)+strings.Repeat("x", 1<<20))
 				w.redis("ZADD", w.keys.Dead(), fmt.Sprint(i), fmt.Sprint(i)+strings.Repeat("x", 1<<20))
 			}
-			require.Len(w, ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, 0, 100)).Entries, 4)
-			require.Len(w, ask(w, w.keys.Page(w.keys.Dead(), OrderHighest, 0, 100)).Entries, 4)
+			require.Len(w, ask(w, w.keys.Page(w.keys.Queue("q"), OrderOldest, 0, 100, MaxBytes)).Entries, 4)
+			require.Len(w, ask(w, w.keys.Page(w.keys.Dead(), OrderHighest, 0, 100, MaxBytes)).Entries, 4)
 			require.Len(w, ask(w, w.keys.PageAfter(w.keys.Dead(), Cursor{From: "-inf", To: "+inf"})), 4)
 		}},
 		promise{"a_key_of_a_wrong_type_is_an_error", func(w *world) {
 			w.redis("SET", w.keys.Dead(), "no set")
-			refused(w, "WRONGTYPE", w.keys.Page(w.keys.Dead(), OrderLowest, 0, 1))
+			refused(w, "WRONGTYPE", w.keys.Page(w.keys.Dead(), OrderLowest, 0, 1, MaxBytes))
 			refused(w, "WRONGTYPE", w.keys.PageAfter(w.keys.Dead(), Cursor{From: "-inf", To: "+inf"}))
 		}},
 	)
@@ -372,7 +373,7 @@ func TestWalk(t *testing.T) {
 	all := Cursor{From: "-inf", To: "+inf"}
 	nothing := func(int) {}
 	fill := func(w *world, score func(i int) string) (jobs []string) {
-		for i := range 3*MostItems + 7 {
+		for i := range 3*MaxItems + 7 {
 			jobs = append(jobs, fmt.Sprintf("%04d", i))
 			w.redis("ZADD", w.keys.Dead(), score(i), jobs[i])
 		}
@@ -403,7 +404,7 @@ func TestWalk(t *testing.T) {
 				jobs := fill(w, func(i int) string { return fmt.Sprint(i / 2) })
 				seen := through(w, all, func(string) bool { return true }, func(page int) {
 					if page == 1 {
-						disturb(jobs[2*MostItems-1])
+						disturb(jobs[2*MaxItems-1])
 					}
 				})
 				for _, job := range jobs {

@@ -123,6 +123,6 @@ func (m *meter) ends(jobs []string, locks []Lock) driver.Call {
 	}
 	m.number++
 	return m.keys.Settle(Settlement{
-		Identity: m.identity, Number: m.number, Mark: m.number, Jobs: ends, Today: m.today, DeadMost: 10_000, DeadFor: 180 * 24 * time.Hour,
+		Identity: m.identity, Number: m.number, Mark: m.number, Jobs: ends, Today: m.today,
 	}).Call
 }

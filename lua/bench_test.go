@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,12 +23,12 @@ func BenchmarkTakeSettle100(b *testing.B) {
 	w, identity := benchWorld(b)
 	number, before := int64(0), w.cpu()
 	for b.Loop() {
-		for range benchRound / MostItems {
-			w.push("q", w.benchJobs(MostItems)...)
+		for range benchRound / MaxItems {
+			w.push("q", w.benchJobs(MaxItems)...)
 		}
 		var calls []driver.Call
 		for range benchRound / 100 {
-			take := w.keys.Take(identity, []string{"q"}, 100, MostBytes, noLimit)
+			take := w.keys.Take(identity, []string{"q"}, 100, MaxBytes, noLimit)
 			replies := w.client.Do(w.Context(), append(calls, take.Call)...)
 			taken, err := take.Read(replies[len(replies)-1])
 			require.NoError(b, err)
@@ -86,7 +85,6 @@ func (w *world) settleAll(identity string, number int64, taken Taken) Ask[Settle
 	}
 	return w.keys.Settle(Settlement{
 		Identity: identity, Number: number, Mark: number, Jobs: ends, Today: w.today,
-		DeadMost: 10_000, DeadFor: 180 * 24 * time.Hour,
 	})
 }
 

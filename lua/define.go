@@ -12,8 +12,12 @@ import (
 
 var defineScript = load("define")
 
-// MostDefinitions is how many definitions of periodic jobs go in one round trip: 2 MiB of the largest ones.
-const MostDefinitions = 64
+const (
+	// MaxDefinitions is how many definitions of periodic jobs go in one round trip: 2 MiB of the largest ones.
+	MaxDefinitions = 64
+	// MaxDefinition is the maximum size of one definition in bytes.
+	MaxDefinition = 32 << 10
+)
 
 // A Definition is a periodic job as it is stored. No script reads its Text.
 type Definition struct {
@@ -40,10 +44,13 @@ const (
 	// DefineKept says that another one is in force: that of a live process that started later, or an
 	// operator's.
 	DefineKept = "kept"
+	// DefineDue says that nothing was stored: the schedule would change, and the old one may have a due tick,
+	// which the caller fires first. It is no answer to a definition with the stored schedule.
+	DefineDue = "due"
 )
 
 // Define registers the definitions of periodic jobs, and returns one word for each. The ticks of a new schedule
-// count from now. The caller keeps within MostItems and MostBytes.
+// count from now. The caller keeps within MaxItems and MaxBytes.
 func (k Keys) Define(by Registrar, definitions []Definition) Ask[[]string] {
 	args := append(make([]string, 0, 2+4*len(definitions)), oneLine.Replace(by.Identity), "0")
 	if by.Identity != "" {

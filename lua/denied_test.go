@@ -73,7 +73,7 @@ var moves = []move{
 		identity := w.process("q", "r")
 		w.push("q", "job a", tooLarge)
 		w.push("r", "job b")
-		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, MostBytes, len("job a")))
+		return try(w, w.keys.Take(identity, []string{"q", "r"}, 5, MaxBytes, len("job a")))
 	}},
 	{script: "take_quarantined", jobs: []string{"quarantined"}, begin: func(w *world) call {
 		identity := w.process("q")
@@ -111,13 +111,17 @@ var moves = []move{
 			{Queue: "q", Jobs: []Promotion{{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "plain", New: "plain"}}},
 		}, w.today))
 	}},
+	{script: "promote_large", jobs: []string{tooLarge}, begin: func(w *world) call {
+		w.dueAt(w.keys.Schedule(), time.Hour, tooLarge)
+		return try(w, w.keys.PromoteLarge(w.keys.Schedule(), "q", LargeOf(tooLarge)))
+	}},
 	{script: "due", jobs: []string{"due", tooLarge}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", tooLarge)
-		return try(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, len("due")))
+		return try(w, w.keys.Due(w.keys.Schedule(), 0, MaxBytes, len("due")))
 	}},
 	{script: "entries", jobs: []string{"job", tooLarge}, begin: func(w *world) call {
 		identity := w.hold("job", tooLarge)
-		return try(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, len("job")))
+		return try(w, w.keys.Entries(w.keys.Working("q", identity), 0, MaxBytes, len("job")))
 	}},
 	{script: "deregister", jobs: []string{"job"}, begin: func(w *world) call {
 		return try(w, w.keys.Deregister(w.hold("job"), []string{"q"}))
@@ -128,15 +132,21 @@ var moves = []move{
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.quarantine("r", "retried", "killed", "deleted")
-		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), End: OrderOldest}, fates()))
+		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), List: true, Orderly: 10_000}, fates()))
 	}},
 	{script: "act", jobs: []string{"oldest", "middle", "youngest"}, once: true, begin: func(w *world) call {
 		w.push("r", "oldest", "middle", "youngest")
-		return try(w, w.keys.Act(Source{Key: w.keys.Queue("r"), End: OrderAt, Search: 1}, errand(FateDead, "middle")))
+		return try(w, w.keys.Act(Source{Key: w.keys.Queue("r"), List: true, Orderly: 1, Near: 1}, errand(FateDead, "middle")))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")
 		return try(w, w.keys.Act(Source{Key: w.keys.Dead()}, ofLock(FateQueue, false, nil)))
+	}},
+	{script: "act", jobs: []string{"retried"}, once: true, begin: func(w *world) call {
+		w.dueAt(w.keys.Dead(), time.Hour, "retried")
+		errands := errand(FateQueue, "retried")
+		errands[0].Queue, errands[0].Unmarked = "q", new(int64)
+		return try(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last", "a2"}, once: true, begin: func(w *world) call {
 		w.unique("a")

@@ -18,11 +18,11 @@ type Due struct {
 }
 
 // Due reads a page of the due jobs of a sorted set (Schedule or Retry), skipping the first skip of them: at
-// most MostItems, and page bytes, which the last job may exceed by its own size. For entries larger than
+// most MaxItems, and page bytes, which the last job may exceed by its own size. For entries larger than
 // largest bytes it returns only what KillLarge needs.
 func (k Keys) Due(set string, skip, page, largest int) Ask[Due] {
 	return asking(dueScript, []string{set},
-		[]string{strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest), strconv.Itoa(skip)}, readDue)
+		[]string{strconv.Itoa(MaxItems), strconv.Itoa(min(page, MaxBytes)), strconv.Itoa(largest), strconv.Itoa(skip)}, readDue)
 }
 
 func readDue(r reader) (due Due, err error) {

@@ -25,13 +25,13 @@ func TestDue(t *testing.T) {
 			w.dueAt(w.keys.Schedule(), time.Hour, "a", "b", "c")
 			w.dueAt(w.keys.Schedule(), -time.Hour, "later")
 			w.unchanged(func() {
-				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit))
+				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MaxBytes, noLimit))
 				require.Equal(w, []string{"a", "b", "c"}, due.Jobs)
 				require.InDelta(w, time.Hour, due.Next, float64(time.Minute))
 			})
 		}},
 		promise{"nothing_of_an_empty_set", func(w *world) {
-			due := ask(w, w.keys.Due(w.keys.Retry(), 0, MostBytes, noLimit))
+			due := ask(w, w.keys.Due(w.keys.Retry(), 0, MaxBytes, noLimit))
 			require.Empty(w, due.Jobs)
 			require.Negative(w, due.Next)
 		}},
@@ -39,19 +39,19 @@ func TestDue(t *testing.T) {
 			for _, score := range []string{"+inf", "1e300", "9300000000000", "1790000000000000"} {
 				w.redis("DEL", w.keys.Schedule())
 				w.redis("ZADD", w.keys.Schedule(), score, "far")
-				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit))
+				due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MaxBytes, noLimit))
 				require.Empty(w, due.Jobs, score)
 				require.Equal(w, 1_000_000*time.Second, due.Next, score)
 			}
 		}},
 		promise{"a_page_at_most", func(w *world) {
-			jobs := make([]string, MostItems+10)
+			jobs := make([]string, MaxItems+10)
 			for i := range jobs {
 				jobs[i] = fmt.Sprint("job", i)
 			}
 			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
-			require.Equal(w, jobs[:MostItems], ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit)).Jobs)
-			require.Equal(w, jobs[MostItems:], ask(w, w.keys.Due(w.keys.Schedule(), MostItems, MostBytes, noLimit)).Jobs, "those to pass over are passed over")
+			require.Equal(w, jobs[:MaxItems], ask(w, w.keys.Due(w.keys.Schedule(), 0, MaxBytes, noLimit)).Jobs)
+			require.Equal(w, jobs[MaxItems:], ask(w, w.keys.Due(w.keys.Schedule(), MaxItems, MaxBytes, noLimit)).Jobs, "those to pass over are passed over")
 		}},
 		promise{"no_more_bytes_than_a_page", func(w *world) {
 			var jobs []string
@@ -59,7 +59,7 @@ func TestDue(t *testing.T) {
 				jobs = append(jobs, strconv.Itoa(i)+strings.Repeat("x", 1<<20))
 			}
 			w.dueAt(w.keys.Schedule(), time.Hour, jobs...)
-			due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MostBytes, noLimit))
+			due := ask(w, w.keys.Due(w.keys.Schedule(), 0, MaxBytes, noLimit))
 			require.Len(w, due.Jobs, 4)
 			require.Len(w, ask(w, w.keys.Due(w.keys.Schedule(), 0, 3<<20, noLimit)).Jobs, 3, "a caller may want less")
 			require.Len(w, ask(w, w.keys.Due(w.keys.Schedule(), 0, 1, noLimit)).Jobs, 1, "one job whatever its size")
@@ -76,7 +76,7 @@ func TestDue(t *testing.T) {
 			huge := strings.Repeat("x", 2000)
 			w.dueAt(w.keys.Retry(), time.Hour, "a", huge, "y"+huge, "b")
 			w.unchanged(func() {
-				due := ask(w, w.keys.Due(w.keys.Retry(), 0, MostBytes, 1000))
+				due := ask(w, w.keys.Due(w.keys.Retry(), 0, MaxBytes, 1000))
 				require.Equal(w, []string{"a", "b"}, due.Jobs)
 				first, second := LargeOf(huge), LargeOf("y"+huge)
 				first.At, second.At = 1, 2

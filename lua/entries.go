@@ -13,11 +13,11 @@ type Listed struct {
 }
 
 // Entries reads a page of a working list or the list of a quarantined job from index first on, newest entry
-// first: at most MostItems, and page bytes, which the last entry may exceed by its own size. For entries
+// first: at most MaxItems, and page bytes, which the last entry may exceed by its own size. For entries
 // larger than largest bytes it returns only what KillLarge needs.
 func (k Keys) Entries(list string, first, page, largest int) Ask[Listed] {
 	return asking(entriesScript, []string{list},
-		[]string{strconv.Itoa(first), strconv.Itoa(MostItems), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest)}, readListed)
+		[]string{strconv.Itoa(first), strconv.Itoa(MaxItems), strconv.Itoa(min(page, MaxBytes)), strconv.Itoa(largest)}, readListed)
 }
 
 func readListed(r reader) (listed Listed, err error) {

@@ -14,6 +14,7 @@ func TestForget(t *testing.T) {
 			identity := w.process(queues...)
 			ask(w, w.keys.Deregister(identity, queues))
 			require.True(w, ask(w, w.keys.Forget(identity, queues, 0)))
+			w.redis("DEL", w.keys.Up()) // which is of the fleet
 			require.Empty(w, w.everything())
 			require.False(w, ask(w, w.keys.Forget(identity, queues, 0)))
 		}},

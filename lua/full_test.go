@@ -30,7 +30,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}, nil))
 			require.Equal(w, []string{victim}, ask(w, w.keys.Heartbeat(worker, someTTL)).Lapsed)
 			require.True(w, ask(w, w.keys.Announce(worker, []string{"info", "{}"}, []string{"t", "{}"})))
-			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, MostBytes, 10))
+			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, MaxBytes, 10))
 			require.Equal(w, []TakenJobs{{Bytes: []string{"a", "b", "c", "d", "e", "f"}}}, taken.Jobs)
 			large := NewTooLarge(taken.Large[0], w.keys.Working("q", worker), "q", 10, time.Now(), job.Seconds)
 			large.Today = w.today
@@ -42,7 +42,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			require.Equal(w, []int{1}, ask(w, Lengths([]string{w.keys.Queue("q")})))
 
 			require.True(w, ask(w, Lease(w.keys.Claim(victim), worker, time.Minute)))
-			require.Equal(w, []string{"v3", "v2", "v1"}, ask(w, w.keys.Entries(w.keys.Working("q", victim), 0, MostBytes, noLimit)).Entries)
+			require.Equal(w, []string{"v3", "v2", "v1"}, ask(w, w.keys.Entries(w.keys.Working("q", victim), 0, MaxBytes, noLimit)).Entries)
 			require.Equal(w, Recovered{State: StateDead, Moved: 3}, w.rescue(victim, "v3", "v2", "v1"))
 			require.Equal(w, []string{"v1", "v2", "v3", "f"}, w.waiting("q"))
 			require.True(w, ask(w, w.keys.Forget(victim, []string{"q"}, 0)))

@@ -7,12 +7,12 @@ import (
 
 var heartbeatScript = load("heartbeat")
 
-// mostNamed bounds the lapsed identities in a heartbeat reply, because every reply to every process has them.
-const mostNamed = MostItems / 2
+// maxNamed bounds the lapsed identities in a heartbeat reply, because every reply to every process has them.
+const maxNamed = MaxItems / 2
 
-// mostSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply
+// maxSignals bounds the signals that one heartbeat takes: as each is removed with its reply, a lost reply
 // must not lose many.
-const mostSignals = 8
+const maxSignals = 8
 
 // State is the state of a process according to the reply to its heartbeat.
 type State string
@@ -47,16 +47,16 @@ type HeartbeatReply struct {
 }
 
 // Heartbeat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist:
-// at most 2*MostQueues+2.
+// at most 2*MaxQueues+2.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
-	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled()}, keys...),
-		[]string{identity, millis(ttl), strconv.Itoa(mostNamed), strconv.Itoa(mostSignals)}, readHeartbeat)
+	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled(), k.Up()}, keys...),
+		[]string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals)}, readHeartbeat)
 }
 
 func readHeartbeat(r reader) (reply HeartbeatReply, err error) {
 	reply.State, reply.Now = State(r.text()), r.time()
 	reply.Lapsed, reply.Signals = r.innerTexts(), r.innerTexts()
-	reply.More = len(reply.Lapsed) >= mostNamed
+	reply.More = len(reply.Lapsed) >= maxNamed
 	reply.Processes, reply.There, reply.Marked = r.number(), r.number(), r.text()
 	return reply, r.end()
 }

@@ -2,18 +2,19 @@
 -- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether some lists exist.
 -- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5 marks of cancelled jobs
---          6… keys that may exist
+--          6 since when a process has always been alive  7… keys that may exist
 -- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
 --          only the record: register again under this identity), seconds, microseconds, {lapsed identities},
---          {signals}, how many are alive or lapsed, how many of KEYS 6… exist, score of the newest mark or
+--          {signals}, how many are alive or lapsed, how many of KEYS 7… exist, score of the newest mark or
 --          empty}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + keys)
-local record, alive, tombstones, signals, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local maybe = { unpack(KEYS, 6) }
+local record, alive, tombstones, signals, marks, up = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local maybe = { unpack(KEYS, 7) }
 local identity, ttl_ms, most, most_signals = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
+-- include note_up
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local state = 'alive'
@@ -24,6 +25,7 @@ elseif redis.call('HEXISTS', record, 'ttl_ms') == 0 then
 end
 local received = {}
 if state == 'alive' then
+  note_up(alive, up, now_ms)
   redis.call('ZADD', alive, now_ms + ttl_ms, identity)
   while #received < most_signals do
     local signal = redis.pcall('RPOP', signals)

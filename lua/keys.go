@@ -10,7 +10,10 @@ import (
 // Keys spells every name that Belay uses in Redis. Names that Sidekiq shares are Sidekiq's own; names that
 // only Belay reads begin with "belay:". No name is ever parsed, because queues and hosts may contain
 // anything; only GitLabList must.
-type Keys struct{ prefix string }
+type Keys struct {
+	prefix string
+	dead   DeadLimits
+}
 
 // NewKeys puts prefix and a colon before every name, as Ruby's redis-namespace does; an empty prefix adds
 // nothing. A prefix in braces ("{mail}") binds all of a keyspace to one slot of a Redis Cluster.
@@ -35,6 +38,15 @@ func (k Keys) Queues() string { return k.prefix + "queues" }
 
 // Queue is the list of a queue's waiting jobs: pushed on the left, taken from the right.
 func (k Keys) Queue(name string) string { return k.prefix + "queue:" + name }
+
+// QueueLists are Queue of each of these queues, in order.
+func (k Keys) QueueLists(queues []string) []string {
+	lists := make([]string, len(queues))
+	for i, queue := range queues {
+		lists[i] = k.Queue(queue)
+	}
+	return lists
+}
 
 // Paused is the set of names of paused queues.
 func (k Keys) Paused() string { return k.prefix + "paused" }
@@ -88,6 +100,9 @@ func (k Keys) Ended() string { return k.prefix + "belay:ended" }
 
 // Alive is the sorted set of identities by the millisecond at which their session expires.
 func (k Keys) Alive() string { return k.prefix + "belay:alive" }
+
+// Up is the millisecond since which there has been a live process at each instant; see note_up.
+func (k Keys) Up() string { return k.prefix + "belay:up" }
 
 // Tombstones is the sorted set of identities that are gone for good, by the millisecond of their death.
 func (k Keys) Tombstones() string { return k.prefix + "belay:tombstones" }
@@ -166,6 +181,9 @@ func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" +
 // jobs use the lease "belay:poller". If a process of such a version holds that one, it polls beside the holder
 // of this one, which does no harm, and the ticks do not wait for it.
 func (k Keys) Poller() string { return k.prefix + "belay:ticker" }
+
+// PollerLeft is the channel on which a process says that it has given up the lease of the poller.
+func (k Keys) PollerLeft() string { return k.prefix + "belay:ticker-left" }
 
 // Periodic is the sorted set of periodic jobs by the second of their next tick. A score of +inf means that
 // the job is paused.

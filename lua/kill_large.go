@@ -2,11 +2,11 @@ package lua
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
-	"github.com/rs/zerolog"
-
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -30,6 +30,8 @@ type TooLarge struct {
 	Sorted bool
 	// Queue is the queue from which it was taken; empty for none.
 	Queue string
+	// Limit is the maximum size of an entry in bytes.
+	Limit int
 	// Reason and Around are JSON members, without braces: the reason for the death and, if the text is not an
 	// object, the other members of a job that keeps the text in belay_raw.
 	Reason, Around string
@@ -47,7 +49,7 @@ type TooLarge struct {
 // time.
 func NewTooLarge(large Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) TooLarge {
 	return TooLarge{
-		Large: large, Key: key, Queue: queue, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,
+		Large: large, Key: key, Queue: queue, Limit: limit, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,
 		State: DeadUnread(large.Head, large.Tail, now),
 	}
 }
@@ -61,8 +63,9 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 		kind = "zset"
 	}
 	args := []string{
-		kind, strconv.Itoa(b.At), strconv.Itoa(b.Bytes), b.Head, b.Tail, b.Reason, b.Around, daySeconds, strconv.Itoa(MostBytes),
+		kind, strconv.Itoa(b.At), strconv.Itoa(b.Bytes), b.Head, b.Tail, b.Reason, b.Around, daySeconds, strconv.Itoa(MaxBytes),
 	}
+	args = append(args, k.deadLimits()...)
 	keys, args = appendOwned(k, keys, args, []TooLarge{b}, func(b *TooLarge) owned { return owned{b.Lock, b.State} },
 		func(args []string, _ *TooLarge) []string { return args })
 	return asking(killLargeScript, keys, args, func(r reader) (bool, error) {
@@ -74,21 +77,39 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 	})
 }
 
-// Log writes that the entry was moved to the dead set because it is larger than limit. After an error it may
-// have been moved: the next read does not find an entry that has gone, so this line is the only one about it.
-func (b TooLarge) Log(log zerolog.Logger, limit int, err error) {
-	event := log.Error().Err(err).Int("bytes", b.Bytes).Int("limit", limit)
+// EndLarge returns the calls of KillLarge and, for a tracked job, of the announcement to those that wait for
+// it. read reads the reply to the first of them, logs what became of the entry, and reports whether it was
+// moved.
+func (k Keys) EndLarge(b TooLarge, log *slog.Logger) (calls []driver.Call, read func(driver.Reply) (dead bool, err error)) {
+	ask := k.KillLarge(b)
+	calls = []driver.Call{ask.Call}
+	if b.State != nil {
+		calls = append(calls, k.AnnounceEnded([]string{b.State.JID}))
+	}
+	return calls, func(reply driver.Reply) (bool, error) {
+		dead, err := ask.Read(reply)
+		if dead || err != nil {
+			b.logEnd(log, err)
+		}
+		return dead, err
+	}
+}
+
+// logEnd writes that the entry was moved to the dead set. After an error it may have been moved: the next read
+// does not find an entry that has gone, so this line is the only one about it.
+func (b TooLarge) logEnd(log *slog.Logger, err error) {
+	fields := []any{"bytes", b.Bytes, "limit", b.Limit}
 	if b.Queue != "" {
-		event.Str("queue", b.Queue)
+		fields = append(fields, "queue", b.Queue)
 	}
 	if b.JID != "" {
-		event.Str("jid", b.JID).Str("class", b.Class)
+		fields = append(fields, "jid", b.JID, "class", b.Class)
 	}
 	if err != nil {
-		event.Msg("move to the dead set unconfirmed: payload too large")
+		log.Error("move to the dead set unconfirmed: payload too large", append(fields, "error", err)...)
 		return
 	}
-	event.Msg("moved to the dead set: payload too large")
+	log.Error("moved to the dead set: payload too large", fields...)
 }
 
 // ends is how many bytes of each end a Large has; large.lua has the same number.

@@ -13,23 +13,27 @@
 -- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was found  3 its length
 --          4 its beginning  5 its end  6 the reason, JSON members  7 the other members of a job that holds
 --          other text  8 seconds to keep a day's counters  9 bytes of other entries to read at most during the
---          search  10 the arguments of read_owned, for the entry
+--          search  10 dead jobs at most  11 dead seconds at most  12 the arguments of read_owned, for the entry
 -- Returns  "dead" | "gone" (it is not there any more, or not among the first 256, or too many bytes are
 --          before it: the next read that finds it has its new position)
 -- Repeat   "gone"
 -- Cost     O(length of the entry); if others were added before it since it was found, also O(256 entries) and
 --          O(bytes of other entries). The last entry that is read may exceed these bytes by its own size.
+--          And the dead jobs that are trimmed, 256 at most
 local from, dead, processed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed_today, failed_today, index, queues = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local kind, met_at, length, head, tail = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local reason, around, day_seconds, room = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
+local dead_most, dead_seconds = tonumber(ARGV[10]), tonumber(ARGV[11])
 
 -- include must_be
+-- include find_large
 -- include unlock
 -- include job_state
 -- include read_owned
 -- include count_runs
-local group = read_owned(10, 0)
+-- include trim_dead
+local group = read_owned(12, 0)
 local wrong
 if kind == 'zset' then
   wrong = must_be(from, kind, 'ZREM', from, '')
@@ -41,24 +45,7 @@ if wrong then
   return wrong
 end
 
-local function read(at)
-  local entry
-  if kind == 'zset' then
-    entry = redis.call('ZRANGE', from, at, at)[1]
-  else
-    entry = redis.call('LINDEX', from, at)
-  end
-  if entry and #entry == length and string.sub(entry, 1, #head) == head and string.sub(entry, -#tail) == tail then
-    return entry
-  end
-  -- Other entries may be as large as this one, and each comparison copies one.
-  room = room - (entry and #entry or 0)
-end
-
-local entry, at = read(met_at), 0
-while not entry and at < 256 and room > 0 do
-  entry, at = read(at), at + 1
-end
+local entry = find_large(kind, from, met_at, length, head, tail, room)
 if not entry then
   return 'gone'
 end
@@ -88,4 +75,5 @@ end_owned(group, 1, queues, 0)
 unlocked(index)
 count_runs(processed, processed_today, 1, day_seconds)
 count_runs(failed, failed_today, 1, day_seconds)
+trim_dead(dead, time, dead_most, dead_seconds)
 return 'dead'

@@ -11,11 +11,16 @@ func Lease(key, holder string, hold time.Duration) Ask[bool] {
 	return asking(leaseScript, []string{key}, []string{holder, millis(hold)}, wordIs("held"))
 }
 
+// GiveUpLease ends the lease at key before its time, if holder has it, and reports whether it had.
+func GiveUpLease(key, holder string) Ask[bool] {
+	return asking(leaseScript, []string{key}, []string{holder, "0"}, wordIs("free"))
+}
+
 const (
 	// fewProcesses may all ask for a lease at the usual interval.
 	fewProcesses = 50
-	// mostPatience is how many times longer than usual each process of a very large fleet waits.
-	mostPatience = 5
+	// maxPatience is how many times longer than usual each process of a very large fleet waits.
+	maxPatience = 5
 )
 
 // LeaseRest returns how long a process that found a lease busy waits before it asks again: usual in small
@@ -27,6 +32,6 @@ func LeaseRest(usual time.Duration, processes int) time.Duration {
 	if processes <= fewProcesses {
 		return usual
 	}
-	rest := min(usual*time.Duration(processes)/fewProcesses, usual*mostPatience)
+	rest := min(usual*time.Duration(processes)/fewProcesses, usual*maxPatience)
 	return max(usual, Jitter(rest))
 }

@@ -8,14 +8,21 @@
 -- Where processes ask for different times, the one that asks for the least may take it from the others, and
 -- keeps it.
 -- KEYS     1 lease
--- ARGV     1 holder  2 ms to hold it
--- Returns  "held" (ours, also if it was before) | "busy"
--- Repeat   prolongs it
+-- ARGV     1 holder  2 ms to hold it; 0 gives it up
+-- Returns  "held" (ours, also if it was before) | "busy" | "free" (given up: it was ours)
+-- Repeat   prolongs it; "busy" after it was given up
 -- Cost     O(1)
 local lease = KEYS[1]
 local holder, hold_ms = ARGV[1], ARGV[2]
 
 local now = redis.call('GET', lease)
+if hold_ms == '0' then
+  if now ~= holder then
+    return 'busy'
+  end
+  redis.call('DEL', lease)
+  return 'free'
+end
 if now and now ~= holder then
   local left_ms = redis.call('PTTL', lease)
   if left_ms >= 0 and left_ms <= tonumber(hold_ms) then

@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/logbook"
 )
 
 // usualRound is the default round of a Link.
@@ -19,19 +20,25 @@ const usualRound = 1500 * time.Millisecond
 // time.
 const episode = time.Minute
 
-// A Link is the connection of one duty to Redis. Every call gets its own deadline, which fits the size of the
-// call: Do is for calls that carry no jobs, Carry for those that do. With one deadline for a whole pass, the
-// last calls of a pass would miss it again and again on a slow link. A Link must not be used concurrently.
+// A Link is the connection of one duty, or of one client, to Redis. Every call gets its own deadline, which
+// fits the size of the call: Do is for calls that carry no jobs, Carry for those that do. With one deadline
+// for a whole pass, the last calls of a pass would miss it again and again on a slow link. Its methods may be
+// called from any goroutine, but only those of a Patient link by several at once.
 type Link struct {
 	driver.Client
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
+	// Patient is for callers that do not repeat a call after a failure: a program that pushes, or an
+	// operator. A call has the deadline of its context, or else as long as the slowest link needs (see
+	// Patience).
+	Patient bool
 	// Largest is the maximum size of one job in bytes.
 	Largest int
 	// Log gets one line for each episode of a slow link; the line names Duty.
-	Log  zerolog.Logger
+	Log  *slog.Logger
 	Duty string
 
+	mu       sync.Mutex // guards all that follows
 	pages    Pace
 	small    Pace // of calls that carry no jobs: their timeouts grow, too, if a new connection takes long
 	underWay int  // bytes of the trips that have not ended
@@ -50,7 +57,9 @@ type Trip struct {
 	client         driver.Client
 	calls          []driver.Call
 	small          bool // it carries no jobs, so its result does not measure the bandwidth
+	patient        bool
 	sent, expected int
+	begun          time.Time
 	allowed, took  time.Duration
 	lost           error // why there is no reply; a refusal is a reply
 }
@@ -73,10 +82,11 @@ func (l *Link) over(ctx context.Context, t *Trip) []driver.Reply {
 }
 
 // Begin returns a trip of calls that carry jobs; expected is the maximum number of bytes of jobs in the
-// replies. Several trips may be under way: the timeout of each allows for the bytes of all. Only the
-// goroutine that uses the Link may call Begin and End.
+// replies. Several trips may be under way: the timeout of each allows for the bytes of all.
 func (l *Link) Begin(expected int, calls []driver.Call) *Trip {
-	if expected > 0 && l.pages.Strained() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if expected > 0 && (l.Patient || l.pages.Strained()) {
 		expected += l.Largest // a page holds one job at least, whatever its size
 	}
 	return l.begin(&Trip{calls: calls, expected: expected}, &l.pages)
@@ -84,23 +94,46 @@ func (l *Link) Begin(expected int, calls []driver.Call) *Trip {
 
 // BeginSmall returns a trip of calls that carry no jobs.
 func (l *Link) BeginSmall(calls []driver.Call) *Trip {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.begin(&Trip{calls: calls, small: true}, &l.small)
 }
 
 func (l *Link) begin(t *Trip, pace *Pace) *Trip {
-	t.client, t.sent = l.Client, Carried(t.calls...)
+	t.client, t.patient, t.sent, t.begun = l.Client, l.Patient, Carried(t.calls...), time.Now()
 	l.underWay += t.sent + t.expected
-	t.allowed = pace.Timeout(cmp.Or(l.Round, usualRound), l.underWay)
+	if round := cmp.Or(l.Round, usualRound); t.patient {
+		t.allowed = Patience(round, l.underWay)
+	} else {
+		t.allowed = pace.Timeout(round, l.underWay)
+	}
 	return t
+}
+
+// Allowed returns how long a Patient link waits for a call that carries this many bytes, beside those that are
+// under way.
+func (l *Link) Allowed(carried int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Patience(cmp.Or(l.Round, usualRound), l.underWay+carried)
 }
 
 // Send sends the calls and waits for their replies, until the deadline of the trip. It may be called from any
 // goroutine.
 func (t *Trip) Send(ctx context.Context) {
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, t.allowed)
-	defer cancel()
-	t.Replies = t.client.Do(bounded, t.calls...)
+	ends, limited := ctx.Deadline()
+	switch {
+	case !t.patient:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.allowed)
+		defer cancel()
+	case limited:
+		t.allowed = time.Until(ends)
+	default:
+		ctx = driver.Until(ctx, began.Add(t.allowed))
+	}
+	t.Replies = t.client.Do(ctx, t.calls...)
 	t.took = time.Since(began)
 	for i, reply := range t.Replies {
 		if reply.Err == nil {
@@ -108,7 +141,10 @@ func (t *Trip) Send(ctx context.Context) {
 		}
 		var refused *driver.ServerError
 		isRefused := errors.As(reply.Err, &refused)
-		err := fmt.Errorf("%s: %w", t.calls[i].Name(), reply.Err)
+		err := reply.Err
+		if !t.patient {
+			err = fmt.Errorf("%s: %w", t.calls[i].Name(), reply.Err)
+		}
 		if !isRefused && t.took >= t.allowed {
 			err = fmt.Errorf("%s: timed out after %v (%d bytes sent, %d asked for): %w",
 				t.calls[i].Name(), t.allowed.Round(time.Millisecond), t.sent, t.expected, reply.Err)
@@ -123,8 +159,19 @@ func (t *Trip) Send(ctx context.Context) {
 // End adapts the Link to the result of a trip that was sent. Several trips that fail in one outage count
 // once.
 func (l *Link) End(t *Trip) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.underWay -= t.sent + t.expected
 	switch {
+	case t.patient && t.lost == nil:
+		l.pages.Answered(t.sent+t.got(), t.took, t.allowed)
+	case t.patient:
+		// A trip whose context ended sooner says nothing about the link, and trips that were under way together
+		// count once.
+		if !driver.Certain(t.lost) && t.allowed >= usualRound && t.begun.After(l.failedAt) {
+			l.pages.Failed()
+			l.failedAt = time.Now()
+		}
 	case t.small && t.lost == nil:
 		l.small.Eased(t.took, t.allowed)
 		l.pages.Answered(0, t.took, t.allowed)
@@ -135,11 +182,7 @@ func (l *Link) End(t *Trip) {
 			l.small.Failed()
 		}
 	case t.lost == nil:
-		got := 0
-		for _, reply := range t.Replies {
-			got += driver.Size(reply.Value)
-		}
-		l.pages.Answered(t.sent+got, t.took, t.allowed)
+		l.pages.Answered(t.sent+t.got(), t.took, t.allowed)
 	case l.lost == nil && !driver.Certain(t.lost):
 		l.pages.Failed()
 		if time.Since(l.failedAt) > episode {
@@ -150,13 +193,21 @@ func (l *Link) End(t *Trip) {
 	}
 }
 
+// got returns how many bytes the replies have.
+func (t *Trip) got() (bytes int) {
+	for _, reply := range t.Replies {
+		bytes += driver.Size(reply.Value)
+	}
+	return bytes
+}
+
 // answered records that a small call was answered. If the last page failed and no small call, the link is
 // slow, which is logged once in an episode; not after a single closed connection, which may have another
 // cause.
 func (l *Link) answered() {
 	if l.lost != nil && l.certain && !l.reported && !l.away {
 		l.reported = true
-		l.Log.Warn().Err(l.lost).Str("duty", l.Duty).Int("bytes", l.Page()).Msg("slow link: smaller pages, longer timeouts")
+		logbook.OrDiscard(l.Log).Warn("slow link: smaller pages, longer timeouts", "error", l.lost, "duty", l.Duty, "bytes", l.pages.Page())
 	}
 	l.lost, l.away = nil, false
 }
@@ -164,10 +215,12 @@ func (l *Link) answered() {
 // Check distinguishes a slow link from one that is down when the last page failed, and costs nothing
 // otherwise. It returns an error if a small call fails too.
 func (l *Link) Check(ctx context.Context) error {
-	if l.lost == nil {
+	if !l.Unchecked() {
 		return nil
 	}
 	l.Do(ctx, driver.Command("PING"))
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.lost
 }
 
@@ -181,7 +234,15 @@ func (l *Link) Excused(err error) error {
 }
 
 // Unchecked reports whether the last page failed and no small call has been answered since.
-func (l *Link) Unchecked() bool { return l.lost != nil }
+func (l *Link) Unchecked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost != nil
+}
 
 // Page returns the maximum number of bytes of jobs that the next calls may ask for, all together.
-func (l *Link) Page() int { return l.pages.Page() }
+func (l *Link) Page() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pages.Page()
+}

@@ -3,14 +3,15 @@ package lua
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/logbook"
 )
 
 // A stub answers each Do by a function.
@@ -46,7 +47,7 @@ func TestALinkGivesACallTheTimeOfItsBytes(t *testing.T) {
 func TestALinkThatFailsAsksForLessAndIsNamedSlowOnce(t *testing.T) {
 	slow := true
 	var log bytes.Buffer
-	link := Link{Largest: 1 << 20, Log: zerolog.New(&log), Duty: "reading", Client: &stub{do: func(_ time.Duration, calls []driver.Call) error {
+	link := Link{Largest: 1 << 20, Log: slog.New(logbook.JSON(&log, slog.LevelDebug)), Duty: "reading", Client: &stub{do: func(_ time.Duration, calls []driver.Call) error {
 		if slow && calls[0].Name() == "LRANGE" {
 			return cut
 		}
@@ -76,7 +77,7 @@ func TestALinkThatFailsAsksForLessAndIsNamedSlowOnce(t *testing.T) {
 
 func TestALinkThatIsDownIsNotCalledSlow(t *testing.T) {
 	var log bytes.Buffer
-	link := Link{Log: zerolog.New(&log), Client: &stub{do: func(time.Duration, []driver.Call) error { return cut }}}
+	link := Link{Log: slog.New(logbook.JSON(&log, slog.LevelDebug)), Client: &stub{do: func(time.Duration, []driver.Call) error { return cut }}}
 	for range 3 {
 		link.Carry(t.Context(), link.Page(), page)
 		require.Error(t, link.Check(t.Context()))

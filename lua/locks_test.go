@@ -468,11 +468,11 @@ func TestUnlist(t *testing.T) {
 	keep(t, promise{"takes_out_what_has_run_out_a_few_at_a_time", func(w *world) {
 		w.unique("a")
 		now := w.now() * 1000
-		for n := range MostItems + 3 {
+		for n := range MaxItems + 3 {
 			w.redis("ZADD", w.keys.Unique(), strconv.FormatFloat(now-2000, 'f', 0, 64), "old"+strconv.Itoa(n))
 		}
 		w.redis("ZADD", w.keys.Unique(), strconv.FormatFloat(now-100, 'f', 0, 64), "just now")
-		require.Equal(w, MostItems, ask(w, w.keys.Unlist(time.Second)))
+		require.Equal(w, MaxItems, ask(w, w.keys.Unlist(time.Second)))
 		require.Equal(w, 3, ask(w, w.keys.Unlist(time.Second)))
 		w.unchanged(func() { require.Zero(w, ask(w, w.keys.Unlist(time.Second))) })
 		require.Equal(w, []string{"just now", "d"}, w.sorted(w.keys.Unique()))

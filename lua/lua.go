@@ -14,13 +14,13 @@ import (
 // Bounds of one script call. They keep each call near a millisecond, because Redis does nothing else while a
 // script runs.
 const (
-	// MostItems is how many jobs one call moves or returns.
-	MostItems = 256
-	// MostBytes is how many bytes of jobs one call moves or returns; the last job may exceed it by its own
+	// MaxItems is how many jobs one call moves or returns.
+	MaxItems = 256
+	// MaxBytes is how many bytes of jobs one call moves or returns; the last job may exceed it by its own
 	// size.
-	MostBytes = 4 << 20
-	// MostQueues is how many queues one process may serve: recover declares three keys for each.
-	MostQueues = 128
+	MaxBytes = 4 << 20
+	// MaxQueues is how many queues one process may serve: recover declares three keys for each.
+	MaxQueues = 128
 )
 
 //go:embed *.lua shared/*.lua

@@ -26,13 +26,15 @@ type ground struct {
 
 // grounds include the fake server: users test their own programs on it, so every promise must hold there too.
 // What it cannot be asked at all (a limit of memory, the cost of a script) has tests that say so.
-var grounds = []ground{
-	{name: "goredis", open: openGoredis},
-	{name: "rueidis", open: openRueidis},
-	{name: "miniredis", open: openGoredis, fake: true},
-}
+var grounds = func() []ground {
+	all := []ground{{name: "miniredis", open: openGoredis, fake: true}}
+	for name, open := range adapters.Open {
+		all = append(all, ground{name: name, open: open})
+	}
+	return all
+}()
 
-var openGoredis, openRueidis = adapters.Open["go-redis"], adapters.Open["rueidis"]
+var openGoredis = adapters.Open["go-redis"]
 
 // A promise is one thing that a script does, whatever the driver.
 type promise struct {
@@ -232,7 +234,7 @@ const noLimit = 1 << 30
 
 func (w *world) take(identity string, most int, queues ...string) Taken {
 	w.Helper()
-	return ask(w, w.keys.Take(identity, queues, most, MostBytes, noLimit))
+	return ask(w, w.keys.Take(identity, queues, most, MaxBytes, noLimit))
 }
 
 // hold pushes jobs to queue q and takes them into the hands of a new process.
@@ -258,7 +260,7 @@ func (w *world) settlement(identity string, number int64, jobs ...Settled) Settl
 	w.Helper()
 	return Settlement{
 		Identity: identity, Number: number, Mark: number, Jobs: jobs,
-		Today: w.today, DeadMost: 10_000, DeadFor: 180 * 24 * time.Hour,
+		Today: w.today,
 	}
 }
 

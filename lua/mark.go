@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
 )
 
 var markScript = load("mark")
@@ -14,17 +15,33 @@ const (
 	// KeepMarks is how long a mark binds. A cancelled job that had failed just before its mark arrived waits in
 	// the retry set, and the longest delay of the retry formula is about four days.
 	KeepMarks = 30 * 24 * time.Hour
-	// MostMarks bounds the marks in Redis; the oldest are removed first. Every process reads all of them, and
-	// keeps them in memory, about 100 bytes each.
-	MostMarks = 10_000
+	// MaxMarks bounds the marks in Redis. Every process reads all of them, and keeps them in memory, about 100
+	// bytes each.
+	MaxMarks = 10_000
+	// FullCode is the code of the error with which Redis refuses a mark beyond MaxMarks.
+	FullCode = "FULL"
 )
+
+// Members of the sorted set that are no marks. Their scores are those of the newest mark or event, and of the
+// last event that took marks back.
+const newestMark, unmarkedEvent = "", "\n"
 
 // A Mark cancels the jobs with a jid that were created before the mark was made.
 type Mark struct {
 	JID string
-	// Created, if set, is the text of a job's created_at: the mark cancels this job instead, even if its
-	// producer's clock was ahead of Redis'.
+	// Created, if set, makes it a mark of one job, even if its producer's clock was ahead of Redis': it is
+	// the text of the job's created_at and, if an operator has retried the job, a line feed and its
+	// FieldUnmarked.
 	Created string
+}
+
+// MarkOfJob returns the mark that cancels this one job. The next retry by an operator ends it.
+func MarkOfJob(j *job.Job) Mark {
+	created, _ := j.Field("created_at")
+	if unmarked := j.Unmarked(); unmarked > 0 {
+		created += "\n" + strconv.FormatInt(unmarked, 10)
+	}
+	return Mark{j.JID(), created}
 }
 
 // member returns the mark as it is stored.
@@ -41,24 +58,29 @@ func markOf(member string) Mark {
 	return Mark{jid, created}
 }
 
-// Mark marks jobs as cancelled, and returns Redis' time. The caller keeps within MostItems, and has no empty
-// jid and none with a line feed.
+// Mark marks jobs as cancelled, and returns the marks' score as a time: Redis' time, or later if its clock
+// was set back. Redis refuses marks beyond MaxMarks with FullCode, and then makes none of these. The caller
+// keeps within MaxItems, and has no empty jid and none with a line feed.
 func (k Keys) Mark(marks []Mark) Ask[time.Time] {
-	args := []string{strconv.FormatInt(KeepMarks.Microseconds(), 10), strconv.Itoa(MostMarks)}
-	for _, mark := range marks {
-		args = append(args, mark.member())
-	}
-	return asking(markScript, []string{k.Cancelled()}, args, func(r reader) (time.Time, error) { return r.time(), r.end() })
+	args := []string{strconv.FormatInt(KeepMarks.Microseconds(), 10), strconv.Itoa(MaxMarks)}
+	return asking(markScript, []string{k.Cancelled()}, appendMarks(args, marks), func(r reader) (time.Time, error) {
+		return time.UnixMicro(int64(r.number())), r.end()
+	})
 }
 
-// Unmark removes marks, such as those of jobs that were removed from their queue. Processes that have read them
-// keep them.
-func (k Keys) Unmark(marks []Mark) driver.Call {
-	args := []string{"ZREM", k.Cancelled()}
+func appendMarks(args []string, marks []Mark) []string {
 	for _, mark := range marks {
 		args = append(args, mark.member())
 	}
-	return driver.Command(args...)
+	return args
+}
+
+// NewestMark returns the score of the newest mark, also if that was taken back; 0 if there is none.
+func (k Keys) NewestMark() Ask[int64] {
+	return Ask[int64]{Call: driver.Command("ZSCORE", k.Cancelled(), newestMark), read: func(r reader) (int64, error) {
+		score, _ := strconv.ParseInt(r.textOrNil(), 10, 64)
+		return score, r.end()
+	}}
 }
 
 // CancelIterable asks a process of Sidekiq to stop an iterable job, as Sidekiq's API does. The fields beside

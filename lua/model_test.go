@@ -266,7 +266,7 @@ func (f *fleet) read(rt *rapid.T) {
 	m := f.member(rt)
 	m.stale = nil
 	for _, queue := range modelQueues {
-		entries := ask(f.w, f.w.keys.Entries(f.w.keys.Working(queue, m.identity), 0, MostBytes, noLimit)).Entries
+		entries := ask(f.w, f.w.keys.Entries(f.w.keys.Working(queue, m.identity), 0, MaxBytes, noLimit)).Entries
 		require.ElementsMatch(rt, m.hands[queue], entries)
 		list := Orphans{Queue: queue}
 		for _, entry := range entries {

@@ -8,28 +8,28 @@ import (
 
 const (
 	// firstPage is the first page size of a Pace: small enough for a link of 1 Mbit/s. After it was doubled six
-	// times it is MostBytes.
+	// times it is MaxBytes.
 	firstPage = 64 << 10
-	// leastPage is the least that a Pace asks for. A page holds one job at least, whatever its size.
-	leastPage = 4 << 10
+	// minPage is the least that a Pace asks for. A page holds one job at least, whatever its size.
+	minPage = 4 << 10
 	// fullRate is the bandwidth that a timeout assumes, in bytes a second, while no call has failed; each
 	// failure halves it. It is below 100 Mbit/s, so that a link of that bandwidth never counts as slow, and
 	// high enough that a call on a dead connection ends soon.
 	fullRate = 4 << 20
-	// mostStrain bounds the halving, at 32 KiB a second: the slowest link on which jobs still move.
-	mostStrain = 7
-	// longestRound bounds the part of a timeout that does not depend on bytes: six round trips of half a
+	// maxStrain bounds the halving, at 32 KiB a second: the slowest link on which jobs still move.
+	maxStrain = 7
+	// MaxRound bounds the part of a timeout that does not depend on bytes: six round trips of half a
 	// second. A new connection takes about four. With more, work would not resume within five seconds after a
 	// call that began on a dead connection.
-	longestRound = 3 * time.Second
+	MaxRound = 3 * time.Second
 	// quick is how much longer than an empty call a full page may take so that the next page is larger. So a
 	// page is at most what the link carries in twice that time, and a heartbeat that waits behind four pages
 	// still arrives within a lease of a second and a half. With half of it, pages would stay small on a busy
 	// machine.
 	quick = 100 * time.Millisecond
-	// mostGap bounds how many full pages come before the next larger one after larger pages have failed: a
+	// maxGap bounds how many full pages come before the next larger one after larger pages have failed: a
 	// server that closes connections over its client-output-buffer-limit does so again at the same size.
-	mostGap = 15
+	maxGap = 15
 )
 
 // A Pace adapts calls that carry jobs to the link: how many bytes they ask for, and how long they wait.
@@ -44,7 +44,7 @@ type Pace struct {
 	failed int           // the size of the last page that failed
 }
 
-// Page returns how many bytes of jobs the next call asks for, at most MostBytes.
+// Page returns how many bytes of jobs the next call asks for, at most MaxBytes.
 func (p *Pace) Page() int {
 	if p.bytes == 0 {
 		p.bytes = firstPage
@@ -55,8 +55,15 @@ func (p *Pace) Page() int {
 // Timeout returns the timeout of a call that carries this many bytes of jobs, in both directions together.
 // round is the timeout of a call without jobs on a healthy link.
 func (p *Pace) Timeout(round time.Duration, carried int) time.Duration {
-	round = max(round, min(round<<p.strain, longestRound))
+	round = max(round, min(round<<p.strain, MaxRound))
 	return round + time.Duration(carried)*time.Second/(fullRate>>p.strain)
+}
+
+// Patience returns the timeout of a call that carries this many bytes of jobs and is not repeated after a
+// failure: it allows for the slowest link on which jobs still move. round is the timeout of a call without
+// jobs.
+func Patience(round time.Duration, carried int) time.Duration {
+	return round + time.Duration(carried)*time.Second/(fullRate>>maxStrain)
 }
 
 // Strained reports whether quick replies have not yet made up for a failed call.
@@ -77,14 +84,14 @@ func (p *Pace) Answered(got int, took, allowed time.Duration) {
 		p.gap = 0
 	}
 	if p.full++; p.full > p.gap {
-		p.bytes, p.full = min(2*p.bytes, MostBytes), 0
+		p.bytes, p.full = min(2*p.bytes, MaxBytes), 0
 	}
 }
 
 // learnRound records how long a round trip may be. The first call includes the opening of its connection, so
 // every shorter call replaces it, whatever it carried; otherwise each page would seem quick by comparison.
 func (p *Pace) learnRound(got int, took time.Duration) {
-	little := got < leastPage
+	little := got < minPage
 	switch {
 	case little && p.round == 0, p.round > 0 && took < p.round:
 		p.round = took
@@ -106,9 +113,9 @@ func (p *Pace) Eased(took, allowed time.Duration) {
 // has nothing to do with its size.
 func (p *Pace) Failed() {
 	p.failed = p.Page()
-	p.bytes = max(p.failed/2, leastPage)
-	p.strain = min(p.strain+1, mostStrain)
-	p.full, p.gap = 0, min(2*p.gap+1, mostGap)
+	p.bytes = max(p.failed/2, minPage)
+	p.strain = min(p.strain+1, maxStrain)
+	p.full, p.gap = 0, min(2*p.gap+1, maxGap)
 }
 
 // Carried returns how many bytes these calls send.

@@ -10,10 +10,10 @@ import (
 func TestPaceAsksForMoreWhileFullPagesComeQuickly(t *testing.T) {
 	var pace Pace
 	for range 20 {
-		require.LessOrEqual(t, pace.Page(), MostBytes)
+		require.LessOrEqual(t, pace.Page(), MaxBytes)
 		pace.Answered(pace.Page(), time.Millisecond, time.Second)
 	}
-	require.Equal(t, MostBytes, pace.Page())
+	require.Equal(t, MaxBytes, pace.Page())
 
 	slow := Pace{}
 	slow.Answered(slow.Page(), time.Second, 2*time.Second)
@@ -31,16 +31,16 @@ func TestPaceAsksForLessAndWaitsLongerAfterFailures(t *testing.T) {
 		require.GreaterOrEqual(t, pace.Timeout(time.Second, 1<<20), allowed)
 		page, allowed = pace.Page(), pace.Timeout(time.Second, 1<<20)
 	}
-	require.Equal(t, leastPage, page)
+	require.Equal(t, minPage, page)
 	require.GreaterOrEqual(t, allowed, 30*time.Second, "a job of 1 MiB must come through a link of 0.5 Mbit/s")
-	require.Equal(t, longestRound, pace.Timeout(time.Second, 0), "calls without jobs wait for ever")
+	require.Equal(t, MaxRound, pace.Timeout(time.Second, 0), "calls without jobs wait for ever")
 	pace.Answered(0, time.Millisecond, allowed)
-	require.Equal(t, longestRound, pace.Timeout(time.Second, 0), "a call without jobs has made up for a page that failed")
+	require.Equal(t, MaxRound, pace.Timeout(time.Second, 0), "a call without jobs has made up for a page that failed")
 
-	for range 4 * mostGap {
+	for range 4 * maxGap {
 		pace.Answered(pace.Page(), time.Millisecond, allowed)
 	}
-	require.Equal(t, MostBytes, pace.Page())
+	require.Equal(t, MaxBytes, pace.Page())
 	require.Equal(t, time.Second, pace.Timeout(time.Second, 0))
 }
 

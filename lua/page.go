@@ -1,6 +1,10 @@
 package lua
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 var pageScript = load("page")
 
@@ -13,7 +17,6 @@ const (
 	OrderYoungest Order = "youngest" // the latest one first
 	OrderLowest   Order = "lowest"
 	OrderHighest  Order = "highest"
-	OrderAt       Order = "at" // no order, but a place in a list: see Source
 )
 
 // An Entry is one member of a list or a sorted set.
@@ -21,6 +24,8 @@ type Entry struct {
 	Bytes string
 	// Score is as Redis writes it, which loses nothing; empty in a list.
 	Score string
+	// LeftOut is how many entries a search by jid has left out just before this one.
+	LeftOut int
 }
 
 // A Page is a part of the entries of a list or a set.
@@ -31,22 +36,53 @@ type Page struct {
 }
 
 // Page reads entries of a list or a sorted set in this order, without the first skip of them: at most most
-// entries, never more than MostItems, and MostBytes, which the last entry may exceed by its own size.
-// Entries come and go between two pages, so a reader of several pages may get one twice or miss one.
-func (k Keys) Page(key string, order Order, skip, most int) Ask[Page] {
+// entries, never more than MaxItems, and room bytes, at most MaxBytes, which the last entry may exceed by
+// its own size. Entries come and go between two pages, so a reader of several pages may get one twice or miss
+// one.
+func (k Keys) Page(key string, order Order, skip, most, room int) Ask[Page] {
 	scored := order == OrderLowest || order == OrderHighest
 	return asking(pageScript, []string{key},
-		[]string{string(order), strconv.Itoa(skip), strconv.Itoa(min(most, MostItems)), strconv.Itoa(MostBytes)},
-		func(r reader) (Page, error) { return Page{Total: r.number(), Entries: r.entries(scored)}, r.end() })
+		[]string{string(order), strconv.Itoa(skip), strconv.Itoa(min(most, MaxItems)), strconv.Itoa(min(room, MaxBytes))},
+		func(r reader) (Page, error) {
+			return Page{Total: r.number(), Entries: r.entries(scored, false)}, r.end()
+		})
 }
 
-// entries reads entries, each followed by its score where it has one.
-func (r *reader) entries(scored bool) []Entry {
+// MaxSought is how many entries one search by jid looks at. Redis reads and compares one in one or two
+// microseconds, so this is about three milliseconds.
+const MaxSought = 2048
+
+// Seekable reports whether these jids can be sought: no program writes one of their characters as an escape.
+func Seekable(jids []string) bool {
+	return len(jids) > 0 && !slices.ContainsFunc(jids, func(jid string) bool {
+		return jid == "" || strings.ContainsFunc(jid, func(r rune) bool {
+			return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:", r))
+		})
+	})
+}
+
+// Seek reads entries of a list, oldest first, without the first skip of them, and leaves out those that are not
+// jobs with one of these jids, which are Seekable. The first and the last that it looks at are in the page, and
+// so are the entry before each job, and kept, unless that is empty. It looks at MaxSought entries at most, and
+// at room bytes as Page does.
+func (k Keys) Seek(key string, skip int, kept string, jids []string, room int) Ask[Page] {
+	args := []string{string(OrderOldest), strconv.Itoa(skip), strconv.Itoa(MaxSought), strconv.Itoa(min(room, MaxBytes)), kept}
+	return asking(pageScript, []string{key}, append(args, jids...), func(r reader) (Page, error) {
+		return Page{Total: r.number(), Entries: r.entries(false, true)}, r.end()
+	})
+}
+
+// entries reads entries, each followed by its score where it has one, and in a search by how many were left
+// out.
+func (r *reader) entries(scored, sought bool) []Entry {
 	entries := []Entry{}
 	for r.more() {
 		entry := Entry{Bytes: r.text()}
 		if scored {
 			entry.Score = r.text()
+		}
+		if sought {
+			entry.LeftOut = r.number()
 		}
 		entries = append(entries, entry)
 	}

@@ -5,16 +5,19 @@
 -- its score.
 -- KEYS     1 set
 -- ARGV     1 score to begin at  2 score to end with  3 entries at most  4 bytes in all at most
---          then, except for the first page: the last entry that was left in place
+--          5 whether an entry was left in place (0|1)  6 the last such entry
+--          then, to look for jobs by their jid: jids
 -- Returns  {the entries ..., each followed by its score}; the last entry may exceed the bytes by its own size;
---          nothing at the end
+--          nothing at the end; with jids as in page
 -- Repeat   the same
 -- Cost     O(entries + log set)
 local set = KEYS[1]
-local begin, last, most, room, left = ARGV[1], tonumber(ARGV[2]) or math.huge, tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local begin, last, most, room = ARGV[1], tonumber(ARGV[2]) or math.huge, tonumber(ARGV[3]), tonumber(ARGV[4])
+local left, sought = ARGV[5] == '1' and ARGV[6], ARGV[7]
 
 -- include must_be
 -- include read_page
+-- include has_jid
 local wrong = must_be(set, 'zset', 'TYPE', set)
 if wrong then
   return wrong
@@ -37,5 +40,5 @@ read_page(answer, function(taken, count)
     found[#found], found[#found - 1] = nil, nil
   end
   return found
-end, 2, most, room, 1, 16)
+end, 2, most, room, 1, sought and 256 or 16, sought and has_jid(7))
 return answer

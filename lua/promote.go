@@ -24,10 +24,10 @@ type Promotions struct {
 
 // Promote moves due jobs of a sorted set to the backs of their queues, and returns how many. Each one that it
 // moves to the dead set counts as a failed run of the UTC day of today, by Redis' clock. The caller keeps
-// within MostItems and MostBytes, and names no home twice.
+// within MaxItems and MaxBytes, and names no home twice.
 func (k Keys) Promote(set string, promotions []Promotions, today time.Time) Ask[int] {
 	keys := []string{set, k.Dead(), k.Queues(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today)}
-	args := []string{daySeconds}
+	args := append([]string{daySeconds}, k.deadLimits()...)
 	for _, group := range promotions {
 		number := 0
 		if !group.Dead {

@@ -8,20 +8,22 @@
 -- An unreadable job goes to the dead set and counts as a failed run: no job dies without a count.
 -- KEYS     1 set (schedule or retry)  2 dead  3 queues (the set of names)  4 index of locks  5 processed
 --          6 failed  7 processed today  8 failed today  then queue lists or quarantine lists, and locks
--- ARGV     1 seconds to keep a day's counters  then groups: position of the list's key (0 for dead), the
---          queue's bare name, locked (0|1), how many jobs, and for each its bytes and new bytes; in a locked
---          group also: position of the lock's key, its digest, its owner, ms to hold it
+-- ARGV     1 seconds to keep a day's counters  2 dead jobs at most  3 dead seconds at most  then groups:
+--          position of the list's key (0 for dead), the queue's bare name, locked (0|1), how many jobs, and for
+--          each its bytes and new bytes; in a locked group also: position of the lock's key, its digest, its
+--          owner, ms to hold it
 -- Returns  how many were moved; jobs that are gone, or whose time has been put off, do not count
 -- Repeat   moves what is left
--- Cost     O(jobs * log set)
+-- Cost     O(jobs * log set), and the dead jobs that are trimmed, 256 at most
 local set, dead, queues, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local day_seconds = tonumber(ARGV[1])
+local day_seconds, dead_most, dead_seconds = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
 -- include must_be
 -- include take_lock
 -- include count_runs
-local groups, at = {}, 2
+-- include trim_dead
+local groups, at = {}, 4
 while at <= #ARGV do
   local list, locked, count = tonumber(ARGV[at]), ARGV[at + 2] == '1', tonumber(ARGV[at + 3])
   local group = { list = KEYS[list], name = ARGV[at + 1], dead = list == 0, first = at + 4, count = count,
@@ -74,4 +76,7 @@ for _, group in ipairs(groups) do
 end
 count_runs(processed, processed_today, killed, day_seconds)
 count_runs(failed, failed_today, killed, day_seconds)
+if killed > 0 then
+  trim_dead(dead, time, dead_most, dead_seconds)
+end
 return moved

@@ -12,22 +12,25 @@ const (
 	// Protocol is the version of jobs and keys that this program's workers understand. Every process record
 	// has it, so that a producer can find out whether all workers of a fleet support a feature. It rises with
 	// each feature that an older worker would handle wrongly.
-	Protocol = CancelProtocol
+	Protocol = ExpiryProtocol
+	// ExpiryProtocol is the first whose workers start no job after its ExpiresIn or Deadline. A push requires
+	// it, because a late start would show nowhere.
+	ExpiryProtocol = 2
 	// CancelProtocol is the first whose workers obey the marks of cancelled jobs.
 	CancelProtocol = 2
 	// FirstProtocol is what all workers understand, those without a number in their record included.
 	FirstProtocol = 1
 )
 
-// LeastProtocol returns the least protocol of the processes that are registered and not declared dead, and
+// MinProtocol returns the least protocol of the processes that are registered and not declared dead, and
 // the identity of one that has it, which is empty if there is none. Ruby's processes have no record of ours
-// and do not count. Processes that lapsed count: they may renew their session. It reads pages of MostItems
+// and do not count. Processes that lapsed count: they may renew their session. It reads pages of MaxItems
 // processes, two round trips each.
-func (k Keys) LeastProtocol(ctx context.Context, client driver.Client) (least int, identity string, err error) {
-	for first := 0; ; first += MostItems {
+func (k Keys) MinProtocol(ctx context.Context, client driver.Client) (least int, identity string, err error) {
+	for first := 0; ; first += MaxItems {
 		// A score of 0 is that of a process that was declared dead.
 		names, err := Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Alive(), "(0", "+inf",
-			"LIMIT", strconv.Itoa(first), strconv.Itoa(MostItems)))[0])
+			"LIMIT", strconv.Itoa(first), strconv.Itoa(MaxItems)))[0])
 		if err != nil || len(names) == 0 {
 			return least, identity, err
 		}

@@ -9,7 +9,7 @@ import (
 
 func TestLeastProtocol(t *testing.T) {
 	least := func(w *world) (int, string) {
-		protocol, identity, err := w.keys.LeastProtocol(w.Context(), w.client)
+		protocol, identity, err := w.keys.MinProtocol(w.Context(), w.client)
 		require.NoError(w, err)
 		return protocol, identity
 	}
@@ -50,14 +50,14 @@ func TestLeastProtocol(t *testing.T) {
 			require.Empty(w, identity)
 		}},
 		promise{"reads_more_processes_than_a_page", func(w *world) {
-			for n := range MostItems + 1 {
+			for n := range MaxItems + 1 {
 				w.redis("ZADD", w.keys.Alive(), strconv.Itoa(n+1), "old:"+strconv.Itoa(n))
 				w.redis("HSET", w.keys.Record("old:"+strconv.Itoa(n)), "protocol", strconv.Itoa(Protocol+1))
 			}
-			w.redis("HSET", w.keys.Record("old:"+strconv.Itoa(MostItems)), "protocol", "0")
+			w.redis("HSET", w.keys.Record("old:"+strconv.Itoa(MaxItems)), "protocol", "0")
 			protocol, identity := least(w)
 			require.Equal(w, 0, protocol)
-			require.Equal(w, "old:"+strconv.Itoa(MostItems), identity)
+			require.Equal(w, "old:"+strconv.Itoa(MaxItems), identity)
 		}},
 	)
 }

@@ -46,7 +46,7 @@ const (
 )
 
 // Push stores the jobs of all batches at the backs of their queues, and those for later in the schedule: all
-// of them or none. A full Redis refuses with OOM. The caller keeps within MostItems and MostBytes and names
+// of them or none. A full Redis refuses with OOM. The caller keeps within MaxItems and MaxBytes and names
 // no queue twice.
 func (k Keys) Push(batches []QueueBatch, later []Scheduled) Ask[string] {
 	return k.pushing([]string{k.Queues(), k.Schedule()}, []string{"", "", ""}, batches, later)

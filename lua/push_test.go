@@ -55,9 +55,9 @@ func TestPush(t *testing.T) {
 			})
 		}},
 		promise{"as_many_as_a_call_may_hold", func(w *world) {
-			jobs := make([]string, MostItems)
+			jobs := make([]string, MaxItems)
 			w.push("q", jobs...)
-			require.Equal(w, MostItems, w.number("LLEN", w.keys.Queue("q")))
+			require.Equal(w, MaxItems, w.number("LLEN", w.keys.Queue("q")))
 		}},
 	)
 }

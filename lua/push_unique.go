@@ -39,7 +39,7 @@ type PushedUnique struct {
 }
 
 // PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis
-// refuses with OOM. The caller keeps within MostItems and MostBytes.
+// refuses with OOM. The caller keeps within MaxItems and MaxBytes.
 func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUnique] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
 	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")

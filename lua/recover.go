@@ -50,7 +50,7 @@ type Recovered struct {
 // Recover declares identity dead, if it has lapsed, and moves these entries of its lists. queues are all its
 // queues. Without entries it only declares identity dead, because its lists are empty. Each entry that it moves
 // to the dead set counts as a failed run on the UTC day of today, by Redis' clock. The caller keeps within
-// MostItems and MostBytes.
+// MaxItems and MaxBytes.
 func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today time.Time) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
@@ -62,7 +62,7 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 		triples[queue] = i + 1
 		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Quarantine(queue))
 	}
-	args := []string{identity, strconv.Itoa(len(queues)), daySeconds}
+	args := append([]string{identity, strconv.Itoa(len(queues)), daySeconds}, k.deadLimits()...)
 	for _, list := range orphans {
 		keys, args = k.appendOrphans(keys, args, triples[list.Queue], list)
 	}

@@ -9,17 +9,18 @@
 --          12 processed  13 failed  14 processed today  15 failed today
 --          then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, locks, the queues of jobs that run once more, and states
--- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  then groups: triple, from
---          "working" | "quarantined", to "queue" | "quarantine" | "dead", and the arguments of read_owned, of
---          each job its bytes and its new bytes
+-- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  4 dead jobs at most
+--          5 dead seconds at most  then groups: triple, from "working" | "quarantined", to "queue" |
+--          "quarantine" | "dead", and the arguments of read_owned, of each job its bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
--- Cost     O(jobs * length of the working list + queues)
+-- Cost     O(jobs * length of the working list + queues), and the dead jobs that are trimmed, 256 at most
 local alive, tombstones, record, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processes, hash, work, workers = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local running, index, queues = KEYS[9], KEYS[10], KEYS[11]
 local processed, failed, processed_today, failed_today = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
+local dead_most, dead_seconds = tonumber(ARGV[4]), tonumber(ARGV[5])
 for first = 16, 15 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
 end
@@ -43,8 +44,9 @@ end
 -- include job_state
 -- include read_owned
 -- include count_runs
+-- include trim_dead
 -- include orphans
-local groups, wrong = read_orphans(triples, running, dead, 4)
+local groups, wrong = read_orphans(triples, running, dead, 6)
 if wrong then
   return wrong
 end
@@ -59,6 +61,9 @@ local moved, killed = move_orphans(groups, dead, queues, time, now_ms)
 unlocked(index)
 count_runs(processed, processed_today, killed, day_seconds)
 count_runs(failed, failed_today, killed, day_seconds)
+if killed > 0 then
+  trim_dead(dead, time, dead_most, dead_seconds)
+end
 
 local left = redis.call('EXISTS', running)
 for _, triple in ipairs(triples) do

@@ -99,12 +99,12 @@ func (l GitLabList) QueueOf(said string) string {
 // RecoverGitLab moves these jobs of a list's dead process to the head of their queue, or to the dead set,
 // unless a heartbeat of the process exists. Without entries it only reports whether one exists. Each entry that
 // it moves to the dead set counts as a failed run on the UTC day of today, by Redis' clock. The caller keeps
-// within MostItems and MostBytes.
+// within MaxItems and MaxBytes.
 func (k Keys) RecoverGitLab(list GitLabList, orphans Orphans, today time.Time) Ask[Recovered] {
 	keys := append([]string{
 		list.Key, k.Queue(orphans.Queue), k.Queues(), k.Dead(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
 	}, list.heartbeats...)
-	args := []string{orphans.Queue, daySeconds, strconv.Itoa(len(list.heartbeats))}
+	args := append([]string{orphans.Queue, daySeconds, strconv.Itoa(len(list.heartbeats))}, k.deadLimits()...)
 	keys, args = k.appendOrphans(keys, args, 1, orphans)
 	return asking(recoverGitlabScript, keys, args, readRecovered)
 }

@@ -7,15 +7,16 @@
 -- KEYS     1 working list  2 queue list  3 queues (the set of names)  4 dead  5 index of locks  6 processed
 --          7 failed  8 processed today  9 failed today  then the heartbeats that the process may have
 --          then, by their positions, locks, the queues of jobs that run once more, and states
--- ARGV     1 the queue's bare name  2 seconds to keep a day's counters  3 how many heartbeats  then groups as
---          of recover, whose one triple is the first two keys
+-- ARGV     1 the queue's bare name  2 seconds to keep a day's counters  3 how many heartbeats  4 dead jobs at
+--          most  5 dead seconds at most  then groups as of recover, whose one triple is the first two keys
 -- Returns  {"alive"} (there is a heartbeat; nothing was written) |
 --          {"recovered", jobs left in the list, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
--- Cost     O(jobs * length of the working list)
+-- Cost     O(jobs * length of the working list), and the dead jobs that are trimmed, 256 at most
 local working, queue, queues, dead, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local processed, failed, processed_today, failed_today, heartbeats = KEYS[6], KEYS[7], KEYS[8], KEYS[9], 10
 local name, day_seconds, count_heartbeats = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local dead_most, dead_seconds = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 if redis.call('EXISTS', unpack(KEYS, heartbeats, heartbeats + count_heartbeats - 1)) > 0 then
   return { 'alive' }
@@ -26,8 +27,9 @@ end
 -- include job_state
 -- include read_owned
 -- include count_runs
+-- include trim_dead
 -- include orphans
-local groups, wrong = read_orphans({ { working = working, queue = queue } }, nil, dead, 4)
+local groups, wrong = read_orphans({ { working = working, queue = queue } }, nil, dead, 6)
 if wrong then
   return wrong
 end
@@ -37,6 +39,9 @@ local moved, killed = move_orphans(groups, dead, queues, time, time[1] * 1000 + 
 unlocked(index)
 count_runs(processed, processed_today, killed, day_seconds)
 count_runs(failed, failed_today, killed, day_seconds)
+if killed > 0 then
+  trim_dead(dead, time, dead_most, dead_seconds)
+end
 if moved > killed then
   redis.pcall('SADD', queues, name) -- the jobs are there, even if this fails
 end

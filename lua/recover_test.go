@@ -24,7 +24,7 @@ func TestRecover(t *testing.T) {
 			w.push("q", "d")
 			w.lapse(identity)
 			before := w.now()
-			page := ask(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, noLimit)).Entries
+			page := ask(w, w.keys.Entries(w.keys.Working("q", identity), 0, MaxBytes, noLimit)).Entries
 			require.Equal(w, []string{"c", "b", "a"}, page)
 			require.Equal(w, Recovered{State: StateDead, Left: 0, Moved: 3}, w.rescue(identity, page...))
 			require.Equal(w, []string{"a", "b", "c", "d"}, w.waiting("q"))
@@ -121,7 +121,7 @@ func TestRecover(t *testing.T) {
 		promise{"passes_over_what_its_process_has_settled_meanwhile", func(w *world) {
 			identity := w.hold("a", "b")
 			w.lapse(identity)
-			page := ask(w, w.keys.Entries(w.keys.Working("q", identity), 0, MostBytes, noLimit)).Entries
+			page := ask(w, w.keys.Entries(w.keys.Working("q", identity), 0, MaxBytes, noLimit)).Entries
 			w.settle(identity, 1, end("q", "a", job.Done()))
 			require.Equal(w, 1, w.rescue(identity, page...).Moved)
 			require.Equal(w, []string{"b"}, w.waiting("q"))

@@ -52,7 +52,7 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 	if record.QuarantineQueue != "" { // a process that has lost its record
 		args = append(args, "alone", record.QuarantineQueue)
 	}
-	return asking(registerScript, []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Record(former)}, args,
+	return asking(registerScript, []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Record(former), k.Up()}, args,
 		func(r reader) (Registered, error) {
 			return Registered{OK: r.text() == "registered", Now: r.time()}, r.end()
 		})

@@ -5,13 +5,15 @@
 -- After Redis has lost a process, an idle wait from before may still bring that process a job. So the former
 -- identity gets a record again, and the janitor that recovers this process reads the former lists too.
 -- KEYS     1 record  2 alive  3 tombstones  4 record of the former identity (our own again, if there was none)
+--          5 since when a process has always been alive
 -- ARGV     1 identity  2 ttl_ms  3 former identity, or our own  then the record's fields and values
 -- Returns  {"registered" | "taken" (draw another identity), seconds, microseconds}
 -- Repeat   "taken": a lost reply costs an identity, not a job
 -- Cost     O(1)
-local record, alive, tombstones, former_record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local record, alive, tombstones, former_record, up = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local identity, ttl_ms, former, fields_at = ARGV[1], tonumber(ARGV[2]), ARGV[3], 4
 
+-- include note_up
 local time = redis.call('TIME')
 -- Other scripts write fields too; without ttl_ms the record has been lost.
 if redis.call('HEXISTS', record, 'ttl_ms') == 1 or redis.call('ZSCORE', tombstones, identity) then
@@ -27,5 +29,6 @@ if former ~= identity then
   redis.call('HSET', former_record, 'heir', identity)
 end
 redis.call('HSET', record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
+note_up(alive, up, now_ms)
 redis.call('ZADD', alive, now_ms + ttl_ms, identity)
 return { 'registered', tonumber(time[1]), tonumber(time[2]) }

@@ -95,7 +95,7 @@ func TestBeat(t *testing.T) {
 			w.take(identity, 1, "q")
 			w.redis("SET", w.keys.Paused(), "no set")
 			require.Equal(w, 2, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There)
-			most := make([]string, 2*MostQueues+2)
+			most := make([]string, 2*MaxQueues+2)
 			for i := range most {
 				most[i] = w.keys.Paused()
 			}
@@ -116,7 +116,7 @@ func TestBeat(t *testing.T) {
 			lately := w.process("q")
 			w.redis("ZADD", w.keys.Alive(), "1000", lately)
 			lapsed := ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed
-			require.Len(w, lapsed, MostItems)
+			require.Len(w, lapsed, MaxItems)
 			require.Equal(w, lately, lapsed[0], "who lapsed last is not hidden by those that stay")
 		}},
 		promise{"pages_name_all_that_have_lapsed_and_no_other", func(w *world) {
@@ -124,14 +124,14 @@ func TestBeat(t *testing.T) {
 			require.False(w, ask(w, w.keys.Heartbeat(me, someTTL)).More)
 			words := []string{"ZADD", w.keys.Alive()}
 			var all []string
-			for i := range 2*MostItems + 9 {
+			for i := range 2*MaxItems + 9 {
 				all = append(all, fmt.Sprintf("old%04d", i))
 				words = append(words, "1", all[i])
 			}
 			w.redis(words...)
 			require.True(w, ask(w, w.keys.Heartbeat(me, someTTL)).More)
 			var named []string
-			for first := 0; first <= 2*MostItems; first += MostItems {
+			for first := 0; first <= 2*MaxItems; first += MaxItems {
 				w.unchanged(func() { named = append(named, ask(w, w.keys.Lapsed(first))...) })
 			}
 			require.Equal(w, all, named)

@@ -3,7 +3,7 @@ package lua
 var renewScript = load("renew")
 
 // Renew renews the locks of running jobs, each for its Hold, and returns how many the jobs still owned. The
-// caller keeps within MostItems.
+// caller keeps within MaxItems.
 func (k Keys) Renew(locks []Lock) Ask[int] {
 	keys, args := []string{k.Unique()}, make([]string, 0, 3*len(locks))
 	for _, lock := range locks {

@@ -157,7 +157,7 @@ func TestStateEndsWithItsJob(t *testing.T) {
 			require.Equal(w, allSettled, w.settle(identity, 1, ends...))
 			require.Empty(w, w.hash(w.keys.Iteration("a")))
 			require.Equal(w, map[string]string{"0": "b", fieldVersion: "2", fieldCreated: "1", "c": "1"}, w.hash(w.keys.Iteration("b")))
-			require.Equal(w, map[string]string{"0": "d", "1": "d", "2": "d", fieldVersion: "4", fieldCreated: "1"}, w.hash(w.keys.Iteration("d")))
+			require.Equal(w, map[string]string{"0": "d", "1": "d", "2": "d", fieldVersion: "4", fieldCreated: "1", "c": "null"}, w.hash(w.keys.Iteration("d")))
 			require.Equal(w, []string{"d", "c", "b", "a"}, w.waiting("q"))
 		}},
 		promise{"a_lost_job's_state_is_not_touched", func(w *world) {

@@ -150,12 +150,13 @@ var statusWords = map[string][]string{
 	"register":         {"registered", "taken"},
 	"deregister":       {"left"},
 	"announce":         {"announced", "dead"},
-	"lease":            {"held", "busy"},
+	"lease":            {"held", "busy", "free"},
 	"forget":           {"forgotten", "kept"},
 	"push":             {PushStored, PushStale},
 	"kill_large":       {"dead", "gone"},
 	"due":              nil,
 	"promote":          nil,
+	"promote_large":    {"promoted", "gone"},
 	"statistics":       nil,
 	"start":            {"started"},
 	"push_unique":      {"pushed", "stale"},
@@ -163,6 +164,7 @@ var statusWords = map[string][]string{
 	"save":             {string(SaveSaved), string(SaveLost), string(SaveStale), string(SaveCancelled)},
 	"release":          {"released", "free"},
 	"unlist":           nil,
+	"up":               nil,
 	"entries":          nil,
 	"lapsed":           nil,
 	"lengths":          nil,
@@ -171,9 +173,10 @@ var statusWords = map[string][]string{
 	"act":              nil,
 	"signal":           {"sent", "unknown"},
 	"mark":             nil,
-	"define":           {DefineStored, DefineSame, DefineKept},
+	"unmark":           nil,
+	"define":           {DefineStored, DefineSame, DefineKept, DefineDue},
 	"undefine":         {UndefineRemoved, UndefineUnknown, UndefineRegistered},
-	"tick":             {TickEnqueued, TickRefused, TickPlanned, TickEarly, TickStale},
+	"tick":             {TickEnqueued, TickRefused, TickWaits, TickPlanned, TickEarly, TickStale},
 }
 
 func TestStatusWordsAreThoseThatGoReads(t *testing.T) {
@@ -202,7 +205,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
 		case "act":
 			require.ElementsMatch(t, []string{
-				"set", string(OrderOldest), string(OrderYoungest), string(OrderAt), string(FateQueue), string(FateDead), string(FateGone), string(FateLater), string(FateHere), "hold",
+				"set", "list", string(FateQueue), string(FateDead), string(FateGone), string(FateLater), string(FateHere), "hold",
 				"none", "free", "take", "need",
 			}, s.words("ARGV"))
 		case "page":
@@ -244,7 +247,7 @@ func TestNothingThatHoldsJobsIsEverDeleted(t *testing.T) {
 	for _, s := range readScripts(t) {
 		for _, keys := range firsts(deletes, s.code) {
 			for key := range strings.SplitSeq(keys, ", ") {
-				require.Contains(t, []string{"hash", "work", "workers", "record", "lock", "unpack(freed", "runs", "state"}, key, "%s.lua", s.name)
+				require.Contains(t, []string{"hash", "work", "workers", "record", "lock", "lease", "unpack(freed", "runs", "state"}, key, "%s.lua", s.name)
 			}
 		}
 	}

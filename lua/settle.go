@@ -15,8 +15,8 @@ const keepDay = 5 * 365 * 24 * time.Hour
 // daySeconds is keepDay as an argument of scripts.
 var daySeconds = wholeSeconds(keepDay)
 
-// MostUnread is how many batches of one identity may be unanswered: the script keeps that many verdicts.
-const MostUnread = 8
+// MaxUnread is how many batches of one identity may be unanswered: the script keeps that many verdicts.
+const MaxUnread = 8
 
 // A Settled is the end of one run: of the job with these bytes, taken from this queue, or from its
 // quarantine.
@@ -38,14 +38,11 @@ type Settlement struct {
 	// Identity is the owner of the working lists into which the jobs were taken.
 	Identity string
 	// Number counts the batches of Identity from 1. Mark is the lowest number whose answer has not been read,
-	// this one included; Number is below Mark+MostUnread.
+	// this one included; Number is below Mark+MaxUnread.
 	Number, Mark int64
 	Jobs         []Settled
 	// Today is the instant by Redis' clock whose UTC day the counters belong to.
 	Today time.Time
-	// DeadMost and DeadFor bound the dead set, as Sidekiq's dead_max_jobs and dead_timeout_in_seconds.
-	DeadMost int
-	DeadFor  time.Duration
 }
 
 // SettleWord is the outcome of a settle.
@@ -87,7 +84,7 @@ func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 	return k.Working(from.queue, identity), k.Queue(from.queue)
 }
 
-// Settle ends the runs of a batch. The caller keeps within MostItems and MostBytes. Requeued jobs come to the
+// Settle ends the runs of a batch. The caller keeps within MaxItems and MaxBytes. Requeued jobs come to the
 // head of their queue in the order given, the last one first in line.
 //
 // The positions in the verdict are those of s.Jobs, which Settle may reorder to group similar jobs.
@@ -97,8 +94,9 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 		k.Unique(), k.Queues(),
 	}
 	args := make([]string, 0, 12+len(s.Jobs)*2)
-	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10), strconv.Itoa(s.DeadMost),
-		wholeSeconds(s.DeadFor), daySeconds, strconv.Itoa(MostUnread), strconv.Itoa(MostItems))
+	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10))
+	args = append(args, k.deadLimits()...)
+	args = append(args, daySeconds, strconv.Itoa(MaxUnread))
 
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
@@ -156,12 +154,10 @@ func groupJobs(jobs []Settled) {
 
 func appendSettled(args []string, s *Settled) []string {
 	args = append(args, s.Bytes)
-	switch s.Outcome.Exit() {
-	case job.ExitRetry, job.ExitSnoozed, job.ExitDead:
-		return append(args, s.Outcome.Payload(), seconds(s.Outcome.After()))
-	default:
-		return args
+	if s.Outcome.Exit().Carries() {
+		args = append(args, s.Outcome.Payload(), seconds(s.Outcome.After()))
 	}
+	return args
 }
 
 func readSettle(r reader) (verdict SettleVerdict, err error) {

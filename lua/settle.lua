@@ -15,7 +15,7 @@
 --          quarantine list
 --          then, by their positions, locks, the queues of jobs that run once more, and states
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
---          5 seconds to keep a day's counters  6 numbers that may be unread  7 dead jobs to trim at most
+--          5 seconds to keep a day's counters  6 numbers that may be unread
 --          then groups: exit, pair, counts as processed (0|1), as failed (0|1), and the arguments of
 --          read_owned, of each job its bytes, and for exits with a new place its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
@@ -23,13 +23,14 @@
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (the number is too old)
 -- Repeat   a number whose verdict is still stored gets the same reply and writes nothing; for a process without
 --          a record no verdict is stored, and the reply reports all jobs as lost
--- Cost     O(jobs * length of the working list), searched from the end where the oldest are
+-- Cost     O(jobs * length of the working list), searched from the end where the oldest are; and the dead jobs
+--          that are trimmed, 256 at most
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, mark = tonumber(ARGV[1]), tonumber(ARGV[2])
 local index, queues = KEYS[9], KEYS[10]
 local dead_most, dead_seconds, day_seconds = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local most_unread, most_trimmed = tonumber(ARGV[6]), tonumber(ARGV[7])
+local most_unread = tonumber(ARGV[6])
 local homes = { retry = retry, snoozed = schedule, dead = dead }
 
 local held = redis.call('HMGET', record, 'mark', 'batch:' .. number)
@@ -53,7 +54,8 @@ end
 -- include job_state
 -- include read_owned
 -- include count_runs
-local groups, at = {}, 8
+-- include trim_dead
+local groups, at = {}, 7
 while at <= #ARGV do
   local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
   local group = read_owned(at + 4, homes[exit] and 3 or 1)
@@ -121,13 +123,7 @@ unlocked(index)
 count_runs(processed, processed_today, ran, day_seconds)
 count_runs(failed, failed_today, fell, day_seconds)
 if died > 0 then
-  -- Trim a bounded number: a set that is far too long must not be trimmed in one call.
-  local expired = tonumber(redis.pcall('ZCOUNT', dead, '-inf', now - dead_seconds)) or 0
-  -- dead_most jobs may stay. (Ruby keeps one less when it adds a dead job.)
-  local over = math.max(expired, (tonumber(redis.pcall('ZCARD', dead)) or 0) - dead_most)
-  if over > 0 then
-    redis.pcall('ZREMRANGEBYRANK', dead, 0, math.min(over, most_trimmed) - 1)
-  end
+  trim_dead(dead, time, dead_most, dead_seconds)
 end
 
 -- Store the verdict in case the reply is lost. Otherwise a repeated batch would not find its jobs, and all of

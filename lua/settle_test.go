@@ -120,16 +120,16 @@ func TestSettle(t *testing.T) {
 			w.counted(2, 0)
 		}},
 		promise{"two_identical_entries_are_two_in_a_set", func(w *world) {
-			twins, ends := make([]string, MostItems), make([]Settled, MostItems)
+			twins, ends := make([]string, MaxItems), make([]Settled, MaxItems)
 			for i := range twins {
 				twins[i], ends[i] = "{}", end("q", "{}", job.Snoozed("{}", time.Duration(i)*time.Hour))
 			}
 			identity := w.hold(twins...)
 			require.Equal(w, allSettled, w.settle(identity, 1, ends...))
 			w.holdMore(identity, "q", "{}")
-			require.Equal(w, allSettled, w.settle(identity, 2, end("q", "{}", job.Snoozed("{}", MostItems*time.Hour))))
+			require.Equal(w, allSettled, w.settle(identity, 2, end("q", "{}", job.Snoozed("{}", MaxItems*time.Hour))))
 			members := w.sorted(w.keys.Schedule())
-			require.Len(w, members, MostItems+1)
+			require.Len(w, members, MaxItems+1)
 			for hours, member := range members {
 				require.Equal(w, "{}", strings.TrimRight(member, " \t"))
 				at := w.now() + float64(hours*3600)
@@ -147,7 +147,7 @@ func TestSettle(t *testing.T) {
 		}},
 		promise{"answers_late_for_every_number_from_the_mark_up", func(w *world) {
 			identity := w.process("q")
-			batches := make([]Settlement, MostUnread)
+			batches := make([]Settlement, MaxUnread)
 			for i := range batches {
 				batches[i] = w.settlement(identity, int64(i+1), end("q", "lost", job.Done()))
 				batches[i].Mark = 1
@@ -220,10 +220,10 @@ func TestSettle(t *testing.T) {
 			before := w.number("HLEN", w.keys.Record(identity))
 			for number := int64(1); number <= 100; number++ {
 				batch := w.settlement(identity, number, end("q", "lost", job.Done()))
-				batch.Mark = max(1, number-MostUnread+1)
+				batch.Mark = max(1, number-MaxUnread+1)
 				ask(w, w.keys.Settle(batch))
 			}
-			require.Equal(w, before+MostUnread, w.number("HLEN", w.keys.Record(identity)))
+			require.Equal(w, before+MaxUnread, w.number("HLEN", w.keys.Record(identity)))
 		}},
 		promise{"costs_no_more_where_the_record_is_far_behind", func(w *world) {
 			identity := w.hold("a")
@@ -254,47 +254,43 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, []string{"b"}, w.waiting("q"))
 			require.Empty(w, w.list(w.keys.Working("q", identity)))
 		}},
-		promise{"trims_the_dead_to_their_limit", func(w *world) {
-			identity := w.hold("new", "newest")
-			w.addDead(9, w.now()-100)
-			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
-			batch.DeadMost = 5
-			ask(w, w.keys.Settle(batch))
-			require.Equal(w, []string{"old5", "old6", "old7", "old8", "new"}, w.sorted(w.keys.Dead()))
-			batch = w.settlement(identity, 2, end("q", "newest", job.Died("newest")))
-			batch.DeadMost = 1
-			ask(w, w.keys.Settle(batch))
-			require.Equal(w, []string{"newest"}, w.sorted(w.keys.Dead()))
-		}},
-		promise{"trims_the_dead_by_their_age", func(w *world) {
-			identity := w.hold("new")
-			w.addDead(3, w.now()-7200)
-			w.redis("ZADD", w.keys.Dead(), fmt.Sprintf("%f", w.now()-1800), "young")
-			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
-			batch.DeadFor = time.Hour
-			ask(w, w.keys.Settle(batch))
-			require.Equal(w, []string{"young", "new"}, w.sorted(w.keys.Dead()))
-		}},
-		promise{"trims_at_most_a_call's_worth_at_a_time", func(w *world) {
-			identity := w.hold("new")
-			w.addDead(1000, w.now()-100)
-			batch := w.settlement(identity, 1, end("q", "new", job.Died("new")))
-			batch.DeadMost = 10
-			ask(w, w.keys.Settle(batch))
-			require.Equal(w, 1001-MostItems, w.number("ZCARD", w.keys.Dead()))
-		}},
-		promise{"leaves_the_dead_alone_when_no_job_dies", func(w *world) {
-			identity := w.hold("a")
-			w.addDead(9, 1)
-			batch := w.settlement(identity, 1, end("q", "a", job.Done()))
-			batch.DeadMost = 5
-			ask(w, w.keys.Settle(batch))
-			require.Equal(w, 9, w.number("ZCARD", w.keys.Dead()))
-		}},
 	)
 }
 
 // counted requires these totals, and the same of today.
+// The script knows exits by their names. It must mean by them what the table in package job says.
+func TestSettleMeansByAnExitWhatItsTableSays(t *testing.T) {
+	outcomes := map[job.Exit]job.Outcome{
+		job.ExitDone: job.Done(), job.ExitRetry: job.Retried("new", time.Hour), job.ExitDead: job.Died("new"),
+		job.ExitDiscarded: job.Discarded(true), job.ExitCancelled: job.Cancelled(), job.ExitExpired: job.Expired(false),
+		job.ExitSnoozed: job.Snoozed("new", time.Hour), job.ExitRequeued: job.Requeued(),
+	}
+	for _, exit := range job.Exits {
+		t.Run(string(exit), func(t *testing.T) {
+			keep(t, promise{"of_the_lock_the_bytes_and_the_counters", func(w *world) {
+				outcome := outcomes[exit]
+				require.Equal(w, exit, outcome.Exit())
+				w.unique("a")
+				require.Equal(w, allSettled, w.settle(w.begin(false), 1, locked(outcome, nil)))
+				require.Equal(w, exit.Ends(), w.number("EXISTS", w.keys.Lock("d")) == 0, "its lock")
+				stored := append(append(w.sorted(w.keys.Retry()), w.sorted(w.keys.Schedule())...), w.sorted(w.keys.Dead())...)
+				stored = append(stored, w.waiting("q")...)
+				switch {
+				case exit.Carries():
+					require.Equal(w, []string{"new"}, stored)
+				case exit.Ends():
+					require.Empty(w, stored)
+				default:
+					require.Equal(w, []string{"a"}, stored)
+				}
+				processed, failed := outcome.Counts()
+				count := map[bool]int{true: 1}
+				w.counted(count[processed], count[failed])
+			}})
+		})
+	}
+}
+
 func (w *world) counted(processed, failed int) {
 	w.Helper()
 	for key, want := range map[string]int{

@@ -40,7 +40,7 @@ type Started struct {
 }
 
 // Start records that these runs of a process begin. No handler may run before its reply. The caller keeps
-// within MostItems and MostBytes.
+// within MaxItems and MaxBytes.
 func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
 	args := make([]string, 0, 2+4*len(starts))

@@ -10,22 +10,22 @@ import (
 
 // The statistics of classes are Sidekiq's execution metrics, in the keys of Sidekiq 8.0 and later, so that
 // the Metrics tab of its Web UI shows the runs of Go workers too, and Belay's readers those of Ruby workers.
-// Sidekiq 7 has other names for the same (a year of four digits, an unpadded minute) and no buckets of ten
-// minutes; the two versions do not read each other's. Sidekiq 6.4 has no such tab. To write both forms would
-// double the cost for a version that gets no more releases.
+// Sidekiq 7 has other names for the same (a year of four digits, an unpadded minute, histograms without
+// "h|") and no buckets of ten minutes; the two versions do not read each other's. Sidekiq 6.4 has no such tab.
+// To write both forms would double the cost for a version that gets no more releases.
 
 var statisticsScript = load("statistics")
 
 const (
-	// MostFigures is how many classes one call of AddFigures may have: each has six fields and two histograms.
-	MostFigures = 16
+	// MaxFigures is how many classes one call of AddFigures may have: each has six fields and two histograms.
+	MaxFigures = 16
 	// KeepMinutes is how long Redis keeps the figures and histograms of a minute; Sidekiq's value.
 	KeepMinutes = 8 * time.Hour
 	// KeepTens is how long Redis keeps the figures of ten minutes; Sidekiq's value.
 	KeepTens = 3 * 24 * time.Hour
-	// mostInBucket is the most that a bucket of Sidekiq's histograms counts in a minute: 16 bits, which
+	// maxInBucket is the most that a bucket of Sidekiq's histograms counts in a minute: 16 bits, which
 	// saturate.
-	mostInBucket = 1<<16 - 1
+	maxInBucket = 1<<16 - 1
 )
 
 // HistogramBounds are the upper bounds of a histogram's buckets, exclusive. One more bucket counts what is
@@ -84,10 +84,10 @@ func (k Keys) WaitHistogram(class string, at time.Time) string {
 	return k.prefix + "belay:waits|" + class + "-" + dayMinuteOf(at)
 }
 
-// dayMinuteOf names a minute of a month: 14-8-43. Nothing has a leading zero.
+// dayMinuteOf names a minute of a month: 14-8:43, and 14-8:5. Nothing has a leading zero, unlike in minuteOf.
 func dayMinuteOf(at time.Time) string {
 	at = at.UTC()
-	return strconv.Itoa(at.Day()) + "-" + strconv.Itoa(at.Hour()) + "-" + strconv.Itoa(at.Minute())
+	return strconv.Itoa(at.Day()) + "-" + strconv.Itoa(at.Hour()) + ":" + strconv.Itoa(at.Minute())
 }
 
 // ClassFigures has the counts of a process for one class.
@@ -109,7 +109,7 @@ const (
 )
 
 // AddFigures adds what a process has counted of some classes to the figures of the minute of at. After
-// an error some of it may have been added, and a repeat counts twice. The caller keeps within MostFigures.
+// an error some of it may have been added, and a repeat counts twice. The caller keeps within MaxFigures.
 func (k Keys) AddFigures(figures []ClassFigures, at time.Time) driver.Call {
 	keys := []string{k.ClassMinute(at), k.ClassTen(at)}
 	var fields, counters []string
@@ -158,7 +158,7 @@ func (k Keys) ReadHistograms(class string, at time.Time) []driver.Call {
 func RunsOf(text string, runs uint64) Histogram {
 	h := histogramOf(text, 2)
 	// If several buckets are full, the first one is used: most runs are short.
-	if full, count := slices.Index(h[:], mostInBucket), h.Count(); full >= 0 && count < runs {
+	if full, count := slices.Index(h[:], maxInBucket), h.Count(); full >= 0 && count < runs {
 		h[full] += runs - count
 	}
 	return h

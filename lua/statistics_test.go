@@ -14,8 +14,9 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-// The names and bounds are Sidekiq 8.1's: lib/sidekiq/metrics/tracking.rb and shared.rb, as read on
-// 2026-11-20. No Debian release has a Sidekiq with these metrics to compare them with.
+// The names and bounds are those of Sidekiq 8.0.0 and 8.1.7, as its source writes and reads them:
+// lib/sidekiq/metrics/tracking.rb ("%y%m%d|%-H:%M", the last character cut for ten minutes) and shared.rb
+// ("h|#{klass}-" and "%-d-%-H:%-M", in UTC).
 func TestStatisticsHaveSidekiqsNames(t *testing.T) {
 	t.Parallel()
 	berlin := time.FixedZone("CET", 3600)
@@ -23,10 +24,10 @@ func TestStatisticsHaveSidekiqsNames(t *testing.T) {
 		at                      time.Time
 		minute, ten, runs, wait string
 	}{
-		{time.Date(2025, 2, 14, 8, 43, 59, 0, time.UTC), "j|250214|8:43", "j|250214|8:4", "h|Mail::Send-14-8-43", "belay:waits|Mail::Send-14-8-43"},
-		{time.Date(2025, 2, 4, 9, 3, 0, 0, berlin), "j|250204|8:03", "j|250204|8:0", "h|Mail::Send-4-8-3", "belay:waits|Mail::Send-4-8-3"},
-		{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC), "j|261231|0:00", "j|261231|0:0", "h|Mail::Send-31-0-0", "belay:waits|Mail::Send-31-0-0"},
-		{time.Date(2026, 1, 1, 0, 5, 0, 0, berlin), "j|251231|23:05", "j|251231|23:0", "h|Mail::Send-31-23-5", "belay:waits|Mail::Send-31-23-5"},
+		{time.Date(2025, 2, 14, 8, 43, 59, 0, time.UTC), "j|250214|8:43", "j|250214|8:4", "h|Mail::Send-14-8:43", "belay:waits|Mail::Send-14-8:43"},
+		{time.Date(2025, 2, 4, 9, 3, 0, 0, berlin), "j|250204|8:03", "j|250204|8:0", "h|Mail::Send-4-8:3", "belay:waits|Mail::Send-4-8:3"},
+		{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC), "j|261231|0:00", "j|261231|0:0", "h|Mail::Send-31-0:0", "belay:waits|Mail::Send-31-0:0"},
+		{time.Date(2026, 1, 1, 0, 5, 0, 0, berlin), "j|251231|23:05", "j|251231|23:0", "h|Mail::Send-31-23:5", "belay:waits|Mail::Send-31-23:5"},
 	} {
 		for prefix, before := range map[string]string{"": "", "app": "app:"} {
 			k := NewKeys(prefix)
@@ -36,6 +37,7 @@ func TestStatisticsHaveSidekiqsNames(t *testing.T) {
 			require.Equal(t, before+c.wait, k.WaitHistogram("Mail::Send", c.at))
 		}
 	}
+	require.Equal(t, "h|Ok-24-0:5", NewKeys("").RunHistogram("Ok", time.Date(2026, 11, 24, 0, 5, 0, 0, time.UTC)))
 	var bounds []int
 	for _, bound := range HistogramBounds {
 		bounds = append(bounds, int(bound.Milliseconds()))

@@ -42,7 +42,7 @@ func (k Keys) Take(identity string, queues []string, most, page, largest int) As
 	keys := make([]string, 0, 3+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.QuarantineRun(identity))
 	args := make([]string, 0, 4+len(queues))
-	args = append(args, identity, strconv.Itoa(min(most, MostItems)), strconv.Itoa(min(page, MostBytes)), strconv.Itoa(largest))
+	args = append(args, identity, strconv.Itoa(min(most, MaxItems)), strconv.Itoa(min(page, MaxBytes)), strconv.Itoa(largest))
 	for _, queue := range queues {
 		keys = append(keys, k.Queue(queue), k.Working(queue, identity))
 		args = append(args, queue)

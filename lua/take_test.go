@@ -35,8 +35,8 @@ func TestTake(t *testing.T) {
 			}
 			taken := w.take(identity, 300, "q")
 			require.Equal(w, WhyEnough, taken.Why)
-			require.Len(w, taken.Jobs[0].Bytes, MostItems)
-			require.Len(w, w.waiting("q"), 300-MostItems)
+			require.Len(w, taken.Jobs[0].Bytes, MaxItems)
+			require.Len(w, w.waiting("q"), 300-MaxItems)
 		}},
 		promise{"says_empty_when_nothing_more_waits", func(w *world) {
 			identity := w.process("q", "r")
@@ -104,7 +104,7 @@ func TestTake(t *testing.T) {
 			identity := w.process("p", "q")
 			large := strings.Repeat("x", 101)
 			w.push("q", "a", large, strings.Repeat("y", 100), "b")
-			taken := ask(w, w.keys.Take(identity, []string{"p", "q"}, 3, MostBytes, 100))
+			taken := ask(w, w.keys.Take(identity, []string{"p", "q"}, 3, MaxBytes, 100))
 			require.Equal(w, WhyEnough, taken.Why)
 			require.Equal(w, []TakenJobs{{Queue: 1, Bytes: []string{"a", strings.Repeat("y", 100), "b"}}}, taken.Jobs)
 			require.Equal(w, []Large{{At: 1, Bytes: 101, Head: large, Tail: large}}, taken.Large)
@@ -114,7 +114,7 @@ func TestTake(t *testing.T) {
 			identity := w.process("q")
 			large := "{" + strings.Repeat("x", 3000) + "}"
 			w.push("q", large)
-			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, MostBytes, 100))
+			taken := ask(w, w.keys.Take(identity, []string{"q"}, 3, MaxBytes, 100))
 			require.Equal(w, []Large{LargeOf(large)}, taken.Large)
 			require.Len(w, taken.Large[0].Head+taken.Large[0].Tail, 2*1024)
 		}},
@@ -127,7 +127,7 @@ func TestTake(t *testing.T) {
 			taken := w.take(identity, 10, "q", "r")
 			require.Equal(w, WhyBytes, taken.Why)
 			require.Len(w, taken.Jobs, 1)
-			require.Len(w, taken.Jobs[0].Bytes, MostBytes>>20)
+			require.Len(w, taken.Jobs[0].Bytes, MaxBytes>>20)
 			require.Equal(w, WhyEmpty, w.take(identity, 10, "q", "r").Why)
 		}},
 	)

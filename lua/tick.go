@@ -9,8 +9,8 @@ import (
 
 var tickScript = load("tick")
 
-// MostRuns is how many of a periodic job's last ticks are remembered: nearly a month of nightly ones.
-const MostRuns = 25
+// MaxRuns is how many of a periodic job's last ticks are remembered: nearly a month of nightly ones.
+const MaxRuns = 25
 
 // A PlanState says in which state a periodic job's plan must be for a change of it.
 type PlanState string
@@ -57,18 +57,23 @@ type TickJob struct {
 	Bytes      string
 	// Lock is the lock that the job must get to be stored; nil for none.
 	Lock *Lock
+	// WaitsBefore says that the tick waits for a job that took the lock before the tick was due, and WaitsAfter
+	// for one that took it later. Else the job is refused.
+	WaitsBefore, WaitsAfter bool
 }
 
 // The results of a tick.
 const (
 	TickEnqueued = "enqueued"
 	TickRefused  = "refused" // as a duplicate: another job holds the lock
+	TickWaits    = "waits"   // for the end of the job that holds the lock: it stays due
 	TickPlanned  = "planned" // without a job
 	TickEarly    = "early"   // nothing was written
 	TickStale    = "stale"   // nothing was written
 )
 
-// A Ticked is the result of a Tick. Holder is the jid of the job that holds the lock, for TickRefused.
+// A Ticked is the result of a Tick. Holder is the jid of the job that holds the lock, for TickRefused and
+// TickWaits.
 type Ticked struct{ Word, Holder string }
 
 // Tick changes a periodic job's plan, and stores the job of a tick together with it, unless j is nil.
@@ -81,10 +86,10 @@ func (k Keys) Tick(plan Plan, j *TickJob) Ask[Ticked] {
 		if !j.DueAt.IsZero() {
 			due = job.Stamp(j.DueAt, job.Seconds)
 		}
-		args = append(args, due, j.Nominal, strconv.Itoa(MostRuns), j.Queue, j.Bytes, j.JID)
+		args = append(args, due, j.Nominal, strconv.Itoa(MaxRuns), j.Queue, j.Bytes, j.JID)
 		if j.Lock != nil {
 			keys = append(keys, k.Lock(j.Lock.Digest))
-			args = append(args, j.Lock.Digest, j.Lock.Owner, millis(j.Lock.Hold))
+			args = append(args, j.Lock.Digest, j.Lock.Owner, millis(j.Lock.Hold), bit(j.WaitsBefore), bit(j.WaitsAfter))
 		}
 	}
 	return asking(tickScript, keys, args, func(r reader) (Ticked, error) {

@@ -55,7 +55,7 @@ func TestDefine(t *testing.T) {
 			require.NoError(w, err)
 			require.GreaterOrEqual(w, ms, before)
 			require.LessOrEqual(w, ms, after)
-			due := ask(w, w.keys.Due(w.keys.Periodic(), 0, MostBytes, 1000))
+			due := ask(w, w.keys.Due(w.keys.Periodic(), 0, MaxBytes, 1000))
 			require.Equal(w, []string{"n"}, due.Jobs, "the poller plans it at once")
 		}},
 		promise{"keeps_the_last_tick_and_the_plan_of_what_is_the_same", func(w *world) {
@@ -67,8 +67,25 @@ func TestDefine(t *testing.T) {
 			require.Equal(w, DefineStored, w.define(me, "n", "a2", "s1"))
 			require.Equal(w, "2026-01-01T00:00:00Z", w.lastTick("n"), "other arguments fire no tick twice, and none is lost")
 			require.NotEqual(w, "99999999999", w.nextTick("n"), "and it is planned anew")
+			require.Equal(w, TickPlanned, w.tickNow("n", "", nil).Word)
 			require.Equal(w, DefineStored, w.define(me, "n", "a3", "s2"))
 			require.Contains(w, w.lastTick("n"), "since ")
+		}},
+		promise{"leaves_a_schedule_with_a_due_tick_until_the_tick_is_fired", func(w *world) {
+			for _, by := range []Registrar{{w.process("q"), day}, {}} {
+				code := Registrar{w.process("q"), day.Add(-time.Hour)}
+				w.redis("DEL", w.keys.PeriodicDefinitions(), w.keys.Periodic(), w.keys.PeriodicLast(), w.keys.PeriodicSeen())
+				w.define(code, "n", "a1", "s1")
+				w.tickNow("n", "2026-01-01T00:00:00Z", nil)
+				w.redis("ZADD", w.keys.Periodic(), "1", "n")
+				require.Equal(w, DefineDue, w.define(by, "n", "b", "s2"))
+				digest, identity := w.inForce("n")
+				require.Equal(w, []string{"a1", code.Identity, "2026-01-01T00:00:00Z", "1"}, []string{digest, identity, w.lastTick("n"), w.nextTick("n")})
+				require.Len(w, w.sorted(w.keys.PeriodicSeen()), 1, "it is an orphan if its code is gone")
+				require.Equal(w, TickPlanned, w.tickNow("n", "2026-01-02T00:00:00Z", nil).Word)
+				require.Equal(w, DefineStored, w.define(by, "n", "b", "s2"))
+				require.Contains(w, w.lastTick("n"), "since ")
+			}
 		}},
 		promise{"lets_the_live_process_decide_that_started_last", func(w *world) {
 			old, young := Registrar{w.process("q"), day}, Registrar{w.process("q"), day.Add(time.Millisecond)}
@@ -178,6 +195,38 @@ func TestTick(t *testing.T) {
 			require.Equal(w, "1", w.redis("GET", w.keys.Refusals()))
 			require.Equal(w, lock.Digest, w.sorted(w.keys.Unique())[0])
 		}},
+		promise{"lets_a_tick_wait_for_the_job_that_holds_the_lock", func(w *world) {
+			w.define(Registrar{}, "n", "a", "s")
+			lock := &Lock{Digest: strings.Repeat("0", 32), Owner: OwnerOf("first", "C"), Hold: time.Hour}
+			require.Equal(w, TickEnqueued, w.tickNow("n", tick, &TickJob{Queue: "q", JID: "first", Nominal: tick, Bytes: "job", Lock: lock}).Word)
+			other := *lock
+			other.Owner = OwnerOf("second", "C")
+			next := "2026-03-30T03:00:00+02:00"
+			second := TickJob{Queue: "q", JID: "second", Nominal: next, Bytes: "job 2", Lock: &other}
+			for _, c := range []struct {
+				due           time.Duration // after the first one took the lock
+				before, after bool
+				want          string
+			}{
+				{time.Millisecond, true, false, TickWaits}, {time.Millisecond, true, true, TickWaits},
+				{-time.Second, false, true, TickWaits}, {-time.Second, true, true, TickWaits},
+			} {
+				taken, _ := HolderOf(w.redis("GET", w.keys.Lock(lock.Digest)).(string))
+				time.Sleep(2 * time.Millisecond) // so that the tick is due
+				second.DueAt, second.WaitsBefore, second.WaitsAfter = taken.Since.Add(c.due), c.before, c.after
+				require.Equal(w, Ticked{c.want, "first"}, w.tickNow("n", next, &second))
+				require.Equal(w, tick, w.lastTick("n"), "it does not count yet")
+				planned, err := strconv.ParseFloat(w.nextTick("n"), 64)
+				require.NoError(w, err)
+				w.within(w.now(), planned, w.now()+2.1)
+			}
+			require.Len(w, w.list(w.keys.PeriodicRuns("n")), 1)
+			second.WaitsBefore = false
+			second.WaitsAfter = false
+			require.Equal(w, TickRefused, w.tickNow("n", next, &second).Word)
+			require.Equal(w, next, w.lastTick("n"))
+			require.Equal(w, []string{"job"}, w.waiting("q"))
+		}},
 		promise{"does_nothing_for_another_definition_or_a_paused_or_removed_one", func(w *world) {
 			j := &TickJob{Queue: "q", JID: "jid", Nominal: tick, Bytes: "job"}
 			w.unchanged(func() { require.Equal(w, TickStale, w.tickNow("n", tick, j).Word) })
@@ -194,12 +243,12 @@ func TestTick(t *testing.T) {
 		}},
 		promise{"remembers_the_last_runs_only", func(w *world) {
 			w.define(Registrar{}, "n", "a", "s")
-			for i := range MostRuns + 3 {
+			for i := range MaxRuns + 3 {
 				at := time.Unix(int64(i), 0).UTC().Format(time.RFC3339)
 				require.Equal(w, TickEnqueued, w.tickNow("n", at, &TickJob{Queue: "q", JID: strconv.Itoa(i), Nominal: at, Bytes: at}).Word)
 			}
 			runs := w.list(w.keys.PeriodicRuns("n"))
-			require.Len(w, runs, MostRuns)
+			require.Len(w, runs, MaxRuns)
 			require.Regexp(w, `enqueued 27$`, runs[0])
 		}},
 		promise{"writes_nothing_where_the_queue_is_no_list", func(w *world) {

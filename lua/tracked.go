@@ -161,7 +161,9 @@ func (r *reader) tracked(jid string) Tracked {
 // AnnounceEnded tells the callers that wait for these jobs that they have ended. It is a hint: the state of
 // the jobs is what counts.
 func (k Keys) AnnounceEnded(jids []string) driver.Call {
-	return driver.Command("PUBLISH", k.Ended(), strings.Join(jids, "\n"))
+	call := driver.Command("PUBLISH", k.Ended(), strings.Join(jids, "\n"))
+	call.Again = true // the script that ends the jobs may run after it
+	return call
 }
 
 // EndedOf returns the jids in a message on the channel Ended.

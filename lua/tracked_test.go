@@ -68,6 +68,24 @@ func TestTrackedJobs(t *testing.T) {
 			require.Equal(w, TrackWaiting, w.stateOf("b").State)
 			require.Empty(w, w.hash(w.keys.Iteration("b"))[FieldEndedAt])
 		}},
+		promise{"while_it_may_run_it_has_a_cursor_that_sidekiq_can_read", func(w *world) {
+			j := tracked(w.TB, "j")
+			identity := w.hold(j.Raw())
+			cursor := func() string { return w.hash(w.keys.Iteration("j"))[FieldCursor] }
+			state := StateOf(j)
+			state.Version, state.Keep, state.Fields = 1, KeepState, []string{FieldState, string(TrackRunning)}
+			require.Equal(w, SaveSaved, ask(w, w.keys.Save(identity, "q", j.Raw(), false, state)))
+			require.Equal(w, "null", cursor(), "Sidekiq's loader raises without one")
+			state.Version, state.Fields = 2, []string{FieldCursor, "7"}
+			require.Equal(w, SaveSaved, ask(w, w.keys.Save(identity, "q", j.Raw(), false, state)))
+			state.Version, state.Fields = 3, []string{FieldProgress, "1/2"}
+			require.Equal(w, SaveSaved, ask(w, w.keys.Save(identity, "q", j.Raw(), false, state)))
+			require.Equal(w, "7", cursor())
+			settled := end("q", j.Raw(), job.Requeued())
+			settled.State = RevivedState(j)
+			require.Equal(w, allSettled, w.settle(identity, 1, settled))
+			require.Equal(w, "7", cursor())
+		}},
 		promise{"the_end_takes_the_cursor_along_and_a_save_after_it_changes_nothing", func(w *world) {
 			j := tracked(w.TB, "j")
 			identity := w.hold(j.Raw())

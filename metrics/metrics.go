@@ -16,6 +16,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -28,9 +29,9 @@ type Config struct {
 	Fleet *inspect.Inspector
 	// Timeout bounds the reading from Redis in a scrape. Default: 1 s.
 	Timeout time.Duration
-	// MostClasses bounds the classes with metrics of their own, in the order in which they first ran; others
+	// MaxClasses bounds the classes with metrics of their own, in the order in which they first ran; others
 	// are counted as "(other)". Each class has some fifty series for each of its queues. Default: 100.
-	MostClasses int
+	MaxClasses int
 }
 
 // A Collector is a prometheus.Collector. Its methods are safe for concurrent use.
@@ -38,7 +39,7 @@ type Collector struct{ cfg Config }
 
 // New returns a Collector. Register it once, in a registry of the program.
 func New(cfg Config) *Collector {
-	cfg.Timeout, cfg.MostClasses = cmp.Or(cfg.Timeout, time.Second), cmp.Or(cfg.MostClasses, 100)
+	cfg.Timeout, cfg.MaxClasses = cmp.Or(cfg.Timeout, time.Second), cmp.Or(cfg.MaxClasses, 100)
 	return &Collector{cfg}
 }
 
@@ -47,7 +48,7 @@ func Handler(c *Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// A metric that cannot be read hides no other.
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: mostScrapes})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
 // ForServer returns the Handler of a server and its fleet, for belay.MainConfig.Metrics and belay.Process. It
@@ -61,16 +62,26 @@ func ForServer(client *belay.Client, server *belay.Server) (http.Handler, error)
 	return Handler(New(Config{Server: server, Fleet: inspect.New(lane, client.Config().Prefix)})), nil
 }
 
-// mostScrapes bounds concurrent scrapes, each of which reads from Redis. Prometheus servers come in pairs.
-const mostScrapes = 4
+// maxScrapes bounds concurrent scrapes, each of which reads from Redis. Prometheus servers come in pairs.
+const maxScrapes = 4
 
 // desc describes a metric whose name begins with "belay_".
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("belay_"+name, help, labels, nil)
 }
 
+// outcomes lists the values of the label outcome.
+func outcomes() string {
+	var names []string
+	for _, exit := range job.Exits {
+		names = append(names, string(exit))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 var (
-	jobs        = desc("jobs_total", "Runs that ended, by how: done, retry, dead, discarded, snoozed or requeued.", "class", "queue", "outcome")
+	jobs        = desc("jobs_total", "Runs that ended, and jobs that were dropped before one, by how: "+outcomes()+".", "class", "queue", "outcome")
 	duration    = desc("job_duration_seconds", "How long successful runs took.", "class", "queue")
 	wait        = desc("job_wait_seconds", "How long jobs had been in their queue when their runs began.", "class", "queue")
 	busy        = desc("busy_processors", "Jobs that run in this process.")
@@ -132,7 +143,7 @@ func (c *Collector) collectServer(to chan<- prometheus.Metric) {
 	counters := c.cfg.Server.Counters()
 	for _, runs := range c.folded(counters.Runs) {
 		class, queue := label(runs.Class), label(runs.Queue)
-		for i, exit := range launcher.Exits {
+		for i, exit := range job.Exits {
 			if runs.Exits[i] > 0 {
 				counter(to, jobs, runs.Exits[i], class, queue, string(exit))
 			}
@@ -149,12 +160,12 @@ func (c *Collector) collectServer(to chan<- prometheus.Metric) {
 	counter(to, dropped, counters.DroppedLogLines)
 }
 
-// folded adds up the classes beyond the first MostClasses, for each queue.
+// folded adds up the classes beyond the first MaxClasses, for each queue.
 func (c *Collector) folded(list []launcher.RunCounts) []launcher.RunCounts {
 	known, others := map[string]bool{launcher.OtherClass: true}, map[string]int{}
 	var kept []launcher.RunCounts
 	for _, runs := range list {
-		if !known[runs.Class] && len(known) > c.cfg.MostClasses {
+		if !known[runs.Class] && len(known) > c.cfg.MaxClasses {
 			runs.Class = launcher.OtherClass
 		}
 		known[runs.Class] = true

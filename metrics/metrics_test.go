@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestCollector(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
 			require.NoError(t, registry.Register(collector))
 			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP belay_jobs_total Runs that ended, by how: done, retry, dead, discarded, snoozed or requeued.
+# HELP belay_jobs_total Runs that ended, and jobs that were dropped before one, by how: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
 # TYPE belay_jobs_total counter
 belay_jobs_total{class="Broken",outcome="retry",queue="mail"} 1
 belay_jobs_total{class="Welcome",outcome="done",queue="mail"} 3
@@ -177,9 +178,9 @@ func TestClassesBeyondTheBoundAreOne(t *testing.T) {
 	}
 	stop()
 	require.NoError(t, <-done)
-	collector := metrics.New(metrics.Config{Server: server, MostClasses: 3})
+	collector := metrics.New(metrics.Config{Server: server, MaxClasses: 3})
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP belay_jobs_total Runs that ended, by how: done, retry, dead, discarded, snoozed or requeued.
+# HELP belay_jobs_total Runs that ended, and jobs that were dropped before one, by how: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
 # TYPE belay_jobs_total counter
 belay_jobs_total{class="(other)",outcome="done",queue="default"} 7
 belay_jobs_total{class="Class0",outcome="done",queue="default"} 1
@@ -286,6 +287,23 @@ func TestPrometheusScrapesIt(t *testing.T) {
 		}
 	}
 	holdDashboard(t, address, get(t, exposed.URL), absolute)
+}
+
+// Each alert rule is tested, firing and not.
+func TestAlertsFireWhenTheyShould(t *testing.T) {
+	t.Parallel()
+	const tests = "testdata/alerts.yml"
+	check(t, "", "test", "rules", tests)
+	rules, err := os.ReadFile("../contrib/prometheus/belay.rules.yml")
+	require.NoError(t, err)
+	tested, err := os.ReadFile(tests)
+	require.NoError(t, err)
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	require.Greater(t, len(alerts), 9)
+	for _, alert := range alerts {
+		require.Regexp(t, `\{alertname: `+alert[1]+`, eval_time: \w+\}`, string(tested), "a time at which it does not fire")
+		require.Regexp(t, `- alertname: `+alert[1]+`\n +eval_time: \w+\n +exp_alerts:`, string(tested), "a time at which it fires")
+	}
 }
 
 // startPrometheus runs a Prometheus until the test ends that scrapes a URL five times a second. It returns its

@@ -2,11 +2,11 @@ package retry
 
 import "cmp"
 
-// DefaultMostInterruptions is the default number of crashes after which a job is moved to the dead set.
-// LeastMostInterruptions is the smallest number that can be configured.
+// DefaultMaxInterruptions is the default number of crashes after which a job is moved to the dead set.
+// MinInterruptions is the smallest number that can be configured.
 const (
-	DefaultMostInterruptions = 3
-	LeastMostInterruptions   = 2
+	DefaultMaxInterruptions = 3
+	MinInterruptions        = 2
 )
 
 // A CrashPolicy decides what happens to the jobs that were running when their process crashed. A crash does
@@ -14,11 +14,11 @@ const (
 // quarantined: it runs alone from then on. Only the crash of a process that runs nothing else shows that the
 // job is the cause.
 type CrashPolicy struct {
-	// Most is the number of crashes after which a job dies. Default: DefaultMostInterruptions.
+	// Most is the number of crashes after which a job dies. Default: DefaultMaxInterruptions.
 	Most int
 }
 
-func (p CrashPolicy) most() int { return cmp.Or(p.Most, DefaultMostInterruptions) }
+func (p CrashPolicy) most() int { return cmp.Or(p.Most, DefaultMaxInterruptions) }
 
 // Quarantines reports whether a job that was running in this many crashes is quarantined.
 func (p CrashPolicy) Quarantines(interruptions int) bool { return interruptions >= p.most()-1 }

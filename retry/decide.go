@@ -93,7 +93,7 @@ func Decide(p Policy, r Run) Verdict {
 	ask := asked(r.Err)
 	switch ask.Ask {
 	case AskSnooze:
-		after := min(ask.After, longestDelay)
+		after := min(ask.After, maxDelay)
 		return Verdict{Outcome: job.Snoozed(r.Job.Raw(), after), Reason: "snoozed by its handler"}
 	case AskRequeue:
 		return Verdict{Outcome: job.Requeued(), Reason: "requeued by its handler"}
@@ -196,7 +196,7 @@ func (f *failure) retries(ask AskError) Verdict {
 
 func (f *failure) delay(ask AskError) time.Duration {
 	if ask.Ask == AskRetryIn {
-		return min(ask.After, longestDelay)
+		return min(ask.After, maxDelay)
 	}
 	if own := f.ownBackoff(); own > 0 {
 		return f.policy.Formula.Custom(own, f.count, f.run.Rand)

@@ -233,6 +233,16 @@ func TestABackoffsPanicIsReported(t *testing.T) {
 	require.Equal(t, "backoff", retry.Decide(retry.Policy{}, run).Panic)
 }
 
+// Ruby's json spells floats in more than one way, and Ruby looks for an entry by its own.
+func TestAFailedRunKeepsTheFloatsOfTheProducer(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{`[1.0e-05,1.0e+15,{"a":[2.5e-07]}]`, `[0.00001,1e+15,{"a":[0.00000025]}]`} {
+		raw := `{"retry":true,"class":"A","jid":"1","args":` + args + `,"created_at":1699996400500}`
+		v := retry.Decide(retry.Policy{Unit: job.Millis}, retry.Run{Job: parse(t, raw), Queue: "q", Err: errBoom, Now: now})
+		require.Contains(t, v.Outcome.Payload(), `"args":`+args+`,`)
+	}
+}
+
 func ours(_ *retry.Policy, r *retry.Run)   { r.Ours = true }
 func millis(p *retry.Policy, _ *retry.Run) { p.Unit = job.Millis }
 

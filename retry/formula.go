@@ -15,16 +15,16 @@ const (
 	Sidekiq4
 )
 
-// longestDelay bounds every delay. A count of a few hundred would overflow a time.Duration, and then a job
+// maxDelay bounds every delay. A count of a few hundred would overflow a time.Duration, and then a job
 // that should wait for centuries would run at once.
-const longestDelay = 100 * 365 * 24 * time.Hour
+const maxDelay = 100 * 365 * 24 * time.Hour
 
 // Delay returns the delay of a job whose retry_count is now count (0 after the first failure): count⁴ + 15
 // seconds, plus jitter. rand(n) returns an integer from 0 to n-1; a nil rand means no jitter.
 func (f Formula) Delay(count int, rand func(n int) int) time.Duration {
 	c := bounded(count)
 	// The cap comes before the conversion: the fourth power still fits an int64, its nanoseconds do not.
-	seconds := min(c*c*c*c+15, int64(longestDelay/time.Second))
+	seconds := min(c*c*c*c+15, int64(maxDelay/time.Second))
 	return sum(time.Duration(seconds)*time.Second, f.jitter(count, rand))
 }
 
@@ -55,11 +55,11 @@ func (f Formula) jitter(count int, rand func(n int) int) time.Duration {
 }
 
 // bounded limits a count so that its fourth power and its jitter do not overflow. A higher count has
-// longestDelay anyway; a count below 0 comes from an operator's retry.
+// maxDelay anyway; a count below 0 comes from an operator's retry.
 func bounded(count int) int64 { return int64(min(max(count, 0), 10_000)) }
 
-// sum adds two delays and limits the result to 0 to longestDelay.
+// sum adds two delays and limits the result to 0 to maxDelay.
 func sum(a, b time.Duration) time.Duration {
-	a, b = min(max(a, 0), longestDelay), min(max(b, 0), longestDelay)
-	return min(a+b, longestDelay)
+	a, b = min(max(a, 0), maxDelay), min(max(b, 0), maxDelay)
+	return min(a+b, maxDelay)
 }

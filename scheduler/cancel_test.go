@@ -1,9 +1,11 @@
 package scheduler_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,4 +35,51 @@ func TestCancelledJobsAreDroppedWhenTheyComeDue(t *testing.T) {
 		require.Equal(r.t, int64(0), r.do("EXISTS", r.keys.Retry(), r.keys.Schedule(), r.keys.Lock(digest)))
 		require.Contains(r.t, r.log.String(), "cancelled job dropped when it came due")
 	})
+}
+
+// A caller that waits for a tracked job learns its end, also if a poller drops it; and nothing is left of a job
+// that is not tracked.
+func TestDroppedJobsEndForThoseThatWait(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(r *rig) {
+		const track = `,"belay_track_ms":3600000`
+		payload := func(jid, more string) string {
+			return fmt.Sprintf(`{"class":"A","jid":%q,"args":[],"queue":"mail","created_at":1700000000.5,"retry_count":0%s}`, jid, more)
+		}
+		_, err := r.keys.Mark([]lua.Mark{{JID: "tracked"}, {JID: "plain"}}).Do(r.t.Context(), r.client)
+		require.NoError(r.t, err)
+		_, err = r.marks.Read(r.t.Context(), r.client, r.keys)
+		require.NoError(r.t, err)
+		for _, jid := range []string{"tracked", "plain"} {
+			r.do("HSET", r.keys.Iteration(jid), lua.FieldCursor, "7", lua.FieldState, "retrying", "belay_created", "1700000000.5")
+		}
+		ended := r.announced()
+		r.due(r.keys.Retry(), payload("tracked", track), payload("plain", ""))
+		r.pass()
+		select {
+		case message := <-ended:
+			require.Equal(r.t, []string{"tracked"}, lua.EndedOf(message))
+		case <-time.After(10 * time.Second):
+			r.t.Fatal("the end was not announced")
+		}
+		kept, err := r.keys.ReadTrackedJob("tracked").Do(r.t.Context(), r.client)
+		require.NoError(r.t, err)
+		require.Equal(r.t, lua.TrackCancelled, kept.State)
+		require.Equal(r.t, payload("tracked", track), kept.Payload, "find shows it until the end of its retention")
+		require.Equal(r.t, int64(0), r.do("EXISTS", r.keys.Iteration("plain")))
+	})
+}
+
+// announced returns the announcements of ended jobs from now on.
+func (r *rig) announced() <-chan string {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	messages, listening, gone := make(chan string, 10), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = r.client.Listen(ctx, r.keys.Ended(), func() { close(listening) }, func(message string) { messages <- message })
+	}()
+	r.t.Cleanup(func() { cancel(); <-gone })
+	<-listening
+	return messages
 }

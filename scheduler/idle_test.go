@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
@@ -38,7 +37,7 @@ func TestAnIdlePollerCostsOneRoundTripALook(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(r *rig) {
 		c := &counted{Client: r.client, scripts: make(map[string]int)}
-		poller := scheduler.New(scheduler.Config{Client: c, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(), Largest: job.DefaultPayloadLimit})
+		poller := scheduler.New(scheduler.Config{Client: c, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit})
 		_, err := poller.Pass(r.t.Context(), "me") // which asks to be the poller first
 		require.NoError(r.t, err)
 		*c = counted{Client: r.client, scripts: make(map[string]int)}

@@ -1,16 +1,17 @@
 package scheduler_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
@@ -27,7 +28,7 @@ func TestDueJobsComeThroughASmallOutputBuffer(t *testing.T) {
 			defer func() { require.NoError(t, client.Close()) }()
 			r := &rig{t: t, client: client, keys: lua.NewKeys(drivertest.Prefix(t))}
 			r.poller = scheduler.New(scheduler.Config{
-				Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.New(&r.log), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
+				Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 			})
 			for _, set := range []string{r.keys.Schedule(), r.keys.Retry()} {
 				for range 30 {

@@ -21,10 +21,12 @@ import (
 type CatchUp string
 
 const (
-	// CatchUpOnce fires one tick for all that passed, the last of them.
+	// CatchUpOnce fires one tick for all that passed, the last of them. While a process was alive, a tick that
+	// is less than a minute late has not passed: the poller may die, and another process needs a moment to
+	// replace it.
 	CatchUpOnce CatchUp = "once"
-	// CatchUpSkip fires none of them. A tick that is less than a minute late has not passed: a fleet that is
-	// deployed or fails over needs that long.
+	// CatchUpSkip fires none of them. A tick that is less than a minute late has not passed, whether a process
+	// was alive or not: a fleet that is deployed needs that long.
 	CatchUpSkip CatchUp = "skip"
 	// CatchUpAll fires each of them, the earliest first, but only the last thousand.
 	CatchUpAll CatchUp = "all"
@@ -36,20 +38,19 @@ type Overlap string
 const (
 	// OverlapSkip enqueues no job for such a tick.
 	OverlapSkip Overlap = "skip"
-	// OverlapQueue enqueues one job that waits while another runs.
+	// OverlapQueue makes one such tick wait, and enqueues its job when the earlier job has ended.
 	OverlapQueue Overlap = "queue"
 	// OverlapAllow enqueues a job for each tick.
 	OverlapAllow Overlap = "allow"
 )
 
 const (
-	// skipAfter is how late a tick with CatchUpSkip may be fired.
-	skipAfter = time.Minute
-	// mostCaughtUp bounds how many ticks CatchUpAll fires.
-	mostCaughtUp = 1000
-	// mostDefinition bounds a definition in bytes: a page of definitions fits into one call.
-	mostDefinition = 32 << 10
-	mostName       = 200
+	// passedAfter is how late a tick is fired as if it were not late. It is much longer than a change of the
+	// poller takes, and so short that a fleet that was quiet for an hour does not fire an hour of ticks.
+	passedAfter = time.Minute
+	// maxCaughtUp bounds how many ticks CatchUpAll fires.
+	maxCaughtUp = 1000
+	maxName     = 200
 )
 
 // An Option changes a Periodic. A CatchUp and an Overlap are options.
@@ -84,6 +85,17 @@ type Periodic struct {
 	schedule *Schedule
 	template *job.Job
 	digest   string
+	// lock is the lock of its jobs that OverlapRule makes; "" if they have none, or one of their own.
+	lock string
+}
+
+// OverlapRule makes the jobs of a periodic job equal to each other, and to no other jobs of their class. The
+// lock is held until the job has ended, however long it waits or runs: it expires so late only because each
+// lock must expire. Locks frees it if the job is lost, or is run by a process that frees no locks.
+func OverlapRule(name string) dedup.Rule {
+	return dedup.Rule{Until: dedup.UntilExecuted, TTL: dedup.MaxTTL, By: func(string) (string, error) {
+		return job.Marshal(map[string]string{"periodic": name})
+	}}
 }
 
 // stored is the JSON of a Periodic.
@@ -111,8 +123,8 @@ func (p *Periodic) Check() error {
 			wrong = append(wrong, fmt.Errorf(format, args...))
 		}
 	}
-	must(p.Name != "" && len(p.Name) <= mostName && strings.IndexFunc(p.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0 && strings.ToValidUTF8(p.Name, "") == p.Name,
-		"the name %q: it has 1 to %d bytes, and no control characters", p.Name, mostName)
+	must(p.Name != "" && len(p.Name) <= maxName && strings.IndexFunc(p.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0 && strings.ToValidUTF8(p.Name, "") == p.Name,
+		"the name %q: it has 1 to %d bytes, and no control characters", p.Name, maxName)
 	must(slices.Contains([]CatchUp{CatchUpOnce, CatchUpSkip, CatchUpAll}, p.CatchUp), "catch-up %q: it must be skip, once or all", p.CatchUp)
 	must(slices.Contains([]Overlap{OverlapSkip, OverlapQueue, OverlapAllow}, p.Overlap), "overlap %q: it must be skip, queue or allow", p.Overlap)
 	must(p.Jitter >= 0 && p.Jitter <= 24*time.Hour && p.Jitter%time.Millisecond == 0, "jitter %v: it must be whole milliseconds, at most a day", p.Jitter)
@@ -124,15 +136,29 @@ func (p *Periodic) Check() error {
 		wrong = append(wrong, err)
 	} else {
 		wrong = append(wrong, job.CheckQueue(p.template.QueueOrDefault()))
+		p.lock = p.overlapLock()
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
 	definition := p.Definition()
 	size := len(definition.Text)
-	must(size <= mostDefinition, "its definition is %d bytes long, and %d are allowed: pass a reference to the data instead", size, mostDefinition)
+	must(size <= lua.MaxDefinition, "its definition is %d bytes long, and %d are allowed: pass a reference to the data instead", size, lua.MaxDefinition)
 	p.digest = definition.Digest
 	return errors.Join(wrong...)
+}
+
+// overlapLock returns the digest of the lock that OverlapRule makes, if the jobs have it.
+func (p *Periodic) overlapLock() string {
+	lock, err := dedup.Read(p.template)
+	if err != nil || lock.None() {
+		return ""
+	}
+	made, err := OverlapRule(p.Name).Lock(job.Draft{Class: p.template.Class(), JID: lock.JID})
+	if err != nil || made.Digest != lock.Digest {
+		return ""
+	}
+	return lock.Digest
 }
 
 // Definition returns the definition that is stored in Redis.
@@ -176,10 +202,15 @@ func (p *Periodic) ArgsJSON() string { return p.template.ArgsJSON() }
 // Schedule returns its schedule.
 func (p *Periodic) Schedule() *Schedule { return p.schedule }
 
-// dueAt returns when a tick's job may be enqueued: its nominal time plus the jitter.
+// dueAt returns when a tick's job may be enqueued: its nominal time plus the jitter, which ends before the next
+// tick. So ticks are due in their order, however long the jitter is.
 func (p *Periodic) dueAt(nominal time.Time) time.Time {
 	if p.Jitter == 0 {
 		return nominal
+	}
+	most := p.Jitter
+	if next := p.schedule.Next(nominal); !next.IsZero() {
+		most = min(most, next.Sub(nominal))
 	}
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(p.Name + "\n" + strconv.FormatInt(nominal.Unix(), 10)))
@@ -188,7 +219,7 @@ func (p *Periodic) dueAt(nominal time.Time) time.Time {
 	mixed ^= mixed >> 33
 	mixed *= 0xff51afd7ed558ccd
 	mixed ^= mixed >> 33
-	return nominal.Add(time.Duration(mixed%uint64(p.Jitter.Milliseconds())) * time.Millisecond)
+	return nominal.Add(time.Duration(mixed%uint64(most.Milliseconds())) * time.Millisecond)
 }
 
 // TickJob makes the job of the tick with this nominal time. A zero time is for a job without a tick.
@@ -201,6 +232,9 @@ func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.Tick
 	}
 	edits := append(p.template.LimitsFrom(now), job.SetString("jid", jid), job.SetStamp("created_at", now, unit), job.SetStamp("enqueued_at", now, unit),
 		tick.Edit(), job.SetInt(job.FieldTrack, int(p.track(now).Milliseconds())))
+	if edit, ok := p.template.AsNewActiveJob(job.NewUUID(), now); ok {
+		edits = append(edits, edit)
+	}
 	raw := p.template.Patch(edits...)
 	parsed, err := job.Parse(raw)
 	if err != nil {
@@ -221,11 +255,11 @@ func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.Tick
 }
 
 const (
-	// leastTracked is the minimum time for which the outcome of a tick is kept, so that an operator has time to
+	// minTracked is the minimum time for which the outcome of a tick is kept, so that an operator has time to
 	// look. A job that is due every second then has 600 outcomes.
-	leastTracked = 10 * time.Minute
-	// mostTracked is the maximum, for a job that is due once in several months.
-	mostTracked = 366 * 24 * time.Hour
+	minTracked = 10 * time.Minute
+	// maxTracked is the maximum, for a job that is due once in several months.
+	maxTracked = 366 * 24 * time.Hour
 )
 
 // track returns how long the job of a tick is tracked: as long as the tick is in the history, or as long as its
@@ -233,7 +267,7 @@ const (
 func (p *Periodic) track(now time.Time) time.Duration {
 	first := p.schedule.Next(now)
 	asked, _ := p.template.Track()
-	return max(asked, leastTracked, min(lua.MostRuns*p.schedule.Next(first).Sub(first), mostTracked))
+	return max(asked, minTracked, min(lua.MaxRuns*p.schedule.Next(first).Sub(first), maxTracked))
 }
 
 // A LastTick is a value of the hash PeriodicLast: the last tick, or the time from which ticks count.
@@ -275,8 +309,8 @@ type step struct {
 	passed bool
 }
 
-// step returns the action at now.
-func (p *Periodic) step(last LastTick, now time.Time) step {
+// step returns the action at now. up is since when there has been a live process at each instant.
+func (p *Periodic) step(last LastTick, now, up time.Time) step {
 	after := last.At
 	if !last.Ticked {
 		after = after.In(p.schedule.zone)
@@ -291,26 +325,45 @@ func (p *Periodic) step(last LastTick, now time.Time) step {
 	}
 	var s step
 	fire := first
-	if p.CatchUp == CatchUpAll {
+	switch passed := p.passedBefore(now, up); {
+	case p.CatchUp == CatchUpAll:
 		// Ticks are at least a second apart.
-		if now.Sub(first) > mostCaughtUp*time.Second {
-			fire = p.schedule.last(after, now, mostCaughtUp)[0]
+		if now.Sub(first) > maxCaughtUp*time.Second {
+			fire = p.schedule.last(after, now, maxCaughtUp)[0]
 		}
-	} else {
-		// The last tick whose jitter has passed.
-		for _, tick := range p.schedule.last(after, now, 2) {
-			if !p.dueAt(tick).After(now) {
+	case p.dueAt(first).Before(passed):
+		// The jitter of the last one before then may not have passed.
+		for _, tick := range p.schedule.last(after, passed, 2) {
+			if p.dueAt(tick).Before(passed) {
 				fire = tick
 			}
 		}
+		if p.CatchUp == CatchUpSkip {
+			next := p.schedule.Next(fire)
+			if next.IsZero() || p.dueAt(next).After(now) {
+				return step{last: fire, next: p.lookAt(next, now), passed: true}
+			}
+			s.passed, fire = true, next
+		}
 	}
-	s.passed = fire.After(first)
+	s.passed = s.passed || fire.After(first)
 	s.last, s.fire = fire, fire
-	if p.CatchUp == CatchUpSkip && now.Sub(p.dueAt(fire)) > skipAfter {
-		s.fire, s.passed = time.Time{}, true
-	}
 	s.next = p.lookAt(p.schedule.Next(fire), now)
 	return s
+}
+
+// passedBefore returns the instant before which due ticks have passed, unless CatchUpAll fires them. A tick
+// that waits for the job of an earlier one is not late, however long it waits.
+func (p *Periodic) passedBefore(now, up time.Time) time.Time {
+	at := now.Add(-passedAfter)
+	up = up.Add(time.Millisecond) // up is cut off to the millisecond in which the first process came
+	switch {
+	case p.Overlap == OverlapQueue && (p.CatchUp != CatchUpSkip || up.Before(at)):
+		at = up
+	case p.CatchUp != CatchUpSkip && up.After(at):
+		at = up
+	}
+	return at.In(p.schedule.zone)
 }
 
 // lookAt returns when the poller checks a periodic job with this next tick; after a day if there is none.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
@@ -25,8 +25,8 @@ const (
 	// the fleet is very large. A poller that dies is replaced within the sum of both.
 	hold    = 2 * time.Second
 	standby = 2 * time.Second
-	// mostPages bounds one pass; the next pass follows at once.
-	mostPages = 32
+	// maxPages bounds one pass; the next pass follows at once.
+	maxPages = 32
 )
 
 // Config configures a Poller.
@@ -35,11 +35,15 @@ type Config struct {
 	Client driver.Client
 	Keys   lua.Keys
 	Clock  *lua.Clock
-	Log    zerolog.Logger
+	Log    *slog.Logger
 	// Unit is the unit of enqueued_at.
 	Unit job.TimeUnit
-	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set.
+	// Largest is the maximum size in bytes of an entry that is read. Larger ones are moved unread.
 	Largest int
+	// Off leaves due jobs to Ruby's poller; periodic jobs fire nevertheless.
+	Off bool
+	// Queues are the queues that this process takes.
+	Queues []string
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
 	// Every is the maximum time between two polls. Default: 100 ms.
@@ -55,7 +59,7 @@ type Config struct {
 // A Poller promotes due jobs and fires periodic ones. It is for one goroutine at a time.
 type Poller struct {
 	cfg  Config
-	link lua.Link
+	link *lua.Link
 	// heldAs is the identity under which this process last got the lease of the poller, at heldAt; empty if it
 	// did not. A process that still polls after it has lost the lease does no harm: promote moves each job
 	// once.
@@ -66,10 +70,12 @@ type Poller struct {
 	// skip is how many jobs of a set to skip, because the last pass, which was incomplete, could not move them.
 	skip  map[string]int
 	ticks ticks
+	taken taken
 }
 
 // New returns a Poller.
 func New(cfg Config) *Poller {
+	cfg.Log = logbook.OrDiscard(cfg.Log)
 	if cfg.Every == 0 {
 		cfg.Every = latest
 	}
@@ -80,8 +86,8 @@ func New(cfg Config) *Poller {
 		cfg.Marks = &lua.Marks{}
 	}
 	return &Poller{
-		cfg: cfg, skip: make(map[string]int), ticks: ticks{known: make(map[string]*Periodic)},
-		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
+		cfg: cfg, skip: make(map[string]int), ticks: newTicks(),
+		link: &lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
 	}
 }
 
@@ -113,6 +119,27 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	return max(next, soonest), p.link.Excused(err)
 }
 
+// Leave gives up the lease of the poller, if this process has it as me, so that another one polls at once.
+func (p *Poller) Leave(ctx context.Context, me string) error {
+	if p.heldAs != me {
+		return nil
+	}
+	p.heldAs = ""
+	lease := lua.GiveUpLease(p.cfg.Keys.Poller(), me)
+	held, err := lease.Read(p.link.Do(ctx, lease.Call)[0])
+	if held {
+		err = p.link.Do(ctx, SayLeft(p.cfg.Keys))[0].Err
+	}
+	if err != nil {
+		return fmt.Errorf("give up the lease of the poller: %w", err)
+	}
+	return nil
+}
+
+// SayLeft wakes the processes that stand by, because there is no poller. It is sent after the lease was given
+// up.
+func SayLeft(keys lua.Keys) driver.Call { return driver.Command("PUBLISH", keys.PollerLeft(), "") }
+
 // promoteAll promotes the due jobs of both sets, retries first as in Ruby, and returns the time until the next
 // job is due. While nothing is due, it reads both sets in one round trip. After it has found due jobs, it reads
 // each set in a round trip of its own: a job of each may be more than the server's output buffer holds.
@@ -124,6 +151,12 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	}
 	p.apart = false
 	next = p.cfg.Every
+	if p.cfg.Off {
+		if time.Since(p.heldAt) >= hold/2 {
+			_, wrong = p.carry(ctx, me) // keeps the lease
+		}
+		return next, wrong
+	}
 	for together := range slices.Chunk(sets, most) {
 		looks, calls := lua.AskEach(together, func(set string) lua.Ask[lua.Due] { return p.page(set, p.skip[set], len(together)) })
 		replies, err := p.carry(ctx, me, calls...)
@@ -193,8 +226,8 @@ func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Du
 		return p.cfg.Every, err
 	}
 	p.apart = p.apart || len(due.Jobs) > 0
-	for range mostPages {
-		stuck, refused := p.killLarge(ctx, set, due.Large)
+	for range maxPages {
+		stuck, refused := p.promoteLarge(ctx, set, due.Large)
 		if driver.Outage(refused) {
 			return p.cfg.Every, errors.Join(wrong, refused)
 		}
@@ -223,27 +256,43 @@ func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Du
 	return soonest, wrong
 }
 
-// killLarge moves due entries that are too large to be promoted to the dead set, the last one first, so that
-// the positions of the others stay valid. stuck is how many could not be moved for a permanent reason.
-func (p *Poller) killLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, wrong error) {
+// promoteLarge moves due entries that are too large to be read to their queues, the last one first, so that
+// the positions of the others stay valid. An entry of a queue that workers of Belay take goes to the dead set,
+// and so does one whose ends do not contain its queue.
+// stuck is how many could not be moved for a permanent reason.
+func (p *Poller) promoteLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, wrong error) {
 	for _, one := range slices.Backward(entries) {
-		large := dedup.TooLarge(one, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)
-		large.Sorted = true
-		dead, err := p.cfg.Keys.KillLarge(large).Do(ctx, &p.link)
-		if dead || err != nil {
-			large.Log(p.cfg.Log, p.cfg.Largest, err)
+		queue, known := job.QueueInEnds(one.Head, one.Tail)
+		ours, err := !known, error(nil)
+		if known {
+			ours, err = p.takenByBelay(ctx, queue)
 		}
-		if dead && large.State != nil {
-			p.link.Do(ctx, p.cfg.Keys.AnnounceEnded([]string{large.State.JID}))
+		switch {
+		case err != nil:
+		case ours:
+			err = p.killLarge(ctx, set, one)
+		default:
+			_, err = p.cfg.Keys.PromoteLarge(set, queue, one).Do(ctx, p.link)
+		}
+		if err != nil {
+			err = fmt.Errorf("move a due job of %d bytes: %w", one.Bytes, err)
 		}
 		switch {
 		case driver.Outage(err):
-			return stuck, fmt.Errorf("move a job that is too large to the dead set: %w", err)
+			return stuck, err
 		case err != nil:
-			stuck, wrong = stuck+1, fmt.Errorf("move a job that is too large to the dead set: %w", err)
+			stuck, wrong = stuck+1, err
 		}
 	}
 	return stuck, wrong
+}
+
+func (p *Poller) killLarge(ctx context.Context, set string, one lua.Large) error {
+	large := dedup.TooLarge(one, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)
+	large.Sorted = true
+	calls, read := p.cfg.Keys.EndLarge(large, p.cfg.Log)
+	_, err := read(p.link.Do(ctx, calls...)[0])
+	return err
 }
 
 // promote moves due jobs, and reads the next page in the same round trip. It returns how many jobs stay because
@@ -251,7 +300,10 @@ func (p *Poller) killLarge(ctx context.Context, set string, entries []lua.Large)
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
 	// One call for each queue: a queue with a broken key stops only its own jobs.
 	now := p.cfg.Clock.Now()
-	groups := p.sort(set, jobs, now)
+	groups, err := p.sort(ctx, set, jobs, now)
+	if err != nil {
+		return due, 0, nil, err
+	}
 	asks, calls := lua.AskEach(groups, func(group lua.Promotions) lua.Ask[int] {
 		return p.cfg.Keys.Promote(set, []lua.Promotions{group}, now)
 	})
@@ -261,9 +313,10 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 		return due, 0, nil, err
 	}
 	for i, group := range groups {
-		_, err := asks[i].Read(replies[i])
+		moved, err := asks[i].Read(replies[i])
 		switch {
 		case err == nil:
+			p.logPromoted(group, moved)
 		case driver.Outage(err):
 			return due, 0, refused, fmt.Errorf("promote: %w", err)
 		default:
@@ -275,9 +328,26 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 	return due, stay, refused, err
 }
 
+// logPromoted logs the jobs that were moved. If some were gone, only their number is known.
+func (p *Poller) logPromoted(group lua.Promotions, moved int) {
+	switch {
+	case !p.cfg.Log.Enabled(context.Background(), slog.LevelDebug) || moved == 0 || group.Dead:
+	case moved < len(group.Jobs):
+		p.cfg.Log.Debug("promoted due jobs", "queue", group.Queue, "jobs", moved, "due", len(group.Jobs))
+	default:
+		for _, one := range group.Jobs {
+			if parsed, err := job.Parse(one.New); err == nil {
+				p.cfg.Log.Debug("promoted", "jid", parsed.JID(), "class", parsed.DisplayClass(), "queue", group.Queue)
+			}
+		}
+	}
+}
+
 // sort returns the due jobs by their destination, in the order in which they are due.
-func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions {
-	var sorted []lua.Promotions
+//
+// The poller serves queues that no worker of Belay takes too. It moves what may run there, and judges only what
+// workers of Belay will run.
+func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.Time) (sorted []lua.Promotions, err error) {
 	add := func(to lua.Promotions, promotion lua.Promotion) {
 		at := slices.IndexFunc(sorted, func(p lua.Promotions) bool {
 			return p.Queue == to.Queue && p.Quarantine == to.Quarantine && p.Dead == to.Dead
@@ -288,23 +358,37 @@ func (p *Poller) sort(set string, jobs []string, now time.Time) []lua.Promotions
 		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
 	}
 	for _, raw := range jobs {
-		parsed, err := job.Parse(raw)
+		parsed, err := job.ParseToMove(raw)
+		to, new := lua.Promotions{}, raw
 		if err == nil {
-			err = job.CheckQueue(parsed.QueueOrDefault())
+			to.Queue = parsed.QueueOrDefault()
+			wrong, crashed := parsed.CheckToRun(), p.cfg.Crashes.Quarantines(parsed.InterruptedCount())
+			if wrong != nil || crashed {
+				ours, failed := p.takenByBelay(ctx, to.Queue)
+				if failed != nil {
+					return nil, failed
+				}
+				if ours {
+					// Other programs count interruptions in this field too, and read no quarantine.
+					err, to.Quarantine = wrong, crashed
+				}
+			}
+			if wrong == nil { // else it moves as it is
+				new = parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)
+			}
 		}
 		if err != nil {
-			p.cfg.Log.Error().Err(err).Int("bytes", len(raw)).Msg("moved to the dead set: unreadable due job")
+			p.cfg.Log.Error("moved to the dead set: unreadable due job", "error", err, "bytes", len(raw))
 			add(lua.Promotions{Dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
 			continue
 		}
-		to := lua.Promotions{Queue: parsed.QueueOrDefault(), Quarantine: p.cfg.Crashes.Quarantines(parsed.InterruptedCount())}
-		promotion := lua.Promotion{Old: raw, New: parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)}
+		promotion := lua.Promotion{Old: raw, New: new}
 		if set == p.cfg.Keys.Schedule() {
 			promotion.Lock = lockToTake(parsed)
 		}
 		add(to, promotion)
 	}
-	return sorted
+	return sorted, nil
 }
 
 // lockToTake returns the lock that a unique job takes now because it did not take it when it was scheduled; nil

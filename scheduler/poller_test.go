@@ -4,18 +4,19 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
@@ -35,7 +36,7 @@ func eachClient(t *testing.T, test func(r *rig)) {
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 		r := &rig{t: t, client: open(t, drivertest.Redis(t).URL()), keys: lua.NewKeys(drivertest.Prefix(t))}
 		r.poller = scheduler.New(scheduler.Config{
-			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.New(&r.log), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
+			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 			Marks: &r.marks,
 		})
 		test(r)
@@ -103,6 +104,9 @@ func TestPoller(t *testing.T) {
 			}
 			require.Equal(r.t, int64(0), r.do("ZCARD", r.keys.Retry()))
 			require.Equal(r.t, int64(0), r.do("ZCARD", r.keys.Schedule()))
+			for _, jid := range []string{"1", "2"} {
+				require.Regexp(r.t, `{"level":"debug","jid":"`+jid+`","class":"A","queue":"mail","time":"[^"]+","message":"promoted"}`, r.log.String())
+			}
 			require.Equal(r.t, int64(1), r.do("SISMEMBER", r.keys.Queues(), "mail"))
 		})
 	})
@@ -228,7 +232,7 @@ func TestPoller(t *testing.T) {
 		eachClient(t, func(r *rig) {
 			r.pass()
 			strained := scheduler.New(scheduler.Config{
-				Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(), Largest: job.DefaultPayloadLimit,
+				Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit,
 				Processes: func() int { return 500 },
 			})
 			next, err := strained.Pass(r.t.Context(), "another")
@@ -262,7 +266,7 @@ func TestDeniedCommands(t *testing.T) {
 	server := drivertest.Start(t)
 	client := adapters.All["go-redis"](t, server.URL())
 	r := &rig{t: t, client: client, keys: lua.NewKeys("p")}
-	r.poller = scheduler.New(scheduler.Config{Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: zerolog.Nop(), Largest: job.DefaultPayloadLimit})
+	r.poller = scheduler.New(scheduler.Config{Client: client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit})
 	r.due(r.keys.Schedule(), job.Draft{Class: "A", Queue: "q"}.Encode())
 	_, err := server.Do(t.Context(), "ACL", "SETUSER", "default", "-lpush")
 	require.NoError(t, err)

@@ -3,6 +3,8 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // a container without a zone database must fire the same ticks as one that has it
@@ -57,6 +59,9 @@ func ParseSchedule(expression, zone string) (*Schedule, error) {
 	if strings.Contains(expression, "=") {
 		return nil, fmt.Errorf("schedule %q: give the zone as an option of its own", expression)
 	}
+	if err := checkRanges(expression); err != nil {
+		return nil, fmt.Errorf("schedule %q: %w", expression, err)
+	}
 	if s.spec, err = parser.Parse(expression); err != nil {
 		return nil, fmt.Errorf("schedule %q: %w; it must be minute, hour, day of the month, month and day of the week, as in \"30 3 * * 1-5\"", expression, err)
 	}
@@ -70,6 +75,43 @@ func ParseSchedule(expression, zone string) (*Schedule, error) {
 		return nil, fmt.Errorf("schedule %q: there is no such day", expression)
 	}
 	return s, nil
+}
+
+// checkRanges refuses ranges that run backwards. In cron they are errors; the parser takes them for ranges
+// around the end, so that 1-0 would be every minute. A week may end with Sunday, which is 0 and 7.
+func checkRanges(expression string) error {
+	for at, field := range strings.Fields(expression) {
+		for part := range strings.SplitSeq(field, ",") {
+			span, _, _ := strings.Cut(part, "/")
+			first, last, _ := strings.Cut(span, "-")
+			from, to := ordinal(first), ordinal(last)
+			if at == weekday && to == 0 {
+				to = 7
+			}
+			if from >= 0 && to >= 0 && from > to {
+				return fmt.Errorf("the range %s runs backwards", span)
+			}
+		}
+	}
+	return nil
+}
+
+// weekday is the position of the day of the week in an expression.
+const weekday = 4
+
+var ordinals = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat", "", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep",
+	"oct", "nov", "dec"}
+
+// ordinal returns the number of an end of a range, or the position of its name among names; -1 if it is
+// neither.
+func ordinal(text string) int {
+	if number, err := strconv.Atoi(text); err == nil {
+		return number
+	}
+	if text == "" {
+		return -1
+	}
+	return slices.Index(ordinals, strings.ToLower(text))
 }
 
 // Next returns the first tick after an instant, in the schedule's zone; the zero time if there is none. It

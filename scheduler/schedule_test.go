@@ -75,7 +75,7 @@ func TestTicksAreThoseOfAnIndependentTable(t *testing.T) {
 		var fired []time.Time
 		last := LastTick{At: line.start}
 		for now := line.start; now.Before(line.end); {
-			s := one.step(last, now)
+			s := one.step(last, now, now)
 			require.False(t, s.reset)
 			if !s.fire.IsZero() {
 				require.False(t, now.Before(s.fire), "early")
@@ -113,6 +113,7 @@ func TestNext(t *testing.T) {
 		{"a day that is skipped", "0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00-10:00", "2011-12-31T00:00:00+14:00"},
 		{"the day of the month or of the week", "0 0 13 * 5", "UTC", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"},
 		{"the last day", "0 0 L * *", "UTC", "2026-02-01T00:00:00Z", "2026-02-28T00:00:00Z"},
+		{"a week's end", "0 0 * * FRI-SUN", "UTC", "2026-01-03T00:00:00Z", "2026-01-04T00:00:00Z"},
 		{"sunday as 7", "0 0 * * 7", "UTC", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"},
 		{"a descriptor", "@daily", "Europe/Berlin", "2026-01-01T12:00:00+01:00", "2026-01-02T00:00:00+01:00"},
 		{"every hour by its name", "@hourly", "Europe/Berlin", "2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00"},
@@ -167,6 +168,10 @@ func TestSchedulesThatAreRefused(t *testing.T) {
 		{"* * * *", "", "minute, hour"},
 		{"0 0 * * * *", "", "minute, hour"}, // with seconds
 		{"61 * * * *", "", "61"},
+		{"1-0 * * * *", "", "range 1-0 runs backwards"},
+		{"0 22-2/2 * * *", "", "range 22-2 runs backwards"},
+		{"0 0 * NOV-feb *", "", "range NOV-feb runs backwards"},
+		{"0 0 * * sat-mon", "", "range sat-mon runs backwards"},
 		{"0 0 30 2 *", "", "no such day"},
 		{"CRON_TZ=UTC 0 0 * * *", "", "option of its own"},
 		{"TZ=UTC", "", "option of its own"},
@@ -219,9 +224,29 @@ func TestWhatIsCaughtUpWith(t *testing.T) {
 			}
 			return at.UTC().Format(time.RFC3339)
 		}
-		s := one.step(LastTick{At: at(c.last), Ticked: !c.sinceOnly}, at(c.now))
+		s := one.step(LastTick{At: at(c.last), Ticked: !c.sinceOnly}, at(c.now), at(c.now))
 		require.Equal(t, []any{c.fire, c.newLast, c.next, c.reset, c.passed}, []any{text(s.fire), text(s.last), text(s.next), s.reset, s.passed}, c.name)
 	}
+}
+
+// A jitter may be much longer than the interval: each tick fires, in order, before the next one.
+func TestALongJitterLosesNoTick(t *testing.T) {
+	t.Parallel()
+	one := &Periodic{Name: "n", Cron: "@every 7s", Jitter: time.Hour, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
+	require.NoError(t, one.Check())
+	begun := time.Unix(7_000_000, 0).UTC()
+	last, fired := LastTick{At: begun, Ticked: true}, 0
+	for now := begun; now.Before(begun.Add(time.Hour)); now = now.Add(100 * time.Millisecond) {
+		s := one.step(last, now, begun)
+		if s.fire.IsZero() {
+			continue
+		}
+		fired++
+		require.Equal(t, begun.Add(time.Duration(fired)*7*time.Second), s.fire.UTC())
+		require.Less(t, now.Sub(s.fire), 7*time.Second+100*time.Millisecond)
+		last = LastTick{At: s.fire, Ticked: true}
+	}
+	require.InDelta(t, 3600/7, fired, 1)
 }
 
 func TestJitterIsTheSameEverywhereAndNeverEarly(t *testing.T) {
@@ -243,7 +268,7 @@ func TestJitterIsTheSameEverywhereAndNeverEarly(t *testing.T) {
 		} else if due.Sub(at) > 3*jitter/4 {
 			high++
 		}
-		require.Equal(t, due, one.step(LastTick{At: at.Add(-time.Hour), Ticked: true}, at.Add(-time.Minute)).next)
+		require.Equal(t, due, one.step(LastTick{At: at.Add(-time.Hour), Ticked: true}, at.Add(-time.Minute), at.Add(-time.Minute)).next)
 	}
 	require.InDelta(t, 250, low, 60)
 	require.InDelta(t, 250, high, 60)

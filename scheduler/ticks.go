@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,12 @@ const (
 	// orphanedAfter is how long a fleet may run while no process registers a periodic job. Then the job is
 	// removed, unless an operator added it.
 	orphanedAfter = 24 * time.Hour
+	// lateFor is how long ticks may be late after no process has polled for a while.
+	lateFor = 2 * time.Second
 	// unusableFor is how long a periodic job that cannot be fired is put off.
 	unusableFor = 5 * time.Second
-	// mostRounds bounds one pass; the next pass follows at once.
-	mostRounds = 32
+	// maxRounds bounds one pass; the next pass follows at once.
+	maxRounds = 32
 )
 
 // ticks is the state of a Poller for periodic jobs. The Poller reads their plan with each renewal of its lease,
@@ -34,11 +37,26 @@ type ticks struct {
 	upkeepAt time.Time
 	// known are the definitions that were read, by name.
 	known map[string]*Periodic
+	// lookedAt is when the plan was last read, by this process' clock. beganAt is since when it has been read
+	// all the time, by Redis' clock; zero before the first read of the definitions.
+	lookedAt, beganAt time.Time
+	// waiting are the ticks that wait for the job of an earlier one, by name.
+	waiting map[string]time.Time
+}
+
+func newTicks() ticks {
+	return ticks{known: make(map[string]*Periodic), waiting: make(map[string]time.Time)}
 }
 
 // saw reads the reply of lookAtPlan: the names of the periodic jobs that are due.
 func (t *ticks) saw(asked time.Time, look lua.Ask[lua.Due], reply driver.Reply) (names []string, err error) {
 	due, err := look.Read(reply)
+	if err == nil {
+		if asked.Sub(t.lookedAt) > hold {
+			t.beganAt = time.Time{}
+		}
+		t.lookedAt = asked
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read which periodic jobs are due: %w", err)
@@ -59,7 +77,7 @@ func (t *ticks) until(now time.Time) (time.Duration, bool) {
 
 // lookAtPlan returns the call that reads which periodic jobs are due.
 func (p *Poller) lookAtPlan() lua.Ask[lua.Due] {
-	return p.cfg.Keys.Due(p.cfg.Keys.Periodic(), 0, lua.MostBytes, mostDefinition)
+	return p.cfg.Keys.Due(p.cfg.Keys.Periodic(), 0, lua.MaxBytes, lua.MaxDefinition)
 }
 
 // fire fires the ticks that are due, and returns the time until the next one.
@@ -69,7 +87,7 @@ func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 	if !any {
 		return next, nil
 	}
-	for range mostRounds {
+	for range maxRounds {
 		if until > 0 {
 			return min(next, until), p.keepUp(ctx)
 		}
@@ -89,7 +107,7 @@ func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 // fireAll fires one tick of each of these periodic jobs, and returns how many it moved. With resets it only
 // resets the jobs whose last tick lies in the future.
 func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (moved int, wrong error) {
-	for some := range slices.Chunk(names, lua.MostDefinitions) {
+	for some := range slices.Chunk(names, lua.MaxDefinitions) {
 		now, jobs, unusable, err := p.readPeriodic(ctx, some)
 		if err != nil {
 			return moved, errors.Join(wrong, err)
@@ -117,8 +135,12 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 				return moved, errors.Join(wrong, fmt.Errorf("fire a periodic job: %w", err))
 			case err != nil:
 				unusable = append(unusable, unusableJob{jobs[i].Name, fmt.Errorf("fire the periodic job %q: %w", jobs[i].Name, err)})
+			case ticked.Word == lua.TickWaits:
+				moved++ // its plan, by a moment
+				p.ticks.waiting[jobs[i].Name] = jobs[i].step.fire
 			case ticked.Word != lua.TickEarly && ticked.Word != lua.TickStale:
 				moved++
+				delete(p.ticks.waiting, jobs[i].Name)
 				p.logTick(jobs[i], ticked)
 			}
 		}
@@ -163,33 +185,56 @@ type planned struct {
 // readPeriodic reads the definitions and the last ticks of some periodic jobs, and names those that cannot be
 // used.
 func (p *Poller) readPeriodic(ctx context.Context, names []string) (now time.Time, jobs []planned, unusable []unusableJob, err error) {
-	read := p.cfg.Keys.PeriodicStored(names)
-	now, stored, err := lua.ReadPeriodicStored(names, p.link.Carry(ctx, len(names)*mostDefinition, read...))
-	if err != nil {
+	read, up := p.cfg.Keys.PeriodicStored(names), p.cfg.Keys.UpSince()
+	replies := p.link.Carry(ctx, len(names)*lua.MaxDefinition, append(read, up.Call)...)
+	now, stored, err := lua.ReadPeriodicStored(names, replies)
+	since, wrong := up.Read(replies[len(read)])
+	if err = cmp.Or(err, wrong); err != nil {
 		return now, nil, nil, fmt.Errorf("read periodic jobs: %w", err)
+	}
+	if p.ticks.beganAt.IsZero() {
+		p.ticks.beganAt = now
 	}
 	for _, s := range stored {
 		one, err := p.known(s)
-		last, badLast := ReadLastTick(s.Last)
-		if err = errors.Join(err, badLast); err != nil {
+		if err != nil {
 			unusable = append(unusable, unusableJob{s.Definition.Name, fmt.Errorf("the periodic job %q: %w", s.Definition.Name, err)})
 			continue
 		}
-		jobs = append(jobs, planned{Periodic: one, lastText: s.Last, step: one.step(last, now)})
+		next := step{reset: true} // if the last tick was deleted or overwritten
+		if last, err := ReadLastTick(s.Last); err == nil {
+			next = one.step(last, now, since)
+		}
+		jobs = append(jobs, planned{Periodic: one, lastText: s.Last, step: next})
 	}
 	return now, jobs, unusable, nil
 }
 
 // known reads a stored definition, unless it was read before.
 func (p *Poller) known(s lua.StoredDefinition) (*Periodic, error) {
-	if was := p.ticks.known[s.Definition.Name]; was != nil && was.digest == s.Definition.Digest {
+	was := p.ticks.known[s.Definition.Name]
+	if was != nil && was.digest == s.Definition.Digest {
 		return was, nil
 	}
 	one, err := ReadPeriodic(s.Definition)
-	if err == nil {
-		p.ticks.known[one.Name] = one
+	if err != nil {
+		return nil, err
 	}
-	return one, err
+	if was != nil && (was.Cron != one.Cron || was.Zone != one.Zone) {
+		p.logLeftOut(was.Name)
+	}
+	p.ticks.known[one.Name] = one
+	return one, nil
+}
+
+// logLeftOut logs that the tick that waited for the job of an earlier one, if any, is left out, because the
+// schedule has changed. A new schedule does not wait for that job: with OverlapQueue a tick may wait at any
+// time.
+func (p *Poller) logLeftOut(name string) {
+	if tick, waited := p.ticks.waiting[name]; waited {
+		delete(p.ticks.waiting, name)
+		p.cfg.Log.Info("tick that waited is left out: the schedule has changed", "periodic", name, "tick", tick)
+	}
 }
 
 // tick returns the call for the action of a periodic job now.
@@ -206,25 +251,36 @@ func (p *Poller) tick(one planned, now time.Time) (ask lua.Ask[lua.Ticked], err 
 	}
 	var j *lua.TickJob
 	if !s.fire.IsZero() {
-		j, err = one.TickJob(s.fire, now, p.cfg.Unit)
+		if j, err = one.TickJob(s.fire, now, p.cfg.Unit); err != nil {
+			return ask, err
+		}
+		// While an earlier tick waited, others of OverlapQueue that came due are refused. Of ticks that came
+		// due while no process polled, or a moment later, each waits for the one before it, whose job was
+		// late too.
+		j.WaitsBefore = one.lock != "" && one.Overlap == OverlapQueue
+		j.WaitsAfter = one.lock != "" && j.DueAt.Before(p.ticks.beganAt.Add(lateFor))
 	}
-	return p.cfg.Keys.Tick(plan, j), err
+	return p.cfg.Keys.Tick(plan, j), nil
 }
 
 // logTick logs the result of a tick.
 func (p *Poller) logTick(one planned, ticked lua.Ticked) {
 	s := one.step
 	if s.reset {
-		p.cfg.Log.Warn().Str("periodic", one.Name).Str("last", one.lastText).
-			Msg("last tick lies in the future, because a clock was set; ticks count from now on")
+		why := "last tick lies in the future, because a clock was set; ticks count from now on"
+		if _, err := ReadLastTick(one.lastText); err != nil {
+			why = "last tick is missing or unreadable; ticks count from now on"
+		}
+		p.cfg.Log.Warn(why, "periodic", one.Name, "last", one.lastText)
 	}
 	if s.passed {
-		p.cfg.Log.Info().Str("periodic", one.Name).Str("last", one.lastText).Str("catch_up", string(one.CatchUp)).
-			Time("tick", s.last).Bool("fired", !s.fire.IsZero()).Msg("ticks that passed are left out")
+		p.cfg.Log.Info("ticks that passed are left out",
+			"periodic", one.Name, "last", one.lastText, "catch_up", string(one.CatchUp), "tick", s.last, "fired", !s.fire.IsZero())
 	}
 	if !s.fire.IsZero() {
-		p.cfg.Log.Debug().Str("periodic", one.Name).Time("tick", s.fire).Str("class", one.Class()).Str("queue", one.Queue()).
-			Str("outcome", ticked.Word).Str("holder", ticked.Holder).Msg("tick")
+		p.cfg.Log.Debug("tick",
+			"periodic", one.Name, "tick", s.fire, "class", one.Class(), "queue", one.Queue(), "outcome", ticked.Word,
+			"holder", ticked.Holder)
 	}
 }
 
@@ -239,14 +295,10 @@ func (p *Poller) keepUp(ctx context.Context) error {
 	if err := p.removeOrphans(ctx, min(gone, 2*upkeepEvery)); err != nil {
 		return err
 	}
-	for first := 0; ; first += lua.MostDefinitions {
-		names, err := lua.Texts(p.link.Do(ctx, driver.Command("ZRANGEBYSCORE", p.cfg.Keys.Periodic(), "-inf", "(+inf",
-			"LIMIT", strconv.Itoa(first), strconv.Itoa(lua.MostDefinitions)))[0])
-		if err != nil {
-			return fmt.Errorf("list periodic jobs: %w", err)
-		}
-		if len(names) == 0 {
-			return nil
+	for first := 0; ; first += lua.MaxDefinitions {
+		names, err := plannedNames(ctx, p.link, p.cfg.Keys, first)
+		if err != nil || len(names) == 0 {
+			return err
 		}
 		if _, err := p.fireAll(ctx, names, true); err != nil {
 			return err
@@ -264,18 +316,18 @@ func (p *Poller) removeOrphans(ctx context.Context, gone time.Duration) error {
 	uptime, _ := reply.Value.(int64)
 	latest := uptime - int64(orphanedAfter/time.Second)
 	names, err := lua.Texts(p.link.Do(ctx, driver.Command("ZRANGEBYSCORE", p.cfg.Keys.PeriodicSeen(), "-inf", strconv.FormatInt(latest, 10),
-		"LIMIT", "0", strconv.Itoa(lua.MostDefinitions)))[0])
+		"LIMIT", "0", strconv.Itoa(lua.MaxDefinitions)))[0])
 	if err != nil {
 		return fmt.Errorf("list periodic jobs that no process registers: %w", err)
 	}
 	for _, name := range names {
-		done, err := p.cfg.Keys.UndefineOrphan(name, latest).Do(ctx, &p.link)
+		done, err := p.cfg.Keys.UndefineOrphan(name, latest).Do(ctx, p.link)
 		if err != nil {
 			return fmt.Errorf("remove the periodic job %q: %w", name, err)
 		}
 		if done == lua.UndefineRemoved {
 			delete(p.ticks.known, name)
-			p.cfg.Log.Info().Str("periodic", name).Msg("removed: for a day no process has registered it")
+			p.cfg.Log.Info("removed: for a day no process has registered it", "periodic", name)
 		}
 	}
 	return nil

@@ -93,8 +93,17 @@ func (d *Dashboard) audit(v *visit, act Act, err error, result ...any) {
 	d.stale()
 }
 
-// mostAudited bounds the IDs of one line of the audit log.
-const mostAudited = 20
+// auditAnswer logs an act and its answer. The answer to an act that was refused is its error alone.
+func (d *Dashboard) auditAnswer(v *visit, act Act, answer flash, err error) {
+	if err != nil {
+		d.audit(v, act, err)
+		return
+	}
+	d.audit(v, act, nil, "answer", plain(answer.Text))
+}
+
+// maxAudited bounds the IDs of one line of the audit log.
+const maxAudited = 20
 
 func (d *Dashboard) auditOf(v *visit, act Act) []any {
 	fields := []any{"user", plain(d.userName(v)), "remote", v.r.RemoteAddr, "act", act.Name}
@@ -110,7 +119,7 @@ func (d *Dashboard) auditOf(v *visit, act Act) []any {
 		fields = append(fields, "all", true)
 	}
 	if n := len(act.IDs); n > 0 {
-		fields = append(fields, "jobs", n, "ids", plain(strings.Join(act.IDs[:min(n, mostAudited)], " ")))
+		fields = append(fields, "jobs", n, "ids", plain(strings.Join(act.IDs[:min(n, maxAudited)], " ")))
 	}
 	return fields
 }
@@ -125,8 +134,8 @@ type flash struct {
 
 const flashCookie = "belay_flash"
 
-// mostFlash bounds a flash: browsers take cookies of four kilobytes.
-const mostFlash = 2 << 10
+// maxFlash bounds a flash: browsers take cookies of four kilobytes.
+const maxFlash = 2 << 10
 
 func (d *Dashboard) flash(v *visit, f flash) {
 	f.Text = cut(300, f.Text)
@@ -134,11 +143,11 @@ func (d *Dashboard) flash(v *visit, f flash) {
 		f.Problems[n] = cut(200, f.Problems[n])
 	}
 	text, err := json.Marshal(f)
-	for err == nil && len(text) > mostFlash && len(f.Problems) > 0 {
+	for err == nil && len(text) > maxFlash && len(f.Problems) > 0 {
 		f.Problems = f.Problems[:len(f.Problems)-1]
 		text, err = json.Marshal(f)
 	}
-	if err != nil || len(text) > mostFlash {
+	if err != nil || len(text) > maxFlash {
 		return
 	}
 	http.SetCookie(v.w, &http.Cookie{

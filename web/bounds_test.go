@@ -27,7 +27,7 @@ func TestPagesAreBounded(t *testing.T) {
 		require.Equal(t, defaultRows, rows("/dead?rows="+wrong), wrong)
 		require.Equal(t, defaultRows, rows("/dead?page="+wrong), wrong)
 	}
-	require.Equal(t, mostRows, rows("/dead?rows=100&page=3"))
+	require.Equal(t, maxRows, rows("/dead?rows=100&page=3"))
 	require.Contains(t, r.get("/dead?page=40").body, "976–1,000 of 1,000")
 	require.Contains(t, r.get("/dead?page=41").body, "976–1,000 of 1,000")
 }
@@ -41,7 +41,11 @@ func TestALargeJobMakesNoLargePage(t *testing.T) {
 			long[:1000], long, n, long[:255], long[:2000], long[:9000]))
 	}
 	require.Less(t, len(r.get("/dead").body), 100<<10)
-	got := r.get("/job?jid=large3")
+	got := r.get("/job?jid=large21")
+	for form := continuing(got.body); form != nil; form = continuing(got.body) { // 20 MB may take several pages
+		require.Less(t, len(got.body), 100<<10)
+		got = r.get("/job?" + encode(form...))
+	}
 	require.Contains(t, got.body, "Only the beginning of 1.0 MB is shown.")
 	require.Less(t, len(got.body), 100<<10)
 }
@@ -153,8 +157,10 @@ func TestASearchIsASeriesOfShortPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	const all = 3000
-	r.failed(r.keys.Dead(), all-1)
-	r.do("ZADD", r.keys.Dead(), "9e9", payload("last", "Rare")) // where a search ends
+	r.failed(r.keys.Dead(), all-2)
+	// Where a search ends: by class with the job that died first, by jid with the one that died last.
+	r.do("ZADD", r.keys.Dead(), "1", payload("first", "Rare"))
+	r.do("ZADD", r.keys.Dead(), "9999999999", payload("last", "Report"))
 	// through follows a search to its last page.
 	through := func(path string) (last string, pages int) {
 		for pages = 1; ; pages++ {
@@ -178,7 +184,7 @@ func TestASearchIsASeriesOfShortPages(t *testing.T) {
 		"/confirm?in=dead&do=retry&class=Report": "Run 2,999 jobs of the dead set",
 	} {
 		body, pages := through(path)
-		require.Greater(t, pages, 2, path)
+		require.Greater(t, pages, 1, path)
 		require.Contains(t, body, want, path)
 		body, pages = through(path + "&patient=1")
 		require.Equal(t, 1, pages, "someone without scripts need not press often: %s", path)

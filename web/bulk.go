@@ -116,8 +116,8 @@ type confirmBody struct {
 	Delays []delay
 }
 
-// mostOffered bounds the names of queues that a page offers.
-const mostOffered = 200
+// maxOffered bounds the names of queues that a page offers.
+const maxOffered = 200
 
 // A delay is one of the times from now that a page offers.
 type delay struct {
@@ -161,7 +161,7 @@ func (d *Dashboard) confirm(v *visit) error {
 			return err
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return name == o.act.Queue })
-		body.To = names[:min(len(names), mostOffered)]
+		body.To = names[:min(len(names), maxOffered)]
 	}
 	return d.show(v, "confirm", page{Title: verbs[o.act.Name] + " jobs", Nav: navOf(o.act), Body: body})
 }

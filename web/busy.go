@@ -24,8 +24,8 @@ type running struct {
 	Lapsed  bool
 }
 
-// mostRuns bounds the running jobs of one page.
-const mostRuns = 200
+// maxRuns bounds the running jobs of one page.
+const maxRuns = 200
 
 func (d *Dashboard) busy(v *visit) error {
 	status, err := d.status(v.ctx)
@@ -48,7 +48,7 @@ func (d *Dashboard) busy(v *visit) error {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Hostname, b.Hostname), a.StartedAt.Compare(b.StartedAt))
 	})
 	slices.SortStableFunc(body.Runs, func(a, b running) int { return cmp.Compare(b.Elapsed.Duration, a.Elapsed.Duration) })
-	body.Runs = body.Runs[:min(len(body.Runs), mostRuns)]
+	body.Runs = body.Runs[:min(len(body.Runs), maxRuns)]
 	body.Further = max(busy-len(body.Runs), 0)
 	return d.show(v, "busy", page{Title: "Busy", Nav: "busy", Live: 2, Status: &status, Body: body})
 }

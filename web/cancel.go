@@ -14,7 +14,7 @@ import (
 var cancelled = map[inspect.CancelResult]string{
 	inspect.CancelRemoved:  "Removed: the job waited, and will not run.",
 	inspect.CancelStopping: "Stopping: a worker has the job. It ends within a few seconds, without a retry.",
-	inspect.CancelMarked:   "Marked: the job was not found. A worker that takes it later drops it.",
+	inspect.CancelMarked:   "Marked: the job was not found. A worker that takes it after its next heartbeat drops it.",
 	inspect.CancelDone:     "Done: the job had ended before, and was not changed.",
 }
 
@@ -49,7 +49,7 @@ func (d *Dashboard) cancel(v *visit) error {
 	}
 	results, err := d.inspector.Cancel(v.ctx, act.IDs...)
 	answer := describeCancel(results)
-	d.audit(v, act, err, "answer", plain(answer.Text))
+	d.auditAnswer(v, act, answer, err)
 	switch {
 	case err != nil && results == nil:
 		return fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))

@@ -25,7 +25,6 @@ type classRow struct {
 	Line  string // the points of its runs a step, for a polyline
 	Fails string // and of its failures
 	Most  int64  // the most runs of a step
-	Mean  inspect.Seconds
 	Rate  string // of failures
 }
 
@@ -43,9 +42,6 @@ func (d *Dashboard) classes(v *visit) error {
 	}
 	for _, class := range found.Classes {
 		row := classRow{Class: class}
-		if succeeded := class.Runs - class.Failed; succeeded > 0 {
-			row.Mean = inspect.Seconds{Duration: class.Time.Duration / time.Duration(succeeded)}
-		}
 		if class.Runs > 0 {
 			row.Rate = fmt.Sprintf("%.1f %%", 100*float64(class.Failed)/float64(class.Runs))
 		}
@@ -62,15 +58,15 @@ func (d *Dashboard) classes(v *visit) error {
 // The size of a small plot, in its own units.
 const plotWidth, plotHeight = 160, 30
 
-// mostPoints bounds the points of a small plot: there are not more pixels.
-const mostPoints = plotWidth / 2
+// maxPoints bounds the points of a small plot: there are not more pixels.
+const maxPoints = plotWidth / 2
 
 // points returns a small plot's line. Steps that fall on one point are added up.
 func points(steps []inspect.ClassStep, most int64, of func(inspect.ClassStep) int64) string {
 	if most == 0 || len(steps) < 2 {
 		return ""
 	}
-	each := (len(steps) + mostPoints - 1) / mostPoints
+	each := (len(steps) + maxPoints - 1) / maxPoints
 	var out strings.Builder
 	n := (len(steps) + each - 1) / each
 	for i, some := range slices.Collect(slices.Chunk(steps, each)) {

@@ -30,6 +30,7 @@ func TestClassesShowsRunsFailuresAndDurations(t *testing.T) {
 		require.Contains(t, got.body, ">300<")
 		require.Contains(t, got.body, "10.0 %")
 		require.Contains(t, got.body, "<polyline class=\"runs\"")
+		require.Contains(t, got.body, `data-label="Mean run">400ms<`)
 		require.Equal(t, window != "72h", percentile.MatchString(got.body), "percentiles are kept for eight hours")
 	}
 }
@@ -47,5 +48,5 @@ func TestPointsFitTheirPlot(t *testing.T) {
 	long[477].Runs = 7
 	text := points(long, 7, runs)
 	require.Contains(t, text, ",1.0", "a peak is seen however short it is")
-	require.Less(t, len(text), mostPoints*12)
+	require.Less(t, len(text), maxPoints*12)
 }

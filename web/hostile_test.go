@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+
+	"github.com/belayq/belay/lua"
 )
 
 // hostile are texts that some page of some dashboard once executed, or was deceived by. Each contains attack,
@@ -61,6 +63,7 @@ func (r *rig) plant(text string) {
 	r.do("ZADD", r.keys.Unique(), fmt.Sprint(time.Now().Add(time.Hour).UnixMilli()), text)
 	r.do("SET", r.keys.Lock(text), "not a lock "+text, "PX", "3600000")
 	r.do("SET", r.keys.Processed(), text)
+	r.do("HSET", r.keys.Iteration("tracked"), lua.FieldState, text, lua.FieldProgress, text, lua.FieldNoResult, text, lua.FieldJob, job("tracked"))
 	r.periodic(text, job(text))
 	r.do("LPUSH", r.keys.PeriodicRuns(text), "- 1700000000000 "+text+" "+text, text)
 	r.do("HSET", r.keys.PeriodicDefinitions(), text+"2", "digest schedule 0 "+text+"\nnot a definition "+text)
@@ -85,7 +88,7 @@ func (r *rig) pagesOf(text string) (paths []string) {
 	}
 	return append(paths, "/queue?"+query("name", text), "/queue?"+query("name", "mail"), "/queue?"+query("name", "mail", "text", "attack"),
 		"/confirm?"+query("in", "queue", "queue", text, "do", "move"), "/confirm?"+query("in", "quarantined", "queue", text, "do", "kill"),
-		"/job?"+query("jid", text), "/queue?"+query("name", "no such "+text), "/"+strings.ReplaceAll(query(text, text), "+", "%20"))
+		"/job?"+query("jid", text), "/job?jid=tracked", "/queue?"+query("name", "no such "+text), "/"+strings.ReplaceAll(query(text, text), "+", "%20"))
 }
 
 func TestHostileTextsAreShownAndNeverObeyed(t *testing.T) {
@@ -241,6 +244,6 @@ func TestArgumentsBreakBetweenTheirValues(t *testing.T) {
 	} {
 		require.Equal(t, expected, spaced(args))
 	}
-	long := strings.Repeat(`1,`, 10*mostRowArgs)
+	long := strings.Repeat(`1,`, 10*maxRowArgs)
 	require.Equal(t, long, spaced(long))
 }

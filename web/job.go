@@ -41,9 +41,9 @@ type event struct {
 }
 
 const (
-	// mostArgs bounds the args of a job's page, and mostStack the lines of its stack.
-	mostArgs  = 64 << 10
-	mostStack = 200
+	// maxArgs bounds the args of a job's page, and maxStack the lines of its stack.
+	maxArgs  = 64 << 10
+	maxStack = 200
 )
 
 // job shows one job. A link from a list says where it was; without that, or if it has left, all places are
@@ -128,12 +128,12 @@ func (d *Dashboard) describeJob(b *jobBody) {
 		if d.cfg.Mask == nil {
 			text = indented(e.Args)
 		}
-		if len(text) > mostArgs {
+		if len(text) > maxArgs {
 			b.ArgsBytes = len(text)
 		}
-		b.Args = cut(mostArgs, text)
+		b.Args = cut(maxArgs, text)
 		b.Stack = e.Backtrace()
-		b.Stack = b.Stack[:min(len(b.Stack), mostStack)]
+		b.Stack = b.Stack[:min(len(b.Stack), maxStack)]
 		if d.cfg.Mask != nil {
 			e.Payload = ""
 		}
@@ -141,7 +141,7 @@ func (d *Dashboard) describeJob(b *jobBody) {
 	b.Timeline, b.Share = timeline(b.Found), -1
 	if t := b.Found.Tracked; t != nil {
 		if t.Result != nil {
-			b.Result = cut(mostArgs, d.resultOf(b.Found.Class, t.Result))
+			b.Result = cut(maxArgs, d.resultOf(b.Found.Class, t.Result))
 		}
 		if t.Total > 0 && t.Done >= 0 && t.Done <= t.Total {
 			b.Share = int(float64(t.Done) / float64(t.Total) * 100)
@@ -165,7 +165,8 @@ func indented(args json.RawMessage) string {
 	return out.String()
 }
 
-// timeline returns what the payload says about a job's way, and where it is now.
+// timeline returns what the payload says about a job's way, in order of time, and then where it is now: that
+// may be known in whole seconds only.
 func timeline(f inspect.Found) (list []event) {
 	add := func(name string, at time.Time, kind, note string) {
 		if !at.IsZero() {
@@ -178,6 +179,7 @@ func timeline(f inspect.Found) (list []event) {
 		add("First failed", e.FailedAt, "bad", "")
 		add("Failed again", e.RetriedAt, "bad", "")
 	}
+	slices.SortStableFunc(list, func(a, b event) int { return a.At.Compare(b.At) })
 	switch f.Place {
 	case inspect.PlaceRunning:
 		add("Running", f.Since, "now", f.Process)
@@ -192,6 +194,5 @@ func timeline(f inspect.Found) (list []event) {
 	case inspect.PlaceScheduled:
 		add("Due", f.At, "next", "")
 	}
-	slices.SortStableFunc(list, func(a, b event) int { return a.At.Compare(b.At) })
 	return list
 }

@@ -16,9 +16,9 @@ type locksBody struct {
 }
 
 const (
-	mostLocks = 100
-	// mostLocksRead bounds how many locks are read to find those of a class.
-	mostLocksRead = 2000
+	maxLocks = 100
+	// maxLocksRead bounds how many locks are read to find those of a class.
+	maxLocksRead = 2000
 )
 
 func (d *Dashboard) locks(v *visit) error {
@@ -35,7 +35,7 @@ func (d *Dashboard) locks(v *visit) error {
 		if read++; body.Class == "" || lock.Class == body.Class {
 			body.Locks = append(body.Locks, lock)
 		}
-		if len(body.Locks) == mostLocks || read == mostLocksRead {
+		if len(body.Locks) == maxLocks || read == maxLocksRead {
 			body.Further = int64(read) < total
 			break
 		}

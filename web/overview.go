@@ -45,8 +45,8 @@ type alert struct {
 	Name string // the value of the link's query, if it has one
 }
 
-// mostQueuesShown bounds the queues of the first page; the page of queues has all.
-const mostQueuesShown = 8
+// maxQueuesShown bounds the queues of the first page; the page of queues has all.
+const maxQueuesShown = 8
 
 func (d *Dashboard) overview(v *visit) error {
 	status, err := d.status(v.ctx)
@@ -66,7 +66,7 @@ func (d *Dashboard) overview(v *visit) error {
 	slices.SortStableFunc(body.Queues, func(a, b inspect.Queue) int {
 		return cmp.Or(cmp.Compare(b.Size+b.Quarantined, a.Size+a.Quarantined), cmp.Compare(a.Name, b.Name))
 	})
-	body.Queues = body.Queues[:min(len(body.Queues), mostQueuesShown)]
+	body.Queues = body.Queues[:min(len(body.Queues), maxQueuesShown)]
 	body.Further = int(status.QueueCount) - len(body.Queues)
 	body.Empty = status.QueueCount == 0 && status.Processed == 0 && len(status.Processes) == 0 &&
 		status.Scheduled+status.Retries+status.Dead == 0
@@ -81,8 +81,8 @@ func oneOf(value string, others ...string) string {
 	return ""
 }
 
-// mostAlerts bounds the alerts: more than these usually have one cause.
-const mostAlerts = 8
+// maxAlerts bounds the alerts: more than these usually have one cause.
+const maxAlerts = 8
 
 func alerts(s inspect.Status) (list []alert) {
 	lapsed := 0
@@ -115,8 +115,8 @@ func alerts(s inspect.Status) (list []alert) {
 	for _, problem := range s.Problems {
 		list = append(list, alert{Bad: true, Text: problem})
 	}
-	if more := len(list) - mostAlerts; more > 0 {
-		list = append(list[:mostAlerts], alert{Link: "queues", Text: fmt.Sprintf("and %d more", more)})
+	if more := len(list) - maxAlerts; more > 0 {
+		list = append(list[:maxAlerts], alert{Link: "queues", Text: fmt.Sprintf("and %d more", more)})
 	}
 	return list
 }

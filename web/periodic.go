@@ -15,15 +15,15 @@ type periodicBody struct {
 	Further int
 }
 
-// mostPeriodic bounds the periodic jobs of one page.
-const mostPeriodic = 500
+// maxPeriodic bounds the periodic jobs of one page.
+const maxPeriodic = 500
 
 func (d *Dashboard) periodic(v *visit) error {
 	all, err := d.inspector.Periodic(v.ctx)
 	if err != nil {
 		return err
 	}
-	body := periodicBody{Jobs: all[:min(len(all), mostPeriodic)]}
+	body := periodicBody{Jobs: all[:min(len(all), maxPeriodic)]}
 	body.Further = len(all) - len(body.Jobs)
 	return d.show(v, "periodic", page{Title: "Periodic", Nav: "periodic", Live: 4, Body: body})
 }
@@ -46,7 +46,7 @@ func (d *Dashboard) history(v *visit) error {
 		return err
 	}
 	args := d.argsOf(inspect.Entry{Class: one.Class, Args: one.Args})
-	body := historyBody{Job: one, Args: cut(mostArgs, spaced(args)), Masked: d.cfg.Mask != nil, Runs: runs}
+	body := historyBody{Job: one, Args: cut(maxArgs, spaced(args)), Masked: d.cfg.Mask != nil, Runs: runs}
 	return d.show(v, "history", page{Title: name, Nav: "periodic", Live: 4, Body: body})
 }
 
@@ -60,7 +60,7 @@ func (d *Dashboard) periodicAct(v *visit) error {
 		return err
 	}
 	answer, err := d.actOnPeriodic(v, act)
-	d.audit(v, act, err, "answer", plain(answer.Text))
+	d.auditAnswer(v, act, answer, err)
 	gone := errors.Is(err, inspect.ErrNoPeriodic)
 	switch {
 	case gone:

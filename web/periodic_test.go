@@ -108,3 +108,13 @@ func TestCancel(t *testing.T) {
 	}
 	require.Contains(t, r.log.String(), `"act":"cancel","in":"retries","jobs":3`)
 }
+
+func TestARefusedActIsNotLoggedAsDone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for _, act := range []string{"remove", "pause", "run"} {
+		r.follow(r.post("/periodic", "name", "nightly", "do", act))
+	}
+	require.Equal(t, 3, strings.Count(r.log.String(), `"error":`), r.log.String())
+	require.NotContains(t, r.log.String(), `"answer"`)
+}

@@ -19,8 +19,8 @@ type recorder struct {
 const (
 	recentEvery, recentMost = 2 * time.Second, 450
 	hoursEvery, hoursMost   = time.Minute, 1440
-	// mostPlotted is how many queues have a line of their own: more colours look alike.
-	mostPlotted = 6
+	// maxPlotted is how many queues have a line of their own: more colours look alike.
+	maxPlotted = 6
 )
 
 // A ring keeps the youngest samples.
@@ -68,7 +68,7 @@ func sampleOf(s inspect.Status) sample {
 	slices.SortFunc(taken.queues, func(a, b queueSample) int {
 		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(b.latency, a.latency), cmp.Compare(a.name, b.name))
 	})
-	taken.queues = slices.Clone(taken.queues[:min(len(taken.queues), 2*mostPlotted)])
+	taken.queues = slices.Clone(taken.queues[:min(len(taken.queues), 2*maxPlotted)])
 	return taken
 }
 
@@ -137,7 +137,7 @@ func (r *ring) busiest() []string {
 	names := slices.SortedFunc(maps.Keys(most), func(a, b string) int {
 		return cmp.Or(cmp.Compare(most[b], most[a]), cmp.Compare(a, b))
 	})
-	names = names[:min(len(names), mostPlotted)]
+	names = names[:min(len(names), maxPlotted)]
 	slices.Sort(names)
 	return names
 }

@@ -52,13 +52,13 @@ var functions = template.FuncMap{
 	"pageOf":   pageOf,
 	"firstFew": firstFew[string],
 	"capsules": firstFew[inspect.Capsule],
-	"further":  func(list []string) int { return max(len(list)-mostTags, 0) },
+	"further":  func(list []string) int { return max(len(list)-maxTags, 0) },
 }
 
-// mostTags bounds the queues, labels and capsules that a row shows of one process.
-const mostTags = 12
+// maxTags bounds the queues, labels and capsules that a row shows of one process.
+const maxTags = 12
 
-func firstFew[T any](list []T) []T { return list[:min(len(list), mostTags)] }
+func firstFew[T any](list []T) []T { return list[:min(len(list), maxTags)] }
 
 // compact writes a count for the navigation: 1,234 or 56k or 1.2M.
 func compact(count any) string {

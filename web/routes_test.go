@@ -2,10 +2,15 @@ package web
 
 import (
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/inspect"
 )
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"}
@@ -158,4 +163,47 @@ func TestAnyBasePath(t *testing.T) {
 	r := newRig(t, Config{})
 	stripped := http.StripPrefix("/anywhere", r.dash)
 	require.Equal(t, http.StatusOK, r.ask(stripped, "GET", "/anywhere/busy", "").status)
+}
+
+func TestAWrongCursorIsTheUsersMistake(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.failed(r.keys.Dead(), 3)
+	for _, cursor := range []string{"x", "%3F", "eyJzdGFnZSI6LTF9", strings.Repeat("A", 3000)} {
+		for _, path := range []string{"/job?jid=nowhere&after=", "/dead?class=Report&after=", "/confirm?in=dead&do=delete&class=Report&after="} {
+			got := r.get(path + cursor)
+			require.Equal(t, http.StatusBadRequest, got.status, path+cursor)
+			require.Contains(t, got.body, "cursor")
+			require.NotContains(t, got.body, "Redis")
+		}
+		text, err := url.QueryUnescape(cursor)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, r.post("/act", "in", "dead", "do", "delete", "all", "1", "cursor", text).status)
+	}
+	require.Equal(t, 3, r.size("ZCARD", r.keys.Dead()))
+}
+
+func TestAFilterKeepsTheOrderOfTheDead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.failed(r.keys.Dead(), 5)
+	shown := regexp.MustCompile(`Select job (jid\d+)`)
+	all := shown.FindAllStringSubmatch(r.get("/dead").body, -1)
+	require.Equal(t, "jid000004", all[0][1])
+	require.Equal(t, all, shown.FindAllStringSubmatch(r.get("/dead?class=Report").body, -1))
+}
+
+// A process reports the start of a run in whole seconds, so it may lie before the push.
+func TestATimelineEndsWithWhereTheJobIs(t *testing.T) {
+	t.Parallel()
+	second := time.Unix(1700000000, 0)
+	list := timeline(inspect.Found{
+		Place: inspect.PlaceRunning, Since: second,
+		Entry: &inspect.Entry{CreatedAt: second.Add(300 * time.Millisecond), EnqueuedAt: second.Add(400 * time.Millisecond)},
+	})
+	var names []string
+	for _, event := range list {
+		names = append(names, event.Name)
+	}
+	require.Equal(t, []string{"Created", "Enqueued", "Running"}, names)
 }

@@ -8,12 +8,13 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // LoopbackHosts are the names by which a browser on the same machine addresses a server; see Config.Hosts.
 func LoopbackHosts() []string { return []string{"localhost", "127.0.0.1", "::1"} }
+
+// ErrNoUsers is the error of Listen for an address that other machines can reach, if there are no users.
+var ErrNoUsers = errors.New("the address can be reached from other machines, and no user is configured")
 
 // Listen opens an address for Serve. An address that other machines can reach needs users.
 func Listen(addr string, users *Users) (net.Listener, error) {
@@ -23,7 +24,7 @@ func Listen(addr string, users *Users) (net.Listener, error) {
 	}
 	if tcp, is := listener.Addr().(*net.TCPAddr); is && !tcp.IP.IsLoopback() && users.Len() == 0 {
 		_ = listener.Close()
-		return nil, fmt.Errorf("%s can be reached from other machines, and no user is configured", addr)
+		return nil, fmt.Errorf("listen on %s: %w", addr, ErrNoUsers)
 	}
 	return listener, nil
 }
@@ -35,20 +36,18 @@ const (
 	writeTimeout = requestTimeout + 20*time.Second
 	idleTimeout  = time.Minute
 	maxHeader    = 16 << 10
-	// maxConns bounds the open connections; further ones wait to be accepted. A browser opens six.
-	maxConns    = 128
-	stopTimeout = 3 * time.Second
+	stopTimeout  = 3 * time.Second
 )
 
 // Serve serves a dashboard until ctx ends, and records samples for its plots. It admits only these users, or,
 // without users, every request.
 func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *Users) error {
-	var handler http.Handler = d
+	handler := held(d)
 	if users.Len() > 0 {
 		handler = users.Require(d)
 	}
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: handler, ConnContext: withConn, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(d.cfg.Logger.Handler(), slog.LevelWarn),
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -60,7 +59,7 @@ func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *User
 		defer done()
 		ended <- server.Shutdown(stopping)
 	}()
-	err := server.Serve(netutil.LimitListener(listener, maxConns))
+	err := server.Serve(limit(listener, maxConns, maxConnsOfOne))
 	cancel()
 	stopped := errors.Join(<-ended, <-ended)
 	if errors.Is(err, http.ErrServerClosed) {

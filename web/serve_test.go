@@ -56,40 +56,50 @@ func TestServeRequiresItsUsers(t *testing.T) {
 	}
 }
 
-// A connection beyond the limit waits until another has ended.
-func TestServeBoundsItsConnections(t *testing.T) {
+// More connections than are permitted, with all that a client can do without a password.
+func TestClientsWithoutAPasswordKeepNoUserOut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
-	addr := serve(t, r, NewUsers())
-	open := make([]net.Conn, maxConns)
-	for n := range open {
-		var err error
-		open[n], err = net.Dial("tcp", addr)
+	addr := serve(t, r, someUsers(t))
+	for n := range 2 * maxConns {
+		conn, err := net.Dial("tcp", addr)
 		require.NoError(t, err)
-		_, err = fmt.Fprintf(open[n], "GET /assets/belay.svg HTTP/1.1\r\nHost: x\r\n\r\n")
-		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		switch n % 4 {
+		case 0: // silent
+		case 1:
+			_, _ = fmt.Fprintf(conn, "GET / HT")
+		case 2:
+			_, _ = fmt.Fprintf(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+			_, _ = http.ReadResponse(bufio.NewReader(conn), nil)
+		case 3:
+			_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\nx")
+		}
 	}
-	for _, conn := range open { // all are being served
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, response.StatusCode)
-		require.NoError(t, response.Body.Close())
-	}
-	last, err := net.Dial("tcp", addr)
+	request, err := http.NewRequest("GET", "http://"+addr+"/dead", nil)
 	require.NoError(t, err)
-	_, err = fmt.Fprintf(last, "GET /assets/belay.svg HTTP/1.1\r\nHost: x\r\n\r\n")
+	request.SetBasicAuth("guest", "look")
+	started := time.Now()
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}).Do(request)
 	require.NoError(t, err)
-	require.NoError(t, last.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
-	_, err = last.Read(make([]byte, 1))
-	require.ErrorContains(t, err, "timeout")
-	require.NoError(t, open[0].Close())
-	require.NoError(t, last.SetReadDeadline(time.Now().Add(30*time.Second)))
-	_, err = last.Read(make([]byte, 1))
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Less(t, time.Since(started), headerTimeout/2, "it waited for no other connection to time out")
+}
+
+func TestARefusedLoginClosesItsConnection(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	addr := serve(t, r, someUsers(t))
+	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
-	require.NoError(t, last.Close())
-	for _, conn := range open[1:] {
-		require.NoError(t, conn.Close())
-	}
+	defer func() { _ = conn.Close() }()
+	_, err = fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(idleTimeout/2)))
+	text, err := io.ReadAll(conn)
+	require.NoError(t, err, "the end comes before the deadline")
+	require.Contains(t, string(text), "401 Unauthorized")
 }
 
 func TestServeRefusesLargeHeaders(t *testing.T) {

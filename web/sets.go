@@ -42,9 +42,9 @@ type row struct {
 
 const (
 	defaultRows = 25
-	// mostRows bounds the rows of a page. With args and errors cut, such a page has half a megabyte.
-	mostRows    = 100
-	mostRowArgs = 200 // characters
+	// maxRows bounds the rows of a page. With args and errors cut, such a page has half a megabyte.
+	maxRows    = 100
+	maxRowArgs = 200 // characters
 	// searchTime bounds what one page searches, so that a page takes less than a tenth of a second; the script
 	// of the page asks for the next. patientTime is for someone without scripts, who presses a button for each.
 	searchTime, patientTime = 70 * time.Millisecond, 2 * time.Second
@@ -127,7 +127,7 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 	b.Filtered = b.Class != "" || b.Text != ""
 	b.Back = pageOf(Act{In: in, Queue: queue})
 	rows := defaultRows
-	if n, err := strconv.Atoi(v.form.Get("rows")); err == nil && slices.Contains([]int{25, 50, mostRows}, n) {
+	if n, err := strconv.Atoi(v.form.Get("rows")); err == nil && slices.Contains([]int{25, 50, maxRows}, n) {
 		rows = n
 	}
 	if b.Total, err = d.inspector.Size(v.ctx, home); err != nil {
@@ -196,7 +196,7 @@ func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) er
 }
 
 func (d *Dashboard) rowOf(e inspect.Entry) row {
-	r := row{Entry: e, Args: cut(mostRowArgs, spaced(d.argsOf(e)))}
+	r := row{Entry: e, Args: cut(maxRowArgs, spaced(d.argsOf(e)))}
 	if d.cfg.Mask != nil {
 		r.Payload = ""
 	}
@@ -207,7 +207,7 @@ func (d *Dashboard) rowOf(e inspect.Entry) row {
 // stay as they are: a row shows only their beginning.
 func spaced(args string) string {
 	var out bytes.Buffer
-	if len(args) > 10*mostRowArgs || json.Indent(&out, []byte("["+args+"]"), "", "") != nil {
+	if len(args) > 10*maxRowArgs || json.Indent(&out, []byte("["+args+"]"), "", "") != nil {
 		return args
 	}
 	// In JSON, newlines stand between values only.

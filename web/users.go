@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -36,9 +38,10 @@ func userOf(r *http.Request) user {
 // are added.
 type Users struct {
 	byName map[string]account
+	cost   int // the highest of a bcrypt hash; without one, bcrypt's own default
 	// hashing bounds the concurrent comparisons: bcrypt is slow on purpose, and guesses must not take the
 	// processors from the rest of the program.
-	hashing chan struct{}
+	hashing turns
 	secret  [32]byte
 	known   sync.Map // by name, the keyed hash of the password that was right last
 }
@@ -50,13 +53,13 @@ type account struct {
 
 // NewUsers returns an empty set of users, which admits no request.
 func NewUsers() *Users {
-	u := &Users{byName: make(map[string]account), hashing: make(chan struct{}, 2)}
+	u := &Users{byName: make(map[string]account), hashing: turns{free: 2, waiting: make(map[string][]chan struct{})}}
 	_, _ = rand.Read(u.secret[:])
 	return u
 }
 
-// mostFile bounds a file of passwords, in bytes.
-const mostFile = 1 << 20
+// maxFile bounds a file of passwords, in bytes.
+const maxFile = 1 << 20
 
 // Add adds a user. file has the hash of the password, in lines NAME:HASH, as htpasswd -B writes them, or HASH
 // alone. HASH is a bcrypt hash ($2y$…), or a SHA-256 in 64 hexadecimal digits, as sha256sum prints it; use
@@ -65,7 +68,7 @@ func (u *Users) Add(name string, file io.Reader, viewer bool) error {
 	if name == "" || strings.Contains(name, ":") {
 		return errors.New("the name of a user is empty or has a colon")
 	}
-	lines := bufio.NewScanner(io.LimitReader(file, mostFile))
+	lines := bufio.NewScanner(io.LimitReader(file, maxFile))
 	for lines.Scan() {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -79,9 +82,11 @@ func (u *Users) Add(name string, file io.Reader, viewer bool) error {
 			hash = after
 		}
 		hash = strings.TrimSpace(strings.TrimSuffix(hash, "-")) // sha256sum writes the file's name, - for its input
-		if _, err := bcrypt.Cost([]byte(hash)); err != nil && !isSHA256(hash) {
+		cost, err := bcrypt.Cost([]byte(hash))
+		if err != nil && !isSHA256(hash) {
 			return fmt.Errorf("user %s: the line has neither a bcrypt hash ($2y$...) nor a SHA-256 (64 hexadecimal digits)", name)
 		}
+		u.cost = max(u.cost, cost)
 		u.byName[name] = account{hash, viewer}
 		return nil
 	}
@@ -100,24 +105,35 @@ func isSHA256(text string) bool {
 func (u *Users) Len() int { return len(u.byName) }
 
 // Require returns a handler that admits only these users. GET healthz of a Dashboard needs no user: it
-// reports only whether Redis answers.
+// reports only whether Redis answers. Each wrong password is logged: by the Logger of a Dashboard, for another
+// handler by slog.Default.
 func (u *Users) Require(next http.Handler) http.Handler {
+	dashboard, _ := next.(*Dashboard)
+	admitted := held(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, given := r.BasicAuth()
-		who, found := u.check(r.Context(), name, password)
-		if !given || !found {
-			if dashboard, is := next.(*Dashboard); is && dashboard.isOpen(r) {
+		who, found := u.check(r.Context(), addressOf(r.RemoteAddr), name, password)
+		if !found {
+			if given && password != "" && r.Context().Err() == nil {
+				log := slog.Default()
+				if dashboard != nil {
+					log = dashboard.cfg.Logger
+				}
+				log.Warn("login refused", "user", plain(cut(maxLoggedName, name)), "remote", r.RemoteAddr)
+			}
+			if dashboard != nil && dashboard.isOpen(r) {
 				next.ServeHTTP(w, r)
 				return
 			}
 			head := w.Header()
+			head.Set("Connection", "close") // clients without a password keep none open
 			head.Set("WWW-Authenticate", `Basic realm="Belay", charset="UTF-8"`)
 			head.Set("X-Content-Type-Options", "nosniff")
 			head.Set("Cache-Control", "no-store")
 			http.Error(w, "a user and a password are needed", http.StatusUnauthorized)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, who)))
+		admitted.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, who)))
 	})
 }
 
@@ -126,8 +142,12 @@ func (d *Dashboard) isOpen(r *http.Request) bool {
 	return below && d.routes[path].open
 }
 
-// check compares a password. For an unknown user it takes as long as for one with a bcrypt hash.
-func (u *Users) check(ctx context.Context, name, password string) (user, bool) {
+// maxLoggedName bounds the name of a refused login in the log, in characters.
+const maxLoggedName = 100
+
+// check compares a password. A wrong one takes as long for every name: it costs as much as the most expensive
+// hash of all users, so the time does not tell who is a user, and with which hash.
+func (u *Users) check(ctx context.Context, from, name, password string) (user, bool) {
 	if password == "" {
 		return user{}, false
 	}
@@ -140,36 +160,41 @@ func (u *Users) check(ctx context.Context, name, password string) (user, bool) {
 	if sum, is := known.([]byte); is && hmac.Equal(sum, keyed) {
 		return user{name, account.viewer}, true
 	}
-	select {
-	case u.hashing <- struct{}{}:
-		defer func() { <-u.hashing }()
-	case <-ctx.Done():
-		return user{}, false
-	}
-	if !exists {
-		account.hash = u.anyHash()
-	}
-	if !matches(account.hash, password) || !exists {
-		return user{}, false
-	}
-	u.known.Store(name, keyed)
-	return user{name, account.viewer}, true
-}
-
-// anyHash returns a hash to compare with, of bcrypt if a user has one.
-func (u *Users) anyHash() (hash string) {
-	for _, account := range u.byName {
-		if hash == "" || isSHA256(hash) {
-			hash = account.hash
-		}
-	}
-	return hash
-}
-
-func matches(hash, password string) bool {
-	if want, err := hex.DecodeString(hash); err == nil {
+	if !exists || isSHA256(account.hash) {
+		// The comparison is too quick to wait for a turn.
+		want, _ := hex.DecodeString(account.hash)
 		sum := sha256.Sum256([]byte(password))
-		return subtle.ConstantTimeCompare(sum[:], want) == 1
+		if subtle.ConstantTimeCompare(sum[:], want) == 1 {
+			u.known.Store(name, keyed)
+			return user{name, account.viewer}, true
+		}
+		account.hash = ""
 	}
-	return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
+	if !u.hashing.take(ctx, from) {
+		return user{}, false
+	}
+	defer u.hashing.pass()
+	if account.hash != "" && bcrypt.CompareHashAndPassword([]byte(account.hash), []byte(password)) == nil {
+		u.known.Store(name, keyed)
+		return user{name, account.viewer}, true
+	}
+	u.pad(account.hash, password)
+	return user{}, false
 }
+
+// pad makes a comparison with a hash as expensive as one with the most expensive hash. Each step of the cost
+// doubles the time, so the costs from that of the hash up to the highest add up to it.
+func (u *Users) pad(hash, password string) {
+	most := cmp.Or(u.cost, bcrypt.DefaultCost)
+	cost, err := bcrypt.Cost([]byte(hash))
+	if err != nil { // nothing was compared
+		_ = bcrypt.CompareHashAndPassword(anyHash(most), []byte(password))
+		return
+	}
+	for ; cost < most; cost++ {
+		_ = bcrypt.CompareHashAndPassword(anyHash(cost), []byte(password))
+	}
+}
+
+// anyHash returns a hash of no password.
+func anyHash(cost int) []byte { return fmt.Appendf(nil, "$2a$%02d$%053d", cost, 0) }

@@ -1,15 +1,23 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 func basic(name, password string) []string {
@@ -94,6 +102,89 @@ func requireNoActs(t *testing.T, r *rig, handler http.Handler, headers []string)
 		}
 	}
 	require.Contains(t, r.log.String(), "dashboard act refused")
+}
+
+func TestRefusedLoginsAreLogged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	handler := someUsers(t).Require(r.dash)
+	r.ask(handler, "GET", "/", "")
+	r.ask(handler, "GET", "/", "", basic("alice", "correct horse")...)
+	require.NotContains(t, r.log.String(), "refused", "a browser asks without a password first")
+	r.ask(handler, "GET", "/", "", basic("alice", "S3cr3tGuess")...)
+	require.Contains(t, r.log.String(), `"msg":"login refused","user":"alice","remote":"192.0.2.1:1234"`)
+	r.ask(handler, "GET", "/", "", basic("x\u202e"+strings.Repeat("y", 500), "guess")...)
+	require.Contains(t, r.log.String(), `"user":"x\\u202eyyy`)
+	require.NotContains(t, r.log.String(), strings.Repeat("y", 200))
+	require.NotContains(t, r.log.String(), "S3cr3tGuess")
+}
+
+func hashed(t *testing.T, password string, cost int) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
+	require.NoError(t, err)
+	return string(hash)
+}
+
+func TestTheTimeOfARefusedLoginDoesNotTellWhoIsAUser(t *testing.T) {
+	t.Parallel()
+	users := NewUsers()
+	require.NoError(t, users.Add("costly", strings.NewReader(hashed(t, "x", 7)), false))
+	require.NoError(t, users.Add("cheap", strings.NewReader(hashed(t, "x", bcrypt.MinCost)), false))
+	require.NoError(t, users.Add("sum", strings.NewReader(fmt.Sprintf("%x", sha256.Sum256([]byte("x")))), false))
+	// Other work on the machine makes a comparison slower, and none makes it faster. It lasts for moments, so the
+	// users take turns.
+	times := []time.Duration{time.Hour, time.Hour, time.Hour, time.Hour}
+	for n := range 20 {
+		for i, name := range []string{"costly", "cheap", "sum", "nobody"} {
+			started := time.Now()
+			_, found := users.check(t.Context(), "here", name, fmt.Sprint(n))
+			times[i] = min(times[i], time.Since(started))
+			require.False(t, found)
+		}
+	}
+	require.Less(t, slices.Max(times), 3*slices.Min(times), "%v", times) // without care it is 8 and more
+}
+
+func TestGuessesDelayNoLogin(t *testing.T) {
+	t.Parallel()
+	const guessers = 120
+	for _, from := range []string{"198.51.100.1", "192.0.2.1"} { // from elsewhere, and from the address of the guessers
+		users := someUsers(t)
+		turns := &users.hashing
+		for range 2 { // all of them
+			require.True(t, turns.take(t.Context(), "busy"))
+		}
+		waiting := func(n int) {
+			drivertest.Eventually(t, func() bool {
+				turns.mutex.Lock()
+				defer turns.mutex.Unlock()
+				return len(turns.waiting["192.0.2.1"])+len(turns.waiting["198.51.100.1"]) == n
+			}, 30*time.Second, time.Millisecond)
+		}
+		var refused atomic.Int64
+		var guesses sync.WaitGroup
+		for n := range guessers {
+			guesses.Go(func() {
+				_, found := users.check(context.Background(), "192.0.2.1", "alice", fmt.Sprint(n))
+				refused.Add(1)
+				assert.False(t, found)
+			})
+		}
+		waiting(guessers)
+		admitted := make(chan int64)
+		go func() {
+			_, found := users.check(context.Background(), from, "alice", "correct horse")
+			before := refused.Load()
+			assert.True(t, found)
+			admitted <- before
+		}()
+		waiting(guessers + 1)
+		turns.pass()
+		require.LessOrEqual(t, <-admitted, int64(2*patience), "guesses before the login from %s", from)
+		turns.pass()
+		guesses.Wait()
+	}
 }
 
 func TestUsersFileMistakes(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/inspect"
 )
 
 // A visit is one request to a route.
@@ -159,6 +160,8 @@ func (d *Dashboard) refuse(v *visit, err error) {
 	switch {
 	case errors.As(err, &own):
 		status, text = own.status, own.text
+	case errors.Is(err, inspect.ErrCursor):
+		status, text = http.StatusBadRequest, "The address has a wrong cursor. Begin the search or the act again."
 	case v.ctx.Err() != nil, driver.Outage(err):
 		status, text = http.StatusServiceUnavailable, "Redis does not answer: "+text
 	default:

@@ -38,12 +38,16 @@ type Config struct {
 	// User returns the name of the user for the audit log. Default: the user that Serve authenticated.
 	User func(r *http.Request) string
 	// Hosts are the host names, without port, by which browsers may address the handler; others are refused.
-	// It protects a server without authentication from pages that point a name of their own at its address
-	// (DNS rebinding). Empty permits all.
+	// This protects a server without authentication against DNS rebinding: a page whose own host name resolves
+	// to the server's address. Empty permits all.
 	Hosts []string
 	// TrustedOrigins are further origins, such as https://admin.example.com, that may send acts. They are
 	// needed behind a proxy that replaces the Host header.
 	TrustedOrigins []string
+	// DeadLimit and DeadFor are the limits to which a kill trims the dead set: pass those of the workers'
+	// ServerConfig. Defaults: those of a server, 10,000 jobs and 180 days.
+	DeadLimit int
+	DeadFor   time.Duration
 	// Metrics is served under metrics, for Prometheus. Nil: not found.
 	Metrics http.Handler
 	// Logger gets a line for each act and for each failure. Default: slog.Default.
@@ -96,6 +100,9 @@ func New(client driver.Client, cfg Config) (*Dashboard, error) {
 	if strings.ContainsAny(cfg.BasePath, "%?#") {
 		wrong = append(wrong, fmt.Errorf("BasePath %q: it must be a plain path, such as /jobs", cfg.BasePath))
 	}
+	if cfg.DeadLimit < 0 || cfg.DeadFor < 0 {
+		wrong = append(wrong, fmt.Errorf("DeadLimit %d and DeadFor %v: they must not be negative", cfg.DeadLimit, cfg.DeadFor))
+	}
 	d.cfg.BasePath = strings.TrimSuffix("/"+strings.Trim(cfg.BasePath, "/"), "/")
 	d.cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	if err := errors.Join(wrong...); err != nil {
@@ -105,7 +112,7 @@ func New(client driver.Client, cfg Config) (*Dashboard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: open connections of its own: %w", err)
 	}
-	d.lane, d.inspector = lane, inspect.New(lane, cfg.Prefix)
+	d.lane, d.inspector = lane, inspect.New(lane, cfg.Prefix).WithDeadLimits(cfg.DeadLimit, cfg.DeadFor)
 	d.routes = routes()
 	return d, nil
 }

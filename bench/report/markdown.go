@@ -103,13 +103,13 @@ func summary(results []*Result) [][]string {
 			line[1] += ", " + headline.Unit
 		}
 		if belay != nil {
-			line[2] = Figure(belay.Median) + fewer(*belay, headline, r.mostRuns())
+			line[2] = Figure(belay.Median) + fewer(*belay, headline, r.maxRuns())
 		}
 		for _, peer := range peers {
 			best := r.Best(func(row Row) bool { return row.Subject == peer && row.Kind == Peer })
 			cell := summaryCell(belay, best, headline)
 			if best != nil {
-				cell += fewer(*best, headline, r.mostRuns())
+				cell += fewer(*best, headline, r.maxRuns())
 			}
 			line = append(line, cell)
 		}

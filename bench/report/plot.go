@@ -149,7 +149,7 @@ func tickLabel(v float64) string {
 
 // barsAre describes a bar and its whiskers.
 func barsAre(r *Result) string {
-	least, most := math.MaxInt, r.mostRuns()
+	least, most := math.MaxInt, r.maxRuns()
 	for _, row := range r.Rows {
 		if row.Kind != Floor {
 			least = min(least, len(row.Values))

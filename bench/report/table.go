@@ -61,7 +61,7 @@ func belowTable(r *Result) []string {
 
 // figuresAre says what a figure of the table is.
 func figuresAre(r *Result) string {
-	if r.mostRuns() == 1 {
+	if r.maxRuns() == 1 {
 		return "Figures are of one run each"
 	}
 	return "Figures are medians (least–most) of as many runs as the column says, or n"
@@ -144,8 +144,8 @@ func (r *Result) runsOf(like Row) (runs int) {
 	return runs
 }
 
-// mostRuns is how often the competitor ran that ran most often.
-func (r *Result) mostRuns() (runs int) {
+// maxRuns is how often the competitor ran that ran most often.
+func (r *Result) maxRuns() (runs int) {
 	for _, row := range r.Rows {
 		if row.Kind != Floor {
 			runs = max(runs, len(row.Values))

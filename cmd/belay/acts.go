@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +37,9 @@ type act struct {
 	place     place
 	action    inspect.Action
 	selection inspect.Selection
-	to        string // the target queue of a move
-	due       due    // the time of a reschedule
+	to        string     // the target queue of a move
+	due       due        // the time of a reschedule
+	dead      deadLimits // of a kill
 }
 
 // newAct completes a command that moves or deletes jobs.
@@ -48,6 +51,9 @@ func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) 
 	cmd.Long += actHelp
 	cmd.Use = string(action) + " " + p.queue + "[JID]..."
 	set.BoolVar(&a.selection.All, "all", false, "all jobs")
+	if action == inspect.Kill {
+		a.dead.register(set)
+	}
 	switch action {
 	case inspect.Retry:
 		set.IntVar(&a.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
@@ -82,7 +88,7 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 		}
 	}
 	withJSON(a.cmd, "print the result as one JSON object").RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
-		a.inspector = i
+		a.inspector = a.dead.of(i)
 		homes, _, err := a.place.homes(args)
 		if err != nil {
 			return err
@@ -104,6 +110,9 @@ func (a *act) choose(ids []string) error {
 		return usage("which jobs? Give JIDs, or one of --class, --text and --all")
 	}
 	a.selection.IDs = ids
+	if a.action == inspect.Kill {
+		return a.dead.check()
+	}
 	return nil
 }
 
@@ -155,6 +164,9 @@ func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 			t.row(fmt.Sprintf("%d were taken by others first", sum.Gone))
 		}
 	})
+	for _, gem := range slices.Sorted(maps.Keys(sum.Locked)) {
+		a.cmd.PrintErrf("warning: %d of them are locked by %s, and a run in Go does not release that lock: drop it first, see docs/ruby.md\n", sum.Locked[gem], gem)
+	}
 	for _, problem := range sum.Problems {
 		if !asJSON(a.cmd) {
 			a.cmd.PrintErrln(plain(problem))

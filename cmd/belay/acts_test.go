@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,6 +69,17 @@ func TestActing(t *testing.T) {
 		require.Equal(t, "1 killed\n", h.invoke("", "retries", "kill", shown.ID).out)
 		require.Equal(t, "1 deleted\n", h.invoke("", "dead", "delete", shown.ID).out)
 	})
+	t.Run("a_kill_keeps_the_dead_set_within_its_limits", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		now := time.Now().Unix()
+		h.do("ZADD", h.key("dead"), fmt.Sprint(now-7200), deadJob("A", "1"), fmt.Sprint(now-60), deadJob("A", "2"), fmt.Sprint(now-59), deadJob("A", "3"))
+		h.do("ZADD", h.key("retry"), fmt.Sprint(now+3600), deadJob("A", "4"), fmt.Sprint(now+3601), deadJob("A", "5"))
+		require.Equal(t, "1 killed\n", h.invoke("", "retries", "kill", "4", "--dead-for", "1h").out)
+		require.Equal(t, []string{deadJob("A", "2"), deadJob("A", "3"), deadJob("A", "4")}, h.payloads("ZRANGE", h.key("dead"), "0", "-1"))
+		require.Equal(t, "1 killed\n", h.invoke("", "retries", "kill", "5", "--dead-limit", "2").out)
+		require.Equal(t, []string{deadJob("A", "4"), deadJob("A", "5")}, h.payloads("ZRANGE", h.key("dead"), "0", "-1"))
+	})
 	t.Run("scheduled_jobs_run_now", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
@@ -89,7 +101,8 @@ func TestActing(t *testing.T) {
 	t.Run("a_selection_of_jobs_is_required", func(t *testing.T) {
 		t.Parallel()
 		for _, words := range []string{"dead retry", "dead retry x --all", "dead delete --all --class A", "queues delete", "queues delete mail", "queues clear",
-			"queues clear a b", "queues list", "queues pause", "queues find mail", "dead find", "dead retyr x", "processes stop", "processes quiet x --all", "dead --limit -1", "dead kill x", "retries clear x"} {
+			"queues clear a b", "queues list", "queues pause", "queues find mail", "dead find", "dead retyr x", "processes stop", "processes quiet x --all", "dead --limit -1", "dead kill x", "retries clear x",
+			"retries kill x --dead-limit 0", "return --to-ruby --dead-for 0s", "web --dead-limit -1"} {
 			answer := invoke("", append(strings.Fields(words), "--redis", "redis://127.0.0.1:1/0")...)
 			require.Equal(t, exitUsage, answer.code, "%s: %s", words, answer.errs)
 			require.Equal(t, 1, strings.Count(answer.errs, "\n"), "%s: %s", words, answer.errs)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,11 +17,13 @@ const cancelHelp = `Cancels jobs, wherever they are, and prints what happened to
   stopping  a worker has the job, and drops it before its start or ends its context within a heartbeat. The job is not
             retried. If its handler succeeds all the same, the job is done
   marked    the job was not found (it may have just ended), or its worker cannot stop it: a worker of an older version, or
-            Sidekiq, which stops only iterable jobs. A worker of Belay that takes the job within thirty days drops it
+            Sidekiq, which stops only iterable jobs. A worker of Belay that takes the job within thirty days drops it; one
+            that takes it before its next heartbeat, within a few seconds, ends its context after that heartbeat
   done      the job had ended before, and is unchanged: it is in the dead set, or it is a tracked job that has completed
 
-A job that is pushed afterwards is not affected, even if it has the same jid. The search reads all waiting jobs and ends at
---timeout.
+A job that is pushed or retried by an operator afterwards is not affected, even if it has the same jid. The search reads all
+waiting jobs and ends at --timeout. At most 10,000 jobs that were not found, or have not ended yet, are marked at a time: beyond
+them nothing more is cancelled, and the exit status is 1.
 
 With --json it prints one JSON object a line, one for each job, with these stable fields:
   jid, result, state, class, queue, process, unseen
@@ -56,8 +59,10 @@ func newCancel(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-// printCancelled prints what happened to each job. Jobs that were not cancelled are an error.
+// printCancelled prints what happened to each job. Jobs that were not cancelled are an error. After an error of
+// Cancel, jobs with which nothing has happened have no result.
 func printCancelled(cmd *cobra.Command, results []inspect.Cancellation) error {
+	results = slices.DeleteFunc(results, func(r inspect.Cancellation) bool { return r.Result == "" })
 	err := showAll(cmd, results, func(t *table) {
 		for _, r := range results {
 			t.row(r.JID + " " + string(r.Result) + cancelNote(r))
@@ -91,7 +96,7 @@ func cancelNote(r inspect.Cancellation) string {
 	case r.Process != "":
 		return " (runs in " + r.Process + ", which ignores marks)"
 	case r.Result == inspect.CancelMarked:
-		return " (not found)"
+		return " (not found; workers drop it after their next heartbeat)"
 	case r.Place == inspect.PlaceDead:
 		return " (in the dead set)"
 	case r.Place == inspect.PlaceCompleted:

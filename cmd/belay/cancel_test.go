@@ -22,7 +22,7 @@ func TestCancelPrintsWhatHappenedToEachJob(t *testing.T) {
 
 	absent := h.invoke("", "cancel", waits)
 	require.Equal(t, exitAbsent, absent.code)
-	require.Equal(t, waits+" marked (not found)\n", absent.out)
+	require.Equal(t, waits+" marked (not found; workers drop it after their next heartbeat)\n", absent.out)
 	require.Contains(t, absent.errs, "1 of 1 jobs were not cancelled")
 	h.do("ZADD", h.key("dead"), "1", deadJob("A", "1"))
 	require.Equal(t, said{exitAbsent, "1 done (in the dead set)\n", "belay cancel: 1 of 1 jobs were not cancelled\n"}, h.invoke("", "cancel", "1"))

@@ -71,6 +71,19 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	})
+	t.Run("an_old_Redis_is_one_finding_and_belay_work_refuses_it", func(t *testing.T) {
+		t.Parallel()
+		url := drivertest.Older(t, "6.2.14")
+		for _, client := range []string{"go-redis", "rueidis"} {
+			answer := invoke("", "check", "--redis", url, "--client", client)
+			require.Equal(t, exitFailure, answer.code)
+			require.Regexp(t, `^bad   version .*Redis 6\.2\.14 is too old.*\n +-> upgrade to Redis 7\.0 or newer\n$`, answer.out)
+			require.Equal(t, "belay check: 1 of 1 findings are bad\n", answer.errs)
+			answer = invoke("", "work", "--redis", url, "--client", client, "--exec", "A=true")
+			require.Equal(t, exitFailure, answer.code)
+			require.Contains(t, answer.errs, "this is Redis 6.2.14, and Belay needs Redis 7.0 or newer")
+		}
+	})
 	t.Run("no_Redis_is_exit_status_1_and_a_wrong_line_2", func(t *testing.T) {
 		t.Parallel()
 		answer := invoke("", "check", "--redis", "redis://127.0.0.1:1/0")

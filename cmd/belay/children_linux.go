@@ -56,14 +56,14 @@ func environmentAt() (begin, end int64, err error) {
 	if err == nil {
 		end, err = strconv.ParseInt(string(fields[start+1]), 10, 64)
 	}
-	if err == nil && (begin <= 0 || end < begin || end-begin > mostEnvironment) {
+	if err == nil && (begin <= 0 || end < begin || end-begin > maxEnvironment) {
 		err = fmt.Errorf("/proc/self/stat has the environment at %d to %d", begin, end)
 	}
 	return begin, end, err
 }
 
-// mostEnvironment is more than Linux gives any process.
-const mostEnvironment = 16 << 20
+// maxEnvironment is more than Linux gives any process.
+const maxEnvironment = 16 << 20
 
 // diesWithParent has the kernel kill the child when the thread that started it ends.
 func diesWithParent() *syscall.SysProcAttr {

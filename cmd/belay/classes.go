@@ -10,13 +10,13 @@ import (
 )
 
 const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how long
-jobs had been in their queues before. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
+jobs had been in their queues before. MEAN and P50 to P99 are of successful runs; a job that never ran counts in none. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
 Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h.
 
 With --json it prints one JSON object, with these stable fields:
   at, from, step_seconds, class_count, problems [text]
-  classes  [{class, runs, failed, time_seconds, run, wait, steps [{runs, failed, time_seconds}]}]
-run and wait are null or {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]}.
+  classes  [{class, runs, failed, time_seconds, mean_seconds, run, wait, steps [{runs, failed, time_seconds}]}]
+mean_seconds is null without a successful run. run and wait are null or {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]}.
 
 Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
 
@@ -31,8 +31,8 @@ func newClasses(at *redisFlags) *cobra.Command {
   belay classes --class WelcomeEmail --json`,
 		Args: noArgs,
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
-			if window.Last < time.Minute || window.Last > inspect.LongestWindow {
-				return usage("--last %v: it must be between 1m and %v", window.Last, inspect.LongestWindow)
+			if window.Last < time.Minute || window.Last > inspect.MaxWindow {
+				return usage("--last %v: it must be between 1m and %v", window.Last, inspect.MaxWindow)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 			defer cancel()
@@ -49,9 +49,12 @@ func newClasses(at *redisFlags) *cobra.Command {
 }
 
 func printClasses(t *table, list inspect.Classes) {
-	t.row("CLASS", "RUNS", "FAILED", "RUN P50", "P95", "P99", "WAIT P50", "P95", "P99")
+	t.row("CLASS", "RUNS", "FAILED", "MEAN", "RUN P50", "P95", "P99", "WAIT P50", "P95", "P99")
 	for _, class := range list.Classes {
-		cells := []any{cut(class.Name, 40), class.Runs, class.Failed}
+		cells := []any{cut(class.Name, 40), class.Runs, class.Failed, "-"}
+		if class.Mean != nil {
+			cells[3] = short(*class.Mean)
+		}
 		for _, durations := range []*inspect.Durations{class.Run, class.Wait} {
 			if durations == nil {
 				cells = append(cells, "-", "-", "-")

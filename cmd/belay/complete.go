@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -20,7 +22,11 @@ var enumerations = map[string][]string{
 	"unique": {"until_executing", "until_executed"}, "retry": {"true", "false"},
 }
 
-// completeAll registers completions for the flags and arguments of all commands.
+// fileFlags are the flags whose values name files. The shell offers files for these only.
+var fileFlags = []string{"file", "config", "logfile", "auth", "viewer", "exec"}
+
+// completeAll registers completions for the flags and arguments of all commands. What has none of its own
+// completes nothing: the shell would offer files where a jid, a class or a name belongs.
 func completeAll(at *redisFlags, cmd *cobra.Command) {
 	for name, values := range enumerations {
 		if flag := cmd.LocalNonPersistentFlags().Lookup(name); flag != nil || name == "client" && !cmd.HasParent() {
@@ -33,14 +39,38 @@ func completeAll(at *redisFlags, cmd *cobra.Command) {
 	if words := strings.Fields(cmd.Use); cmd.HasParent() && cmd.Parent().Name() == "queues" && len(words) > 1 {
 		cmd.ValidArgsFunction = at.completeQueues(map[string]int{"QUEUE": 1, "FROM": 2, "QUEUE...": 1000}[words[1]])
 	}
+	if words := strings.Fields(cmd.Use); cmd.HasParent() && cmd.Parent().Name() == "periodic" && len(words) > 1 && words[0] != "add" {
+		cmd.ValidArgsFunction = at.completeNames(map[string]int{"NAME": 1, "NAME...": 1000}[words[1]], periodicNames)
+	}
+	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		if _, own := cmd.GetFlagCompletionFunc(flag.Name); !own && !slices.Contains(fileFlags, flag.Name) {
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.NoFileCompletions)
+		}
+	})
 	for _, sub := range cmd.Commands() {
 		completeAll(at, sub)
 	}
 }
 
-// completeQueues completes the first arguments, or a flag's value, with queue names. Without Redis it
-// completes nothing and prints no error, which the shell would show in the middle of a line.
+// completeQueues completes the first arguments, or a flag's value, with queue names.
 func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
+	return f.completeNames(arguments, (*inspect.Inspector).QueueNames)
+}
+
+func periodicNames(i *inspect.Inspector, ctx context.Context) (names []string, err error) {
+	all, err := i.Periodic(ctx)
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return names, err
+}
+
+// completeNames completes the first arguments, or a flag's value, with names from Redis. Without Redis it
+// completes nothing and prints no error, which the shell would show in the middle of a line.
+func (f *redisFlags) completeNames(arguments int, read func(*inspect.Inspector, context.Context) ([]string, error)) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) (names []string, directive cobra.ShellCompDirective) {
 		if arguments > 0 && len(args) >= arguments {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -48,7 +78,7 @@ func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
 		_ = withInspector(f, func(_ *cobra.Command, i *inspect.Inspector, _ []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 			defer cancel()
-			all, err := i.QueueNames(ctx)
+			all, err := read(i, ctx)
 			for _, name := range all {
 				if isPlain(name) && strings.HasPrefix(name, typed) {
 					names = append(names, name)

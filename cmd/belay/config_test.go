@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver/drivertest"
 )
 
@@ -67,7 +69,16 @@ func TestConfigFile(t *testing.T) {
 	t.Run("Sidekiqs_poll_interval_is_read_as_poll", func(t *testing.T) {
 		t.Parallel()
 		require.Regexp(t, `poll: 2s # \S+belay\.yml:1`, printed(t, "--config", configFile(t, ":average_scheduled_poll_interval: 2", "poll_wait: 5")))
+		require.Regexp(t, `poll: 3s # \S+belay\.yml:2`, printed(t, "--config", configFile(t, ":average_scheduled_poll_interval: 2", ":poll_interval_average: 3")))
+		require.Regexp(t, `poll: 1s # \S+belay\.yml:2`, printed(t, "--config", configFile(t, "poll_interval_average: 3", "poll: 1s")))
 		require.Regexp(t, `poll: 1s # \S+belay\.yml:2`, printed(t, "--config", configFile(t, "average_scheduled_poll_interval: 2", "poll: 1s")))
+	})
+	t.Run("poll_off_leaves_due_jobs_to_Ruby", func(t *testing.T) {
+		t.Parallel()
+		shown := printed(t, "--config", configFile(t, "poll: off"))
+		require.Regexp(t, `poll: "?off"? # \S+belay\.yml:1`, shown)
+		require.Regexp(t, `poll: "?off"? # `, printed(t, "--config", configFile(t, shown)), "what it prints can be read")
+		require.Contains(t, printed(t, "--poll", "off"), "off")
 	})
 	t.Run("an_empty_file_means_the_defaults", func(t *testing.T) {
 		t.Parallel()
@@ -156,7 +167,9 @@ func TestOneFileServesSidekiqAndBelay(t *testing.T) {
 	}
 	_, _, notes, err := readConfigFile(path, "development")
 	require.NoError(t, err)
-	require.Len(t, notes, 1)
+	require.Len(t, notes, 2)
+	require.Contains(t, notes[0], `name Belay's queues in a section "belay"`)
+	notes = notes[1:]
 	for _, part := range []string{"ignored, because belay has no such settings: pidfile in line 3: ", "; strict in line 4", "; scheduler in line 13: use belay periodic add", "; limits in line 18"} {
 		require.Contains(t, notes[0], part)
 	}
@@ -164,6 +177,43 @@ func TestOneFileServesSidekiqAndBelay(t *testing.T) {
 		`cli = Sidekiq::CLI.instance; cli.parse(["-C", ARGV[0], "-r", ARGV[0]]); puts JSON.generate(Sidekiq.options.slice(:concurrency, :timeout, :max_retries, :tag, :queues))`, path).Output()
 	require.NoError(t, err, "apt-get install ruby-sidekiq")
 	require.JSONEq(t, `{"concurrency":12,"timeout":30,"max_retries":7,"tag":"blue","queues":["critical","critical","critical","default"]}`, string(out))
+}
+
+// Belay's own section overrides what it shares with Ruby, above all the queues, and Sidekiq does not read it.
+func TestBelaysOwnSectionOfASharedFile(t *testing.T) {
+	t.Parallel()
+	path := configFile(t, ":concurrency: 5", ":queues: [mail, default]", ":strict: false", "production:", "  :concurrency: 50",
+		"belay:", "  queues: [go_mail]", "  tag: go", "  poll: 2s")
+	values, sections, notes, err := readConfigFile(path, "production")
+	require.NoError(t, err)
+	require.Equal(t, []belay.QueueWeight{{Name: "go_mail"}}, values["queues"].queues)
+	require.Equal(t, []string{"50"}, values["concurrency"].words)
+	require.Equal(t, []string{"go"}, values["tag"].words)
+	require.Equal(t, []string{"production"}, sections, "it is not an environment")
+	require.Len(t, notes, 1, "only the settings that Belay does not have")
+	out, err := exec.Command("ruby", "-W0", "-rsidekiq/cli", "-rjson", "-e",
+		`cli = Sidekiq::CLI.instance; cli.parse(["-C", ARGV[0], "-r", ARGV[0], "-e", "production"]); puts JSON.generate(Sidekiq.options.slice(:concurrency, :queues, :strict))`, path).Output()
+	require.NoError(t, err, "apt-get install ruby-sidekiq")
+	require.JSONEq(t, `{"concurrency":50,"queues":["mail","default"],"strict":true}`, string(out), "Sidekiq ignores strict, too")
+	require.Contains(t, notes[0], "strict in line 3: queues without weights are strict, as in Sidekiq, which ignores this key too")
+
+	_, _, _, err = readConfigFile(configFile(t, "belay: {queuse: [a]}"), "")
+	require.ErrorContains(t, err, `"queuse" is not a setting (in the section "belay")`)
+}
+
+// Settings of Sidekiq 7 and 8 that Belay does not have are named in one warning, and stop no worker.
+func TestSettingsOfSidekiq7And8AreNamedInOneWarning(t *testing.T) {
+	t.Parallel()
+	keys := []string{"max_iteration_runtime", "logged_job_attributes", "skip_default_job_logging", "on_complex_arguments", "redis_idle_timeout", "iteration"}
+	lines := []string{"max_iteration_runtime: 60", "logged_job_attributes: [bid, tags]", "skip_default_job_logging: true", ":on_complex_arguments: :raise",
+		"redis_idle_timeout: 10", "iteration:", "  max_job_runtime: 60"}
+	_, sections, notes, err := readConfigFile(configFile(t, lines...), "")
+	require.NoError(t, err)
+	require.Empty(t, sections)
+	require.Len(t, notes, 1)
+	for n, key := range keys {
+		require.Contains(t, notes[0], fmt.Sprintf("%s in line %d: ", key, n+1))
+	}
 }
 
 // A mistyped environment would apply the wrong settings unnoticed.
@@ -284,4 +334,27 @@ func TestWorkWithAConfigFile(t *testing.T) {
 	w.signal(os.Interrupt)
 	require.Zero(t, w.awaitEnd())
 	w.awaitLog("average_scheduled_poll_interval is read as poll")
+}
+
+// Each level of nested merges multiplies the number of merged mappings.
+func TestNestedMergesDoNotExhaustTheMemory(t *testing.T) {
+	t.Parallel()
+	lines := []string{"a0: &a0 {concurrency: 1}"}
+	for level := 1; level < maxNested; level++ {
+		parents := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", level-1), 30), ",")
+		lines = append(lines, fmt.Sprintf("a%d: &a%d {<<: [%s]}", level, level, parents))
+	}
+	began := time.Now()
+	answer := invoke("", "work", "--print-config", "--config", configFile(t, append(lines, fmt.Sprintf("<<: *a%d", maxNested-1))...))
+	require.Equal(t, exitUsage, answer.code)
+	require.Contains(t, answer.errs, "this file merges mappings (<<) more than 1000 times: write the settings out")
+	require.Less(t, time.Since(began), soon)
+}
+
+func TestPrintedSettingsIncludeThoseThatFollowFromOthers(t *testing.T) {
+	t.Parallel()
+	shown := printed(t, "--heartbeat", "2s")
+	for _, line := range []string{"ttl: 8s # default\n", "janitor: 2s # default\n", "poll_wait: 0s # default\n"} {
+		require.Contains(t, shown, line)
+	}
 }

@@ -35,6 +35,7 @@ type fileReader struct {
 	notes []string // about keys that were read as other keys
 	// ignored are Sidekiq's settings in the file that Belay does not have, with their lines.
 	ignored []string
+	merges  int // how many mappings were merged into others
 }
 
 // readConfigFile reads a file with Sidekiq's keys. As in Sidekiq, the section of an environment overrides the
@@ -71,11 +72,21 @@ func (r *fileReader) document(text, environment string) (values map[string]fileV
 		r.fail(max(more.Line, 1), "a second document begins: a file is one document")
 	}
 	values, sections := r.section(top.Content[0], "")
+	own := sections[ownSection]
+	delete(sections, ownSection)
 	for name, section := range sections {
 		over, _ := r.section(section, name)
 		if name == environment {
 			maps.Copy(values, over)
 		}
+	}
+	if own != nil { // last, because nothing in it is for Ruby
+		over, _ := r.section(own, ownSection)
+		maps.Copy(values, over)
+	}
+	if queues, given := values["queues"]; own == nil && given && len(r.ignored) > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("%s:%d: if Ruby reads this file too, both take these queues, and each fails the other's jobs: "+
+			"name Belay's queues in a section %q", r.path, queues.line, ownSection))
 	}
 	return values, slices.Sorted(maps.Keys(sections))
 }
@@ -85,15 +96,18 @@ func (r *fileReader) document(text, environment string) (values map[string]fileV
 func (r *fileReader) section(node *yaml.Node, environment string) (values map[string]fileValue, sections map[string]*yaml.Node) {
 	values, sections = make(map[string]fileValue), make(map[string]*yaml.Node)
 	within := word(environment != "", fmt.Sprintf(" (in %q, taken for the section of an environment)", environment))
+	if environment == ownSection {
+		within = fmt.Sprintf(" (in the section %q)", ownSection)
+	}
 	entries := r.mapping(node, "settings"+within)
 	verbose := 0 // the line that asks for Sidekiq's debug log
-	hasPoll := slices.ContainsFunc(entries, func(e entry) bool { return e.key == "poll" })
+	poll := pollSetting(entries)
 	for _, e := range entries {
-		if e.key == averagePoll && hasPoll {
-			r.note(e, "is ignored: poll is given")
+		if slices.Contains(pollKeys, e.key) && e.key != poll {
+			r.note(e, "is ignored: "+poll+" is given")
 			continue
 		}
-		if e.key == averagePoll {
+		if slices.Contains(pollKeys[1:], e.key) {
 			r.note(e, "is read as poll: one worker of the fleet polls this often")
 			e.key = "poll"
 		}
@@ -153,33 +167,52 @@ func (r *fileReader) withEnvironment(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// averagePoll is Sidekiq's setting for how often a whole fleet polls for due jobs. Belay has one poller for
-// the fleet, so the poller's period is the nearest setting.
-const averagePoll = "average_scheduled_poll_interval"
+// pollKeys are poll and Sidekiq's settings for how often processes poll for due jobs; of several, the first one
+// counts, as in Sidekiq. Belay has one poller for the fleet, so the poller's period is the nearest setting.
+var pollKeys = []string{"poll", "poll_interval_average", "average_scheduled_poll_interval"}
+
+// pollSetting returns which of pollKeys counts.
+func pollSetting(entries []entry) string {
+	for _, key := range pollKeys {
+		if slices.ContainsFunc(entries, func(e entry) bool { return e.key == key }) {
+			return key
+		}
+	}
+	return ""
+}
 
 func (r *fileReader) note(e entry, what string) {
 	r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s %s", r.path, e.line, e.key, what))
 }
+
+// ownSection is the section that only Belay reads: what differs from Ruby's settings, such as the queues.
+const ownSection = "belay"
 
 const aboutPeriodic = "use belay periodic add, or Server.Schedule"
 
 // notHere are settings of Sidekiq and its gems without an equivalent, and what to do instead. They are ignored,
 // so that one file serves both.
 var notHere = map[string]string{
-	"pidfile":                 "let systemd or a similar supervisor start the worker; it tracks the process",
-	"daemon":                  "the worker stays in the foreground; let systemd or a similar supervisor start it",
-	"require":                 "there is no code to load; handlers are programs, see exec",
-	"environment":             "set --environment or BELAY_ENVIRONMENT",
-	"strict":                  "queues without weights are strict, as in Sidekiq",
-	"poll_interval_average":   "write poll, with a duration such as 100ms",
-	"dead_max_jobs":           "the dead set keeps at most 10,000 jobs, as Sidekiq's",
-	"dead_timeout_in_seconds": "dead jobs are kept for 180 days, as Sidekiq's",
-	"backtrace":               "programs have none; a job may carry its own",
-	"scheduler":               aboutPeriodic,
-	"schedule":                aboutPeriodic,
-	"cron":                    aboutPeriodic,
-	"limits":                  "give the queue a capsule with a concurrency of its own",
-	"process_limits":          "give the queue a capsule with a concurrency of its own",
+	"pidfile":                  "let systemd or a similar supervisor start the worker; it tracks the process",
+	"daemon":                   "the worker stays in the foreground; let systemd or a similar supervisor start it",
+	"require":                  "there is no code to load; handlers are programs, see exec",
+	"environment":              "set --environment or BELAY_ENVIRONMENT",
+	"strict":                   "queues without weights are strict, as in Sidekiq, which ignores this key too; for a random order give each queue the weight 1",
+	"dead_max_jobs":            "the dead set keeps at most 10,000 jobs, as Sidekiq's",
+	"dead_timeout_in_seconds":  "dead jobs are kept for 180 days, as Sidekiq's",
+	"backtrace":                "programs have none; a job may carry its own",
+	"max_iteration_runtime":    "a job decides when it saves its progress, see belay.Checkpoint",
+	"iteration":                "a job decides when it saves its progress, see belay.Checkpoint",
+	"logged_job_attributes":    "log lines of jobs have jid, class, queue and attempt",
+	"skip_default_job_logging": "there is a line per job only with log_level debug",
+	"on_complex_arguments":     "the types of arguments are checked by the compiler",
+	"redis_idle_timeout":       "idle connections are checked and opened again",
+	"reloader":                 "there is no code to load",
+	"scheduler":                aboutPeriodic,
+	"schedule":                 aboutPeriodic,
+	"cron":                     aboutPeriodic,
+	"limits":                   "give the queue a capsule with a concurrency of its own",
+	"process_limits":           "give the queue a capsule with a concurrency of its own",
 }
 
 // An entry is a key with its value.
@@ -189,12 +222,17 @@ type entry struct {
 	value *yaml.Node // not an alias
 }
 
-// mostMerges limits the depth of nested merges: a file may merge itself.
-const mostMerges = 8
+const (
+	// maxNested limits the depth of nested merges: a file may merge itself.
+	maxNested = 8
+	// maxMerges limits how many mappings a file merges into others. Each level of nested merges multiplies
+	// their number, so a short file could ask for more than the memory holds. Files of people have a few.
+	maxMerges = 1000
+)
 
 // mapping returns the entries of a mapping, without the colons of Ruby's symbols. A repeated key is an error.
 func (r *fileReader) mapping(node *yaml.Node, what string) []entry {
-	return r.merged(node, what, mostMerges)
+	return r.merged(node, what, maxNested)
 }
 
 func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
@@ -216,6 +254,12 @@ func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
 				parents = value.Content
 			}
 			for _, parent := range parents {
+				if r.merges++; r.merges == maxMerges {
+					r.fail(name.Line, "%s: this file merges mappings (<<) more than %d times: write the settings out", what, maxMerges)
+				}
+				if r.merges >= maxMerges {
+					break
+				}
 				lower = append(lower, r.merged(parent, what, depth-1)...)
 			}
 			continue
@@ -282,7 +326,11 @@ func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
 	case s.key == "redis" && e.value.Value == "" && e.value.Tag == "!!str": // to the flag it means another Redis
 		r.fail(e.line, "redis: the URL is empty; leave it out for the default")
 	default:
-		value.words = []string{r.scalar(s.kind, e.key, e.value)}
+		kind := s.kind
+		if e.key == "poll" && e.value.Value == "off" {
+			kind = "string"
+		}
+		value.words = []string{r.scalar(kind, e.key, e.value)}
 	}
 	return value, len(r.wrong) == before
 }

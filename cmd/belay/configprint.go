@@ -14,6 +14,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/launcher"
 )
 
 // A printedPair is a line below capsules or exec.
@@ -54,7 +55,21 @@ func (c *config) write(out io.Writer, flags *pflag.FlagSet, server belay.ServerC
 	return err
 }
 
-// printedValue returns the value of a setting, or nil for one that follows from others.
+// derived returns the value of a setting whose default depends on others, or is nothing.
+func derived(key string, server belay.ServerConfig) any {
+	cfg := launcher.Config{Beat: server.Heartbeat, TTL: server.TTL, Janitor: server.JanitorInterval, PollWait: server.PollWait}.WithDefaults()
+	switch key {
+	case "ttl":
+		return cfg.TTL.String()
+	case "janitor":
+		return cfg.Janitor.String()
+	case "poll_wait":
+		return cfg.PollWait.String()
+	}
+	return nil
+}
+
+// printedValue returns the value of a setting, or nil for one without a value.
 func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) any {
 	pairs := []printedPair{}
 	switch s.key {
@@ -81,7 +96,7 @@ func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) an
 	case s.kind == "int" && notANumber == nil:
 		return number
 	case s.kind == "duration" && text == "":
-		return nil
+		return derived(s.key, server)
 	case s.key == "redis":
 		return cmp.Or(text, defaultURL)
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -61,16 +60,11 @@ func (s *demoRedis) identify(ctx context.Context) error {
 		s.name = "embedded"
 		return nil
 	}
-	reply := s.redis.Do(ctx, driver.Command("INFO", "server"))[0]
-	if reply.Err != nil {
-		return fmt.Errorf("read the version of Redis: %w", reply.Err)
+	version, err := driver.CheckVersion(ctx, s.redis)
+	if err != nil {
+		return fmt.Errorf("read the version of Redis: %w", err)
 	}
-	text, _ := reply.Value.(string)
-	_, text, _ = strings.Cut(text, "redis_version:")
-	s.name, _, _ = strings.Cut(text, "\r\n")
-	if major, _, _ := strings.Cut(s.name, "."); len(major) == 1 && major < "7" || major == "" {
-		return fmt.Errorf("this Redis is %q: Belay needs 7.0 or newer", s.name)
-	}
+	s.name = cmp.Or(version, "of a hidden version")
 	return nil
 }
 
@@ -139,7 +133,7 @@ func (s *demoRedis) sweep() {
 			keys.Process(identity), keys.Work(identity), keys.Workers(identity), keys.Signals(identity), keys.Record(identity),
 			keys.Claim(identity), keys.Working(demoQueue, identity), keys.QuarantineRun(identity))
 	}
-	for page := range slices.Chunk(names, lua.MostItems) {
+	for page := range slices.Chunk(names, lua.MaxItems) {
 		// An error means that Redis is away, which was reported before.
 		_ = s.redis.Do(ctx, driver.Command(append([]string{"UNLINK"}, page...)...))
 	}
@@ -149,7 +143,7 @@ func (s *demoRedis) sweep() {
 func ownKeys(keys lua.Keys, now time.Time) []string {
 	names := []string{
 		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
-		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
+		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Up(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
 		keys.Quarantine(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {

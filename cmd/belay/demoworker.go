@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay"
@@ -35,15 +35,15 @@ func newDemoWorker(at *redisFlags) *cobra.Command {
 			if !strings.Contains(at.prefix, demoPrefix) {
 				return usage("this command is a part of belay demo")
 			}
-			log := logbook.ToWriter(cmd.ErrOrStderr(), zerolog.InfoLevel)
-			defer log.Flush(lastWords)
+			book := logbook.New(logbook.JSON(cmd.ErrOrStderr(), slog.LevelInfo))
+			defer book.Flush(lastWords)
 			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: at.prefix})
 			if err != nil {
 				return err
 			}
 			server, err := belay.NewServer(client, belay.ServerConfig{
 				Queues: belay.Queues(demoQueue), Concurrency: demoConcurrency, Heartbeat: demoBeat, TTL: demoTTL,
-				ShutdownTimeout: demoShutdown, Logger: log.Slog(),
+				ShutdownTimeout: demoShutdown, Logger: book.Logger(),
 			})
 			if err != nil {
 				return err

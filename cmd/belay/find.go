@@ -117,8 +117,8 @@ func printFound(cmd *cobra.Command, found inspect.Found) error {
 	return nil
 }
 
-// mostResult is how much of a result is shown on a line.
-const mostResult = 200
+// maxResult is how much of a result is shown on a line.
+const maxResult = 200
 
 // whereabouts describes in one line where a job is.
 func whereabouts(f inspect.Found) string {
@@ -145,7 +145,7 @@ func whereabouts(f inspect.Found) string {
 			where += fmt.Sprintf(", progress %d of %d", t.Done, t.Total)
 		}
 		if t.Result != nil {
-			where += ", result " + cut(string(t.Result), mostResult)
+			where += ", result " + cut(string(t.Result), maxResult)
 		}
 		if t.NoResult != "" {
 			where += ", without its result: " + t.NoResult

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,19 @@ func TestQueuesMove(t *testing.T) {
 	for _, words := range []string{"queues move", "queues move a", "queues move a a", "queues move a b --class C d"} {
 		require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
 	}
+}
+
+// A lock of a Ruby gem stays when Go runs the job, so the move warns of it.
+func TestMoveWarnsOfLocksOfRubyGems(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for n, member := range []string{`"lock_digest":"uniquejobs:1"`, `"lock_digest":"uniquejobs:2"`, `"unique_for":600`, `"tags":["a"]`} {
+		h.do("LPUSH", h.key("queue:mail"), fmt.Sprintf(`{"class":"A","jid":"%d","args":[],"queue":"mail",%s}`, n, member))
+	}
+	moved := h.invoke("", "move", "--class", "A", "--from", "mail", "--to", "go_mail")
+	require.Equal(t, []any{0, "4 moved\n"}, []any{moved.code, moved.out})
+	require.Contains(t, moved.errs, "warning: 1 of them are locked by Sidekiq Enterprise")
+	require.Contains(t, moved.errs, "warning: 2 of them are locked by sidekiq-unique-jobs")
 }
 
 // A class gets a queue of its own: none of its jobs goes to the old queue any more, whenever it runs.
@@ -140,6 +154,16 @@ func TestAShellCompletesQueuesAndEnumerations(t *testing.T) {
 	require.Equal(t, ":4\n", offered("queues", "list", "mail", ""))
 	require.Equal(t, "debug\ninfo\nwarn\nerror\n:4\n", offered("work", "--log-level", ""))
 	require.Equal(t, "go-redis\nrueidis\n:4\n", offered("status", "--client", ""))
+	require.Zero(t, h.invoke("", "periodic", "add", "nightly", "0 3 * * *", "A").code)
+	for _, words := range []string{"periodic pause", "periodic run", "periodic history", "periodic remove other"} {
+		require.Equal(t, "nightly\n:4\n", offered(append(strings.Fields(words), "")...), words)
+	}
+	for _, words := range []string{"cancel", "find", "dead retry", "push", "processes quiet", "locks release", "periodic add", "dead --class", "push --jid", "work --name"} {
+		require.Equal(t, ":4\n", offered(append(strings.Fields(words), "")...), "%s: it names no files", words)
+	}
+	for _, words := range []string{"push --file", "work --config", "work --logfile", "web --auth"} {
+		require.Equal(t, ":0\n", offered(append(strings.Fields(words), "")...), "%s: it names files", words)
+	}
 	away := invoke("", "__complete", "--redis", "redis://127.0.0.1:1/0", "queues", "list", "")
 	require.Equal(t, ":4\n", away.out)
 	require.NotContains(t, away.errs, "refused", "nothing is said in the middle of a line")

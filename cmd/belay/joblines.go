@@ -18,9 +18,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// mostLine is the maximum length of a line. No valid job is longer, however it is written; a longer line is
+// maxLine is the maximum length of a line. No valid job is longer, however it is written; a longer line is
 // refused without being kept in memory.
-const mostLine = 2 * job.MaxPayloadLimit
+const maxLine = 2 * job.MaxPayloadLimit
 
 // patience is how long a job that was read waits for more jobs when the input pauses. Lines from a pipe are
 // pushed then, not when the next line comes.
@@ -57,7 +57,7 @@ func newJobLines(reading context.Context, in io.Reader, defaults client.RawJob, 
 func (l *jobLines) batch() (jobs []numbered) {
 	var pause <-chan time.Time
 	over := l.reading.Done()
-	for size := 0; !l.ended && len(jobs) < lua.MostItems && size < lua.MostBytes; {
+	for size := 0; !l.ended && len(jobs) < lua.MaxItems && size < lua.MaxBytes; {
 		select {
 		case line := <-l.lines:
 			if line.end != nil {
@@ -89,7 +89,7 @@ func (l *jobLines) parse(line jobLine) (client.RawJob, bool) {
 	text := bytes.TrimSpace(line.text)
 	switch {
 	case line.long:
-		l.refuse(line.number, fmt.Errorf("it is longer than %d bytes", mostLine))
+		l.refuse(line.number, fmt.Errorf("it is longer than %d bytes", maxLine))
 		return client.RawJob{}, false
 	case len(text) == 0:
 		return client.RawJob{}, false
@@ -112,11 +112,11 @@ func (l *jobLines) stop(why error) {
 // readLines sends the lines of in, without the text of those that are too long, and its end.
 func readLines(reading context.Context, in io.Reader, lines chan<- jobLine) {
 	scanner, number, long := bufio.NewScanner(endingReader{reading, in}), 1, false
-	scanner.Buffer(nil, mostLine+bufio.MaxScanTokenSize)
+	scanner.Buffer(nil, maxLine+bufio.MaxScanTokenSize)
 	scanner.Split(func(data []byte, atEnd bool) (advance int, line []byte, err error) {
 		advance, line, err = bufio.ScanLines(data, atEnd)
 		switch {
-		case advance == 0 && len(data) > mostLine:
+		case advance == 0 && len(data) > maxLine:
 			long, advance = true, len(data)
 		case atEnd && reading.Err() != nil && !bytes.Contains(data, []byte{'\n'}): // the rest was not read
 			return 0, nil, nil
@@ -124,7 +124,7 @@ func readLines(reading context.Context, in io.Reader, lines chan<- jobLine) {
 		return advance, line, err
 	})
 	for ; scanner.Scan(); number++ {
-		line := jobLine{number: number, long: long || len(scanner.Bytes()) > mostLine}
+		line := jobLine{number: number, long: long || len(scanner.Bytes()) > maxLine}
 		if !line.long {
 			line.text = bytes.Clone(scanner.Bytes())
 		}

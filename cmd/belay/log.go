@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -17,8 +18,8 @@ import (
 
 type logFlags struct{ level, format, path string }
 
-var logLevels = map[string]zerolog.Level{
-	"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
 }
 
 // lastWords is how long the end of the process waits for the reader of its log.
@@ -27,7 +28,7 @@ const lastWords = time.Second
 // A journal is the log of a worker. It does not block: neither a job nor a heartbeat waits for the reader of
 // standard error, or for a disk.
 type journal struct {
-	zerolog.Logger
+	*slog.Logger
 	book *logbook.Book
 	file *logFile // nil if the log goes to standard error
 }
@@ -46,7 +47,7 @@ func openJournal(flags logFlags, errs io.Writer) (*journal, error) {
 	if flags.format == "console" {
 		out = console(out)
 	}
-	j.book = logbook.ToWriter(out, logLevels[flags.level])
+	j.book = logbook.New(logbook.JSON(out, logLevels[flags.level]))
 	j.Logger = j.book.Logger()
 	return j, nil
 }
@@ -57,10 +58,10 @@ func (j *journal) reopen() {
 		return
 	}
 	if err := j.file.reopen(); err != nil {
-		j.Error().Err(err).Msg("log file cannot be reopened; still writing to the old one")
+		j.Error("log file cannot be reopened; still writing to the old one", "error", err)
 		return
 	}
-	j.Info().Msg("log file reopened")
+	j.Info("log file reopened")
 }
 
 // close writes the buffered lines, unless the reader has stopped.

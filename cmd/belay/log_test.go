@@ -33,7 +33,7 @@ func TestJournal(t *testing.T) {
 		log, err := openJournal(logFlags{level: "info", format: "json"}, reader)
 		require.NoError(t, err)
 		for range 20_000 { // more than there is room for
-			log.Info().Msg("line") // would hang for ever
+			log.Info("line") // would hang for ever
 		}
 		close(reader.goOn)
 		log.close()
@@ -47,7 +47,7 @@ func TestJournal(t *testing.T) {
 			var out bytes.Buffer
 			log, err := openJournal(logFlags{level: "info", format: format}, &out)
 			require.NoError(t, err)
-			log.Error().Str("class", "A\nERR forged\x1b[31m\u009b\u202e").Strs("queues", []string{"q\u009b1m\x7f"}).Msg("failed")
+			log.Error("failed", "class", "A\nERR forged\x1b[31m\u009b\u202e", "queues", []string{"q\u009b1m\x7f"})
 			log.close()
 			require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 			require.NotContains(t, out.String(), "\x1b")
@@ -61,7 +61,7 @@ func TestJournal(t *testing.T) {
 			var out bytes.Buffer
 			log, err := openJournal(logFlags{level: "info", format: format}, &out)
 			require.NoError(t, err)
-			log.Warn().Str("class", "A\n\tB").Str("stack", "main.work()\n\t/src/main.go:7 \x1b[31m\nmain.main()").Msg("run failed")
+			log.Warn("run failed", "class", "A\n\tB", "stack", "main.work()\n\t/src/main.go:7 \x1b[31m\nmain.main()")
 			log.close()
 			if format == "json" {
 				require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
@@ -77,7 +77,7 @@ func TestJournal(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Rename(path, path+".1"))
 		log.reopen()
-		log.Info().Msg("after")
+		log.Info("after")
 		log.close()
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)

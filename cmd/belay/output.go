@@ -25,7 +25,7 @@ func (o *output) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil && o.err == nil {
-		o.err, o.lost = err, string(text[:min(len(text), mostLost)])
+		o.err, o.lost = err, string(text[:min(len(text), maxLost)])
 	}
 	return n, err
 }
@@ -38,8 +38,8 @@ func outputOf(cmd *cobra.Command) *output {
 	return &output{Writer: cmd.OutOrStdout()}
 }
 
-// mostLost limits how much of the lost text an error repeats: enough for a jid, a receipt or a count.
-const mostLost = 200
+// maxLost limits how much of the lost text an error repeats: enough for a jid, a receipt or a count.
+const maxLost = 200
 
 // failure returns an error if a write has failed. It repeats the result that could not be written.
 func (o *output) failure() error {

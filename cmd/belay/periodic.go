@@ -35,9 +35,10 @@ skip in spring is due when they are set forward; a time that comes twice in autu
 
 CLASS and each JSON-ARG are as in belay push. Put -- before arguments that begin with a dash.
 
-If you change the schedule or the zone, ticks count from now. Other changes move no tick.
+If you change the schedule or the zone, what is due is enqueued, and ticks count from now. Other changes move
+no tick.
 
-Exit status: 0, also if it was so already; 1 if Redis cannot be reached; 2 for a wrong command line.`
+Exit status: 0 (also if nothing had to change); 1 if Redis cannot be reached; 2 for a wrong command line.`
 
 func newPeriodic(at *redisFlags) *cobra.Command {
 	list := withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
@@ -60,8 +61,8 @@ func newPeriodic(at *redisFlags) *cobra.Command {
 		Example: "  belay periodic list\n  belay periodic list --json | jq -r .name",
 	}, "print one JSON object a line"), newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
 		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. One that a live process has in its code cannot be removed, because it
-would come back: pause it, or remove it from the program. If an operator's job hides one in code, that one is in force
-again half a minute later.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
+would come back: pause it, or remove it from the program. If the removed job replaced one in
+code, the one in code is active again within half a minute.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
 			return true, i.RemovePeriodic(ctx, name)
 		}),
 		newPeriodicAct(at, "pause", "Pause periodic jobs", `Pauses periodic jobs: ticks that pass enqueue no job, and are not made up for later. New versions of the program do
@@ -150,7 +151,7 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 	set.StringVar(&catchUp, "catch-up", string(scheduler.CatchUpOnce),
 		"ticks that passed while no worker ran: skip, once (one job for all) or all (a job for each of the last thousand)")
 	set.StringVar(&overlap, "overlap", string(scheduler.OverlapSkip),
-		"at a tick while the job of an earlier tick waits or runs: skip (no job), queue (one job waits) or allow (any number)")
+		"at a tick while the job of an earlier tick waits or runs: skip (no job), queue (the tick waits; others are skipped meanwhile) or allow (any number)")
 	set.DurationVar(&jitter, "jitter", 0, "delay each tick by less than this")
 	set.StringVarP(&queue, "queue", "q", client.DefaultQueue, "queue of the jobs")
 	set.StringVar(&retry, "retry", "true",
@@ -206,7 +207,7 @@ Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if ther
 				for _, run := range runs {
 					tick := "by hand"
 					if run.TickAt != nil {
-						tick = run.TickAt.Format(time.RFC3339)
+						tick = localTime(run.TickAt)
 					}
 					t.row(tick, run.At.Local().Format(time.DateTime), run.Outcome, localTime(run.EndedAt), run.JID)
 				}
@@ -225,7 +226,7 @@ func newPeriodicAct(
 		Use: verb + " NAME...", Short: short,
 		Long: long + `
 
-Exit status: 0, also if it was so already; 1 if Redis cannot be reached or it cannot be done; 2 for a wrong command line; 4 if
+Exit status: 0 (also if nothing had to change); 1 if Redis cannot be reached, or the action is impossible; 2 for a wrong command line; 4 if
 one is not there.`,
 		Example: "  belay periodic " + verb + " nightly",
 		Args:    someArgs("name periodic jobs, as belay periodic shows them"),

@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,6 +46,11 @@ func TestPeriodic(t *testing.T) {
 	history := on("history", "nightly").out
 	require.Regexp(t, `(?m)^by hand .* refused +- +`, history)
 	require.Regexp(t, `(?m)^by hand .* enqueued +- +`+strings.TrimSpace(first.out), history)
+
+	tickAt := time.Date(2026, 1, 1, 3, 0, 0, 0, time.FixedZone("", 2*60*60))
+	h.do("LPUSH", h.key("belay:periodic:runs:nightly"), fmt.Sprintf("%s %d enqueued x", tickAt.Format(time.RFC3339), tickAt.UnixMilli()))
+	local := tickAt.Local().Format(time.DateTime)
+	require.Regexp(t, `(?m)^`+local+` +`+local+` +enqueued`, on("history", "nightly").out, "all times are local")
 
 	require.Equal(t, said{out: "nightly: paused\n"}, on("pause", "nightly"))
 	require.Equal(t, said{out: "nightly: it is paused already\n"}, on("pause", "nightly"))

@@ -32,7 +32,7 @@ With --file each line of a file (- is standard input) is one job, a JSON object:
   {"class":"WelcomeEmail","args":[42],"queue":"mail","retry":5}
 Only class is required. args, queue, retry, jid, at, expires_in, retry_for, retry_queue, backtrace, dead and tags mean the
 same as in Sidekiq; other fields go into the job too. -q, --retry and --expires-in are the defaults for lines without these
-fields; --deadline applies to all lines. A line that cannot be pushed is reported with its number, and the others are
+fields; --deadline and --track apply to all lines. A line that cannot be pushed is reported with its number, and the others are
 pushed; an unreachable Redis ends the push. Files of any length are pushed while they are read. Lines from a pipe are pushed
 when the pipe pauses for a tenth of a second. Standard error shows the progress every two seconds, and a summary at the end.
 
@@ -118,6 +118,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
 	set.DurationVar(&flags.job.ExpiresIn, "expires-in", 0, "drop it if it would start later than this after now, or after --in or --at")
 	set.DurationVar(&flags.job.Deadline, "deadline", 0, "as --expires-in, and end its run then if it is not done")
+	set.DurationVar(&flags.job.Track, "track", 0, "keep its state and its result for this long after its end, such as 24h, for belay find")
 	set.StringVar(&flags.job.JID, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
@@ -144,6 +145,8 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--at: the instant is empty; leave it out for now")
 	case f.job.ExpiresIn < 0 || f.job.Deadline < 0:
 		return usage("--expires-in and --deadline must not be negative")
+	case cmd.Flags().Changed("track") && f.job.Track < time.Millisecond:
+		return usage("--track %v: it must be at least 1ms", f.job.Track)
 	case f.repeatFor < 0:
 		return usage("--repeat-for %v: it must not be negative", f.repeatFor)
 	case f.file == "" && len(args) == 0:

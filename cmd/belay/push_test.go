@@ -197,7 +197,7 @@ func TestPushFile(t *testing.T) {
 			`{"class":"A","jid":"1"}`, `not json`, `{"class":"","jid":"x"}`, `{"args":[]}`, `{"class":"A","args":{}}`,
 			`{"class":"A","at":"soon"}`, `{"class":"A"} {}`, `[]`, `{"class":"A\u0000"}`, `{"class":"A","queue":"bad\n"}`, `{"class":"A","jid":"2"}`,
 			`{"class":"A","retry":"often"}`, `{"class":"A","args":["` + strings.Repeat("x", job.DefaultPayloadLimit) + `"]}`,
-			strings.Repeat(" ", mostLine+1), `{"class":"A","dead":1}`, `{"class":"A","jid":"3"}`,
+			strings.Repeat(" ", maxLine+1), `{"class":"A","dead":1}`, `{"class":"A","jid":"3"}`,
 		}
 		answer := h.invoke(strings.Join(lines, "\n"), "push", "--file", "-")
 		require.Equal(t, exitFailure, answer.code)

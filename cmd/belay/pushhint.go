@@ -16,9 +16,9 @@ const (
 	// hintTimeout bounds the search for consumers after a push: the jobs are stored, and a hint is not worth
 	// a long wait.
 	hintTimeout = time.Second
-	// mostHinted bounds the queues that are checked for consumers after a push, and mostListed the queues
+	// maxHinted bounds the queues that are checked for consumers after a push, and maxListed the queues
 	// that the hint names.
-	mostHinted, mostListed = 100, 5
+	maxHinted, maxListed = 100, 5
 )
 
 // hints collects the queues of a push, to report at its end which of them have no consumer: a misspelled
@@ -27,7 +27,7 @@ type hints map[string]bool
 
 func (h hints) note(receipt client.Receipt) {
 	stored := receipt.Status == client.StatusQueued || receipt.Status == client.StatusScheduled
-	if stored && len(h) < mostHinted {
+	if stored && len(h) < maxHinted {
 		h[receipt.Queue] = true
 	}
 }
@@ -44,5 +44,5 @@ func (h hints) print(cmd *cobra.Command, pusher *client.Client) {
 	if err != nil || len(without) == 0 {
 		return
 	}
-	cmd.PrintErrf("no consumer for queue %s: its jobs wait until a worker takes from it\n", plain(listed(without, mostListed)))
+	cmd.PrintErrf("no consumer for queue %s: its jobs wait until a worker takes from it\n", plain(listed(without, maxListed)))
 }

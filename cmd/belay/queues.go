@@ -49,7 +49,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 		Long: `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at the same moment, the job
 either runs or is deleted, and this command reports which. A running job is in no queue and cannot be deleted.
 
-No deletion occupies Redis for more than a few milliseconds. So if more than some 14,000 jobs wait before a deleted job, the
+No deletion occupies Redis for more than a few milliseconds. So if more than some 8,000 jobs wait before a deleted job, the
 youngest job of the queue takes its place. All other jobs keep their order.`,
 		Example: "  belay queues delete mail 217d2cffc30f4a168b3a76d9\n  belay queues delete mail --class WelcomeEmail --yes",
 	}), newClear(at, aQueue, &cobra.Command{
@@ -65,16 +65,22 @@ in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused unt
 	return cmd
 }
 
+// moveDetails is what the help of both commands that move jobs says.
+const moveDetails = `Only names of queues change in a job: its queue, its retry_queue and an ActiveJob's own queue_name. A unique job keeps its
+lock. If only some jobs of a queue are chosen, those among its 8,000 oldest keep their order. Behind them, the youngest
+job takes the place of one that is moved, so their order changes.`
+
 // newQueueMove makes the command that rescues jobs from a misspelled queue.
 func newQueueMove(at *redisFlags) *cobra.Command {
 	a := &act{place: aQueue, action: inspect.Move}
 	a.cmd = &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
-		Long: `Moves the waiting jobs of a queue to the back of another queue, in the same order: all of them, those that match --class
-and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Only the queue's
-name changes in a job; a unique job keeps its lock. Unreadable entries stay. Running jobs are not affected, and their
-retries go to the old queue.
+		Long: `Moves the waiting jobs of a queue to the back of another queue: all of them in the same order, those that match --class
+and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Unreadable entries
+stay. Running jobs are not affected, and their retries go to the old queue.
+
+` + moveDetails + `
 
 If programs still push to the old queue, run the command again.` + actHelp,
 		Example: "  belay queues move mial mail\n  belay queues move default mail --class WelcomeEmail",
@@ -114,12 +120,12 @@ func newMove(at *redisFlags) *cobra.Command {
 	a.cmd = withJSON(&cobra.Command{
 		Use:   "move --from QUEUE --to QUEUE",
 		Short: "Move a class to another queue, with its retries and scheduled jobs",
-		Long: `Moves the jobs of a queue to another queue, wherever they are. Waiting jobs go to the back of the other queue, in the same
-order. Scheduled jobs, retries and dead jobs stay where they are, and go to the other queue when they run. Use it to move a
-class from workers in Ruby to workers in Go, or back, after its pushes name the new queue.
+		Long: `Moves the jobs of a queue to another queue, wherever they are. Waiting jobs go to the back of the other queue.
+Scheduled jobs, retries and dead jobs stay where they are, and go to the other queue when they run. Use it to move a class
+from workers in Ruby to workers in Go, or back, after its pushes name the new queue. A running job is not moved, and its
+retry names the old queue: run the command again when the running jobs are done.
 
-Only the queue's name changes in a job; a unique job keeps its lock. A running job is not moved, and its retry names the
-old queue: run the command again when the running jobs are done.` + actHelp,
+` + moveDetails + actHelp,
 		Example: "  belay move --class WelcomeEmail --from mail --to go_mail",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 || a.selection.Queue == "" || a.to == "" {

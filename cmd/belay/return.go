@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 )
 
 const returnHelp = `Puts jobs that dead processes hold back into plain queues. You can interrupt it at any moment, even with kill -9, and
@@ -28,9 +29,10 @@ Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not en
 jobs that they run in lists named working:queue:*, and only a living Ruby process recovers the jobs of a dead one. This
 command recovers them instead, and is safe while processes of both languages run: jobs go to the heads of their queues, and
 interrupted_count goes up by one. Processes with a heartbeat keep their jobs. The heartbeat of a killed process expires
-after a minute; the command then waits for --doubt, so that a process that could not reach Redis does not lose its jobs.
+after a minute, so run the command then, or again: it says how many jobs it has left. It waits for --doubt, so that a
+process that could not reach Redis does not lose its jobs.
 --dry-run shows the lists. The command reads the names of all keys with SCAN. A job that is interrupted for the third time
-(--interruptions) goes to the dead set. (GitLab would put it into a set named interrupted, which Belay does not read.)
+(--interruptions) goes to the dead set. (GitLab would put it into a set named interrupted, which Belay does not read.)` + deadLimitsHelp + `
 
 Exit status: 0; 1 if a worker of Belay is alive (--to-ruby), if Redis cannot be reached, or if jobs of dead processes are
 left after --timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.`
@@ -40,6 +42,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 	var toRuby, fromGitLab, dryRun bool
 	of := inspect.FromGitLab{}
 	var timeout time.Duration
+	var dead deadLimits
 	cmd := withJSON(&cobra.Command{
 		Use:     "return --to-ruby | --from-gitlab",
 		Short:   "Return jobs of dead processes of Belay, or of GitLab's reliable fetch, to plain queues",
@@ -60,9 +63,10 @@ func newReturn(at *redisFlags) *cobra.Command {
 			if of.Interruptions == 0 {
 				return usage("--interruptions 0: it must be at least 1, or -1")
 			}
-			return nil
+			return dead.check()
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+			i = dead.of(i)
 			ctx, stop := untilSignal()
 			defer stop()
 			if fromGitLab {
@@ -70,7 +74,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 			}
 			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			of.Log = zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger()
+			of.Log = slog.New(logbook.JSON(console(cmd.ErrOrStderr()), slog.LevelInfo))
 			var err error
 			switch {
 			case toRuby:
@@ -93,11 +97,12 @@ func newReturn(at *redisFlags) *cobra.Command {
 	set.DurationVar(&of.Doubt, "doubt", janitor.GitLabLifespan, "how long to wait for a heartbeat of a process that has none; living ones send one every 20s")
 	set.IntVar(&of.Interruptions, "interruptions", janitor.GitLabInterruptions, "interruptions after which a job goes to the dead set, as Ruby's max_retries_after_interruption; -1: it never does")
 	set.IntVar(&of.PayloadLimit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
+	dead.register(set)
 	set.DurationVar(&timeout, "timeout", 2*time.Minute, "how long to try; --doubt is added")
 	return cmd
 }
 
-func returnToRuby(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, limit int, log zerolog.Logger) error {
+func returnToRuby(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, limit int, log *slog.Logger) error {
 	returned, err := i.Return(ctx, limit, log)
 	_ = show(cmd, returned, func(t *table) {
 		t.row(fmt.Sprintf("%d recovered, %d of them moved to the dead set", returned.Recovered, returned.Dead))
@@ -135,5 +140,9 @@ func returnFromGitLab(ctx context.Context, cmd *cobra.Command, i *inspect.Inspec
 		t.row(fmt.Sprintf("lists: %d emptied, %d of living processes, %d unclear", result.Lists, result.Alive, result.Unclear))
 		t.row(fmt.Sprintf("%d in GitLab's set of interrupted jobs", result.Interrupted))
 	})
+	if result.Held > 0 {
+		cmd.PrintErrf("%d jobs are left to processes with a heartbeat. That of a killed process expires within %v: run this again then\n",
+			result.Held, janitor.GitLabLifespan)
+	}
 	return err
 }

@@ -64,7 +64,7 @@ func TestReturnRecoversWhatDeadRubyProcessesHold(t *testing.T) {
 
 			done := h.invoke("", "return", "--from-gitlab", "--doubt", "10ms", "--json", "--client", client)
 			require.Zero(t, done.code, done.errs)
-			require.JSONEq(t, `{"recovered":15,"dead":0,"lists":5,"alive":4,"unclear":1,"interrupted":0}`, done.out)
+			require.JSONEq(t, `{"recovered":15,"dead":0,"lists":5,"alive":4,"unclear":1,"held":12,"interrupted":0}`, done.out)
 			require.Contains(t, done.errs, "15 jobs of processes without a heartbeat")
 			for queue, process := range dead {
 				require.Zero(t, h.do("EXISTS", h.key("working:queue:"+queue+":"+process)))
@@ -79,6 +79,26 @@ func TestReturnRecoversWhatDeadRubyProcessesHold(t *testing.T) {
 			require.Contains(t, h.invoke("", "return", "--from-gitlab", "--doubt", "0").out, "0 recovered, 0 of them")
 		})
 	}
+}
+
+// Right after a kill the heartbeat is still there: the command says that it has left the jobs, and for how long.
+func TestReturnSaysWhatItMustWaitFor(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	const process = "web-1:100:abcdef012345"
+	h.fill("mail", 3)
+	h.takes("mail", process, 3)
+	h.beats(process) // and is killed
+	for range 2 {
+		done := h.invoke("", "return", "--from-gitlab", "--doubt", "0")
+		require.Zero(t, done.code, done.errs)
+		require.Contains(t, done.out, "0 recovered")
+		require.Contains(t, done.errs, "3 jobs are left to processes with a heartbeat. That of a killed process expires within 1m0s: run this again then")
+	}
+	h.do("DEL", h.key("reliable-fetcher-heartbeat-"+strings.ReplaceAll(process, ":", "-")))
+	done := h.invoke("", "return", "--from-gitlab", "--doubt", "0")
+	require.Contains(t, done.out, "3 recovered")
+	require.NotContains(t, done.errs, "run this again")
 }
 
 // fill gives a queue so many jobs; job 0 is the next one.
@@ -104,7 +124,7 @@ func TestReturnKillsWhatRubyInterruptedTooOften(t *testing.T) {
 
 	done := h.invoke("", "return", "--from-gitlab", "--doubt", "0", "--json")
 	require.Zero(t, done.code, done.errs)
-	require.JSONEq(t, `{"recovered":603,"dead":3,"lists":1,"alive":0,"unclear":0,"interrupted":1}`, done.out)
+	require.JSONEq(t, `{"recovered":603,"dead":3,"lists":1,"alive":0,"unclear":0,"held":0,"interrupted":1}`, done.out)
 	require.Contains(t, done.errs, "too many interruptions in Ruby processes")
 	require.Contains(t, done.errs, "unreadable payload")
 	require.Contains(t, done.errs, "payload too large")

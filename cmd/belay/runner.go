@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
@@ -25,22 +25,23 @@ type runner struct {
 	spawner  *spawner
 	start    func(*exec.Cmd) (<-chan syscall.WaitStatus, error) // the spawner's
 	environ  []string
-	log      zerolog.Logger
+	log      *slog.Logger
 	shortage shortage
+	space    *workspace // nil if none could be made
+	noted    sync.Map   // the classes whose results were logged as not kept
 }
 
-func newRunner(log zerolog.Logger, spawner *spawner) *runner {
+func newRunner(log *slog.Logger, spawner *spawner) *runner {
 	return &runner{
 		spawner: spawner, start: spawner.start, environ: withoutRedis(os.Environ()), log: log,
 		shortage: shortage{log: log, now: time.Now},
 	}
 }
 
-// withoutRedis removes the variables that programs must not inherit: the Redis URL with its password, the
-// positions of another job (if a program of ours started us), and systemd's, because the programs are not the
-// service.
+// withoutRedis removes the variables that programs must not inherit: the Redis URL with its password, those
+// of another job (if a program of ours started us), and systemd's, because the programs are not the service.
 func withoutRedis(environ []string) []string {
-	private := append([]string{walVariable, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}, urlVariables...)
+	private := append([]string{walVariable, cursorVariable, resultVariable, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}, urlVariables...)
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.Contains(private, name)
@@ -59,7 +60,13 @@ func (r *runner) handler(p program) launcher.Handler {
 		if positions := dedup.ReadWAL(j).Edit(walVariable).JSON; positions != "" {
 			cmd.Env = append(cmd.Env, walVariable+"="+positions)
 		}
-		return r.run(ctx, cmd, j)
+		files, err := r.space.prepare(ctx)
+		if err != nil {
+			return fmt.Errorf("prepare %s: %w", cursorVariable, r.shortage.judge(err))
+		}
+		defer files.remove()
+		cmd.Env = append(cmd.Env, files.environ()...)
+		return r.run(ctx, cmd, j, files)
 	}
 }
 
@@ -76,13 +83,13 @@ func failedRuns(j *job.Job) int {
 }
 
 // run runs one process until it ends or ctx ends.
-func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
+func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job, files *jobFiles) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	said, printed := &tail{}, &tail{}
 	cmd.Stdin, cmd.Stderr = strings.NewReader(j.ArgsJSON()), said
-	if r.log.GetLevel() <= zerolog.DebugLevel {
+	if r.log.Enabled(ctx, slog.LevelDebug) {
 		cmd.Stdout = printed
 	}
 	exit, err := r.start(cmd)
@@ -90,35 +97,104 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job) error {
 		return fmt.Errorf("run %s: %w", cmd.Args[0], r.shortage.judge(err))
 	}
 	r.shortage.started()
-	how, err := awaitEnd(ctx, cmd, exit)
+	how, err := r.awaitEnd(ctx, cmd, exit, j, files)
 	if len(printed.kept) > 0 {
-		r.log.Debug().Str("jid", j.JID()).Str("stdout", printed.String()).Msg("printed")
+		r.log.Debug("printed", "jid", j.JID(), "stdout", printed.String())
 	}
-	if how != "" {
+	switch {
+	case how != "":
 		return &programError{how: how, said: said.String()}
+	case err == nil:
+		r.keepResult(ctx, j, files)
 	}
 	return err
 }
 
+// cursorLook is how often the runner reads what a program has left as its cursor. It is shorter than the
+// interval of saves, which bounds how often a cursor is written to Redis, and costs a wake-up and a small read.
+const cursorLook = time.Second
+
 // awaitEnd waits for a process, and ends its group if ctx ends first. The exit status of a cancelled program
 // is ignored: many exit with status 0 at SIGTERM, and the job would be lost.
-func awaitEnd(ctx context.Context, cmd *exec.Cmd, exit <-chan syscall.WaitStatus) (how string, err error) {
-	select {
-	case status := <-exit:
+//
+// Meanwhile it keeps the cursors that the program leaves. A program that has left one can go on elsewhere, so
+// it gets SIGTERM when the worker begins to stop. One without would lose its work, so it may use the shutdown
+// timeout.
+func (r *runner) awaitEnd(ctx context.Context, cmd *exec.Cmd, exit <-chan syscall.WaitStatus, j *job.Job, files *jobFiles) (how string, err error) {
+	look := time.NewTicker(cursorLook)
+	defer look.Stop()
+	stopping, stop, interrupted := launcher.Stopping(ctx), false, false
+	ended := func(status syscall.WaitStatus) (string, error) {
 		finish(cmd, pipeGrace)
+		r.keepCursor(ctx, j, files, true)
+		if interrupted {
+			return "", launcher.Interrupted
+		}
 		return ending(status), nil
-	case <-ctx.Done():
+	}
+	for ctx.Err() == nil {
+		select {
+		case status := <-exit:
+			return ended(status)
+		case <-ctx.Done():
+			continue
+		case <-stopping:
+			stopping, stop = nil, true
+		case <-look.C:
+		}
+		if !r.keepCursor(ctx, j, files, false) {
+			continue
+		}
+		if stop && !interrupted {
+			interrupted = true
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		}
+		go func() { _ = launcher.SaveCursor(ctx) }() // it may wait for Redis; at most one waits at a time
 	}
 	select {
 	case status := <-exit: // ctx and the program ended together: the program ended by itself
-		finish(cmd, pipeGrace)
-		return ending(status), nil
+		return ended(status)
 	default:
 	}
 	endGroup(cmd.Process.Pid)
 	<-exit
 	finish(cmd, time.Nanosecond) // its output is ignored too
+	r.keepCursor(ctx, j, files, true)
 	return "", context.Cause(ctx)
+}
+
+// keepCursor records the cursor that the program has left, and reports whether there is one, other than null.
+// A cursor that is not one may be half written: it is logged if it is the last one, or the same at two looks.
+func (r *runner) keepCursor(ctx context.Context, j *job.Job, files *jobFiles, last bool) bool {
+	text, err := readJSON(cursorVariable, files.cursor, launcher.MaxCursor)
+	if err == nil && text != nil && string(text) != files.kept {
+		files.kept, err = string(text), launcher.KeepCursor(ctx, text)
+	}
+	before := files.problem
+	if files.problem = ""; err != nil {
+		files.problem = err.Error()
+	}
+	if err != nil && (last || files.problem == before) && !files.logged {
+		files.logged = true
+		r.log.Error("cursor not kept", "error", err, "jid", j.JID(), "class", j.DisplayClass())
+	}
+	return err == nil && text != nil && string(text) != "null"
+}
+
+// keepResult records the result that a program has left. The launcher logs why a tracked job has none.
+func (r *runner) keepResult(ctx context.Context, j *job.Job, files *jobFiles) {
+	text, err := readJSON(resultVariable, files.result, launcher.MaxResult)
+	if text == nil && err == nil {
+		return
+	}
+	if _, tracked := j.Track(); tracked {
+		_ = launcher.KeepResult(ctx, text, err)
+		return
+	}
+	if _, noted := r.noted.LoadOrStore(j.DisplayClass(), true); !noted {
+		r.log.Warn("result not kept: the job is not tracked",
+			"class", j.DisplayClass(), "advice", "push jobs of this class with --track, or with Track in Go")
+	}
 }
 
 // A programError reports that a program ended with a status other than 0.

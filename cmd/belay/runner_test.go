@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,11 +15,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
 )
 
 // soon bounds what is expected at once. It decides nothing on a busy machine, and is much less than the
@@ -26,7 +27,7 @@ import (
 const soon = 20 * time.Second
 
 // runShell runs a job as a shell script in a directory of its own.
-func runShell(ctx context.Context, t *testing.T, log zerolog.Logger, payload, script string) (dir string, err error) {
+func runShell(ctx context.Context, t *testing.T, log *slog.Logger, payload, script string) (dir string, err error) {
 	t.Helper()
 	r := newRunner(log, newSpawner(false))
 	defer r.spawner.close()
@@ -52,7 +53,7 @@ func read(t *testing.T, dir, name string) string {
 
 func TestRunner(t *testing.T) {
 	t.Parallel()
-	nop := zerolog.Nop()
+	nop := slog.New(slog.DiscardHandler)
 	t.Run("arguments_are_passed_byte_for_byte", func(t *testing.T) {
 		t.Parallel()
 		const args = `[1.0, 9007199254740993,"\u00e9é\/", {"b":[],"a":{}} ]`
@@ -92,10 +93,10 @@ func TestRunner(t *testing.T) {
 	t.Run("standard_output_is_logged_at_debug_only", func(t *testing.T) {
 		t.Parallel()
 		var lines bytes.Buffer
-		_, err := runShell(t.Context(), t, zerolog.New(&lines).Level(zerolog.InfoLevel), payload("[]", ""), "echo out; exit 1")
+		_, err := runShell(t.Context(), t, slog.New(logbook.JSON(&lines, slog.LevelInfo)), payload("[]", ""), "echo out; exit 1")
 		require.EqualError(t, err, "exit status 1")
 		require.Empty(t, lines.String())
-		_, err = runShell(t.Context(), t, zerolog.New(&lines), payload("[]", ""), "echo out")
+		_, err = runShell(t.Context(), t, slog.New(logbook.JSON(&lines, slog.LevelDebug)), payload("[]", ""), "echo out")
 		require.NoError(t, err)
 		require.Contains(t, lines.String(), `"stdout":"out"`)
 	})

@@ -10,14 +10,18 @@ import (
 func newSets(at *redisFlags) []*cobra.Command {
 	newSet := func(home inspect.Home, short, long string, actions ...inspect.Action) *cobra.Command {
 		p := place{name: home.String(), set: home}
+		wanted := `.error_class == "Timeout"`
+		if home == inspect.Scheduled() { // its jobs have not failed
+			wanted = `.queue == "mail"`
+		}
 		cmd := newList(at, p, &cobra.Command{
 			Use:   p.name,
 			Short: short,
 			Long:  long,
-			Example: p.example(`  belay %[1]s
-  belay %[1]s --class WelcomeEmail --limit 100
-  belay %[1]s --json --limit 0 | jq -r 'select(.error_class == "Timeout") | .id' | xargs belay %[1]s delete
-  belay %[1]s find 217d2cffc30f4a168b3a76d9`),
+			Example: p.example("  belay %[1]s\n" +
+				"  belay %[1]s --class WelcomeEmail --limit 100\n" +
+				"  belay %[1]s --json --limit 0 | jq -r 'select(" + wanted + ") | .id' | xargs belay %[1]s delete\n" +
+				"  belay %[1]s find 217d2cffc30f4a168b3a76d9"),
 		})
 		cmd.AddCommand(newFind(at, p))
 		for _, action := range actions {
@@ -54,7 +58,7 @@ because of their size are refused while they exceed --payload-limit: they would 
 while another job holds its lock; the answer names that job.`, ""},
 	inspect.Kill: {"Move jobs to the dead set", `Moves jobs to the dead set unchanged: they run again only if an operator retries them. No hook of a program is called.
 Unique jobs release their locks. If a lock promised a rerun for a refused duplicate (see belay locks: dirty), that run
-follows.`, " --yes"},
+follows.` + deadLimitsHelp, " --yes"},
 	inspect.Delete: {"Delete jobs", `Deletes jobs permanently. An unreadable entry has an ID of its own (unreadable-...), which the list shows. Unique jobs
 release their locks. If a lock promised a rerun for a refused duplicate (see belay locks: dirty), that run follows.`, " --yes"},
 }

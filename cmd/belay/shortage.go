@@ -2,19 +2,18 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/retry"
 )
 
-// shortages are the errors of a kernel that lacks resources for a new process or pipe. They are not the job's
-// fault: it has not run. EBADF is one of them: a forked child moves its files behind the inherited ones, and
-// the next descriptor may exceed its limit.
-var shortages = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EBADF}
+// shortages are the errors of a kernel that lacks resources for a new process, pipe or small file. They are
+// not the job's fault: it has not run. EBADF is one of them: a forked child moves its files behind the
+// inherited ones, and the next descriptor may exceed its limit.
+var shortages = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EBADF, syscall.ENOSPC, syscall.EDQUOT}
 
 // calmAfter is how long all programs must start before a shortage counts as over. At the limit some starts
 // succeed and some fail, and a line for each change would fill the log.
@@ -23,7 +22,7 @@ const calmAfter = 10 * time.Second
 // A shortage is an episode in which the kernel refuses to start programs. Its methods may be called from any
 // goroutine.
 type shortage struct {
-	log zerolog.Logger
+	log *slog.Logger
 	now func() time.Time
 
 	mu       sync.Mutex
@@ -49,8 +48,8 @@ func (s *shortage) note(err error) {
 	s.refused++
 	s.lastSeen = s.now()
 	if s.refused == 1 {
-		s.log.Error().Err(err).Str("advice", "raise the limit on processes, memory or open files, or lower --concurrency").
-			Msg("no room to start a program; jobs are requeued")
+		s.log.Error("no room to start a program; jobs are requeued",
+			"error", err, "advice", "raise the limit on processes, memory or open files, make room in TMPDIR, or lower --concurrency")
 	}
 }
 
@@ -59,7 +58,7 @@ func (s *shortage) started() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refused > 0 && s.now().Sub(s.lastSeen) >= calmAfter {
-		s.log.Info().Int("requeued", s.refused).Msg("programs can be started again")
+		s.log.Info("programs can be started again", "requeued", s.refused)
 		s.refused = 0
 	}
 }

@@ -35,8 +35,8 @@ Exit status: 0, also with problems; 1 if nothing can be read from Redis; 2 for a
 // statusTimeout limits a whole read. A healthy Redis answers in milliseconds.
 const statusTimeout = 15 * time.Second
 
-// leastEvery keeps --watch from becoming a load of its own.
-const leastEvery = 100 * time.Millisecond
+// minEvery keeps --watch from becoming a load of its own.
+const minEvery = 100 * time.Millisecond
 
 func newStatus(at *redisFlags) *cobra.Command {
 	var watch bool
@@ -52,12 +52,12 @@ func newStatus(at *redisFlags) *cobra.Command {
   belay status --redis redis://redis.example.com:6379/2`,
 		Args: noArgs,
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
-			if every < leastEvery {
-				return usage("--every %v: it must be at least %v", every, leastEvery)
+			if every < minEvery {
+				return usage("--every %v: it must be at least %v", every, minEvery)
 			}
 			if cmd.Flags().Changed("history") {
-				if history < 1 || history > inspect.MostDays || watch {
-					return usage("--history %d: it must be from 1 to %d days, without --watch", history, inspect.MostDays)
+				if history < 1 || history > inspect.MaxDays || watch {
+					return usage("--history %d: it must be from 1 to %d days, without --watch", history, inspect.MaxDays)
 				}
 				return printHistory(cmd, i, history)
 			}

@@ -40,8 +40,8 @@ func newTop(at *redisFlags) *cobra.Command {
 		Args:    noArgs,
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
 			switch {
-			case every < leastEvery:
-				return usage("--every %v: it must be at least %v", every, leastEvery)
+			case every < minEvery:
+				return usage("--every %v: it must be at least %v", every, minEvery)
 			case !isTerminal(cmd.OutOrStdout()):
 				return usage("standard output is not a terminal: use belay status, with --watch to repeat it")
 			}

@@ -170,8 +170,8 @@ func (t *top) runningRows() (rows []topRow) {
 	return rows
 }
 
-// leastColumn is the width below which a column is not made narrower while another one is wider.
-const leastColumn = 6
+// minColumn is the width below which a column is not made narrower while another one is wider.
+const minColumn = 6
 
 // columnWidths returns the widths of the columns: those of their longest cells, with the widest made narrower
 // until all fit.
@@ -192,7 +192,7 @@ func columnWidths(heads []string, rows []topRow, columns int) []int {
 				widest = i
 			}
 		}
-		if widths[widest] <= leastColumn {
+		if widths[widest] <= minColumn {
 			break
 		}
 		widths[widest]--

@@ -7,11 +7,13 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/metrics"
 	"github.com/belayq/belay/web"
 )
@@ -27,9 +29,9 @@ It does not serve TLS: put a proxy that serves https in front of it. On a loopba
 localhost, 127.0.0.1, ::1 and the names of --host.
 
 /metrics serves the figures of the fleet to Prometheus, read over a Redis connection of its own. If there are users,
-Prometheus must log in as one: use basic_auth in its scrape_configs.
+Prometheus must log in as one: use basic_auth in its scrape_configs.` + deadLimitsHelp + `
 
-Each act is logged on standard error, with the user, the address and its target. /healthz answers 200 while Redis can
+Each act is logged on standard error, with the user, the address and its target, and so is each wrong password. /healthz answers 200 while Redis can
 be read, without a user; everything else needs a user if there are any.
 
 Exit status: 0 after INT or TERM; 1 if the address cannot be opened; 2 for a wrong command line.`
@@ -39,6 +41,7 @@ type webFlags struct {
 	users, viewers []string
 	hosts, origins []string
 	readOnly       bool
+	dead           deadLimits
 }
 
 func newWeb(at *redisFlags) *cobra.Command {
@@ -52,7 +55,12 @@ func newWeb(at *redisFlags) *cobra.Command {
   belay web --addr :7420 --auth alice:/etc/belay/users --viewer guest:/etc/belay/users
   belay web --base-path /jobs --host admin.example.com`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return serveWeb(cmd, at, flags) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.dead.check(); err != nil {
+				return err
+			}
+			return serveWeb(cmd, at, flags)
+		},
 	}
 	set := cmd.Flags()
 	set.StringVar(&flags.addr, "addr", "127.0.0.1:7420", "`HOST:PORT` to listen on")
@@ -62,6 +70,7 @@ func newWeb(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.base, "base-path", "", "`PATH` before all others, if a proxy does not remove it")
 	set.StringArrayVar(&flags.hosts, "host", nil, "answer requests for this `NAME` too (on a loopback address); may be repeated")
 	set.StringArrayVar(&flags.origins, "origin", nil, "trust acts from pages of this `ORIGIN`, such as https://admin.example.com; may be repeated")
+	flags.dead.register(set)
 	return cmd
 }
 
@@ -72,8 +81,9 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 		return statusError{err, exitUsage}
 	}
 	defer func() { _ = redis.Close() }()
-	log := zerolog.New(zerolog.ConsoleWriter{Out: cmd.ErrOrStderr(), NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00"}).
-		With().Timestamp().Logger()
+	log := logbook.JSON(zerolog.ConsoleWriter{
+		Out: cmd.ErrOrStderr(), NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00", TimeLocation: time.UTC,
+	}, slog.LevelInfo)
 	scraped, err := redis.Lane(1) // a scrape delays no page
 	if err != nil {
 		return err
@@ -81,12 +91,16 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	defer func() { _ = scraped.Close() }()
 	cfg := web.Config{
 		Prefix: at.prefix, BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
-		Logger:  slog.New(zerolog.NewSlogHandler(log)),
+		DeadLimit: flags.dead.most, DeadFor: flags.dead.keep,
+		Logger:  slog.New(log),
 		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(scraped, at.prefix)})),
 	}
 	listener, err := web.Listen(flags.addr, users)
-	if err != nil {
+	switch {
+	case errors.Is(err, web.ErrNoUsers):
 		return fmt.Errorf("%w; --auth USER:FILE adds a user, and --addr 127.0.0.1:7420 is for this machine only", err)
+	case err != nil:
+		return fmt.Errorf("%w; --addr HOST:PORT chooses another address", err)
 	}
 	if tcp, is := listener.Addr().(*net.TCPAddr); is && tcp.IP.IsLoopback() {
 		cfg.Hosts = append(web.LoopbackHosts(), flags.hosts...)

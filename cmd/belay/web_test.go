@@ -5,10 +5,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +25,18 @@ func TestWebNeedsUsersBeyondThisMachine(t *testing.T) {
 	require.Equal(t, exitFailure, got.code)
 	require.Contains(t, got.errs, "no user is configured")
 	require.Contains(t, got.errs, "--auth")
+}
+
+func TestWebOnAnAddressInUseSaysSo(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	got := invoke("", "web", "--addr", taken.Addr().String())
+	require.Equal(t, exitFailure, got.code)
+	require.Contains(t, got.errs, "address already in use")
+	require.Contains(t, got.errs, "--addr HOST:PORT chooses another")
+	require.NotContains(t, got.errs, "--auth", "a user frees no port")
 }
 
 func TestWebMistakes(t *testing.T) {
@@ -88,6 +103,9 @@ func TestWebServesUntilTERM(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
 	require.Contains(t, string(rest), "act=pause")
+	stamps := regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.(\d{3})Z`).FindAllStringSubmatch(string(rest), -1)
+	require.Len(t, stamps, strings.Count(string(rest), "\n"), "each line has its time, in UTC")
+	require.True(t, slices.ContainsFunc(stamps, func(stamp []string) bool { return stamp[1] != "000" }), "in milliseconds: %s", rest)
 	require.Contains(t, string(rest), "user=alice")
 	require.NotContains(t, string(rest), "long enough")
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()

@@ -22,9 +22,20 @@ A program gets
   in its environment  BELAY_JID, BELAY_CLASS, BELAY_QUEUE, BELAY_RETRY_COUNT (failed runs so far, 0 at first),
                       BELAY_WAL_POSITIONS (a JSON object, such as {"main":"16/B374D848"}, if the job was pushed with
                       positions that its databases must have reached),
+                      BELAY_CURSOR_FILE, BELAY_RESULT_FILE (see below),
                       and the worker's own environment without BELAY_REDIS_URL and REDIS_URL
 Exit status 0 is success. Any other is a failure: the job is retried, with "exit status N: " and the last 4 KiB of standard
 error as its error message. Standard output is discarded; with --log-level debug its end is logged.
+
+A long job continues where its last run ended if its program leaves a cursor, such as the last id that is done:
+  BELAY_CURSOR_FILE   is empty in the first run; later it has the last cursor. The program writes a new one now and then, a
+                      JSON value of at most 64 KiB. The worker stores it: every few seconds, so that little is repeated
+                      after a crash, and when the program ends. An empty file changes nothing; null removes the cursor.
+                      When the worker begins to stop, a program that has left a cursor gets SIGTERM at once, and the job is
+                      requeued. A cursor of many lines is written to "$BELAY_CURSOR_FILE.new" and renamed.
+  BELAY_RESULT_FILE   what the program leaves in it, a JSON value of at most 64 KiB, is the job's result if the exit status
+                      is 0 and the job is tracked (belay push --track). belay find JID and Wait in Go return it.
+The files are in TMPDIR (/tmp) and end with the run.
 
 COMMAND is split into words as a shell splits a line (quotes and backslashes), and run directly: nothing is expanded.
 Use * as CLASS for all classes without a command of their own.
@@ -153,15 +164,20 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	}
 	defer journal.close()
 	for _, note := range flags.conf.notes {
-		journal.Logger.Info().Msg(note)
+		journal.Logger.Info(note)
 	}
-	cfg.Server.Logger = journal.book.Slog()
+	cfg.Server.Logger = journal.Logger
 	server, err := belay.NewServer(client, cfg.Server)
 	if err != nil {
 		return err
 	}
 	runner := newRunner(journal.Logger, newSpawner(true))
 	defer runner.spawner.close()
+	if runner.space, err = openWorkspace(); err != nil {
+		journal.Warn("programs have no BELAY_CURSOR_FILE and BELAY_RESULT_FILE",
+			"error", err, "advice", "set TMPDIR to a directory that the worker can write")
+	}
+	defer runner.space.close()
 	for _, p := range programs {
 		if p.class == launcher.AnyClass {
 			server.HandleUnknown(runner.handler(p))
@@ -170,7 +186,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		}
 	}
 	if _, secret := hiddenURL(at.address()); secret && exposed != nil {
-		journal.Warn().Err(exposed).Msg("programs can read the Redis URL of this worker in /proc")
+		journal.Warn("programs can read the Redis URL of this worker in /proc", "error", exposed)
 	}
 	handler, err := metrics.ForServer(client, server)
 	if err != nil {

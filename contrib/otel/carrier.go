@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// mostState bounds tracestate, in bytes: as much as W3C Trace Context asks to pass on. A handler's
+	// maxState bounds tracestate, in bytes: as much as W3C Trace Context asks to pass on. A handler's
 	// requests carry it as a header, and servers refuse long ones.
-	mostState = 512
-	// mostField bounds other fields, in bytes: the bound of W3C Baggage, the longest of them.
-	mostField = 8 << 10
+	maxState = 512
+	// maxField bounds other fields, in bytes: the bound of W3C Baggage, the longest of them.
+	maxField = 8 << 10
 )
 
 // A pushed is a propagation.TextMapCarrier that writes into a job before its push.
@@ -57,9 +57,9 @@ func (t taken) Get(key string) string {
 	if !strings.Contains(t.Raw(), key) { // most jobs of other programs have none; this is far faster than a scan
 		return ""
 	}
-	most := mostField
+	most := maxField
 	if key == "tracestate" {
-		most = mostState
+		most = maxState
 	}
 	if raw, _ := t.Field(key); len(raw) > most {
 		return ""

@@ -34,9 +34,9 @@ type Config struct {
 	// programs that you do not trust, or run so much later that one trace would be too long. Default: the
 	// span of a run is a child of the span of its push, and linked to it.
 	LinkRuns bool
-	// MostNames bounds the queues, the classes and the types of errors that metrics keep apart, in the order
+	// MaxNames bounds the queues, the classes and the types of errors that metrics keep apart, in the order
 	// in which they first occur; others are "(other)", and types of errors "_OTHER". Default: 100.
-	MostNames int
+	MaxNames int
 	// RedactError returns what spans show of an error; ServerConfig.RedactError concerns the log. It is called
 	// concurrently. If it panics, nothing is shown. Default: the error's text.
 	RedactError func(class string, err error) string
@@ -47,13 +47,13 @@ const (
 	// system is messaging.system.
 	system = "belay"
 
-	// mostText bounds an error's text in a span, in bytes, and mostStack the stack of a panic: both can be of
+	// maxText bounds an error's text in a span, in bytes, and maxStack the stack of a panic: both can be of
 	// any length, and the exporter holds thousands of spans.
-	mostText  = 4 << 10
-	mostStack = 16 << 10
-	// mostName bounds names in attributes, as a push bounds those of classes and queues. A payload that another
+	maxText  = 4 << 10
+	maxStack = 16 << 10
+	// maxName bounds names in attributes, as a push bounds those of classes and queues. A payload that another
 	// program has pushed may have longer ones.
-	mostName = 255
+	maxName = 255
 )
 
 // Attributes of Belay's own.
@@ -86,7 +86,7 @@ func newInstrumentation(cfg Config) *instrumentation {
 	if cfg.Propagator == nil {
 		cfg.Propagator = propagation.TraceContext{}
 	}
-	most := cmp.Or(max(cfg.MostNames, 0), 100)
+	most := cmp.Or(max(cfg.MaxNames, 0), 100)
 	return &instrumentation{
 		cfg:     cfg,
 		tracer:  cfg.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(belay.Version), trace.WithSchemaURL(semconv.SchemaURL)),
@@ -117,7 +117,7 @@ func (i *instrumentation) fail(span trace.Span, at time.Time, class, kind string
 	text := i.text(class, err)
 	event := []attribute.KeyValue{semconv.ExceptionType(retry.Class(err)), semconv.ExceptionMessage(text)}
 	if panicked := retry.Panicked(err); panicked != nil {
-		event = append(event, semconv.ExceptionStacktrace(cut(string(panicked.Stack), mostStack)))
+		event = append(event, semconv.ExceptionStacktrace(cut(string(panicked.Stack), maxStack)))
 	}
 	known := semconv.ErrorTypeKey.String(i.errors.of(kind))
 	span.AddEvent(semconv.ExceptionEventName, trace.WithTimestamp(at), trace.WithAttributes(event...))
@@ -129,27 +129,27 @@ func (i *instrumentation) fail(span trace.Span, at time.Time, class, kind string
 // text returns what a span shows of an error.
 func (i *instrumentation) text(class string, err error) (text string) {
 	if i.cfg.RedactError == nil {
-		return cut(retry.Text(err), mostText)
+		return cut(retry.Text(err), maxText)
 	}
 	defer func() {
 		if recover() != nil {
 			text = "(not shown: its redaction panicked)"
 		}
 	}()
-	return cut(i.cfg.RedactError(class, err), mostText)
+	return cut(i.cfg.RedactError(class, err), maxText)
 }
 
-// names keeps a bounded number of names apart.
+// names maps all names beyond the first max to other.
 type names struct {
 	most  int
-	other string // stands for the names beyond most
+	other string // stands for the names beyond max
 	mu    sync.Mutex
 	seen  map[string]bool
 }
 
 // of returns the name, or other.
 func (n *names) of(name string) string {
-	name = cut(name, mostName)
+	name = cut(name, maxName)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.seen[name] && len(n.seen) >= n.most {

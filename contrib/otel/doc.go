@@ -37,7 +37,7 @@
 //	messaging.process.duration           how long they took
 //
 // Their attributes are the system, the operation, the queue, the class, the status or the outcome, and
-// error.type. Config.MostNames bounds the number of queues, classes and error types that metrics keep apart.
+// error.type. Config.MaxNames bounds the number of queues, classes and error types that metrics keep apart.
 //
 // # Trust
 //

@@ -62,7 +62,7 @@ func (r *rig) settled(name string, count uint64) map[attribute.Distinct]point {
 // Whatever producers make up, metrics keep a bounded number of names apart.
 func TestMetricsHaveBoundedLabels(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(cfg *belayotel.Config) { cfg.MostNames = 3 })
+	r := newRig(t, func(cfg *belayotel.Config) { cfg.MaxNames = 3 })
 	r.server.HandleUnknown(func(_ context.Context, j *belay.Job) error { return classError(j.Class()) })
 	r.work()
 	for i := range 20 {

@@ -38,10 +38,10 @@ var sends = []attribute.KeyValue{
 }
 
 func (i *instrumentation) push(ctx context.Context, j *belay.RawJob) error {
-	queue, class := cut(j.Queue, mostName), cut(j.Class, mostName)
+	queue, class := cut(j.Queue, maxName), cut(j.Class, maxName)
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(sends...),
-		trace.WithAttributes(semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(cut(j.JID, mostName)), keyClass.String(class)),
+		trace.WithAttributes(semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(cut(j.JID, maxName)), keyClass.String(class)),
 	}
 	theirs := trace.LinkFromContext(i.cfg.Propagator.Extract(context.Background(), pushed{j}))
 	own := theirs.SpanContext.IsValid()

@@ -58,11 +58,11 @@ type run struct {
 // begin begins the span.
 func (r *run) begin(ctx context.Context, j *belay.Job) context.Context {
 	info, _ := belay.Info(ctx)
-	r.class, r.queue = cut(info.Class, mostName), cut(info.Queue, mostName)
+	r.class, r.queue = cut(info.Class, maxName), cut(info.Queue, maxName)
 	options := []trace.SpanStartOption{
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(r.begun), trace.WithAttributes(processes...),
 		trace.WithAttributes(
-			semconv.MessagingDestinationName(r.queue), semconv.MessagingMessageID(cut(info.JID, mostName)),
+			semconv.MessagingDestinationName(r.queue), semconv.MessagingMessageID(cut(info.JID, maxName)),
 			semconv.MessagingClientID(info.Identity), keyClass.String(r.class), keyAttempt.Int(info.Attempt)),
 	}
 	// A span of the program around Server.Run is no parent of its runs.

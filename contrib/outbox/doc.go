@@ -34,6 +34,14 @@
 //
 // A connection pooler between Run and PostgreSQL must use session mode, not transaction mode.
 //
+// # Slow and refused
+//
+// A claim has as many bytes as the link to Redis carries well (Client.Page): 256 KiB at first, up to 4 MiB.
+//
+// If Redis refuses the jobs of one queue, for example because its key has another type, they stay in the
+// outbox, and all others are pushed. A claim that was refused is withdrawn from Redis before its jobs are
+// claimed anew, so no delayed request can store them twice. The relay tries such a queue again every minute.
+//
 // # Cost
 //
 // Insert adds one statement to the transaction, and sends nothing to Redis. A claim takes two statements and
@@ -46,6 +54,8 @@
 //
 //	SELECT count(*), now() - min(inserted_at) FROM belay_outbox
 //
-// This package must never push a job whose transaction is not committed, delete a row whose job is not known
-// to be in Redis or refused as a duplicate, or write a job's arguments into the log.
+// This package must never
+//   - push a job whose transaction is not committed,
+//   - delete a row whose job is not known to be in Redis or refused as a duplicate,
+//   - write a job's arguments into the log.
 package outbox

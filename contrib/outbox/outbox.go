@@ -42,8 +42,8 @@ func New(client *belay.Client, cfg Config) (*Outbox, error) {
 	if client == nil {
 		wrong = append(wrong, errors.New("the client is nil; check the error of Open"))
 	}
-	if cfg.MaxInterval < leastInterval || cfg.MaxInterval > mostInterval {
-		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it must be between %v and %v", cfg.MaxInterval, leastInterval, mostInterval))
+	if cfg.MaxInterval < minInterval || cfg.MaxInterval > maxInterval {
+		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it must be between %v and %v", cfg.MaxInterval, minInterval, maxInterval))
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("configure an outbox: %w", err)
@@ -57,8 +57,8 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// mostRows is how many jobs one statement inserts: each has two of its 65,535 parameters.
-const mostRows = 1000
+// maxRows is how many jobs one statement inserts: each has two of its 65,535 parameters.
+const maxRows = 1000
 
 // Insert writes jobs into the outbox. They are pushed when tx is committed, in the order of their ids; jobs of
 // concurrent transactions may mix. Make jobs by Definition.Job, or write a belay.RawJob.
@@ -83,7 +83,7 @@ func (o *Outbox) Insert(ctx context.Context, tx Execer, jobs ...belay.RawJob) ([
 		due := sql.NullTime{Time: prepared.At, Valid: !prepared.At.IsZero()}
 		args = append(args, due, prepared.Payload)
 	}
-	for some := range slices.Chunk(args, 2*mostRows) {
+	for some := range slices.Chunk(args, 2*maxRows) {
 		var rows strings.Builder
 		for i := range len(some) / 2 {
 			fmt.Fprintf(&rows, ",($%d::timestamptz,$%d)", 2*i+1, 2*i+2)

@@ -4,31 +4,41 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/client"
+	redis "github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
 const (
-	// leastInterval is the first interval between two questions to the database: a shorter one would rarely
-	// find more. mostInterval bounds Config.MaxInterval.
-	leastInterval, mostInterval = 10 * time.Millisecond, 10 * time.Second
+	// minInterval is the first interval between two questions to the database: a shorter one would rarely
+	// find more. maxInterval bounds Config.MaxInterval.
+	minInterval, maxInterval = 10 * time.Millisecond, 10 * time.Second
 	// standby is how often a process that does not relay tries to get the lock. The end of a relay is noticed
 	// by PostgreSQL at once, if its machine is there.
 	standby = time.Second
-	// silence is after how long PostgreSQL ends the session of a relay that is frozen, or whose machine is
-	// gone, and frees the lock. It is above mostInterval, and above the timeout of a push.
-	silence = 15 * time.Second
-	// firstPause and longestPause bound the pauses between attempts after an error.
-	firstPause, longestPause = 50 * time.Millisecond, 2 * time.Second
+	// idleTimeout is the time after which PostgreSQL ends the session of a relay that is frozen, or whose
+	// machine is gone, and frees the lock. It is above maxInterval.
+	idleTimeout = 15 * time.Second
+	// sign is how often a relay shows PostgreSQL that it is there while a push takes long.
+	sign = idleTimeout / 3
+	// leave is how long a relay that ends waits for the reply to its push.
+	leave = 5 * time.Second
+	// firstPause and maxPause bound the pauses between attempts after an error.
+	firstPause, maxPause = 50 * time.Millisecond, 2 * time.Second
+	// retryRefused is how often the jobs of a refused queue are tried again.
+	retryRefused = time.Minute
 	// sayAgain is how often an error that goes on is logged.
 	sayAgain = time.Minute
-	// mostPayload leaves room in lua.MostBytes for the enqueued_at of each job. The largest payload is half
+	// maxPayload leaves room in lua.MaxBytes for the enqueued_at of each job. The largest payload is half
 	// of that, so every job fits in a claim.
-	mostPayload = lua.MostBytes - lua.MostItems*64
+	maxPayload = lua.MaxBytes - lua.MaxItems*64
 )
 
 const (
@@ -44,17 +54,24 @@ const (
 	readClaim = `SELECT c.number, c.scope, c.mark, o.due_at, o.payload
 		FROM belay_outbox_claim c LEFT JOIN belay_outbox o ON o.id = ANY (c.ids) ORDER BY o.id`
 
-	// It deletes what the claim $1 has pushed, and claims what comes next. It does nothing if there is a later
-	// claim, or nothing to do. Both parts see the rows as they were before.
+	// It deletes what the claim $1 has pushed, if $4 says that it was, and claims what comes next: rows of the
+	// places that the filter chooses. It does nothing if there is a later claim, or nothing to do. Both parts
+	// see the rows as they were before.
 	nextClaim = `WITH pushed AS (
-			DELETE FROM belay_outbox WHERE id IN (SELECT unnest(ids) FROM belay_outbox_claim WHERE number = $1)
+			DELETE FROM belay_outbox WHERE $4::bool AND id IN (SELECT unnest(ids) FROM belay_outbox_claim WHERE number = $1)
 		)
 		UPDATE belay_outbox_claim c SET number = c.number + 1, mark = gen_random_uuid()::text, ids = ARRAY (
 			SELECT id FROM (
 				SELECT id, sum(octet_length(payload)) OVER (ORDER BY id) AS bytes, row_number() OVER (ORDER BY id) AS place
-				FROM (SELECT id, payload FROM belay_outbox WHERE id <> ALL (c.ids) ORDER BY id LIMIT $2::int) AS waiting
+				FROM (
+					SELECT id, payload FROM belay_outbox WHERE NOT ($4::bool AND id = ANY (c.ids)) AND {filter} ORDER BY id LIMIT $2::int
+				) AS waiting
 			) AS sized WHERE bytes <= $3::bigint OR place = 1 ORDER BY id)
-		WHERE c.number = $1 AND (c.ids <> '{}' OR EXISTS (SELECT 1 FROM belay_outbox))`
+		WHERE c.number = $1 AND (c.ids <> '{}' OR EXISTS (SELECT 1 FROM belay_outbox WHERE {filter}))`
+
+	// isOneOf is the filter when some places are apart: whether a row's place is one of $5 must be $6.
+	isOneOf = `(CASE WHEN due_at > now() THEN '' ELSE coalesce(payload::json->>'queue', 'default') END
+		= ANY (ARRAY (SELECT json_array_elements_text($5::json)))) = $6::bool`
 
 	// The same jobs, under a number that Redis has not seen.
 	renewScope = `UPDATE belay_outbox_claim SET scope = gen_random_uuid()::text, number = number + 1 WHERE number = $1`
@@ -68,6 +85,7 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 	}
 	var backoff lua.Backoff
 	var said time.Time
+	places := places{retryAt: make(map[string]time.Time)}
 	worked := func() {
 		if backoff.Reset(); !said.IsZero() {
 			said = time.Time{}
@@ -75,7 +93,7 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	for ctx.Err() == nil {
-		err := o.relay(ctx, db, worked)
+		err := o.relay(ctx, db, &places, worked)
 		if err == nil || ctx.Err() != nil {
 			wait(ctx, lua.Jitter(standby))
 			continue
@@ -84,7 +102,7 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 			said = time.Now()
 			o.cfg.Logger.Warn("outbox relay failed; will retry", "error", err.Error())
 		}
-		wait(ctx, backoff.Next(firstPause, longestPause))
+		wait(ctx, backoff.Next(firstPause, maxPause))
 	}
 	return nil
 }
@@ -97,7 +115,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // relay moves jobs until there is an error. Without one another process relays.
-func (o *Outbox) relay(ctx context.Context, db *sql.DB, worked func()) error {
+func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, worked func()) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
@@ -105,7 +123,7 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, worked func()) error {
 	defer func() { _ = conn.Close() }()
 	var ours bool
 	var timeouts sql.NullString
-	if err := conn.QueryRowContext(ctx, tryLock, fmt.Sprintf("%dms", silence.Milliseconds())).Scan(&ours, &timeouts); err != nil {
+	if err := conn.QueryRowContext(ctx, tryLock, fmt.Sprintf("%dms", idleTimeout.Milliseconds())).Scan(&ours, &timeouts); err != nil {
 		return fmt.Errorf("lock the outbox: %w", err)
 	}
 	if !ours {
@@ -114,14 +132,14 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, worked func()) error {
 	}
 	// The end of the session frees the lock, whatever state the session is in, and no other user of db gets it.
 	defer func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }()
-	interval := leastInterval
+	interval := minInterval
 	for {
-		moved, err := o.pass(ctx, conn)
+		moved, err := o.pass(ctx, conn, places)
 		switch {
 		case err != nil:
 			return err
 		case moved:
-			interval = leastInterval
+			interval = minInterval
 		default:
 			wait(ctx, interval)
 			interval = min(2*interval, o.cfg.MaxInterval)
@@ -137,26 +155,114 @@ type claim struct {
 }
 
 // pass pushes the current claim, deletes its rows and makes the next claim. It reports whether there is one.
-func (o *Outbox) pass(ctx context.Context, conn *sql.Conn) (moved bool, err error) {
+func (o *Outbox) pass(ctx context.Context, conn *sql.Conn, places *places) (moved bool, err error) {
 	current, err := read(ctx, conn)
 	if err != nil {
 		return false, fmt.Errorf("read the claim: %w", err)
 	}
+	stored := true
 	if len(current.jobs) > 0 {
-		_, err := o.client.PushPrepared(ctx, current.key, current.jobs)
-		if errors.Is(err, client.ErrStale) {
-			return true, o.renew(ctx, conn, current)
-		}
-		if err != nil {
+		receipts, err := o.push(ctx, conn, current)
+		var refused *redis.ServerError
+		switch {
+		case errors.Is(err, client.ErrStale):
+			if stored, err = o.withdraw(ctx, current); err != nil {
+				return false, err
+			}
+			if stored {
+				return true, o.renew(ctx, conn, current)
+			}
+		case errors.As(err, &refused) && !redis.Outage(err):
+			if stored, err = o.refused(ctx, current, receipts, places, err); err != nil {
+				return false, err
+			}
+		case err != nil:
 			return false, err
+		default:
+			places.accepted(o, places.of(current, receipts))
 		}
 	}
-	result, err := conn.ExecContext(ctx, nextClaim, current.key.Number, lua.MostItems, mostPayload)
+	statement, args := nextClaim, []any{current.key.Number, lua.MaxItems, min(o.client.Page(), maxPayload), stored}
+	names, only := places.filter()
+	if len(names) > 0 {
+		statement = strings.ReplaceAll(statement, "{filter}", isOneOf)
+		list, _ := json.Marshal(names) // of plain strings
+		args = append(args, string(list), only)
+	} else {
+		statement = strings.ReplaceAll(statement, "{filter}", "true")
+	}
+	result, err := conn.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return false, fmt.Errorf("claim jobs: %w", err)
 	}
 	changed, err := result.RowsAffected()
+	if only && changed == 0 && err == nil { // nothing waits for this place
+		places.done(names[0])
+		return true, nil
+	}
 	return changed > 0, err
+}
+
+// push pushes a claim. A slow link may need longer than PostgreSQL keeps a silent session.
+func (o *Outbox) push(ctx context.Context, conn *sql.Conn, c claim) (receipts []belay.Receipt, err error) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		receipts, err = o.client.PushPrepared(ctx, c.key, c.jobs)
+	}()
+	signs := time.NewTicker(sign)
+	defer signs.Stop()
+	for {
+		select {
+		case <-ended:
+			return receipts, err
+		case <-signs.C:
+			_ = conn.PingContext(ctx) // the next statement reports that the connection is gone
+		case <-ctx.Done():
+			select {
+			case <-ended:
+				return receipts, err
+			case <-time.After(leave): // the next relay repeats it
+				return nil, ctx.Err()
+			}
+		}
+	}
+}
+
+// withdraw makes sure that no request of a claim that is still under way can store it any more, and reports
+// whether one has stored it before. It is a push of nothing under the number of the claim, so it may be
+// repeated.
+func (o *Outbox) withdraw(ctx context.Context, c claim) (stored bool, err error) {
+	key := c.key
+	key.Mark += " withdrawn"
+	_, err = o.client.PushPrepared(ctx, key, nil)
+	if errors.Is(err, client.ErrStale) {
+		return true, nil
+	}
+	return false, err
+}
+
+// refused is for a claim that Redis refuses, for example because the key of one of its queues has another
+// type. Its jobs are claimed anew, those of each place apart, so that only those of the place that is refused
+// wait.
+func (o *Outbox) refused(ctx context.Context, c claim, receipts []belay.Receipt, places *places, why error) (stored bool, err error) {
+	if stored, err = o.withdraw(ctx, c); stored || err != nil {
+		return stored, err
+	}
+	in := places.of(c, receipts)
+	if len(in) > 1 {
+		places.apart = in
+		return false, nil
+	}
+	keys := lua.NewKeys(o.client.Config().Prefix)
+	key := keys.Schedule()
+	if in[0] != later {
+		key = keys.Queue(in[0])
+	}
+	o.cfg.Logger.Error("outbox queue refused; its jobs wait, will retry every minute", "queue", in[0], "key", key, "jobs", len(c.jobs), "error", why.Error())
+	places.done(in[0])
+	places.retryAt[in[0]] = time.Now().Add(retryRefused)
+	return false, nil
 }
 
 func read(ctx context.Context, conn *sql.Conn) (c claim, err error) {
@@ -184,9 +290,9 @@ func read(ctx context.Context, conn *sql.Conn) (c claim, err error) {
 	return c, errors.New("belay_outbox_claim has no row: run the Schema again")
 }
 
-// renew is for a claim that Redis takes for an old one. Unless another relay has made the next claim, the
-// database has gone back in time. Then nothing says whether these jobs were pushed before, and it is worse to
-// lose a job than to run it twice.
+// renew is for a claim that Redis takes for an old one, although it was not withdrawn. Unless another relay
+// has made the next claim, the database has gone back in time. Then nothing says whether these jobs were
+// pushed before, and it is worse to lose a job than to run it twice.
 func (o *Outbox) renew(ctx context.Context, conn *sql.Conn, c claim) error {
 	result, err := conn.ExecContext(ctx, renewScope, c.key.Number)
 	if err != nil {

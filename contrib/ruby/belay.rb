@@ -20,6 +20,9 @@
 #
 # Keys have no prefix; a namespace of redis-namespace (Sidekiq 6) is Belay's --prefix. A job that a Ruby process takes with
 # it when it is killed keeps its lock until the TTL: only Sidekiq Pro would bring back the job.
+#
+# An ActiveJob with this option is refused at its push: its arguments contain an id, so that no two are equal, and
+# retry_on would push a duplicate. With Sidekiq::Testing fake! or inline!, and in perform_inline, nothing is locked.
 
 require "bigdecimal"
 require "bigdecimal/util"
@@ -34,6 +37,9 @@ module Belay
   # What a rerun does not inherit.
   RUN_FIELDS = %w[retry_count failed_at retried_at error_class error_message error_backtrace discarded_at
     interrupted_count interrupted_at expiry belay_deadline_ms at].freeze
+
+  # The classes under which Rails stores every ActiveJob.
+  ACTIVE_JOB = %w[ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper Sidekiq::ActiveJob::Wrapper].freeze
 
   # Belay's own script, byte for byte.
   PUSH_UNIQUE = <<'LUA'
@@ -304,40 +310,55 @@ LUA
       args = worker_class.belay_unique_args(*args) if worker_class.respond_to?(:belay_unique_args)
       lock = {"digest" => digest(job["class"].to_s, options["per_queue"] ? job["queue"] : "", args),
               "until" => (options["until"] || "until_executing").to_s, "ttl_ms" => ((options["ttl"] || 21_600).to_f * 1000).ceil}
+      raise ArgumentError, "belay_unique: an ActiveJob cannot be unique; use a Sidekiq::Job" if ACTIVE_JOB.include?(job["class"].to_s)
       raise ArgumentError, "belay_unique: until is until_executing or until_executed" unless %w[until_executing until_executed].include?(lock["until"])
       raise ArgumentError, "belay_unique: again needs until_executed, without mark" if options["again"] && (lock["until"] != "until_executed" || options["mark"])
       %w[again scheduled mark].each { |name| lock[name] = true if options[name] }
       lock
     end
 
+    # Whether Sidekiq's test mode keeps all pushes away from Redis.
+    def testing?
+      defined?(Sidekiq::Testing) && Sidekiq::Testing.enabled?
+    end
+
     # Stores a job together with its lock. Answers whether it is stored.
-    def push(job, lock)
+    def push(job, lock, pool)
       at, job = job["at"], job.reject { |name, _| name == "at" }
       job["enqueued_at"] = now(job) unless at
       group = at ? ["at", at.to_s, ""] : ["now", "0", job["queue"]]
       keys = ["queues", "schedule", "belay:unique", "belay:stat:duplicates"]
       keys << "queue:#{job["queue"]}" unless at
-      answer = call(PUSH_UNIQUE, keys << "belay:lock:#{lock["digest"]}", ["", "", "", *group, lock["ttl_ms"], lock["mark"] ? "mark" : "refuse",
-        "0", "1", Sidekiq.dump_json(job), lock["digest"], owner(job)])
+      answer = call(pool, PUSH_UNIQUE, keys << "belay:lock:#{lock["digest"]}", ["", "", "", *group, lock["ttl_ms"],
+        lock["mark"] ? "mark" : "refuse", "0", "1", Sidekiq.dump_json(job), lock["digest"], owner(job)])
       answer[1] == "" || lock["mark"] == true
     end
 
     # Does something to the lock of a job, which may be none.
-    def change(what, job)
-      return unless (lock = stored(job))
+    def change(what, job, pool = nil)
+      return if testing? || !(lock = stored(job))
       queue, rerun = job["queue"] || "default", nil
       if what == "free" && lock["again"]
         rerun = job.reject { |name, _| RUN_FIELDS.include?(name) }
         rerun.update("jid" => SecureRandom.hex(12), "created_at" => now(job), "enqueued_at" => now(job))
       end
-      call(LOCK, ["belay:lock:#{lock["digest"]}", "belay:unique", "queue:#{queue}", "queues"],
+      call(pool, LOCK, ["belay:lock:#{lock["digest"]}", "belay:unique", "queue:#{queue}", "queues"],
         [what, lock["digest"], owner(job), lock["ttl_ms"], rerun ? owner(rerun) : "", rerun ? Sidekiq.dump_json(rerun) : "", queue])
     end
 
     private
 
-    def call(script, keys, args)
-      Sidekiq.redis { |conn| conn.call("EVAL", script, keys.size, *keys, *args.map(&:to_s)) }
+    # Runs a script by a connection of the pool, Sidekiq's own if it is nil. redis-namespace leaves the keys of a call as
+    # they are.
+    def call(pool, script, keys, args)
+      run = lambda do |conn|
+        if conn.respond_to?(:namespace)
+          keys = keys.map { |key| "#{conn.respond_to?(:full_namespace) ? conn.full_namespace : conn.namespace}:#{key}" }
+          conn = conn.redis while conn.respond_to?(:namespace)
+        end
+        conn.call("EVAL", script, keys.size, *keys, *args.map(&:to_s))
+      end
+      pool ? pool.with(&run) : Sidekiq.redis(&run)
     end
 
     def owner(job)
@@ -374,9 +395,9 @@ LUA
     end
   end
 
-  # Pushes unique jobs by Belay's script. Other middleware, wherever it stands, is asked first.
+  # Finds out which lock a job needs. Nothing is stored before all middleware and Sidekiq's checks have passed the job.
   class ClientMiddleware
-    def call(worker_class, job, _queue, _pool)
+    def call(worker_class, job, _queue, pool)
       return yield unless job[FIELD].is_a?(Hash)
       again = Belay.stored(job)
       job[FIELD] = Belay.lock(job[FIELD], worker_class, job) unless again
@@ -385,21 +406,28 @@ LUA
       lock = job[FIELD]
       if again # a retry, or a job that is due: it was accepted, and takes its lock if it may have one
         started = lock["until"] == "until_executing" && job["failed_at"]
-        Belay.change("take", job) unless started || job["at"]
+        Belay.change("take", job, pool) unless started || job["at"]
       elsif !job["at"] || lock["scheduled"]
-        return false unless Belay.push(job, lock)
-        job.instance_variable_set(:@belay_stored, true)
+        job.instance_variable_set(:@belay_lock, lock)
       end
       pushed
     end
   end
 
-  # Leaves out of a push what the script has stored already.
+  # Pushes unique jobs by Belay's script, by the connection that the client uses. A duplicate loses its jid, so that the
+  # push answers nil.
   module Pushed
+    def push_bulk(items)
+      jids = super
+      Sidekiq::VERSION.to_i < 7 ? jids.compact : jids
+    end
+
     private
 
     def raw_push(payloads)
-      rest = payloads.reject { |job| job.instance_variable_get(:@belay_stored) }
+      return super if Belay.testing?
+      unique, rest = payloads.partition { |job| job.instance_variable_get(:@belay_lock) }
+      unique.each { |job| job.delete("jid") unless Belay.push(job, job.instance_variable_get(:@belay_lock), @redis_pool) }
       rest.empty? || super(rest)
     end
   end

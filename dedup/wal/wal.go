@@ -59,7 +59,7 @@ func endOfRecords(position, block, segment dedup.LSN) dedup.LSN {
 const (
 	// A healthy replica has a commit within a millisecond or two, and one that lags does so for much longer.
 	// So the first queries come soon, and later ones are rare.
-	leastPause, mostPause = 2 * time.Millisecond, 100 * time.Millisecond
+	minPause, maxPause = 2 * time.Millisecond, 100 * time.Millisecond
 )
 
 // Wait returns nil as soon as the replica has replayed its primary's log up to this position. A query that
@@ -74,10 +74,10 @@ func Wait(ctx context.Context, replica Queryer, position dedup.LSN, within time.
 	}
 	// A deadline of its own: a server that does not answer must not delay the job for longer than one that
 	// does.
-	asking, cancel := context.WithTimeout(ctx, max(within, leastAnswer))
+	asking, cancel := context.WithTimeout(ctx, max(within, minAnswer))
 	defer cancel()
 	deadline := time.Now().Add(within)
-	for pause := leastPause; ; pause = min(2*pause, mostPause) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		at, err := replayed(asking, replica, position)
 		switch {
 		case ctx.Err() != nil:
@@ -99,8 +99,8 @@ func Wait(ctx context.Context, replica Queryer, position dedup.LSN, within time.
 	}
 }
 
-// leastAnswer is the time for the first query, which is sent even if within is 0.
-const leastAnswer = time.Second
+// minAnswer is the time for the first query, which is sent even if within is 0.
+const minAnswer = time.Second
 
 // replayed returns the position that a replica has replayed, and wanted for a primary.
 func replayed(ctx context.Context, server Queryer, wanted dedup.LSN) (dedup.LSN, error) {

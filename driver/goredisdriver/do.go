@@ -14,7 +14,7 @@ import (
 // without ContextTimeoutEnabled only they do.)
 func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	if _, ok := ctx.Deadline(); !ok {
-		ctx = until{ctx, time.Now().Add(driver.CallTimeout)}
+		ctx = driver.Until(ctx, time.Now().Add(driver.CallTimeout))
 	}
 	return c.dialect.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
 		c.send(ctx, calls, replies, indexes, how)
@@ -59,13 +59,5 @@ func (c *Client) retire(batch []command) error {
 	}
 	return nil
 }
-
-// until is a context with a deadline and no timer: go-redis reads the deadline and sets it on the socket.
-type until struct {
-	context.Context
-	at time.Time
-}
-
-func (u until) Deadline() (time.Time, bool) { return u.at, true }
 
 var _ redis.Cmder = (*command)(nil)

@@ -15,13 +15,17 @@ import (
 func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
 	options := enforced(c.redis.Options())
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
+	over, end := context.WithCancel(ctx)
+	defer end()
+	options.Dialer = closedAtTheEndOf(over, options.Dialer)
 	client := redis.NewClient(options)
 	defer func() { _ = closeOnce(client) }()
 	subscription := client.Subscribe(ctx)
-	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })() // it does not watch ctx while it reads
 	defer func() { _ = subscription.Close() }()
 
-	err := subscription.Subscribe(ctx, channel)
+	begin, began := context.WithTimeout(ctx, driver.CallTimeout)
+	defer began()
+	err := subscription.Subscribe(begin, channel)
 	for probed := false; err == nil; {
 		var got any
 		got, err = subscription.ReceiveTimeout(ctx, driver.ListenProbe)
@@ -50,4 +54,16 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 		return driver.NewServerError(refused.Error())
 	}
 	return fmt.Errorf("listen: %w", err)
+}
+
+// closedAtTheEndOf returns a dialer of connections that are closed when ctx ends. go-redis does not watch a
+// context while it reads, and a subscription that is being made holds the lock that its Close needs.
+func closedAtTheEndOf(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(dialing context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(dialing, network, addr)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
 }

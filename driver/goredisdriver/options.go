@@ -71,6 +71,9 @@ func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn,
 		if err == nil {
 			return conn, nil
 		}
+		if o.TLSConfig != nil {
+			err = driver.ExplainTLS(err)
+		}
 		return failedDial{&driver.NotSentError{Err: err}}, nil
 	}
 }

@@ -106,7 +106,7 @@ func (w *waiter) introduce(ctx context.Context, conn *redis.Conn) error {
 // Wait implements driver.Waiter. A limit below a millisecond counts as one: 0 would mean for ever.
 func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration) (string, bool, error) {
 	return w.release.Wait(ctx, limit, func(deadline time.Time) driver.Reply {
-		ctx := until{context.WithoutCancel(ctx), deadline}
+		ctx := driver.Until(context.WithoutCancel(ctx), deadline)
 		move := blockingMove{deadline: deadline}
 		call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
 		move.prepare(ctx, &call, driver.Naming{})

@@ -65,6 +65,9 @@ func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config
 	}
 	raw, err := l.dial(ctx, addr, dialer, config)
 	if err != nil {
+		if config != nil {
+			err = driver.ExplainTLS(err)
+		}
 		return nil, &driver.NotSentError{Err: err}
 	}
 	conn := &tracked{Conn: raw, link: l, gone: make(chan struct{}), generation: l.dials.Add(1)}

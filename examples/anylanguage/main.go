@@ -6,7 +6,8 @@
 //	belay work -q mail --exec 'WelcomeEmail=python3 examples/anylanguage/welcome.py outbox'
 //
 // A handler in any language reads the job's arguments, a JSON array, on its standard input. Exit status 0 is
-// success. Any other is a failure that is retried, with the end of its standard error as the message.
+// success. Any other is a failure that is retried, with the end of its standard error as the message. import.py
+// is a long job that continues where its last run ended, and has a result.
 package main
 
 import (

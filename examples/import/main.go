@@ -48,8 +48,8 @@ func importFile(ctx context.Context, args ImportArgs) error {
 	}
 	defer func() { _ = file.Close() }()
 	var unread error
-	// The cursor of a line is the offset of the next one.
-	from := func(after int64, _ bool) iter.Seq2[int64, string] { return lines(file, after, &unread) }
+	// The cursor of a line is its offset.
+	from := func(begin int64, _ bool) iter.Seq2[int64, string] { return lines(file, begin, &unread) }
 	err = belay.Each(ctx, from, func(_ context.Context, line string) error {
 		time.Sleep(*each) // the work; let it be idempotent, because a kill repeats lines
 		_, err := fmt.Println(line)
@@ -58,7 +58,7 @@ func importFile(ctx context.Context, args ImportArgs) error {
 	return errors.Join(err, unread)
 }
 
-// lines yields the lines of a file from an offset on, each with the offset of the next one.
+// lines yields the lines of a file from an offset on, each with its offset.
 func lines(file *os.File, from int64, failed *error) iter.Seq2[int64, string] {
 	return func(yield func(int64, string) bool) {
 		if _, *failed = file.Seek(from, io.SeekStart); *failed != nil {
@@ -70,9 +70,10 @@ func lines(file *os.File, from int64, failed *error) iter.Seq2[int64, string] {
 				*failed = err
 				return
 			}
-			if at += int64(len(line)); line == "" || !yield(at, strings.TrimSuffix(line, "\n")) {
+			if line == "" || !yield(at, strings.TrimSuffix(line, "\n")) {
 				return
 			}
+			at += int64(len(line))
 		}
 	}
 }

@@ -122,6 +122,12 @@ func (p *press) openList(in, queue string) {
 	require.True(p.t, eval[bool](p.tab, fmt.Sprintf("!!document.querySelector(%q)", "#jobs-"+in+" tbody tr[data-key]")), "no jobs on the page")
 }
 
+// jidOf returns the jid of the job in a row that an expression finds.
+func (p *press) jidOf(row string) string {
+	p.t.Helper()
+	return eval[string](p.tab, fmt.Sprintf("new URL(%s.querySelector('td.job a').href).searchParams.get('jid')", row))
+}
+
 // selected presses a button for two jobs of a list.
 func (p *press) selected(in, queue, act string) {
 	p.t.Helper()
@@ -132,7 +138,7 @@ func (p *press) selected(in, queue, act string) {
 	boxes := fmt.Sprintf("document.querySelectorAll(%q)", form+" tbody input[type=checkbox]")
 	jids := make([]string, 2)
 	for n := range jids {
-		jids[n] = eval[string](p.tab, fmt.Sprintf("%s[%d].closest('tr').dataset.key", boxes, n))
+		jids[n] = p.jidOf(fmt.Sprintf("%s[%d].closest('tr')", boxes, n))
 		p.click(fmt.Sprintf("%s[%d]", boxes, n))
 	}
 	p.until("the count on the button", button(form, act)+".textContent.endsWith(' 2')")
@@ -150,7 +156,7 @@ func (p *press) single(in, queue, act string) {
 	p.t.Helper()
 	p.atLeast(in, queue, 30)
 	p.openList(in, queue)
-	jid := eval[string](p.tab, fmt.Sprintf("document.querySelector(%q).dataset.key", "#jobs-"+in+" tbody tr"))
+	jid := p.jidOf(fmt.Sprintf("document.querySelector(%q)", "#jobs-"+in+" tbody tr"))
 	p.send(fmt.Sprintf("document.querySelector(%q)", "#jobs-"+in+" tbody td.job a"))
 	before, due := p.s.count(), time.Time{}
 	p.pressed(fmt.Sprintf("%s post do=%s in=%s", routeOf(act), act, in))

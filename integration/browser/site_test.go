@@ -119,9 +119,9 @@ func (s *site) status() inspect.Status {
 }
 
 // serve starts a dashboard on an address, over the Redis at url, and returns the address of its first page.
-func (s *site) serve(url, addr string, flags ...string) (dashboard *program, at string) {
+func (s *site) serve(url, addr string) (dashboard *program, at string) {
 	s.t.Helper()
-	dashboard = s.start(append([]string{"web", "--redis", url, "--addr", addr}, flags...)...)
+	dashboard = s.start("web", "--redis", url, "--addr", addr, "--dead-limit", "100000000")
 	eventually(s.t, "the dashboard", func() bool {
 		answer, err := http.Get("http://" + addr + "/healthz")
 		if err != nil {

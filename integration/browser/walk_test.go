@@ -47,10 +47,10 @@ func kindOf(address, from string) string {
 }
 
 const (
-	// mostOfKind bounds the pages of a kind that are visited, except for the pages of queues.
-	mostOfKind = 2
-	mostQueues = 12
-	mostPages  = 200
+	// maxOfKind bounds the pages of a kind that are visited, except for the pages of queues.
+	maxOfKind = 2
+	maxQueues = 12
+	maxPages  = 200
 )
 
 // walk follows every link from the first page on, and returns a page of each kind.
@@ -62,16 +62,16 @@ func walk(b *tab, first string) []sight {
 		next := todo[0]
 		todo = todo[1:]
 		kind := kindOf(next.at, next.from)
-		most := mostOfKind
+		most := maxOfKind
 		if kind == "queue" {
-			most = mostQueues
+			most = maxQueues
 		}
 		if seen[next.at] || met[kind] == most {
 			continue
 		}
 		seen[next.at] = true
 		met[kind]++
-		require.Less(b.t, len(seen), mostPages, "the walk does not end")
+		require.Less(b.t, len(seen), maxPages, "the walk does not end")
 		b.open(next.at)
 		require.Empty(b.t, b.takeProblems(), "on %s", next.at)
 		require.Empty(b.t, eval[[]string](b, "testing.unnamed()"), "controls without a name on %s", next.at)

@@ -28,10 +28,10 @@ const (
 // Queues are those of the workers, the first one first, strictly.
 var Queues = []string{"high", "default", "low"}
 
-// LeastBackoff and MostBackoff bound how long a failed job waits.
+// MinBackoff and MaxBackoff bound how long a failed job waits.
 const (
-	LeastBackoff = 500 * time.Millisecond
-	MostBackoff  = 1500 * time.Millisecond
+	MinBackoff = 500 * time.Millisecond
+	MaxBackoff = 1500 * time.Millisecond
 )
 
 // Executing and Executed are the kinds of unique jobs, by when their locks end. Their ballast is what they are

@@ -79,17 +79,21 @@ func (h *hand) goOver(ctx context.Context, spec history.Spec, start history.Even
 		e.Kind, e.Item = kind, item
 		h.book.Append(e)
 	}
-	err := belay.Each(ctx, func(after int, _ bool) iter.Seq2[int, int] {
-		note(history.Resumed, after)
-		last := spec.Items
+	last, half := spec.Items, errors.New("half of the items are done")
+	err := belay.Each(ctx, func(begin int, _ bool) iter.Seq2[int, int] {
+		begin = max(begin, 1) // 0 without a cursor
+		note(history.Resumed, begin-1)
 		if outcome != history.OK {
-			last -= (last - after) / 2
+			last -= (last - begin + 2) / 2 // at least one item is left, to begin with
 		}
 		return func(yield func(int, int) bool) {
-			for n := after + 1; n <= last && yield(n, n); n++ {
+			for n := begin; n <= spec.Items && yield(n, n); n++ {
 			}
 		}
 	}, func(_ context.Context, n int) error {
+		if n > last {
+			return half
+		}
 		time.Sleep(time.Duration(spec.Millis) * time.Millisecond)
 		note(history.ItemDone, n)
 		return nil
@@ -99,6 +103,8 @@ func (h *hand) goOver(ctx context.Context, spec history.Spec, start history.Even
 		h.cancelled(ctx, start)
 		h.finish(start, history.Stopped)
 		return context.Cause(ctx)
+	case errors.Is(err, half):
+		return nil
 	case errors.Is(err, belay.Interrupted):
 		h.finish(start, history.Interrupted)
 	case err != nil:

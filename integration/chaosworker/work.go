@@ -18,7 +18,7 @@ import (
 
 // definition is the class of all jobs. Their delays are a second or so, for a run is minutes long.
 var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, error, *belay.Job) time.Duration {
-	return chaosplan.LeastBackoff + rand.N(chaosplan.MostBackoff-chaosplan.LeastBackoff)
+	return chaosplan.MinBackoff + rand.N(chaosplan.MaxBackoff-chaosplan.MinBackoff)
 }))
 
 // work runs a worker to its end.

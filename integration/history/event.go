@@ -34,7 +34,7 @@ const (
 	Start Kind = "start"
 	// Resumed: the handler has read its cursor and goes on after Item; 0 is from the beginning.
 	Resumed Kind = "resumed"
-	// ItemDone: the handler has done Item, and saves it as its cursor next.
+	// ItemDone: the handler has done Item, and saves the next one as its cursor.
 	ItemDone Kind = "item"
 	// Cancelled: the context of the run ended before the handler did. Text is the cause.
 	Cancelled Kind = "cancelled"
@@ -88,8 +88,8 @@ type Spec struct {
 	Kind string `json:"kind"`
 	// Millis is how long each run takes, or each item.
 	Millis int `json:"ms,omitempty"`
-	// Items is how many items the job goes over, in order, and saves the number of each as its cursor. A run
-	// whose outcome is no success does half of the rest. 0 is a job without a cursor.
+	// Items is how many items the job goes over, in order, and saves the number of each as its cursor before it
+	// begins with it. A run whose outcome is no success does half of the rest. 0 is a job without a cursor.
 	Items int `json:"items,omitempty"`
 	// Outcomes are those of its first runs that finish, in order; all later ones finish with OK unless Always
 	// is set, which is then the outcome of all later runs.

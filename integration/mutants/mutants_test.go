@@ -68,6 +68,14 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 }
 
+// A change can remove the text in which a bug is planted. This test needs no build, so a developer notices at once.
+func TestEachPlantedTextStandsOnce(t *testing.T) {
+	t.Parallel()
+	for _, m := range bugs {
+		plant(t, m.edits)
+	}
+}
+
 // plant makes the files with the bug, and answers the overlay that shows them to the compiler.
 func plant(t *testing.T, edits []edit) (overlay string) {
 	t.Helper()

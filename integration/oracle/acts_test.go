@@ -21,6 +21,16 @@ func TestActsAreLawfulAsBelayDoesThem(t *testing.T) {
 			a.step(c("ZREM schedule", payload("1", `"retry_count":25`, `"interrupted_count":3`)), c("ZADD dead 1", payload("1", `"retry_count":25`, `"interrupted_count":3`)))
 			a.step(c("ZREM dead", payload("1", `"retry_count":25`, `"interrupted_count":3`)), c("LPUSH "+queue, payload("1", `"retry_count":24`, fresh)))
 		},
+		"killed, which trims a full dead set": func(a *aof) {
+			for n, jid := range []string{"1", "2"} {
+				a.step(c(fmt.Sprint("ZADD schedule ", start+900), payload(jid)))
+				moves := [][]string{c("ZREM schedule", payload(jid)), c(fmt.Sprint("ZADD dead ", n), payload(jid))}
+				if n > 0 {
+					moves = append(moves, c("ZREMRANGEBYRANK dead 0 0"))
+				}
+				a.step(moves...)
+			}
+		},
 		"scheduled run before its time": func(a *aof) {
 			a.step(c(fmt.Sprint("ZADD schedule ", start+900), payload("1", `"retry_count":2`)))
 			a.step(c("ZREM schedule", payload("1", `"retry_count":2`)), c("LPUSH "+queue, payload("1", `"retry_count":2`, fresh)))

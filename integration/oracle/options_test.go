@@ -126,8 +126,8 @@ func TestMostInterruptionsDecidesWhatIsQuarantined(t *testing.T) {
 	a.take()
 	a.recover(c("LREM "+mine+" 1", payload("1")), c("RPUSH "+quarantine, payload("1", `"interrupted_count":1`, `"interrupted_at":1.5`)))
 	require.Len(t, a.replay(t).Violations, 1)
-	require.Empty(t, a.replay(t, oracle.MostInterruptions(2)).Violations)
-	require.Empty(t, a.replay(t, oracle.MostInterruptions(0)).Violations)
+	require.Empty(t, a.replay(t, oracle.MaxInterruptions(2)).Violations)
+	require.Empty(t, a.replay(t, oracle.MaxInterruptions(0)).Violations)
 }
 
 func TestLargestDecidesWhatIsTooLarge(t *testing.T) {

@@ -74,9 +74,9 @@ func ClockMoves() Option { return func(r *replay) { r.clockMoves = true } }
 // long as a worker takes by default.
 func Largest(bytes int) Option { return func(r *replay) { r.largest = bytes } }
 
-// MostInterruptions is the workers' --max-interruptions, which decides who is a quarantined job. Without it,
+// MaxInterruptions is the workers' --max-interruptions, which decides who is a quarantined job. Without it,
 // it is the default; 0 is for a fleet whose workers do not agree, and then nothing is decided by it.
-func MostInterruptions(n int) Option { return func(r *replay) { r.crashLimit = n } }
+func MaxInterruptions(n int) Option { return func(r *replay) { r.crashLimit = n } }
 
 // replay is one reading of a log.
 type replay struct {
@@ -106,7 +106,7 @@ func newReplay(options []Option) *replay {
 	r := &replay{
 		split: func(string) (string, bool) { return "", true },
 		allow: make(map[way]bool), largest: job.DefaultPayloadLimit + job.PayloadSlack, spaces: make(map[string]*keyspace),
-		crashLimit: retry.DefaultMostInterruptions,
+		crashLimit: retry.DefaultMaxInterruptions,
 	}
 	r.report.Edges, r.report.Waiting, r.report.Taken = make(map[Edge]int), make(map[Place]int), make(map[string]int)
 	r.report.Tenures, r.report.Follows = make(map[string][]Tenure), make(map[string]string)

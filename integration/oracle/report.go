@@ -61,8 +61,8 @@ func stamp(at time.Time) string {
 	return at.UTC().Format(time.TimeOnly)
 }
 
-// mostViolations is how many are kept; a bug that breaks every job need not be reported for each.
-const mostViolations = 100
+// maxViolations is how many are kept; a bug that breaks every job need not be reported for each.
+const maxViolations = 100
 
 // A Report is what a log tells.
 type Report struct {
@@ -172,7 +172,7 @@ func Thousands(n int) string {
 // violate reports a breach. of may be nil.
 func (s *stride) violate(of *subject, rule Rule, format string, args ...any) {
 	r := &s.k.report
-	if len(r.Violations) >= mostViolations {
+	if len(r.Violations) >= maxViolations {
 		r.More++
 		return
 	}

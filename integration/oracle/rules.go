@@ -271,6 +271,10 @@ func (c *crossing) promoted() Move {
 	if c.tooEarly() {
 		c.fail(Early, "due at %f, promoted in the second %d", c.out.entry.score, c.At.Unix())
 	}
+	if len(c.before()) > c.k.largest {
+		c.requireSameBytes() // it was moved unread
+		return Promoted
+	}
 	c.requireEnqueued(func(string, change) bool { return false })
 	if c.of.named {
 		n, _ := integerOf(valueOf(c.after(), "interrupted_count"))

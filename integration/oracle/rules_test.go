@@ -136,6 +136,16 @@ func TestACleanHistoryHasNoViolations(t *testing.T) {
 				a.settle(1, 1, moves...)
 			}
 		}, []string{"dead->nowhere (trimmed)"}, "1 dead, 1 trimmed"},
+		"and by a recovery, and by a due job that cannot be read": {func(a *aof) {
+			a.push("{")
+			a.take()
+			a.recover(append(count(1, 1), c("LREM "+mine+" 1", "{"), c("ZADD dead 1", unread("{")))...)
+			a.push("[")
+			a.take()
+			a.recover(append(count(1, 1), c("LREM "+mine+" 1", "["), c("ZADD dead 2", unread("[")), c("ZREMRANGEBYRANK dead 0 0"))...)
+			a.step(c("ZADD schedule 1", "null"))
+			a.step(append(count(1, 1), c("ZREM schedule", "null"), c("ZADD dead 3", unread("null")), c("ZREMRANGEBYRANK dead 0 0"))...)
+		}, []string{"schedule->dead (unreadable)", "dead->nowhere (trimmed)"}, "1 dead, 2 trimmed"},
 		"queue names are not taken apart": {func(a *aof) {
 			a.step(c("LPUSH queue:a:b", p("1")))
 			a.step(c("LMOVE queue:a:b belay:working:a:b:h:1:aa RIGHT LEFT"))

@@ -19,6 +19,7 @@ import (
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/contrib/outbox"
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/slowlink"
 	"github.com/belayq/belay/job"
 )
 
@@ -118,9 +119,11 @@ func (s *shop) relays() (stop func()) {
 }
 
 // queue is the jobs in the default queue, in the order in which they were pushed.
-func (s *shop) queue() (jobs []*job.Job) {
+func (s *shop) queue() []*job.Job { return s.jobsIn("default") }
+
+func (s *shop) jobsIn(queue string) (jobs []*job.Job) {
 	s.Helper()
-	value, err := s.redis.Do(context.WithoutCancel(s.Context()), "LRANGE", "queue:default", "0", "-1")
+	value, err := s.redis.Do(context.WithoutCancel(s.Context()), "LRANGE", "queue:"+queue, "0", "-1")
 	require.NoError(s, err)
 	items, _ := value.([]any)
 	slices.Reverse(items)
@@ -134,9 +137,11 @@ func (s *shop) queue() (jobs []*job.Job) {
 }
 
 // names are the arguments of the jobs in the queue.
-func (s *shop) names() (names []string) {
+func (s *shop) names() []string { return s.namesIn("default") }
+
+func (s *shop) namesIn(queue string) (names []string) {
 	s.Helper()
-	for _, j := range s.queue() {
+	for _, j := range s.jobsIn(queue) {
 		name, err := order.Args(j)
 		require.NoError(s, err)
 		names = append(names, name)
@@ -177,6 +182,10 @@ func TestOutbox(t *testing.T) {
 				{"repeats a claim whose rows it could not delete", repeats},
 				{"waits for Redis, and for the database", outages},
 				{"pushes all the same when the database goes back in time", restored},
+				{"pushes over a slow link, in parts that it carries", overASlowLink},
+				{"gets through with a claim that is large for a slow link", largeClaim},
+				{"lets only the jobs of a queue wait that Redis refuses", oneRefused},
+				{"withdraws what Redis refuses before it claims it anew", withdrawn},
 				{"has one relay at a time", alone},
 				{"pushes each job once though several relays are at work", several},
 			} {
@@ -291,6 +300,130 @@ func large(s *shop) {
 		first = append(first, strings.TrimRight(name, "x"))
 	}
 	require.Equal(s, []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"}, first)
+}
+
+// through makes the outbox reach its Redis over a link.
+func (s *shop) through(speed slowlink.Speed) {
+	s.Helper()
+	link := slowlink.New(s.T, s.redis.Addr(), speed)
+	slow, err := belay.Open(s.Context(), link.URL(), nil)
+	require.NoError(s, err)
+	before := s.box
+	s.box, err = outbox.New(slow, outbox.Config{MaxInterval: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&s.said, nil))})
+	require.NoError(s, err)
+	s.Cleanup(func() {
+		_ = slow.Close()
+		s.box = before
+	})
+}
+
+// slow is a link on which a call of 4 MiB takes 17 s.
+var slow = slowlink.Speed{RoundTrip: 50 * time.Millisecond, BitsPerSecond: 2 * slowlink.Mbit}
+
+// arrived waits until so many jobs are in the queue and the outbox is empty, for at most half a minute.
+func (s *shop) arrived(jobs int) {
+	s.Helper()
+	began := time.Now()
+	for len(s.queue()) < jobs || s.number("SELECT count(*) FROM belay_outbox") > 0 {
+		require.Less(s, time.Since(began), 45*time.Second, "%d of %d jobs are in their queue: %s", len(s.queue()), jobs, s.said.String())
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func overASlowLink(s *shop) {
+	var jobs []belay.RawJob
+	for n := range 200 {
+		jobs = append(jobs, order.Job(fmt.Sprint(n)+strings.Repeat("x", 15_000)))
+	}
+	_, err := s.box.Insert(s.Context(), s.db, jobs...)
+	require.NoError(s, err)
+	s.through(slow)
+	s.relays()
+	eventually(s.T, "the first jobs", func() bool { return len(s.queue()) > 0 })
+	require.Positive(s, s.number("SELECT count(*) FROM belay_outbox"), "they come in parts")
+	s.arrived(200)
+}
+
+// A relay with a fast link made the claim, and PostgreSQL does not take the one with the slow link for frozen.
+func largeClaim(s *shop) {
+	var jobs []belay.RawJob
+	for n := range 4 {
+		jobs = append(jobs, order.Job(fmt.Sprint(n)+strings.Repeat("x", 1_000_000)))
+	}
+	_, err := s.box.Insert(s.Context(), s.db, jobs...)
+	require.NoError(s, err)
+	s.do("UPDATE belay_outbox_claim SET number = number + 1, mark = 'large', ids = ARRAY (SELECT id FROM belay_outbox)")
+	s.through(slow)
+	s.relays()
+	var first int
+	eventually(s.T, "a relay", func() bool { first, _ = s.holder(); return first != 0 })
+	s.arrived(4)
+	last, _ := s.holder()
+	require.Equal(s, first, last)
+}
+
+func oneRefused(s *shop) {
+	before := s.said.String()
+	_, err := s.redis.Do(s.Context(), "SET", "queue:odd", "a string")
+	require.NoError(s, err)
+	s.insert("first", belay.Queue("odd"))
+	for n := range 3 {
+		s.insert(fmt.Sprint(n))
+		s.insert(fmt.Sprint(n), belay.Queue("odd"))
+	}
+	stop := s.relays()
+	s.arrivedBeside([]string{"0", "1", "2"}, 4)
+	s.insert("3")
+	s.insert("3", belay.Queue("odd"))
+	s.arrivedBeside([]string{"0", "1", "2", "3"}, 5)
+	said := strings.TrimPrefix(s.said.String(), before)
+	require.Regexp(s, `queue refused.* queue=odd key=queue:odd .*WRONGTYPE`, said)
+	require.Equal(s, 1, strings.Count(said, "queue refused"), said)
+	idle := s.number("SELECT number FROM belay_outbox_claim")
+	time.Sleep(200 * time.Millisecond)
+	require.Equal(s, idle, s.number("SELECT number FROM belay_outbox_claim"), "a relay without work makes no claims")
+
+	_, err = s.redis.Do(s.Context(), "DEL", "queue:odd")
+	require.NoError(s, err)
+	stop() // another relay tries at once
+	s.relays()
+	s.drained()
+	require.Equal(s, []string{"first", "0", "1", "2", "3"}, s.namesIn("odd"))
+}
+
+// arrivedBeside waits until these jobs are in the default queue, and holds that so many wait in the outbox.
+func (s *shop) arrivedBeside(names []string, waiting int) {
+	s.Helper()
+	eventually(s.T, "the other queue's jobs", func() bool { return slices.Equal(names, s.names()) })
+	eventually(s.T, "their rows to be deleted", func() bool { return s.number("SELECT count(*) FROM belay_outbox") == waiting })
+}
+
+// A request of a claim that was refused meanwhile arrives after the jobs were claimed anew.
+func withdrawn(s *shop) {
+	before := s.said.String()
+	_, err := s.redis.Do(s.Context(), "SET", "queue:odd", "a string")
+	require.NoError(s, err)
+	s.insert("a", belay.Queue("odd"))
+	s.insert("b", belay.Queue("odd"))
+	s.do("UPDATE belay_outbox_claim SET number = number + 1, mark = 'late', ids = ARRAY (SELECT id FROM belay_outbox)")
+	var late client.IdempotencyKey
+	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT 'outbox:' || scope, number, mark FROM belay_outbox_claim").Scan(&late.Scope, &late.Number, &late.Mark))
+	var payload string
+	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT payload FROM belay_outbox ORDER BY id LIMIT 1").Scan(&payload))
+	stop := s.relays()
+	eventually(s.T, "the refusal", func() bool { return strings.Contains(strings.TrimPrefix(s.said.String(), before), "key=queue:odd") })
+	_, err = s.redis.Do(s.Context(), "DEL", "queue:odd")
+	require.NoError(s, err)
+	_, err = s.client.PushPrepared(s.Context(), late, []client.Prepared{{Payload: payload}})
+	require.ErrorIs(s, err, client.ErrStale)
+	stop()
+
+	// A relay that was killed before it claimed them anew leaves the withdrawn claim.
+	s.do("UPDATE belay_outbox_claim SET number = " + fmt.Sprint(late.Number) + ", mark = 'late', ids = ARRAY (SELECT id FROM belay_outbox)")
+	s.relays()
+	s.drained()
+	require.Equal(s, []string{"a", "b"}, s.namesIn("odd"))
+	require.NotContains(s, strings.TrimPrefix(s.said.String(), before), "back in time")
 }
 
 func unique(s *shop) {

@@ -13,11 +13,11 @@ import (
 
 const (
 	// sweepShare and stormShare are what the sweep and the storm of unique jobs have, of a time that is worth
-	// sharing. After longestStorm a storm has nothing new to say.
-	sweepShare   = 0.2
-	stormShare   = 0.1
-	longestStorm = 2 * time.Minute
-	worth        = 150 * time.Second
+	// sharing. After maxStorm a storm has nothing new to say.
+	sweepShare = 0.2
+	stormShare = 0.1
+	maxStorm   = 2 * time.Minute
+	worth      = 150 * time.Second
 	// span is how long a round's faults go on at most.
 	span = 150 * time.Second
 	// least is the shortest span in which every kind of job is pushed; brief is one that is too short for
@@ -59,7 +59,7 @@ func newPlan(seed uint64, lasting time.Duration) plan {
 	p := plan{seed: seed, lasting: lasting}
 	if lasting >= worth {
 		p.sweep = share(lasting, sweepShare)
-		p.storm = min(share(lasting, stormShare), longestStorm)
+		p.storm = min(share(lasting, stormShare), maxStorm)
 	}
 	for left := lasting - p.sweep - p.storm; len(p.rounds) == 0 || left >= least+overhead; {
 		r, takes := nextRound(seed, len(p.rounds), left)

@@ -40,7 +40,7 @@ func (w *world) judgeRecoveries() {
 			} else {
 				v.Excused = append(v.Excused, took.length())
 			}
-			v.MostCharged = max(v.MostCharged, charged)
+			v.MaxCharged = max(v.MaxCharged, charged)
 			if charged > w.Recovery {
 				w.violate(Late, again.token.name, "its process died, and it ran again %v later, %v of that without any other fault; "+
 					"%v are promised", took.length().Round(time.Millisecond), charged.Round(time.Millisecond), w.Recovery)
@@ -72,14 +72,14 @@ func (w *world) charged(dead, heir *process, took span, busy []span) (most time.
 			}
 		}
 		// A process may be stopped right after it has claimed the dead one, and nothing renews its claim then.
-		claimed := time.Duration(claims) * max(w.Beat, min(w.TTL, longestClaim))
+		claimed := time.Duration(claims) * max(w.Beat, min(w.TTL, maxClaim))
 		most = max(most, took.length()-took.within(union(excused))-claimed)
 	}
 	return most
 }
 
-// longestClaim is the janitor's.
-const longestClaim = 4 * time.Second
+// maxClaim is the janitor's.
+const maxClaim = 4 * time.Second
 
 // wrong is the time in which something other than a kill was wrong with Redis or a process.
 func (w *world) wrong(p *process) []span {

@@ -79,19 +79,19 @@ type Verdict struct {
 	// runs that went on after a cursor.
 	Items, AgainItems, Resumed int
 	// Recoveries are, the shortest first, the times from a kill to the next start of each job in hand, if
-	// nothing else was wrong meanwhile; Excused are the others. MostCharged is the longest without the time
+	// nothing else was wrong meanwhile; Excused are the others. MaxCharged is the longest without the time
 	// that was excused.
 	Recoveries, Excused []time.Duration
-	MostCharged         time.Duration
+	MaxCharged          time.Duration
 
 	Breaches   map[Rule]int
-	Violations []Violation // the first mostViolations
+	Violations []Violation // the first maxViolations
 
 	world *world
 }
 
-// mostViolations is enough to see what is wrong: a bug that breaks every job need not be listed for each.
-const mostViolations = 100
+// maxViolations is enough to see what is wrong: a bug that breaks every job need not be listed for each.
+const maxViolations = 100
 
 // Lawful reports whether there is no violation.
 func (v *Verdict) Lawful() bool { return len(v.Breaches) == 0 }
@@ -118,7 +118,7 @@ func Judge(events []history.Event, facts Facts) *Verdict {
 func (w *world) violate(rule Rule, token, format string, args ...any) {
 	v := w.verdict
 	v.Breaches[rule]++
-	if len(v.Violations) < mostViolations {
+	if len(v.Violations) < maxViolations {
 		v.Violations = append(v.Violations, Violation{rule, token, fmt.Sprintf(format, args...)})
 	}
 }
@@ -139,7 +139,7 @@ func (v *Verdict) String() string {
 		fmt.Sprintf("items: %d, %d of them again; %d runs went on after a cursor", v.Items, v.AgainItems, v.Resumed),
 		"recovery: "+spread(v.Recoveries),
 		"recovery with other faults: "+spread(v.Excused),
-		fmt.Sprintf("the slowest, without the time of other faults: %v", v.MostCharged.Round(time.Millisecond)))
+		fmt.Sprintf("the slowest, without the time of other faults: %v", v.MaxCharged.Round(time.Millisecond)))
 	for _, violation := range v.Violations[:min(len(v.Violations), 10)] {
 		lines = append(lines, "  "+violation.String())
 	}

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// mostProbes bounds the connections of the health endpoint: far more than concurrent probes, and few of the
+// maxProbes bounds the connections of the health endpoint: far more than concurrent probes, and few of the
 // 1,024 descriptors that a process usually has.
-const mostProbes = 64
+const maxProbes = 64
 
-// A bounded listener keeps at most mostProbes connections open. A further connection closes the oldest
+// A bounded listener keeps at most maxProbes connections open. A further connection closes the oldest
 // instead of waiting for it: clients that connect and send nothing must not delay a probe.
 type bounded struct {
 	net.Listener
@@ -29,7 +29,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 	b.mu.Lock()
 	b.open = append(b.open, added)
 	var oldest *probe
-	if len(b.open) > mostProbes {
+	if len(b.open) > maxProbes {
 		oldest = b.open[0]
 	}
 	b.mu.Unlock()

@@ -51,7 +51,7 @@ func (p Process) serve(addr, message string, handler http.Handler) (end func(), 
 	if err != nil {
 		return nil, fmt.Errorf("belay: listen for %s: %w", strings.TrimPrefix(message, "serving "), err)
 	}
-	p.Log.Info().Str("address", listener.Addr().String()).Msg(message)
+	p.Log.Info(message, "address", listener.Addr().String())
 	server := &http.Server{Handler: handler, ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: 16 << 10}
 	// Each probe has its own connection: a connection kept alive holds a descriptor that jobs may need.
 	server.SetKeepAlivesEnabled(false)

@@ -5,18 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
+	"github.com/belayq/belay/logbook"
 )
 
 func TestHealth(t *testing.T) {
@@ -41,7 +42,7 @@ func TestHealth(t *testing.T) {
 func TestAProcessServesHealthAsLongAsItRuns(t *testing.T) {
 	lines, log := io.Pipe()
 	worker, _ := build(t, drivertest.Redis(t).URL(), launcher.Config{})
-	stop := run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
+	stop := run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
 	var said struct{ Address, Message string }
 	text, err := bufio.NewReader(lines).ReadBytes('\n')
 	require.NoError(t, err)
@@ -63,7 +64,7 @@ func TestAProcessServesHealthAsLongAsItRuns(t *testing.T) {
 func TestIdleConnectionsDoNotDelayProbes(t *testing.T) {
 	lines, log := io.Pipe()
 	worker, _ := build(t, drivertest.Redis(t).URL(), launcher.Config{})
-	run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: zerolog.New(log)})
+	run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
 	var said struct{ Address string }
 	text, err := bufio.NewReader(lines).ReadBytes('\n')
 	require.NoError(t, err)

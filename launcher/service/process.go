@@ -2,12 +2,12 @@ package service
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"os"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 )
 
 // A Process is a worker under signals, health checks and systemd.
@@ -19,19 +19,17 @@ type Process struct {
 	// there.
 	MetricsAddr string
 	Metrics     http.Handler
-	// Beside is called in a goroutine of its own when the worker starts, with a context that ends with the
-	// worker. The process does not wait for it. It may be nil.
-	Beside func(ctx context.Context)
 	// Reopen is called at USR2. It may be nil, and may block.
 	Reopen func()
 	// Log receives a line for each signal.
-	Log zerolog.Logger
+	Log *slog.Logger
 }
 
 // Run runs the worker until ctx ends or a signal stops it. It returns the error of the worker's Run, or the
 // reason why it could not start. It removes systemd's variables from the environment: programs that this one
 // starts are not the service.
 func (p Process) Run(ctx context.Context) error {
+	p.Log = logbook.OrDiscard(p.Log)
 	endHealth, err := p.serve(p.HealthAddr, "serving health checks", Health(p.Worker))
 	if err != nil {
 		return err
@@ -47,10 +45,8 @@ func (p Process) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer p.notifySystemd(newNotifier(os.LookupEnv, os.Unsetenv))()
+	defer p.showTitle()()
 	OutliveReaders()
-	if p.Beside != nil {
-		go p.Beside(ctx)
-	}
 	defer Signals{Worker: p.Worker, Stop: stop, Reopen: p.Reopen, Log: p.Log}.Obey()()
 	return p.Worker.Run(ctx)
 }

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
 
@@ -79,7 +81,7 @@ func await[T any](t *testing.T, what string, from <-chan T) T {
 func notRun(t *testing.T, calls chan<- string) *launcher.Launcher {
 	t.Helper()
 	log := zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) { calls <- message }))
-	worker, err := launcher.New(launcher.Config{Client: struct{ driver.Client }{}, Log: &log})
+	worker, err := launcher.New(launcher.Config{Client: struct{ driver.Client }{}, Log: slog.New(logbook.Zerolog(log))})
 	require.NoError(t, err)
 	worker.OnQuiet(func() { calls <- "quiet" })
 	worker.OnStop(func() { calls <- "stop" })

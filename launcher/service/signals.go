@@ -1,6 +1,7 @@
 package service
 
 import (
+	"log/slog"
 	"maps"
 	"os"
 	"os/signal"
@@ -8,9 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/logbook"
 )
 
 // Signals handles Sidekiq's signals, those of versions 4 and 5 too. TERM and INT stop, a second one at once;
@@ -25,7 +25,7 @@ type Signals struct {
 	// Reopen is called at USR2, in a goroutine of its own: it may block on a pipe. It may be nil.
 	Reopen func()
 	// Log has a line for each signal.
-	Log zerolog.Logger
+	Log *slog.Logger
 }
 
 // NotIgnored returns the signals that were not ignored when the program started. nohup ignores HUP, and a
@@ -51,6 +51,7 @@ func (a asked) same(sig os.Signal, now time.Time) bool {
 
 // Obey obeys signals until end is called.
 func (s Signals) Obey() (end func()) {
+	s.Log = logbook.OrDiscard(s.Log)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, slices.Collect(maps.Keys(signalNames))...)
 	done := make(chan struct{})
@@ -59,10 +60,10 @@ func (s Signals) Obey() (end func()) {
 		var first asked
 		for sig := range signals {
 			if first.same(sig, time.Now()) {
-				s.Log.Info().Str("signal", signalNames[sig]).Msg("repeated signal ignored")
+				s.Log.Info("repeated signal ignored", "signal", signalNames[sig])
 				continue
 			}
-			s.Log.Info().Str("signal", signalNames[sig]).Msg("signal received")
+			s.Log.Info("signal received", "signal", signalNames[sig])
 			switch sig {
 			case syscall.SIGTERM, os.Interrupt:
 				if first.by == nil {

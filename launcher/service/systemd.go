@@ -69,7 +69,7 @@ func (p Process) notifySystemd(n notifier) (end func()) {
 	}
 	send := func(lines ...string) {
 		if err := n.send(lines...); err != nil {
-			p.Log.Warn().Err(err).Msg("systemd cannot be notified")
+			p.Log.Warn("systemd cannot be notified", "error", err)
 		}
 	}
 	p.Worker.OnStop(func() { send("STOPPING=1", "STATUS=stopping") })

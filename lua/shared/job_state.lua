@@ -14,15 +14,22 @@ local function state_version(state, created)
   return 0
 end
 
--- write_state: write the fields from ARGV[first] on: name, value; an empty value removes the field.
+-- write_state: write the fields from ARGV[first] on: name, value; an empty value removes the field. A state
+-- always says where the job begins, unless the caller removes its cursor: without one, Sidekiq's loader raises
+-- in an iterable job. Its text for the first item is null.
 local function write_state(state, created, version, ttl_seconds, first, count)
   local set, gone = { 'belay_version', string.format('%.0f', version), 'belay_created', created }, {}
+  local begins = redis.call('HMGET', state, 'c')[1]
   for at = first, first + 2 * count - 2, 2 do
+    begins = begins or ARGV[at] == 'c'
     if ARGV[at + 1] == '' then
       gone[#gone + 1] = ARGV[at]
     else
       set[#set + 1], set[#set + 2] = ARGV[at], ARGV[at + 1]
     end
+  end
+  if not begins then
+    set[#set + 1], set[#set + 2] = 'c', 'null'
   end
   redis.call('HSET', state, unpack(set))
   if #gone > 0 then

@@ -20,7 +20,8 @@
     }
   };
 
-  // morph makes the node old like fresh, keeping every node that can stay.
+  // morph makes the node old like fresh, keeping every node that can stay. A row is known by its key alone, which
+  // tells the job: a box that was checked for one job never stands for another, and a new row is not checked.
   const keyOf = node => node.nodeType === 1 ? node.id || node.dataset.key || "" : "";
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
   const morph = (old, fresh) => {
@@ -34,11 +35,12 @@
     for (const { name } of [...old.attributes])
       if (!own(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
     if (old.hasAttribute("data-rate")) return; // plots.js writes it
-    const keyed = new Map();
-    for (const child of old.children) if (keyOf(child)) keyed.set(child.nodeName + keyOf(child), child);
+    // Copies of a job in a queue have one key, and keep their order.
+    const keyed = new Map(), nameOf = node => node.nodeName + keyOf(node);
+    for (const child of old.children) if (keyOf(child)) keyed.set(nameOf(child), [...keyed.get(nameOf(child)) || [], child]);
     let at = old.firstChild;
     for (const next of [...fresh.childNodes]) {
-      let match = keyOf(next) ? keyed.get(next.nodeName + keyOf(next)) : at && !keyOf(at) && alike(at, next) ? at : null;
+      let match = keyOf(next) ? keyed.get(nameOf(next))?.shift() : at && !keyOf(at) && alike(at, next) ? at : null;
       if (!match) { old.insertBefore(next, at); continue; }
       if (match === at) at = at.nextSibling; else old.insertBefore(match, at);
       morph(match, next);

@@ -12,7 +12,8 @@ import (
 	"github.com/belayq/belay/driver/rueidisdriver"
 )
 
-// Open has the constructors of both clients by name. Whatever could differ between them is tested with each.
+// Open has the constructors of all clients by name: the one list of them. Whatever could differ between them is
+// tested with each.
 var Open = map[string]func(url string) (driver.Client, error){
 	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
 	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
@@ -22,16 +23,20 @@ var Open = map[string]func(url string) (driver.Client, error){
 type Opener func(t testing.TB, url string) driver.Client
 
 // All are the clients of Open as Openers.
-var All = map[string]Opener{"go-redis": opener("go-redis"), "rueidis": opener("rueidis")}
+var All = openers()
 
-func opener(name string) Opener {
-	return func(t testing.TB, url string) driver.Client {
-		t.Helper()
-		client, err := Open[name](url)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, client.Close()) })
-		return client
+func openers() map[string]Opener {
+	all := make(map[string]Opener, len(Open))
+	for name, open := range Open {
+		all[name] = func(t testing.TB, url string) driver.Client {
+			t.Helper()
+			client, err := open(url)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, client.Close()) })
+			return client
+		}
 	}
+	return all
 }
 
 // Each runs a test once for each client, in parallel.

@@ -1,0 +1,66 @@
+package drivertest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/belayq/belay/driver/drivertest/resp"
+)
+
+// Older runs a stand-in for a Redis of an older version until the test ends, and returns its URL. It answers
+// PING, TIME, INFO, and HELLO unless its version is 5; every other command is an unknown one.
+func Older(t testing.TB, version string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer func() { _ = conn.Close() }()
+				for in := bufio.NewReader(conn); ; {
+					call, err := resp.Read(in)
+					if err != nil {
+						return
+					}
+					words, _ := call.([]any)
+					if _, err := io.WriteString(conn, olderReply(version, words)); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		serving.Wait() // clients opened after the listener are closed by now
+	})
+	return "redis://" + listener.Addr().String() + "/0"
+}
+
+func olderReply(version string, words []any) string {
+	info := fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\n", version)
+	switch {
+	case len(words) == 0:
+	case words[0] == "PING":
+		return "+PONG\r\n"
+	case words[0] == "TIME":
+		return "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n"
+	case words[0] == "INFO":
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(info), info)
+	case words[0] == "HELLO" && !strings.HasPrefix(version, "5."):
+		return fmt.Sprintf("*4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$%d\r\n%s\r\n", len(version), version)
+	}
+	return fmt.Sprintf("-ERR unknown command `%v`, with args beginning with: \r\n", words[0])
+}

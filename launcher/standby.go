@@ -1,0 +1,60 @@
+package launcher
+
+import (
+	"context"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/scheduler"
+)
+
+// maxListenRest is the longest pause before another attempt to listen. Without it a process that stands by
+// notices a moment later that there is no poller.
+const maxListenRest = time.Minute
+
+// minListenRest is the first pause. It is long because nothing waits for this: during an outage the
+// heartbeat notices that Redis is back, and each attempt costs a connection.
+const minListenRest = 5 * time.Second
+
+// listenForPoller asks for the lease of the poller as soon as its holder gives it up, until ctx ends.
+func (l *Launcher) listenForPoller(ctx context.Context) {
+	var backoff lua.Backoff
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := l.cfg.Client.Listen(ctx, l.keys.PollerLeft(), func() {}, func(string) {
+			if time.Since(l.startedAt) >= l.cfg.PollWait {
+				l.poll()
+			}
+		})
+		if time.Since(began) > maxListenRest {
+			backoff.Reset()
+		}
+		rest := backoff.Next(minListenRest, maxListenRest)
+		if driver.Denial(err) != "" {
+			rest = maxListenRest // an operator forbids it, and nothing depends on it
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest):
+		}
+	}
+}
+
+// poll triggers a pass of the poller's duty.
+func (l *Launcher) poll() {
+	select {
+	case l.pollNow <- struct{}{}:
+	default:
+	}
+}
+
+// giveUpLeases ends the leases of this process before their time, so that other processes do its duties at
+// once.
+func (l *Launcher) giveUpLeases(ctx context.Context, identity string) {
+	asks := []lua.Ask[bool]{lua.GiveUpLease(l.keys.Poller(), identity), lua.GiveUpLease(l.keys.Sweeper(), identity)}
+	replies := l.lanes.heart.Do(ctx, lua.CallsOf(asks)...)
+	if polled, _ := asks[0].Read(replies[0]); polled {
+		l.lanes.heart.Do(ctx, scheduler.SayLeft(l.keys))
+	}
+}

@@ -1,0 +1,213 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/logbook"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// oldLock is how long the job of a tick holds its lock before Locks looks for the job: as long as the lock
+	// of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
+	oldLock = dedup.DefaultTTL
+	// maxQueuesSearched bounds the search. A job may be in any queue, because operators move jobs. Where there
+	// are more queues, a lock is not freed.
+	maxQueuesSearched = 1000
+)
+
+// Locks frees the locks of ticks whose jobs are in no place any more: a process of Ruby has run or deleted
+// them, or an operator has deleted a key. Without it such a lock would hold up its periodic job for years. It
+// is for one goroutine at a time.
+type Locks struct {
+	keys lua.Keys
+	link lua.Link
+}
+
+// NewLocks returns a Locks.
+func NewLocks(cfg Config) *Locks {
+	cfg.Log = logbook.OrDiscard(cfg.Log)
+	return &Locks{keys: cfg.Keys, link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
+}
+
+// Pass looks for the job of each old lock, if this process, whose identity is me, is the poller.
+func (l *Locks) Pass(ctx context.Context, me string) error {
+	if err := l.link.Check(ctx); err != nil {
+		return err
+	}
+	reply := l.link.Do(ctx, driver.Command("GET", l.keys.Poller()))[0]
+	if poller, _ := reply.Value.(string); reply.Err != nil || poller != me {
+		return reply.Err
+	}
+	for first := 0; ; first += lua.MaxDefinitions {
+		names, err := plannedNames(ctx, &l.link, l.keys, first)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		if err := l.check(ctx, names); err != nil {
+			return err
+		}
+	}
+}
+
+// plannedNames returns a page of the names of the periodic jobs that are not paused.
+func plannedNames(ctx context.Context, link *lua.Link, keys lua.Keys, first int) ([]string, error) {
+	names, err := lua.Texts(link.Do(ctx, driver.Command("ZRANGEBYSCORE", keys.Periodic(), "-inf", "(+inf",
+		"LIMIT", strconv.Itoa(first), strconv.Itoa(lua.MaxDefinitions)))[0])
+	if err != nil {
+		return nil, fmt.Errorf("list periodic jobs: %w", err)
+	}
+	return names, nil
+}
+
+// check frees the locks of some periodic jobs whose holders are gone.
+func (l *Locks) check(ctx context.Context, names []string) error {
+	read := l.keys.PeriodicStored(names)
+	now, stored, err := lua.ReadPeriodicStored(names, l.link.Carry(ctx, len(names)*lua.MaxDefinition, read...))
+	if err != nil {
+		return fmt.Errorf("read periodic jobs: %w", err)
+	}
+	for _, s := range stored {
+		one, err := ReadPeriodic(s.Definition)
+		if err != nil || one.lock == "" {
+			continue // the poller names what is wrong
+		}
+		value, err := lua.Texts(l.link.Do(ctx, driver.Command("MGET", l.keys.Lock(one.lock)))[0])
+		if err != nil {
+			return fmt.Errorf("read the lock of the periodic job %q: %w", one.Name, err)
+		}
+		holder, held := lua.HolderOf(strings.Join(value, ""))
+		if !held || now.Sub(holder.Since) < oldLock {
+			continue
+		}
+		exists, err := l.exists(ctx, holder.JID)
+		if err != nil {
+			return fmt.Errorf("look for the job %s of the periodic job %q: %w", holder.JID, one.Name, err)
+		}
+		if exists {
+			continue
+		}
+		freed, err := l.keys.ReleaseFrom(one.lock, value[0]).Do(ctx, &l.link)
+		if err != nil {
+			return fmt.Errorf("free the lock of the periodic job %q: %w", one.Name, err)
+		}
+		if freed.Held {
+			l.link.Log.Warn("lock of a tick freed: its job is in no place", "periodic", one.Name, "jid", holder.JID, "since", holder.Since)
+		}
+	}
+	return nil
+}
+
+// exists reports whether a job that waits or runs has this jid. It looks twice, because a job may move past it.
+func (l *Locks) exists(ctx context.Context, jid string) (bool, error) {
+	for range 2 {
+		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inQueues, l.inHands} {
+			if found, err := look(ctx, jid); found || err != nil {
+				return found, err
+			}
+		}
+	}
+	return false, nil
+}
+
+func (l *Locks) inSets(ctx context.Context, jid string) (bool, error) {
+	for _, set := range []string{l.keys.Schedule(), l.keys.Retry()} {
+		found, err := l.pages(ctx, set, func(page []lua.Entry) bool { return slices.ContainsFunc(page, isJob(jid)) })
+		if found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+// isJob finds an entry with this jid. One that cannot be read and names it is taken for it.
+func isJob(jid string) func(lua.Entry) bool {
+	return func(entry lua.Entry) bool {
+		if !strings.Contains(entry.Bytes, jid) {
+			return false
+		}
+		parsed, err := job.Parse(entry.Bytes)
+		return err != nil || parsed.JID() == jid
+	}
+}
+
+// pages reads a sorted set a page at a time, until end reports true.
+func (l *Locks) pages(ctx context.Context, set string, end func(page []lua.Entry) bool) (ended bool, err error) {
+	walk := lua.Cursor{From: "-inf", To: "+inf"}
+	for {
+		ask := l.keys.PageAfter(set, walk)
+		page, err := ask.Read(l.link.Carry(ctx, lua.MaxBytes, ask.Call)[0])
+		if err != nil || len(page) == 0 || end(page) {
+			return err == nil && len(page) > 0, err
+		}
+		for _, entry := range page {
+			walk.Passed(entry, true)
+		}
+	}
+}
+
+func (l *Locks) inQueues(ctx context.Context, jid string) (bool, error) {
+	replies := l.link.Do(ctx, driver.Command("SCARD", l.keys.Queues()),
+		driver.Command("SRANDMEMBER", l.keys.Queues(), strconv.Itoa(maxQueuesSearched)))
+	queues, err := lua.Texts(replies[1])
+	if count, _ := replies[0].Value.(int64); err != nil || int(count) > len(queues) {
+		return err == nil, err // it may be in one of the others
+	}
+	return l.inLists(ctx, slices.Concat(l.keys.QuarantineLists(queues), l.keys.QueueLists(queues)), jid)
+}
+
+// inHands looks among the jobs that processes hold.
+func (l *Locks) inHands(ctx context.Context, jid string) (bool, error) {
+	var wrong error
+	found, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) (found bool) {
+		for _, entry := range page {
+			ask := l.keys.ReadRecord(entry.Bytes)
+			record, err := ask.Read(l.link.Do(ctx, ask.Call)[0])
+			if err == nil && record != nil {
+				found, err = l.inLists(ctx, l.keys.ListsOf(record.Queues, entry.Bytes), jid)
+			}
+			if wrong = err; found || err != nil {
+				return true
+			}
+		}
+		return false
+	})
+	if wrong != nil {
+		return false, wrong
+	}
+	return found, err
+}
+
+// inLists reads lists from the end at which jobs arrive: those that leave meanwhile move no others out of
+// sight.
+func (l *Locks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
+	for some := range slices.Chunk(lists, lua.MaxQueues) {
+		ask := lua.Lengths(some)
+		lengths, err := ask.Read(l.link.Do(ctx, ask.Call)[0])
+		if err != nil {
+			return false, err
+		}
+		for i, list := range some {
+			for skip := 0; skip < lengths[i]; {
+				room := l.link.Page()
+				ask := l.keys.Page(list, lua.OrderYoungest, skip, lua.MaxItems, room)
+				page, err := ask.Read(l.link.Carry(ctx, room, ask.Call)[0])
+				if err != nil || slices.ContainsFunc(page.Entries, isJob(jid)) {
+					return err == nil, err
+				}
+				if len(page.Entries) == 0 {
+					break
+				}
+				skip += len(page.Entries)
+			}
+		}
+	}
+	return false, nil
+}

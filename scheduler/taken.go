@@ -1,0 +1,64 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// rememberTaken is for how long the queues of the fleet are remembered. A job whose destination depends on them
+// is rare, and a deploy that gives workers a new queue takes longer.
+const rememberTaken = 10 * time.Second
+
+// taken are the queues that workers of Belay take, as they were read last.
+type taken struct {
+	at     time.Time
+	queues map[string]bool
+}
+
+// takenByBelay reports whether a worker of Belay takes a queue. Only the first question about a queue that this
+// process does not take, within rememberTaken, costs calls: two for each 256 processes.
+func (p *Poller) takenByBelay(ctx context.Context, queue string) (bool, error) {
+	if slices.Contains(p.cfg.Queues, queue) {
+		return true, nil
+	}
+	if now := time.Now(); now.Sub(p.taken.at) >= rememberTaken || p.taken.queues == nil {
+		queues, err := p.readTaken(ctx)
+		if err != nil {
+			return false, fmt.Errorf("read the queues of the fleet: %w", err)
+		}
+		p.taken = taken{now, queues}
+	}
+	return p.taken.queues[queue], nil
+}
+
+func (p *Poller) readTaken(ctx context.Context) (map[string]bool, error) {
+	queues := make(map[string]bool)
+	for first := 0; ; first += lua.MaxItems {
+		identities, err := lua.Texts(p.link.Do(ctx, driver.Command("ZRANGE", p.cfg.Keys.Alive(), strconv.Itoa(first), strconv.Itoa(first+lua.MaxItems-1)))[0])
+		if err != nil {
+			return nil, err
+		}
+		if len(identities) == 0 {
+			return queues, nil
+		}
+		asks, calls := lua.AskEach(identities, p.cfg.Keys.ReadRecord)
+		for i, reply := range p.link.Do(ctx, calls...) {
+			record, err := asks[i].Read(reply)
+			if driver.Outage(err) {
+				return nil, err
+			}
+			if err != nil || record == nil { // a process that has just gone, or an unreadable record
+				continue
+			}
+			for _, queue := range record.Queues {
+				queues[queue] = true
+			}
+		}
+	}
+}
