@@ -52,7 +52,9 @@ test: need format lua ## does this clone work? every package's tests, kill -9, s
 	@cd integration/browser && go test -count=1 -run '$(PAGE)' .
 
 check: ## everything but mutants and torture
-	@failed=0; for part in test rest; do $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=0; for part in test rest; do \
+		$(MAKE) --no-print-directory $$part 2>&1 | tee -a "$$log" || failed=1; done; \
+	if [ $$failed = 1 ]; then echo "== what failed"; tools/failures "$$log"; fi; exit $$failed
 
 # Two steps run at a time, and make prints each step's output when it has ended. The tests of real processes
 # have bounds of seconds on the wall clock, so they run alone.

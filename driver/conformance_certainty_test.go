@@ -127,10 +127,7 @@ func aMissedDeadline(t *testing.T, w *world) {
 }
 
 func aRefusedDial(t *testing.T, w *world) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
-	client := w.open(t, closed.Addr().String())
+	client := w.open(t, drivertest.FreeAddr(t))
 	waiter := w.waiter(t, client)
 	lane := w.lane(t, client, 1)
 	for range 20 { // as often as it is asked: a pool may treat the eleventh otherwise

@@ -23,6 +23,7 @@ var connectionPromises = []promise{
 	{name: "concurrent_calls_get_their_own_replies", keep: manyMayCall, memory: true},
 	{name: "a_lane_keeps_to_its_connections", keep: aLaneKeepsToItsConnections},
 	{name: "a_silent_lane_does_not_delay_others", keep: aSilentLane},
+	{name: "a_server_that_was_silent_is_dialled_anew", keep: aSilentServer},
 	{name: "connections_closed_while_idle_repeat_no_call", keep: idleConnections, fake: noClientKill},
 	{name: "a_restart_is_survived", keep: aRestart, fake: noSignals},
 	{name: "closing_ends_what_is_under_way", keep: closingEnds},
@@ -99,6 +100,24 @@ func aSilentLane(t *testing.T, w *world) {
 	}
 	gate.Open()
 	require.Equal(t, []driver.Reply{{Value: int64(1)}}, <-slow)
+}
+
+// A server that was frozen may have been replaced meanwhile, under the same name.
+func aSilentServer(t *testing.T, w *world) {
+	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	lane := w.lane(t, w.open(t, proxy.Addr()), 1)
+	require.Equal(t, []any{"PONG", "PONG"}, []any{get(t, lane, "PING"), get(t, lane, "PING")})
+	gate := faultproxy.NewGate()
+	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "slow", Nth: 1, Do: faultproxy.Hold(gate)})
+	go func() {
+		<-gate.Arrived()
+		time.Sleep(driver.Silence)
+		gate.Open()
+	}()
+	require.Equal(t, int64(1), get(t, lane, "INCR", p+"slow"))
+	require.Equal(t, 1, proxy.Accepted())
+	require.Equal(t, []any{"PONG", "PONG"}, []any{get(t, lane, "PING"), get(t, lane, "PING")})
+	require.Equal(t, 2, proxy.Accepted())
 }
 
 func idleConnections(t *testing.T, w *world) {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -186,7 +185,7 @@ func TestDeployLosesCutsOffAndDoublesNothing(t *testing.T) {
 		said, err := run(t, redis, jobs.String(), client, "push", "--file", "-")
 		require.NoError(t, err, said)
 	}
-	addr := freeAddr(t)
+	addr := drivertest.FreeAddr(t)
 	push(0, 40)
 	old := startProcess(t, redis, program, "-release", "v1", "-c", "4")
 	eventually(t, "v1 to work", func() bool { return strings.Contains(old.out.String(), "v1 wrote") })
@@ -349,14 +348,6 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 func do(t *testing.T, redis *drivertest.Server, words ...string) any {

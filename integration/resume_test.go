@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // absences are how long Redis is away: shorter than a beat, and longer than two idle waits. BELAY_LONG=1 has
@@ -34,7 +35,7 @@ func TestWorkResumesAfterSilenceOfAnyLength(t *testing.T) {
 					s, book := ordinarySite(t), newLedger(t)
 					s.client = client
 					seen, begin, end := silence(t, s)
-					health := freeAddr(t)
+					health := drivertest.FreeAddr(t)
 					p := seen.work("-c", "2", "--health-addr", health, "--exec", book.exec("Any"))
 					done := 0
 					for _, absence := range absences() {
@@ -75,13 +76,4 @@ func isReady(t *testing.T, health string) bool {
 	}
 	_ = answer.Body.Close()
 	return answer.StatusCode == http.StatusOK
-}
-
-// freeAddr is an address on which no program listened a moment ago.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }

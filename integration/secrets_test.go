@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,7 +115,7 @@ func TestThePasswordIsSeenNowhere(t *testing.T) {
 			requireSilentFailure(t, append(by, "--redis", "redis://"+canary+":"+canary+"@"+server.Addr()+"/0"))
 		})
 		t.Run(client+"/when no server listens", func(t *testing.T) {
-			requireSilentFailure(t, append(by, "--redis", "redis://:"+canary+"@"+closedPort(t)+"/0"))
+			requireSilentFailure(t, append(by, "--redis", "redis://:"+canary+"@"+drivertest.FreeAddr(t)+"/0"))
 		})
 	}
 }
@@ -166,15 +165,6 @@ func requireSilentFailure(t *testing.T, flags []string) {
 	log := secretWorker(t, nil, func(log string) bool { return strings.Count(log, "\n") >= 1 },
 		append(flags, "--exec", "Job=true")...)
 	requireNoCanary(t, log)
-}
-
-// closedPort is an address on which no server listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
 }
 
 // A URL that cannot be read, or that stands where none belongs, is not repeated: it holds a password.

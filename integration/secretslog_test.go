@@ -35,7 +35,7 @@ func TestThePasswordIsInNoLineOfALibrarysLog(t *testing.T) {
 				good := "redis://:" + canary + "@" + server.Addr() + "/0"
 				urls := map[string]string{ // and what is waited for
 					good: "run failed",
-					"redis://:" + canary + "@" + closedPort(t) + "/0": "redis is away",
+					"redis://:" + canary + "@" + drivertest.FreeAddr(t) + "/0": "redis is away",
 				}
 				for url, until := range urls {
 					requireSilentServer(t, url, until, open, to)

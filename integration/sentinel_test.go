@@ -82,7 +82,7 @@ func newWatchedSite(t *testing.T) *watchedSite {
 // startSentinel starts one, and answers its address.
 func startSentinel(t *testing.T, primary *drivertest.Server) (addr string) {
 	t.Helper()
-	addr = freeAddr(t)
+	addr = drivertest.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
 	host, primaryPort, _ := net.SplitHostPort(primary.Addr())
 	config := filepath.Join(t.TempDir(), "sentinel.conf")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -314,10 +313,7 @@ func startPrometheus(t *testing.T, scraped, rules string) (address string, log *
 	config := fmt.Sprintf("global: {scrape_interval: 200ms, evaluation_interval: 200ms}\nrule_files: [%q]\nscrape_configs:\n  - job_name: belay\n    static_configs: [{targets: [%q]}]\n",
 		rules, strings.TrimPrefix(scraped, "http://"))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "prometheus.yml"), []byte(config), 0o600))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address = listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address = drivertest.FreeAddr(t)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	prom := exec.CommandContext(ctx, tool(t, "prometheus"), "--config.file="+filepath.Join(folder, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+address)

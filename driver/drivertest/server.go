@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -76,13 +77,28 @@ func launch(dir string, env []string, args ...string) (*Server, error) {
 	return nil, err
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// FreeAddr returns an address on loopback, host:port, on which nothing listens.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	port, err := freePort()
 	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// freePort returns a port below those that the system itself chooses, for connections and for port 0: until it
+// is used, and while a server restarts, hardly anything else takes it.
+func freePort() (port int, err error) {
+	const first, end = 10000, 32768
+	for range 100 {
+		port = first + rand.N(end-first)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
 // start runs the process and returns when it accepts connections.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,7 +15,7 @@ import (
 // parse and that it never sends again (NoRetry), in pipelines too.
 type command struct {
 	*redis.RawWriteToCmd
-	written bool
+	written time.Time // zero until it is written
 	reply   reply
 
 	body string // the text or the digest of its script
@@ -46,7 +47,7 @@ func appendWords(args []any, words []string) []any {
 // Args is called when the command is written, and not before (except by a user's hooks, which makes the
 // error uncertain): a command whose words were never read has not been sent.
 func (c *command) Args() []any {
-	c.written = true
+	c.written = time.Now()
 	return c.RawWriteToCmd.Args()
 }
 
@@ -63,7 +64,7 @@ func (c *command) answer(err error) driver.Reply {
 	if err == nil {
 		err = errors.New("goredisdriver: go-redis returned no reply")
 	}
-	if !c.written {
+	if c.written.IsZero() {
 		return driver.Reply{Err: unsent(err)}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -73,16 +74,7 @@ func (c *command) answer(err error) driver.Reply {
 }
 
 // errRetired closes a connection after all replies have been read.
-var errRetired = errors.New("goredisdriver: the server has become a replica")
-
-// retire returns an error if the connection must not be used again: after READONLY, the name that was
-// dialled may belong to another server. (go-redis does the same for the commands that it parses.)
-func (c *command) retire(turnover *driver.Turnover, connections int) error {
-	if c.reply.err != nil && c.reply.err.Code == "READONLY" && turnover.Allow(connections) {
-		return errRetired
-	}
-	return nil
-}
+var errRetired = errors.New("goredisdriver: another server may have the name by now")
 
 // unsent marks err as a failure before anything was written. An error reply to the handshake (a wrong
 // password, LOADING) keeps its code.

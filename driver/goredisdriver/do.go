@@ -50,11 +50,13 @@ func (c *Client) exec(ctx context.Context, batch []command) error {
 	return err
 }
 
-// retire closes the connection, after its last reply was read, if any command asks for that.
+// retire closes the connection, after its last reply was read, if Turnover says so. (go-redis closes those
+// of a replica too, after a command whose reply it parses itself.)
 func (c *Client) retire(batch []command) error {
+	waited := time.Since(batch[0].written)
 	for k := range batch {
-		if err := batch[k].retire(&c.turnover, c.redis.Options().PoolSize); err != nil {
-			return err
+		if c.turnover.Due(batch[k].reply.err, waited, c.redis.Options().PoolSize) {
+			return errRetired
 		}
 	}
 	return nil

@@ -110,7 +110,12 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 		move := blockingMove{deadline: deadline}
 		call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
 		move.prepare(ctx, &call, driver.Naming{})
-		move.reply.atEnd = func() error { return move.retire(&w.turnover, 1) }
+		move.reply.atEnd = func() error {
+			if w.turnover.Due(move.reply.err, 0, 1) { // a wait is silent while there are no jobs
+				return errRetired
+			}
+			return nil
+		}
 		return move.answer(w.redis.Process(ctx, &move))
 	})
 }

@@ -22,6 +22,8 @@ type Client struct {
 	dialect *driver.Dialect
 
 	turnover driver.Turnover
+	// calls is held for reading by each call that may use the connection.
+	calls sync.RWMutex
 }
 
 // An Option changes the rueidis options that Open has read from its URL. The settings for the promises of

@@ -57,7 +57,9 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	}
 	handed = true
 	before := c.link.generation()
+	c.calls.RLock()
 	results, ending, used := c.exec(deadline, batch)
+	c.calls.RUnlock()
 	// An abandoned call may still be written. Any other call used the existing connection, or one dialled
 	// since.
 	unsent := ending != gaveUp && c.link.unasked(before)
@@ -66,17 +68,23 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 		replies[i] = answer(results[k], ending != inTime, unsent)
 		broken = broken || c.isBroken(replies[i].Err)
 	}
-	if broken && ending != gaveUp {
+	switch {
+	case broken && ending != gaveUp:
 		c.replace(used)
+	case c.link.waited(used) >= driver.Silence && c.calls.TryLock(): // no other call is cut
+		if c.turnover.Due(nil, driver.Silence, 1) {
+			c.replace(used)
+		}
+		c.calls.Unlock()
 	}
 }
 
 // isBroken reports whether the connection must not be used again: it failed, or its server has become a
-// replica, and the name that was dialled may belong to another server.
+// replica.
 func (c *Client) isBroken(err error) bool {
 	var refused *driver.ServerError
 	if errors.As(err, &refused) {
-		return refused.Code == "READONLY" && c.turnover.Allow(1)
+		return c.turnover.Due(refused, 0, 1)
 	}
 	return err != nil && !driver.Certain(err)
 }

@@ -136,6 +136,15 @@ func (l *link) silent(d time.Duration) bool {
 	return conn != nil && time.Since(l.born)-time.Duration(conn.last.Load()) >= d
 }
 
+// waited returns the longest time for which the connection of the generation let a call wait; 0 if another one
+// has been dialled.
+func (l *link) waited(generation int64) time.Duration {
+	if conn := l.conn.Load(); conn != nil && conn.generation == generation {
+		return time.Duration(conn.maxWait.Load())
+	}
+	return 0
+}
+
 // outlast waits until no bytes have arrived for d, and reports true; it reports false if over ends first.
 func (l *link) outlast(d time.Duration, over <-chan struct{}) bool {
 	for !l.silent(d) {
@@ -151,11 +160,14 @@ func (l *link) outlast(d time.Duration, over <-chan struct{}) bool {
 	return true
 }
 
-// A tracked connection records when it last received bytes, on the monotonic clock.
+// A tracked connection records when it last received bytes, and how long it waited for them, on the monotonic
+// clock.
 type tracked struct {
 	net.Conn
-	link *link
-	last atomic.Int64 // nanoseconds since the link was made
+	link    *link
+	last    atomic.Int64 // nanoseconds since the link was made
+	since   atomic.Int64 // when the oldest call was written that is not answered, likewise; 0 if there is none
+	maxWait atomic.Int64 // the longest wait for an answer, in nanoseconds
 
 	generation int64
 	answered   atomic.Bool // the server has sent bytes
@@ -175,6 +187,9 @@ func (t *tracked) Read(p []byte) (int, error) {
 	if n > 0 {
 		t.answered.Store(true)
 		t.note()
+		if since := t.since.Swap(0); since != 0 { // only this goroutine writes maxWait
+			t.maxWait.Store(max(t.maxWait.Load(), t.last.Load()-since))
+		}
 	}
 	return n, err
 }
@@ -186,6 +201,7 @@ func (t *tracked) Write(p []byte) (int, error) {
 	if t.answered.Load() {
 		t.link.note(t.generation)
 	}
+	t.since.CompareAndSwap(0, int64(time.Since(t.link.born)))
 	return t.Conn.Write(p)
 }
 

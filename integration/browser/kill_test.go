@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/slowlink"
 )
 
@@ -19,7 +20,7 @@ func TestADashboardKilledDuringRunAll(t *testing.T) {
 	s.fill("retries", "", many)
 	// A slow link makes the act last, so that a kill meets it.
 	link := slowlink.New(t, s.redis.Addr(), slowlink.Speed{RoundTrip: 40 * time.Millisecond})
-	addr := freeAddr(t)
+	addr := drivertest.FreeAddr(t)
 	b := newTab(t)
 	runAll := func(first string) {
 		b.open(first + "retries")

@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // Rows of one jid: a job that was pushed twice, or that an operator ran again while it waited for a retry.
 func TestASelectionStaysWithItsJob(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, at := s.serve(s.redis.URL(), freeAddr(t))
+	_, at := s.serve(s.redis.URL(), drivertest.FreeAddr(t))
 	p := &press{newTab(t), s, at, map[string]bool{}}
 	s.do("SADD", s.keys.Queues(), "mail")
 	twin := func(class string) string {

@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // An image is what the Dockerfile in docs/ruby.md says.
@@ -88,7 +90,7 @@ const webUser, webPassword = "ann", "a long pass"
 // Without locks, it leaves out the lines that bring belay.rb.
 func (s *site) sidekiqWeb(locks bool) (first string) {
 	s.t.Helper()
-	i, root, addr := readImage(s.t), s.t.TempDir(), freeAddr(s.t)
+	i, root, addr := readImage(s.t), s.t.TempDir(), drivertest.FreeAddr(s.t)
 	for _, name := range i.copies {
 		if name == "belay.rb" && !locks {
 			continue

@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -135,15 +134,6 @@ func (s *site) serve(url, addr string) (dashboard *program, at string) {
 		return answer.Body.Close() == nil && answer.StatusCode == http.StatusOK
 	})
 	return dashboard, "http://" + addr + "/"
-}
-
-// freeAddr returns a loopback address that was free a moment ago.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().String()
 }
 
 // queues are those that jobs of the sets return to. No worker takes from them, so a test can count.

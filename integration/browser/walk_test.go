@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // A sight is one page of a kind.
@@ -199,7 +201,7 @@ func stock(s *site, jobs int) {
 func TestDashboard(t *testing.T) {
 	s := newSite(t)
 	stock(s, jobs)
-	_, first := s.serve(s.redis.URL(), freeAddr(t))
+	_, first := s.serve(s.redis.URL(), drivertest.FreeAddr(t))
 	b := newTab(t)
 	sights := walk(b, first)
 	t.Logf("%d pages of %d kinds", len(sights), len(pictured(sights)))

@@ -66,7 +66,7 @@ func newShop(t *testing.T, server *server, driver string) *shop {
 	t.Helper()
 	server.do(t, "CREATE DATABASE shop_"+driver)
 	s := &shop{T: t, server: server, redis: drivertest.Start(t)}
-	s.dsn = fmt.Sprintf("host=127.0.0.1 port=%d user=belay dbname=shop_%s sslmode=disable connect_timeout=5", server.port, driver)
+	s.dsn = fmt.Sprintf("host=127.0.0.1 port=%s user=belay dbname=shop_%s sslmode=disable connect_timeout=5", server.port, driver)
 	var err error
 	s.db, err = sql.Open(driver, s.dsn)
 	require.NoError(t, err)

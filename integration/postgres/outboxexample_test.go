@@ -23,7 +23,7 @@ func TestTheExampleConfirmsWhatWasOrdered(t *testing.T) {
 	var out said
 	start := func(orders int) (*exec.Cmd, chan error) {
 		cmd := exec.Command(program, "-orders", fmt.Sprint(orders))
-		cmd.Args = append(cmd.Args, "-database", fmt.Sprintf("postgres://belay@127.0.0.1:%d/shop_postgres?sslmode=disable", s.server.port))
+		cmd.Args = append(cmd.Args, "-database", fmt.Sprintf("postgres://belay@127.0.0.1:%s/shop_postgres?sslmode=disable", s.server.port))
 		cmd.Env = append(os.Environ(), "REDIS_URL="+s.redis.URL())
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(t, cmd.Start())

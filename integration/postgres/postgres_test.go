@@ -16,6 +16,8 @@ import (
 
 	_ "github.com/lib/pq" // the driver
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
@@ -75,16 +77,17 @@ func (p *postgres) run(t *testing.T, name string, args ...string) {
 // A server is one that runs until the test ends.
 type server struct {
 	*sql.DB
-	port int
+	port string
 }
 
 // serve starts a server on the data in a folder.
 func (p *postgres) serve(t *testing.T, data string) *server {
 	t.Helper()
-	s := &server{port: freePort(t)}
+	_, port, _ := net.SplitHostPort(drivertest.FreeAddr(t))
+	s := &server{port: port}
 	var said bytes.Buffer
 	// It is thrown away: nothing of it needs to be on a disk.
-	cmd := p.command("postgres", "-D", data, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+	cmd := p.command("postgres", "-D", data, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=60", "-c", "max_wal_senders=4")
 	cmd.Stdout, cmd.Stderr = &said, &said
 	require.NoError(t, cmd.Start())
@@ -100,21 +103,12 @@ func (p *postgres) serve(t *testing.T, data string) *server {
 			t.Logf("%s: %s", data, said.String())
 		}
 	})
-	db, err := sql.Open("postgres", fmt.Sprintf("host=127.0.0.1 port=%d user=belay dbname=postgres sslmode=disable connect_timeout=5", s.port))
+	db, err := sql.Open("postgres", fmt.Sprintf("host=127.0.0.1 port=%s user=belay dbname=postgres sslmode=disable connect_timeout=5", s.port))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	s.DB = db
 	eventually(t, data+" to answer", func() bool { return db.PingContext(t.Context()) == nil })
 	return s
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	address, _ := listener.Addr().(*net.TCPAddr)
-	return address.Port
 }
 
 func eventually(t *testing.T, what string, is func() bool) {
@@ -132,7 +126,7 @@ func newPair(t *testing.T) pair {
 	p := install(t)
 	p.run(t, "initdb", "-D", "primary", "-U", "belay", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	primary := p.serve(t, "primary")
-	p.run(t, "pg_basebackup", "-D", "replica", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-h", "127.0.0.1", "-p", strconv.Itoa(primary.port), "-U", "belay")
+	p.run(t, "pg_basebackup", "-D", "replica", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-h", "127.0.0.1", "-p", primary.port, "-U", "belay")
 	both := pair{primary, p.serve(t, "replica")}
 	both.primary.do(t, "CREATE TABLE products (id int PRIMARY KEY, revision int)")
 	both.primary.do(t, "INSERT INTO products VALUES (42, 0)")

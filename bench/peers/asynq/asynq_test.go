@@ -12,15 +12,13 @@ import (
 
 	"github.com/belayq/belay/bench/peers/measuretest"
 	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // startRedis starts a server of the test's own and returns its URL.
 func startRedis(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := drivertest.FreeAddr(t)
 	_, port, _ := strings.Cut(address, ":")
 	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
 	require.NoError(t, server.Start(), "apt-get install redis-server")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/belayq/belay/bench/peers/measuretest"
 	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver/drivertest"
 )
 
 // bin is where Debian keeps PostgreSQL's programs.
@@ -27,10 +27,7 @@ func startPostgres(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "river-test-") // not t.TempDir: its parents are closed to the user who runs the server
 	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := drivertest.FreeAddr(t)
 	_, port, _ := strings.Cut(address, ":")
 	as := unprivileged(t, dir)
 	command := func(program string, args ...string) *exec.Cmd {
