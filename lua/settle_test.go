@@ -125,15 +125,17 @@ func TestSettle(t *testing.T) {
 				twins[i], ends[i] = "{}", end("q", "{}", job.Snoozed("{}", time.Duration(i)*time.Hour))
 			}
 			identity := w.hold(twins...)
+			before := w.now()
 			require.Equal(w, allSettled, w.settle(identity, 1, ends...))
 			w.holdMore(identity, "q", "{}")
 			require.Equal(w, allSettled, w.settle(identity, 2, end("q", "{}", job.Snoozed("{}", MaxItems*time.Hour))))
+			after := w.now()
 			members := w.sorted(w.keys.Schedule())
 			require.Len(w, members, MaxItems+1)
 			for hours, member := range members {
 				require.Equal(w, "{}", strings.TrimRight(member, " \t"))
-				at := w.now() + float64(hours*3600)
-				w.within(at-2, w.score(w.keys.Schedule(), member), at+2)
+				later := float64(hours * 3600)
+				w.within(before+later, w.score(w.keys.Schedule(), member), after+later)
 			}
 		}},
 		promise{"the_same_number_again_answers_the_same_and_writes_nothing", func(w *world) {
