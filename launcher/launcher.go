@@ -54,7 +54,7 @@ type Launcher struct {
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
 	rtt       atomic.Int64
-	heartPace link.Pace     // of registrations and heartbeats, which share a connection
+	heartPace link.Pace    // of registrations and heartbeats, which share a connection
 	beatAt    atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
 	lapsedAt  atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
 	quiet     atomic.Bool
