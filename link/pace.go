@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// MaxPage is the largest page size of a Pace, in bytes. It is bounded because Redis does nothing else while a
-	// script reads a page.
+	// MaxPage is the largest page size of a Pace, in bytes. It is bounded because Redis does nothing else while
+	// a script reads a page.
 	MaxPage = 4 << 20
 	// firstPage is the first page size of a Pace: small enough for a link of 1 Mbit/s. After it was doubled six
 	// times it is MaxPage.
