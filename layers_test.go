@@ -27,14 +27,15 @@ const module = "github.com/belayq/belay"
 // other.
 var layers = map[string]int{
 	"job": 0, "driver": 0, "logbook": 0, // base: what a job is, what is asked of a Redis client, the log
-	"lua":   1,             // store: every write and every key name
-	"retry": 2, "dedup": 2, // rules: pure
-	"fetch": 3, "janitor": 3, "scheduler": 3, // engines: hold and return jobs; recover those of dead processes; what time makes happen
-	"launcher": 4, "client": 4, // processes: run jobs, put jobs in
-	"inspect": 4,                                               // what an operator sees; below the root, whose workers check Redis when they start
-	"belay":   5,                                               // the root
-	"web":     6, "metrics": 6, "belaytest": 6, "activejob": 6, // add-ons: the dashboard, the users' test kit, Rails
-	"cmd": 7, "integration": 7, "examples": 7, // programs
+	"link":  1,             // base, too: deadlines, pages, pauses and "redis is away", for calls of a driver
+	"lua":   2,             // store: every write and every key name
+	"retry": 3, "dedup": 3, // rules: pure
+	"fetch": 4, "janitor": 4, "scheduler": 4, // engines: hold and return jobs; recover those of dead processes; what time makes happen
+	"launcher": 5, "client": 5, // processes: run jobs, put jobs in
+	"inspect": 5,                                               // what an operator sees; below the root, whose workers check Redis when they start
+	"belay":   6,                                               // the root
+	"web":     7, "metrics": 7, "belaytest": 7, "activejob": 7, // add-ons: the dashboard, the users' test kit, Rails
+	"cmd": 8, "integration": 8, "examples": 8, // programs
 }
 
 // testTools make a binary bigger and register flags of their own: they stay out of what users link.
@@ -98,6 +99,8 @@ func TestObjection(t *testing.T) {
 		{"lua", module + "/job", true},
 		{"job", module + "/lua", false},
 		{"job", module + "/driver", false},
+		{"link", module + "/driver", true},
+		{"link", module + "/lua", false},
 		{"driver/goredisdriver", module + "/driver", true},
 		{"", module + "/driver/goredisdriver", true},
 		{"inspect", module, false},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -41,7 +42,7 @@ type Config struct {
 // A Client puts jobs into the queues of one Redis. Its methods may be called from any goroutine.
 type Client struct {
 	driver     driver.Client
-	link       *lua.Link // the driver, for calls that carry jobs
+	link       *link.Link // the driver, for calls that carry jobs
 	cfg        Config
 	middleware Chain[Middleware]
 	pushed     atomic.Bool // a job was pushed, so no more middleware may be added
@@ -87,7 +88,7 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, link: &lua.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys, linger: maxWait, pushKeys: newPushKeys(keys), refusals: newRefusals(log), born: time.Now(),
+		driver: client, link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys, linger: maxWait, pushKeys: newPushKeys(keys), refusals: newRefusals(log), born: time.Now(),
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -16,7 +17,9 @@ const (
 	// Failovers of a second or two and most restarts are over by then.
 	DefaultRepeatFor = 10 * time.Second
 	// The first repetition follows at once, because a cut connection is replaced quickly. The pauses before
-	// later ones grow from minPause to maxPause: asking more often makes no server start faster.
+	// later ones grow from minPause to maxPause: asking more often makes no server start faster. Both are below
+	// the bounds that are usual in package link, because a caller waits for the push, and for only so long
+	// (Config.RepeatFor).
 	minPause, maxPause = 10 * time.Millisecond, time.Second
 )
 
@@ -71,8 +74,8 @@ func (n *oncePush) send(ctx context.Context) (Status, error) {
 // persist repeats the push while its outcome is unknown and another request may settle it.
 func (n *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
-	var backoff lua.Backoff
-	for wait := time.Duration(0); ; wait = backoff.Next(minPause, maxPause) {
+	backoff := link.Backoff{First: minPause, Max: maxPause}
+	for wait := time.Duration(0); ; wait = backoff.Next() {
 		err := n.once(ctx)
 		if err == nil || !n.ambiguous || n.spent != nil || !driver.Outage(err) {
 			return err

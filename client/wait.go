@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -217,7 +218,7 @@ func (s *waits) listen(ctx context.Context, c *Client) {
 			defer s.mu.Unlock()
 			s.readLocked(lua.EndedOf(message)...)
 		})
-		rest(ctx, lua.Jitter(afterFailure), nil)
+		rest(ctx, link.Jitter(afterFailure), nil)
 	}
 }
 
@@ -232,7 +233,7 @@ func (s *waits) readAll(ctx context.Context, c *Client) {
 		}
 		for jids := s.take(); len(jids) > 0 && ctx.Err() == nil; jids = s.take() {
 			if !s.read(ctx, c, jids) {
-				rest(ctx, lua.Jitter(afterFailure), nil)
+				rest(ctx, link.Jitter(afterFailure), nil)
 			}
 		}
 	}

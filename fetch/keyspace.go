@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -54,7 +55,7 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 	}
 	cfg := &l.cfg
 	k := &Keyspace{
-		flights: flights{link: &lua.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}},
+		flights: flights{link: &link.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}},
 		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
 		waiting: waiting{limit: maxWait},
 	}

@@ -147,7 +147,7 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 		runs = nil
 	default:
 		// Waiting would not help, and a job does not wait for its lock. The lock expires.
-		k.cfg.Reporter.refuse("start", err)
+		k.cfg.Reporter.Refuse("start", err)
 	}
 	for i, r := range runs {
 		switch {
@@ -183,7 +183,7 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 		ask := k.Keys.Renew(some)
 		p.add(ask.Call, func(reply driver.Reply) {
 			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
-				k.cfg.Reporter.refuse("renew locks", err)
+				k.cfg.Reporter.Refuse("renew locks", err)
 			}
 		})
 	}

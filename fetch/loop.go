@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -21,10 +22,10 @@ type Config struct {
 	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set without a run.
 	Largest int
 	// CallTimeout bounds each call that carries no jobs, except waits. Calls that carry jobs get more time:
-	// see lua.Pace.
+	// see link.Pace.
 	CallTimeout time.Duration
 	// Reporter reports outages. Default: a new one that writes to Log.
-	Reporter *Reporter
+	Reporter *link.Reporter
 	// DrainFor is the maximum time without takes while the process becomes idle for a quarantined job.
 	DrainFor time.Duration
 	// Unit is how instants are written into payloads.
@@ -80,7 +81,7 @@ type event interface{ handle() }
 func NewLoop(cfg Config) *Loop {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	if cfg.Reporter == nil {
-		cfg.Reporter = NewReporter(cfg.Log)
+		cfg.Reporter = link.NewReporter(cfg.Log)
 	}
 	l := &Loop{
 		cfg: cfg, pool: newPool(),

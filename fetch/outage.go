@@ -4,12 +4,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/lua"
-)
-
-const (
-	firstRest = 50 * time.Millisecond
-	maxRest   = 2 * time.Second // so that work resumes well within five seconds of Redis' return
+	"github.com/belayq/belay/link"
 )
 
 // jobs is the loop's name in reports.
@@ -18,7 +13,7 @@ const jobs = "jobs"
 // An outage holds since when Redis is away, and until when the loop sends it nothing.
 type outage struct {
 	since, until time.Time
-	rest         lua.Backoff
+	rest         link.Backoff
 }
 
 func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
@@ -35,7 +30,7 @@ func (k *Keyspace) fail(err error) {
 	if o.resting(now) {
 		return
 	}
-	o.until = now.Add(o.rest.Next(firstRest, maxRest))
+	o.until = now.Add(o.rest.Next())
 }
 
 // succeed records that Redis answers.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -13,7 +14,7 @@ const maxInFlight = 4
 
 // flights counts the calls in flight to one keyspace, and has the pace of the link.
 type flights struct {
-	link       *lua.Link
+	link       *link.Link
 	inFlight   int // pipelines
 	operations int // pipelines and waits in flight that may bring jobs
 	lastOp     int // number of operations that have begun so far
@@ -33,7 +34,7 @@ type pipeline struct {
 	reservations []reservation
 	may          int  // maximum bytes of jobs that it may bring
 	small        bool // it carries no jobs
-	trip         *lua.Trip
+	trip         *link.Trip
 }
 
 // A reservation reserves processors of a capsule for jobs that a pipeline may bring.

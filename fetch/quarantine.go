@@ -205,7 +205,7 @@ func (k *Keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 	case driver.Outage(err):
 		k.fail(err)
 	case err != nil:
-		k.cfg.Reporter.refuse("drain", err)
+		k.cfg.Reporter.Refuse("drain", err)
 		q.restUntil = time.Now().Add(restFactor * k.cfg.DrainFor)
 	case held:
 		q.draining, q.drainUntil = queue, time.Now().Add(k.cfg.DrainFor)
@@ -231,7 +231,7 @@ func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 			k.fail(err)
 			return
 		}
-		k.cfg.Reporter.refuse("take a quarantined job", err)
+		k.cfg.Reporter.Refuse("take a quarantined job", err)
 		k.noQuarantined()
 		return
 	}

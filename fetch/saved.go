@@ -9,6 +9,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -96,7 +97,7 @@ func (s *Saved) End(keep time.Duration) {
 // patience returns the timeout of a read or save that carries this many bytes. It allows for a new connection
 // over the slowest link, however short a heartbeat is: only the run itself waits for it.
 func (r *Run) patience(carried int) time.Duration {
-	return lua.Patience(max(r.space.cfg.CallTimeout, lua.MaxRound), carried)
+	return link.Patience(max(r.space.cfg.CallTimeout, link.MaxRound), carried)
 }
 
 // Read reads the cursor and further fields of the state from Redis; "" stands for a missing field.
@@ -141,7 +142,7 @@ func (s *Saved) Save(ctx context.Context, interval time.Duration) lua.SaveWord {
 	s.saving = false
 	s.mu.Unlock()
 	if err != nil && !driver.Outage(err) {
-		s.run.space.cfg.Reporter.refuse("save", err)
+		s.run.space.cfg.Reporter.Refuse("save", err)
 	}
 	return word
 }

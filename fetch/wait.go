@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -241,7 +242,7 @@ func (k *Keyspace) failWait(w *wait) {
 		// A full Redis refuses blocking moves but not our scripts, and so does a Redis whose operator forbids
 		// blocking moves. The operator chose the latter, so only a full Redis is reported.
 		if refused.Code == "OOM" {
-			k.cfg.Reporter.refuse("wait", w.err)
+			k.cfg.Reporter.Refuse("wait", w.err)
 		}
 		k.paceTakes(now.Add(maxWait), now)
 	case errors.As(w.err, &refused) && refused.Code == "WRONGTYPE":
@@ -302,7 +303,7 @@ func (k *Keyspace) restWaits(err error) {
 	if 2*k.rest >= maxWait && k.rest < maxWait {
 		k.cfg.Log.Warn("idle waits keep failing; polling instead", "error", err)
 	}
-	k.rest = min(max(2*k.rest, firstRest), maxWait)
+	k.rest = min(max(2*k.rest, link.FirstRest), maxWait)
 	k.paceTakes(now.Add(k.rest), now.Add(pacedTake))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -17,7 +18,7 @@ import (
 // concurrent use.
 type Inspector struct {
 	driver driver.Client
-	link   *lua.Link // the driver, for calls that carry jobs
+	link   *link.Link // the driver, for calls that carry jobs
 	keys   lua.Keys
 	// orderly is the constant orderly; tests have shorter queues.
 	orderly int
@@ -25,8 +26,10 @@ type Inspector struct {
 
 // New returns an Inspector of the keyspace under prefix. It sends nothing.
 func New(client driver.Client, prefix string) *Inspector {
-	link := &lua.Link{Client: client, Round: driver.CallTimeout, Patient: true, Largest: job.MaxPayloadLimit}
-	return &Inspector{driver: client, link: link, keys: lua.NewKeys(prefix), orderly: orderly}
+	return &Inspector{
+		driver: client, keys: lua.NewKeys(prefix), orderly: orderly,
+		link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true, Largest: job.MaxPayloadLimit},
+	}
 }
 
 // The limits of the dead set of an Inspector without others: those of a server.

@@ -14,6 +14,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -37,7 +38,7 @@ const (
 // Its methods must not be called concurrently.
 type GitLab struct {
 	cfg    GitLabConfig
-	link   lua.Link
+	link   link.Link
 	cursor string
 
 	now  time.Time     // Redis' time at the last sight
@@ -78,7 +79,7 @@ type GitLabFound struct {
 // NewGitLab returns a GitLab that has seen nothing.
 func NewGitLab(cfg GitLabConfig) *GitLab {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
-	return &GitLab{cfg: cfg, cursor: "0", link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "gitlab"}}
+	return &GitLab{cfg: cfg, cursor: "0", link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "gitlab"}}
 }
 
 // Sight reports whether Redis could be reached without a gap since the last call of Sight: it is the same

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
@@ -41,7 +42,7 @@ type Janitor struct {
 
 	passing sync.Mutex // held during a Pass, a Sweep or a Remind, including its I/O
 	// The fields below are guarded by passing.
-	link     lua.Link
+	link     link.Link
 	typical  int                  // recent typical size of a job, in bytes
 	reminded map[string]time.Time // of long-quarantined jobs, by queue
 	sweepAt  int                  // rank of the tombstone that the next sweep begins with
@@ -105,7 +106,7 @@ func New(cfg Config) *Janitor {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	return &Janitor{
 		cfg: cfg, lapsed: make(map[string]*suspected), reminded: make(map[string]time.Time), typical: firstTypical,
-		link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
+		link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
 	}
 }
 

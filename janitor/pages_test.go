@@ -13,6 +13,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -75,7 +76,7 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 		}
 		j, session := r.newJanitor()
 		client := &trips{Client: r.client}
-		j.link = lua.Link{Client: client}
+		j.link = link.Link{Client: client}
 		look := func() {
 			r.stay()
 			r.watch(j, session)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/retry"
 )
 
@@ -90,7 +90,7 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 // without the marks, the process could start a recovered job that Cancel has reported as stopping. A refusal
 // does not keep the process from working; the duty that reads marks reports it.
 func (l *Launcher) learnMarks(ctx context.Context) {
-	var pace lua.Pace
+	var pace link.Pace
 	var err error
 	for more := true; more && err == nil; {
 		err = l.callThroughOutage(ctx, "cancel", &pace, func(ctx context.Context) (err error) {

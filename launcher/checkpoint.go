@@ -10,6 +10,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
@@ -119,11 +120,11 @@ func Resume(ctx context.Context, cursor any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("belay: resume: %w", err)
 	}
-	var backoff lua.Backoff
+	var backoff link.Backoff
 	fields, err := r.taken.Saved(r.job).Read(ctx)
 	for ; driver.Outage(err); fields, err = r.taken.Saved(r.job).Read(ctx) {
 		select {
-		case <-time.After(backoff.Next(firstRest, maxRest)):
+		case <-time.After(backoff.Next()):
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		case <-r.launcher().halt:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
-	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/link"
 )
 
 // A duty is a background task of the process. A pass neither loops nor sleeps; it may ask for the next pass
@@ -26,13 +26,13 @@ type duty struct {
 	now <-chan struct{}
 	// leave, if set, ends a duty of intake when the process becomes quiet.
 	leave func(ctx context.Context) error
-	// rest is the maximum delay after failures. Default: maxRest.
+	// rest is the maximum delay after failures. Default: link.MaxRest.
 	rest time.Duration
 	// calls marks a duty whose calls each have a deadline of their own. Any other pass makes one or two calls
 	// and has one deadline for all.
 	calls bool
 	// pace adapts the deadline to the link. Default: one of its own.
-	pace *lua.Pace
+	pace *link.Pace
 	// steady counts the period from the beginning of one pass to the beginning of the next, however long the
 	// reply takes.
 	steady bool
@@ -83,16 +83,8 @@ const announceEvery = 5 * time.Second
 // tickLocksEvery is how often the poller's process looks at locks of ticks that are hours old.
 const tickLocksEvery = 10 * time.Minute
 
-const (
-	// firstRest is about how long a duty waits after its first failure. The delay doubles with each further
-	// failure.
-	firstRest = 100 * time.Millisecond
-	// maxRest is the maximum of that delay, so that all duties resume well within five seconds of Redis'
-	// return.
-	maxRest = 2 * time.Second
-	// refusedRest is the delay after each refusal of a reachable Redis.
-	refusedRest = 500 * time.Millisecond
-)
+// refusedRest is the delay after each refusal of a reachable Redis.
+const refusedRest = 500 * time.Millisecond
 
 // duties returns the table of all background duties of a process.
 func (l *Launcher) duties() []duty {
@@ -150,8 +142,8 @@ func (l *Launcher) probing(pass func(context.Context) error) func(context.Contex
 func (l *Launcher) repeat(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
 	defer timer.Stop()
-	var backoff lua.Backoff
-	pace := cmp.Or(d.pace, &lua.Pace{})
+	backoff := link.Backoff{Max: d.rest}
+	pace := cmp.Or(d.pace, &link.Pace{})
 	for {
 		select {
 		case <-ctx.Done():
@@ -196,7 +188,7 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 
 // bounded runs one pass of a duty with a deadline. A stop waits for the pass, so none of its calls outlives
 // the process.
-func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next time.Duration, err error) {
+func (l *Launcher) bounded(ctx context.Context, d duty, pace *link.Pace) (next time.Duration, err error) {
 	if goneAt := l.goneAt.Load(); goneAt != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, goneAt.Add(-fetch.Goodbye))
@@ -205,49 +197,24 @@ func (l *Launcher) bounded(ctx context.Context, d duty, pace *lua.Pace) (next ti
 	if d.calls {
 		return d.pass(ctx)
 	}
-	err = within(ctx, max(l.vitalsDeadline(), minPass), pace, func(ctx context.Context) error {
+	err = pace.Within(ctx, max(l.vitalsDeadline(), minPass), func(ctx context.Context) error {
 		next, err = d.pass(ctx)
 		return err
 	})
 	return next, err
 }
 
-const (
-	// minPass is the minimum deadline of a pass, however short the TTL.
-	minPass = 100 * time.Millisecond
-	// maxPass is the maximum deadline after missed ones: five round trips of half a second, enough to
-	// connect and get a reply. With longer ones, heartbeats would wait for a failed primary while another one
-	// is promoted.
-	maxPass = 2500 * time.Millisecond
-)
-
-// within makes a call with a deadline. After a missed deadline the next one is longer, because a new
-// connection takes several round trips, and each may be long.
-func within(ctx context.Context, usual time.Duration, pace *lua.Pace, call func(context.Context) error) error {
-	allowed := max(min(pace.Timeout(usual, 0), maxPass), usual)
-	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, allowed)
-	defer cancel()
-	err := call(bounded)
-	switch took := time.Since(began); {
-	case err == nil:
-		pace.Eased(took, allowed)
-	case took >= allowed:
-		pace.Failed()
-	}
-	return err
-}
+// minPass is the minimum deadline of a pass, however short the TTL.
+const minPass = 100 * time.Millisecond
 
 // restAfter returns how long the duty leaves Redis alone after an error. A refusal stops only a part of the
 // duty, so the other parts do not wait longer and longer for it.
-func (d duty) restAfter(err error, backoff *lua.Backoff) time.Duration {
-	longest := cmp.Or(d.rest, maxRest)
-	if !driver.Outage(err) {
-		return lua.Jitter(min(refusedRest, longest))
+func (d duty) restAfter(err error, backoff *link.Backoff) time.Duration {
+	switch {
+	case !driver.Outage(err):
+		return link.Jitter(min(refusedRest, cmp.Or(d.rest, link.MaxRest)))
+	case driver.Denial(err) != "":
+		return backoff.Last()
 	}
-	first := firstRest
-	if driver.Denial(err) != "" {
-		first = longest // a denial lasts until an operator acts
-	}
-	return backoff.Next(first, longest)
+	return backoff.Next()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
@@ -26,7 +27,7 @@ type Launcher struct {
 	handlers   map[string]registration
 	middleware []Middleware
 	hooks      hooks
-	report     *fetch.Reporter
+	report     *link.Reporter
 	loop       *fetch.Loop
 	space      *fetch.Keyspace
 	periodic   []*scheduler.Periodic
@@ -48,12 +49,12 @@ type Launcher struct {
 	poller    *scheduler.Poller
 	tickLocks *scheduler.Locks
 	lanes     lanes
-	registers *lua.Link // lanes.announce, for definitions of periodic jobs
+	registers *link.Link // lanes.announce, for definitions of periodic jobs
 	work      context.Context
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
 	rtt       atomic.Int64
-	heartPace lua.Pace     // of registrations and heartbeats, which share a connection
+	heartPace link.Pace    // of registrations and heartbeats, which share a connection
 	beatAt    atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
 	lapsedAt  atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
 	quiet     atomic.Bool
@@ -93,7 +94,7 @@ func New(cfg Config) (*Launcher, error) {
 	l := &Launcher{
 		cfg: cfg, capsules: capsules, clock: &lua.Clock{},
 		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Most: cfg.DeadMost, For: cfg.DeadFor}),
-		report: fetch.NewReporter(cfg.Log), startedAt: time.Now(),
+		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace, changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1), halt: make(chan struct{}),
 	}
@@ -279,7 +280,7 @@ func (l *Launcher) open() error {
 			return fmt.Errorf("open a connection for vitals: %w", err)
 		}
 	}
-	l.registers = &lua.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
+	l.registers = &link.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
 	l.janitor = janitor.New(janitor.Config{
 		Client: l.lanes.janitor, Keys: l.keys, Log: l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit, Recovered: l.recovered,
@@ -306,9 +307,9 @@ func (l *Launcher) close() {
 
 // callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or
 // Stop is called. It returns a denial at once, so that the operator sees the error at the start.
-func (l *Launcher) callThroughOutage(ctx context.Context, name string, pace *lua.Pace, call func(context.Context) error) error {
+func (l *Launcher) callThroughOutage(ctx context.Context, name string, pace *link.Pace, call func(context.Context) error) error {
 	for {
-		err := within(ctx, l.vitalsDeadline(), pace, call)
+		err := pace.Within(ctx, l.vitalsDeadline(), call)
 		if err == nil {
 			l.report.Succeed(name)
 			return nil
@@ -320,7 +321,7 @@ func (l *Launcher) callThroughOutage(ctx context.Context, name string, pace *lua
 		select {
 		case <-ctx.Done():
 		case <-l.halt:
-		case <-time.After(lua.Jitter(l.vitalsDeadline() / 4)):
+		case <-time.After(link.Jitter(l.vitalsDeadline() / 4)):
 		}
 	}
 }

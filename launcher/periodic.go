@@ -16,6 +16,9 @@ import (
 // the newest process the definitions of the others are in force.
 const registerEvery = 30 * time.Second
 
+// registerSoon is how soon it registers them again if not all were registered.
+const registerSoon = 100 * time.Millisecond
+
 // Schedule adds a periodic job that the process registers while it runs. It panics after Run.
 func (l *Launcher) Schedule(p *scheduler.Periodic) error {
 	if l.started() {
@@ -44,14 +47,14 @@ func (l *Launcher) registerPeriodic(ctx context.Context) (next time.Duration, er
 		words, err := scheduler.Define(ctx, l.registers, scheduler.Config{Keys: l.keys, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit}, by, definitions)
 		for i, word := range words {
 			if word == lua.DefineDue {
-				next = firstRest // ticks of the old schedule are due still
+				next = registerSoon // ticks of the old schedule are due still
 				continue
 			}
 			l.logRegistered(rest[i], word)
 		}
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("register periodic jobs: %w", err))
-			next = firstRest
+			next = registerSoon
 		}
 		if words == nil {
 			break

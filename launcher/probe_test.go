@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 )
 
@@ -16,7 +16,7 @@ import (
 // Redis is back.
 func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	l := &Launcher{cfg: Config{TTL: time.Second}, report: fetch.NewReporter(logbook.OrDiscard(nil))}
+	l := &Launcher{cfg: Config{TTL: time.Second}, report: link.NewReporter(logbook.OrDiscard(nil))}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	passes := func(d duty, pass func(context.Context) error) chan bool {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
@@ -19,7 +20,7 @@ const minListenRest = 5 * time.Second
 
 // listenForPoller asks for the lease of the poller as soon as its holder gives it up, until ctx ends.
 func (l *Launcher) listenForPoller(ctx context.Context) {
-	var backoff lua.Backoff
+	backoff := link.Backoff{First: minListenRest, Max: maxListenRest}
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := l.cfg.Client.Listen(ctx, l.keys.PollerLeft(), func() {}, func(string) {
@@ -30,7 +31,7 @@ func (l *Launcher) listenForPoller(ctx context.Context) {
 		if time.Since(began) > maxListenRest {
 			backoff.Reset()
 		}
-		rest := backoff.Next(minListenRest, maxListenRest)
+		rest := backoff.Next()
 		if driver.Denial(err) != "" {
 			rest = maxListenRest // an operator forbids it, and nothing depends on it
 		}

@@ -2,6 +2,8 @@ package lua
 
 import (
 	"time"
+
+	"github.com/belayq/belay/link"
 )
 
 var leaseScript = load("lease")
@@ -33,5 +35,5 @@ func LeaseRest(usual time.Duration, processes int) time.Duration {
 		return usual
 	}
 	rest := min(usual*time.Duration(processes)/fewProcesses, usual*maxPatience)
-	return max(usual, Jitter(rest))
+	return max(usual, link.Jitter(rest))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 )
 
 // Bounds of one script call. They keep each call near a millisecond, because Redis does nothing else while a
@@ -18,7 +19,7 @@ const (
 	MaxItems = 256
 	// MaxBytes is how many bytes of jobs one call moves or returns; the last job may exceed it by its own
 	// size.
-	MaxBytes = 4 << 20
+	MaxBytes = link.MaxPage
 	// MaxQueues is how many queues one process may serve: recover declares three keys for each.
 	MaxQueues = 128
 )

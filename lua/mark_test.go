@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -30,6 +31,19 @@ func created(w *world, jid string, at time.Time) *job.Job {
 	return parsed
 }
 
+// cutOff is a client whose replies are all lost.
+type cutOff struct{ driver.Client }
+
+var errCut = &driver.UncertainError{Err: context.DeadlineExceeded}
+
+func (cutOff) Do(_ context.Context, calls ...driver.Call) []driver.Reply {
+	replies := make([]driver.Reply, len(calls))
+	for i := range replies {
+		replies[i].Err = errCut
+	}
+	return replies
+}
+
 func TestMarks(t *testing.T) {
 	keep(t,
 		promise{"cost_nothing_while_there_are_none", func(w *world) {
@@ -53,8 +67,8 @@ func TestMarks(t *testing.T) {
 		promise{"are_read_again_where_the_first_read_failed", func(w *world) {
 			marks := &Marks{}
 			at := ask(w, w.keys.Mark([]Mark{{JID: "a"}}))
-			_, err := marks.Read(w.Context(), &stub{do: func(time.Duration, []driver.Call) error { return cut }}, w.keys)
-			require.ErrorIs(w, err, cut)
+			_, err := marks.Read(w.Context(), cutOff{}, w.keys)
+			require.ErrorIs(w, err, errCut)
 			more, err := marks.Read(w.Context(), w.client, w.keys)
 			require.NoError(w, err)
 			require.False(w, more)

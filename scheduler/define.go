@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -15,7 +16,7 @@ import (
 // is stored once. A word is lua.DefineDue if more ticks are due than go in one call, or if they could not be
 // fired; call Define again then. With an error, the words are those that are known. Of cfg, it needs Keys, Unit
 // and Log.
-func Define(ctx context.Context, link *lua.Link, cfg Config, by lua.Registrar, definitions []lua.Definition) (words []string, wrong error) {
+func Define(ctx context.Context, link *link.Link, cfg Config, by lua.Registrar, definitions []lua.Definition) (words []string, wrong error) {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	p := &Poller{cfg: cfg, link: link, ticks: newTicks()}
 	rest := make([]int, len(definitions)) // the places of those that have no other word than due

@@ -10,6 +10,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -28,13 +29,13 @@ const (
 // is for one goroutine at a time.
 type Locks struct {
 	keys lua.Keys
-	link lua.Link
+	link link.Link
 }
 
 // NewLocks returns a Locks.
 func NewLocks(cfg Config) *Locks {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
-	return &Locks{keys: cfg.Keys, link: lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
+	return &Locks{keys: cfg.Keys, link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
 }
 
 // Pass looks for the job of each old lock, if this process, whose identity is me, is the poller.
@@ -58,7 +59,7 @@ func (l *Locks) Pass(ctx context.Context, me string) error {
 }
 
 // plannedNames returns a page of the names of the periodic jobs that are not paused.
-func plannedNames(ctx context.Context, link *lua.Link, keys lua.Keys, first int) ([]string, error) {
+func plannedNames(ctx context.Context, link *link.Link, keys lua.Keys, first int) ([]string, error) {
 	names, err := lua.Texts(link.Do(ctx, driver.Command("ZRANGEBYSCORE", keys.Periodic(), "-inf", "(+inf",
 		"LIMIT", strconv.Itoa(first), strconv.Itoa(lua.MaxDefinitions)))[0])
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
@@ -59,7 +60,7 @@ type Config struct {
 // A Poller promotes due jobs and fires periodic ones. It is for one goroutine at a time.
 type Poller struct {
 	cfg  Config
-	link *lua.Link
+	link *link.Link
 	// heldAs is the identity under which this process last got the lease of the poller, at heldAt; empty if it
 	// did not. A process that still polls after it has lost the lease does no harm: promote moves each job
 	// once.
@@ -87,7 +88,7 @@ func New(cfg Config) *Poller {
 	}
 	return &Poller{
 		cfg: cfg, skip: make(map[string]int), ticks: newTicks(),
-		link: &lua.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
+		link: &link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
 	}
 }
 

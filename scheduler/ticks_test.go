@@ -14,6 +14,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
@@ -365,7 +366,7 @@ func (r *rig) register(p *scheduler.Periodic, extra ...job.Edit) (word string) {
 	r.t.Helper()
 	p.Job = job.Draft{Class: "C", Queue: "q", Extra: extra}.Encode()
 	require.NoError(r.t, p.Check())
-	words, err := scheduler.Define(r.t.Context(), &lua.Link{Client: r.client}, scheduler.Config{Keys: r.keys, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug))}, lua.Registrar{}, []lua.Definition{p.Definition()})
+	words, err := scheduler.Define(r.t.Context(), &link.Link{Client: r.client}, scheduler.Config{Keys: r.keys, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug))}, lua.Registrar{}, []lua.Definition{p.Definition()})
 	require.NoError(r.t, err)
 	require.Len(r.t, words, 1)
 	return words[0]
@@ -387,7 +388,7 @@ func TestProcessesThatChangeAScheduleTogetherFireEachTickOnce(t *testing.T) {
 					t.Error(err)
 				}
 				for word := lua.DefineDue; word == lua.DefineDue; {
-					words, err := scheduler.Define(t.Context(), &lua.Link{Client: r.client}, scheduler.Config{Keys: r.keys}, lua.Registrar{}, []lua.Definition{changed.Definition()})
+					words, err := scheduler.Define(t.Context(), &link.Link{Client: r.client}, scheduler.Config{Keys: r.keys}, lua.Registrar{}, []lua.Definition{changed.Definition()})
 					if err != nil {
 						t.Error(err)
 						return
@@ -447,7 +448,7 @@ func TestADefinitionThatCannotBeFiredIsReplaced(t *testing.T) {
 		require.NoError(t, err)
 		changed := scheduler.Periodic{Name: "a", Cron: "* * * * *", Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
 		require.NoError(t, changed.Check())
-		words, err := scheduler.Define(t.Context(), &lua.Link{Client: r.client}, scheduler.Config{Keys: r.keys}, lua.Registrar{}, []lua.Definition{changed.Definition()})
+		words, err := scheduler.Define(t.Context(), &link.Link{Client: r.client}, scheduler.Config{Keys: r.keys}, lua.Registrar{}, []lua.Definition{changed.Definition()})
 		require.ErrorContains(t, err, `"a" cannot be used here`)
 		require.Equal(t, []string{lua.DefineStored}, words)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/client"
 	redis "github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -30,8 +31,6 @@ const (
 	sign = idleTimeout / 3
 	// leave is how long a relay that ends waits for the reply to its push.
 	leave = 5 * time.Second
-	// firstPause and maxPause bound the pauses between attempts after an error.
-	firstPause, maxPause = 50 * time.Millisecond, 2 * time.Second
 	// retryRefused is how often the jobs of a refused queue are tried again.
 	retryRefused = time.Minute
 	// sayAgain is how often an error that goes on is logged.
@@ -83,7 +82,7 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 	if db == nil {
 		return errors.New("run an outbox: the database is nil")
 	}
-	var backoff lua.Backoff
+	var backoff link.Backoff
 	var said time.Time
 	places := places{retryAt: make(map[string]time.Time)}
 	worked := func() {
@@ -95,14 +94,14 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 	for ctx.Err() == nil {
 		err := o.relay(ctx, db, &places, worked)
 		if err == nil || ctx.Err() != nil {
-			wait(ctx, lua.Jitter(standby))
+			wait(ctx, link.Jitter(standby))
 			continue
 		}
 		if said.IsZero() || time.Since(said) > sayAgain {
 			said = time.Now()
 			o.cfg.Logger.Warn("outbox relay failed; will retry", "error", err.Error())
 		}
-		wait(ctx, backoff.Next(firstPause, maxPause))
+		wait(ctx, backoff.Next())
 	}
 	return nil
 }

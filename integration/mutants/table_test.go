@@ -194,7 +194,7 @@ var bugs = []mutant{
 		name: "no backoff after an error",
 		harm: "while Redis is away every worker uses a whole core, and all of them call at once when it returns",
 		edits: []edit{{
-			"fetch/outage.go", `	o.until = now.Add(o.rest.Next(firstRest, maxRest))
+			"fetch/outage.go", `	o.until = now.Add(o.rest.Next())
 `, `	o.until = now.Add(time.Microsecond)
 `,
 		}},
@@ -420,11 +420,11 @@ var bugs = []mutant{
 		name: "pages of a fixed size",
 		harm: "a page that misses its deadline, or for which Redis closes the connection, is requested again and again, and no large job moves",
 		edits: []edit{{
-			"lua/pace.go", `	return p.bytes
-}`, `	return MaxBytes
+			"link/pace.go", `	return p.bytes
+}`, `	return MaxPage
 }`,
 		}},
-		pkg: "./lua", run: "TestPaceAsksForLess",
+		pkg: "./link", run: "TestPaceAsksForLess",
 		caught: "TestPaceAsksForLessAndWaitsLongerAfterFailures", says: "expected: 4096",
 	},
 	{

@@ -1,14 +1,18 @@
-package lua
+package link
 
 import (
+	"context"
 	"time"
 
 	"github.com/belayq/belay/driver"
 )
 
 const (
+	// MaxPage is the largest page size of a Pace, in bytes. It is bounded because Redis does nothing else while
+	// a script reads a page.
+	MaxPage = 4 << 20
 	// firstPage is the first page size of a Pace: small enough for a link of 1 Mbit/s. After it was doubled six
-	// times it is MaxBytes.
+	// times it is MaxPage.
 	firstPage = 64 << 10
 	// minPage is the least that a Pace asks for. A page holds one job at least, whatever its size.
 	minPage = 4 << 10
@@ -22,6 +26,10 @@ const (
 	// second. A new connection takes about four. With more, work would not resume within five seconds after a
 	// call that began on a dead connection.
 	MaxRound = 3 * time.Second
+	// maxWithin is the maximum deadline of Within after missed ones: five round trips of half a second, enough
+	// to connect and get a reply. With longer ones, heartbeats would wait for a failed primary while another
+	// one is promoted.
+	maxWithin = 2500 * time.Millisecond
 	// quick is how much longer than an empty call a full page may take so that the next page is larger. So a
 	// page is at most what the link carries in twice that time, and a heartbeat that waits behind four pages
 	// still arrives within a lease of a second and a half. With half of it, pages would stay small on a busy
@@ -44,7 +52,7 @@ type Pace struct {
 	failed int           // the size of the last page that failed
 }
 
-// Page returns how many bytes of jobs the next call asks for, at most MaxBytes.
+// Page returns how many bytes of jobs the next call asks for, at most MaxPage.
 func (p *Pace) Page() int {
 	if p.bytes == 0 {
 		p.bytes = firstPage
@@ -84,7 +92,7 @@ func (p *Pace) Answered(got int, took, allowed time.Duration) {
 		p.gap = 0
 	}
 	if p.full++; p.full > p.gap {
-		p.bytes, p.full = min(2*p.bytes, MaxBytes), 0
+		p.bytes, p.full = min(2*p.bytes, MaxPage), 0
 	}
 }
 
@@ -118,8 +126,25 @@ func (p *Pace) Failed() {
 	p.full, p.gap = 0, min(2*p.gap+1, maxGap)
 }
 
-// Carried returns how many bytes these calls send.
-func Carried(calls ...driver.Call) (bytes int) {
+// Within makes a call that carries no jobs, with a deadline: usual, or more after missed ones, because a new
+// connection takes several round trips, and each may be long.
+func (p *Pace) Within(ctx context.Context, usual time.Duration, call func(context.Context) error) error {
+	allowed := max(min(p.Timeout(usual, 0), maxWithin), usual)
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, allowed)
+	defer cancel()
+	err := call(bounded)
+	switch took := time.Since(began); {
+	case err == nil:
+		p.Eased(took, allowed)
+	case took >= allowed:
+		p.Failed()
+	}
+	return err
+}
+
+// sizeOf returns how many bytes these calls send.
+func sizeOf(calls []driver.Call) (bytes int) {
 	for _, call := range calls {
 		for _, arg := range call.Args {
 			bytes += len(arg)

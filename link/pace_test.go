@@ -1,7 +1,9 @@
-package lua
+package link
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -10,10 +12,10 @@ import (
 func TestPaceAsksForMoreWhileFullPagesComeQuickly(t *testing.T) {
 	var pace Pace
 	for range 20 {
-		require.LessOrEqual(t, pace.Page(), MaxBytes)
+		require.LessOrEqual(t, pace.Page(), MaxPage)
 		pace.Answered(pace.Page(), time.Millisecond, time.Second)
 	}
-	require.Equal(t, MaxBytes, pace.Page())
+	require.Equal(t, MaxPage, pace.Page())
 
 	slow := Pace{}
 	slow.Answered(slow.Page(), time.Second, 2*time.Second)
@@ -40,7 +42,7 @@ func TestPaceAsksForLessAndWaitsLongerAfterFailures(t *testing.T) {
 	for range 4 * maxGap {
 		pace.Answered(pace.Page(), time.Millisecond, allowed)
 	}
-	require.Equal(t, MaxBytes, pace.Page())
+	require.Equal(t, MaxPage, pace.Page())
 	require.Equal(t, time.Second, pace.Timeout(time.Second, 0))
 }
 
@@ -81,4 +83,27 @@ func TestPaceLearnsARoundTripFromWhateverIsAnsweredSooner(t *testing.T) {
 	pace.Answered(pace.Page(), 600*time.Millisecond, 3*time.Second)
 	pace.Answered(pace.Page(), 800*time.Millisecond, 3*time.Second)
 	require.Equal(t, 2*firstPage, pace.Page(), "a page is a round trip at least")
+}
+
+func TestPaceAllowsACallMoreTimeAfterAMissedDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var pace Pace
+		missed := func() time.Duration {
+			began := time.Now()
+			err := pace.Within(t.Context(), time.Second, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			return time.Since(began)
+		}
+		require.Equal(t, time.Second, missed())
+		require.Greater(t, missed(), time.Second)
+		for range maxStrain {
+			missed()
+		}
+		require.Equal(t, maxWithin, missed(), "heartbeats would wait for a failed primary")
+		for range maxStrain {
+			require.NoError(t, pace.Within(t.Context(), time.Second, func(context.Context) error { return nil }))
+		}
+		require.Equal(t, time.Second, missed())
+	})
 }

@@ -1,4 +1,4 @@
-package fetch
+package link
 
 import (
 	"log/slog"
@@ -16,7 +16,7 @@ const (
 	// within echo of the end of an outage counts as another outage only when it has lasted for lasting.
 	echo    = time.Minute
 	lasting = 2 * time.Second
-	// sayAgain is how often a lasting refusal, and a slow link, are logged.
+	// sayAgain is how often a lasting refusal is logged.
 	sayAgain = time.Minute
 	// deniedFor is how long a denial counts as current. A denied call is repeated within a few seconds.
 	deniedFor = 10 * time.Second
@@ -99,8 +99,8 @@ func (r *Reporter) Fail(caller string, err error) {
 	r.log.Warn("redis is away; takes suspended, results buffered", "error", err, "call", caller)
 }
 
-// refuse reports an error as a refusal, even one that Fail takes for an outage: a full Redis is reachable.
-func (r *Reporter) refuse(caller string, err error) {
+// Refuse reports an error as a refusal, even one that Fail takes for an outage: a full Redis is reachable.
+func (r *Reporter) Refuse(caller string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refuseLocked(caller, err, time.Now())

@@ -1,4 +1,4 @@
-package fetch
+package link
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package lua
+package link
 
 import (
 	"cmp"
@@ -100,7 +100,7 @@ func (l *Link) BeginSmall(calls []driver.Call) *Trip {
 }
 
 func (l *Link) begin(t *Trip, pace *Pace) *Trip {
-	t.client, t.patient, t.sent, t.begun = l.Client, l.Patient, Carried(t.calls...), time.Now()
+	t.client, t.patient, t.sent, t.begun = l.Client, l.Patient, sizeOf(t.calls), time.Now()
 	l.underWay += t.sent + t.expected
 	if round := cmp.Or(l.Round, usualRound); t.patient {
 		t.allowed = Patience(round, l.underWay)
