@@ -22,7 +22,7 @@ PAGE := ^TestASelectionStaysWithItsJob$$
 # The tests that read the files of this repository. The race detector would slow them by minutes, for nothing.
 READING := ^Test(ImportsGoDown|RootLinks|EveryPackage|NoFileNames|ReadersFind|TrapsHave|WordsArePlain)
 # The other modules. They have dependencies that a program with Belay must not get.
-MODULES := bench cmd/belayvet contrib/otel contrib/outbox examples/outbox integration/browser integration/postgres
+MODULES := bench cmd/belayvet contrib/gitlab contrib/otel contrib/outbox examples/outbox integration/browser integration/postgres
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
 PURE := ./job/... ./retry ./dedup/... ./driver ./link ./driver/drivertest/resp ./integration/verdict ./integration/chaosplan
 # `rest` leaves out what `test` has run.
@@ -90,13 +90,14 @@ lint: ## golangci-lint with .golangci.yaml, in each module
 		(cd $$module && go tool -modfile="$(CURDIR)/tools/lint/go.mod" golangci-lint run ./...); done
 
 lua: ## luacheck on the scripts
-	@echo "== lua: luacheck lua/*.lua"
-	@luacheck --no-color -q lua/*.lua lua/shared/*.lua
+	@echo "== lua: luacheck lua/*.lua, and contrib/gitlab/*.lua"
+	@luacheck --no-color -q lua/*.lua lua/shared/*.lua contrib/gitlab/*.lua
 
 race: ## tests of every package but integration, with the race detector, on real Redis servers (minutes)
-	@echo "== race: $(RACE), all but integration, and in bench and contrib/otel"
+	@echo "== race: $(RACE), all but integration, and in bench, contrib/gitlab and contrib/otel"
 	@$(RACE) -timeout 10m -skip '$(READING)' $$(go list ./... | grep -v /integration)
 	@cd bench && $(RACE) -timeout 10m ./...
+	@cd contrib/gitlab && $(RACE) -timeout 10m ./...
 	@cd contrib/otel && $(RACE) -timeout 10m ./...
 
 # Real servers, processes and signals are not in the key of Go's test cache, hence -count=1. One package at a

@@ -25,6 +25,17 @@ func (l Lock) Ending(j *job.Job, queue string, now time.Time, unit job.TimeUnit)
 	return held
 }
 
+// AfterCrash returns what a crash of its process means for a job's lock: it is prolonged while the job lives
+// on, and ends when the job dies. queue is the job's, home is where the job goes, and now is Redis' time.
+func AfterCrash(j *job.Job, queue string, home lua.Home, now time.Time, unit job.TimeUnit) *lua.Lock {
+	lock, err := Read(j)
+	if err != nil {
+		return nil
+	}
+	lock.Again = lock.Again && home == lua.HomeDead
+	return lock.Ending(j, queue, now, unit)
+}
+
 // Again returns one more run of a job, for the duplicates that were refused while it ran.
 func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
 	jid := job.NewJID()

@@ -114,7 +114,7 @@ func read(t *testing.T, document string) string {
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	for _, folder := range []string{"..", "../client", "../fetch", "../janitor", "../lua", "../launcher", "../link", "../launcher/service", "../scheduler", "../logbook", "../cmd/belay", "../contrib/outbox"} {
+	for _, folder := range []string{"..", "../client", "../fetch", "../janitor", "../link", "../lua", "../launcher", "../launcher/service", "../scheduler", "../logbook", "../cmd/belay", "../contrib/gitlab", "../contrib/outbox"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		require.NoError(t, err)
 		for _, file := range files {

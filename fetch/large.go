@@ -26,13 +26,10 @@ func (k *Keyspace) addTooLarge(p *pipeline) {
 		last := len(k.large) - 1
 		calls, read := k.Keys.EndLarge(k.large[last], k.cfg.Log)
 		k.large = k.large[:last]
-		p.add(calls[0], func(reply driver.Reply) {
-			if _, err := read(reply); err != nil {
+		p.addAll(calls, func(replies []driver.Reply) {
+			if _, err := read(replies[0]); err != nil {
 				k.fail(err)
 			}
 		})
-		for _, announce := range calls[1:] {
-			p.add(announce, func(driver.Reply) {})
-		}
 	}
 }

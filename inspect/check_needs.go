@@ -17,7 +17,6 @@ const (
 	toLook purpose = "status" // an operator sees less
 	toAct  purpose = "act"    // an operator cannot list jobs, or act on them
 	toRead purpose = "check"  // Check itself sees less
-	toHeir purpose = "gitlab" // belay return --from-gitlab cannot recover jobs of Ruby processes
 )
 
 // A need is a command that Belay calls, with a key. Commands are spelled as in ACL rules: in lower case, a
@@ -76,7 +75,6 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toLook, waiting, "llen lindex")
 		on(toAct, waiting, "type llen lrange lpos lrem lpush lindex lpop lset")
-		list = append(list, gitlabNeeds(keys, queue, identity)...)
 		on(toAct, quarantined, "type llen lrange lpos lrem lindex lpop lset")
 	}
 	on(toWork, keys.QuarantineRun(identity), "type exists llen lindex lpos lrem")
@@ -163,17 +161,6 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	return list
 }
 
-// gitlabNeeds are what belay return --from-gitlab calls on keys that nothing else of Belay touches.
-func gitlabNeeds(keys lua.Keys, queue, identity string) (list []need) {
-	working, _ := keys.GitLabList(keys.GitLabName(queue, identity))
-	for _, words := range [][]string{
-		{"type", working.Key}, {"llen", working.Key}, {"lindex", working.Key}, {"lrem", working.Key, "1", "v"}, {"exists", working.Heartbeats()[0]},
-	} {
-		list = append(list, need{purpose: toHeir, command: words[0], words: words, keys: words[1:2]})
-	}
-	return list
-}
-
 // keyless are the needs without a key. Redis never denies AUTH, HELLO and their kind.
 var keyless = []need{
 	{purpose: toWork, command: "evalsha", words: []string{"evalsha", "x", "0"}},
@@ -182,7 +169,6 @@ var keyless = []need{
 	{purpose: toWork, command: "ping", words: []string{"ping"}},
 	{purpose: toWait, command: "client|id", words: []string{"client", "id"}},
 	{purpose: toWait, command: "client|unblock", words: []string{"client", "unblock", "0"}},
-	{purpose: toHeir, command: "scan", words: []string{"scan", "0", "match", "working:queue:*", "count", "1", "type", "list"}},
 	{purpose: toRead, command: "info", words: []string{"info"}},
 	{purpose: toRead, command: "config|get", words: []string{"config", "get", "save"}},
 	{purpose: toRead, command: "acl|whoami", words: []string{"acl", "whoami"}},

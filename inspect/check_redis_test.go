@@ -133,7 +133,7 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 		{"not_BLMOVE", "~app:* +@all -blmove", []string{}, "blocking", []string{"a few times a second", "+blmove ~app:*"}},
 		{"not_CLIENT_UNBLOCK", "~app:* +@all -client|unblock", []string{}, "blocking", []string{"a second longer", "+client|unblock"}},
 		{"not_CONFIG", "~app:* +@all -config", []string{}, "sight", []string{"managed"}},
-		{"not_SCAN", "~app:* &* +@all -scan", []string{}, "permissions", []string{"except belay return --from-gitlab: it may not scan"}},
+		{"not_SCAN", "~app:* &* +@all -scan", []string{}, "permissions", []string{"may do all that Belay does"}},
 		{"not_INFO", "~app:* +@all -info", []string{}, "sight", []string{"INFO is refused"}},
 		{"not_TIME", "~app:* +@all -time", []string{"permissions"}, "permissions", []string{"this user may not time"}},
 	} {

@@ -132,9 +132,6 @@ func checkPermissions(f *facts) Finding {
 		// A worker's user need not have an operator's permissions.
 		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
 	}
-	if toRepair, missed = p.lacking(toHeir); len(toRepair) > 0 {
-		return ok("this user may do all that Belay does, except belay return --from-gitlab: it may not %s", missed)
-	}
 	return ok("this user may do all that Belay does (asked by %s)", p.how)
 }
 

@@ -3,8 +3,8 @@
 //
 // The command line, a dashboard and tests share it, so all of them show the same state. Scripts rely on the
 // JSON names below. Inspector reads pages of bounded size, without KEYS or SCAN, from the keys that Sidekiq's
-// own tools read, so it shows Ruby's processes too. (The exception is ReturnFromGitLab: no index lists the
-// keys that it needs.) An entry that cannot be read is listed among the problems, and the rest is shown.
+// own tools read, so it shows Ruby's processes too. An entry that cannot be read is listed among the
+// problems, and the rest is shown.
 //
 // A Status is not a snapshot: it is read in several round trips while jobs move on. Only the reply of one
 // script is true at one instant. An act therefore names jobs by their bytes, and a script checks whether they

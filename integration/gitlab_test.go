@@ -60,6 +60,7 @@ func (r *gitlabRuby) began() []string {
 // in Go once its heartbeat has run out and the command has doubted; those of the living one run on in Ruby.
 func TestWhatAKilledGitLabProcessHeldRunsInGo(t *testing.T) {
 	t.Parallel()
+	command := buildWorker(t, "github.com/belayq/belay/contrib/gitlab/cmd/belay-gitlab")
 	for name, env := range map[string][]string{
 		"reliable": nil, "semi-reliable": {"SEMI=1"}, "reliable before nonces": {"LEGACY=1"}, "semi-reliable before nonces": {"SEMI=1", "LEGACY=1"},
 	} {
@@ -89,7 +90,7 @@ func TestWhatAKilledGitLabProcessHeldRunsInGo(t *testing.T) {
 			s.work("-q", "ruby", "-c", "4", "--exec", book.exec("Held"))
 			recovered := 0
 			eventually(t, "the command to find them", func() bool {
-				out, errs, code := s.belay("return", "--from-gitlab", "--doubt", "3s", "--json")
+				out, errs, code := runProgram(t, command, nil, "--redis", s.url, "--client", s.client, "--doubt", "3s", "--json")
 				require.Zero(t, code, errs)
 				var result struct{ Recovered, Dead, Alive int }
 				require.NoError(t, json.Unmarshal([]byte(out), &result))

@@ -182,18 +182,24 @@ func (s *site) belay(words ...string) (out, errs string, status int) {
 	return runBelay(s.t, nil, append(words, "--redis", s.url, "--prefix", s.prefix, "--client", s.client)...)
 }
 
-// runBelay runs the program to its end, with env added to its environment.
+// runBelay runs belay to its end, with env added to its environment.
 func runBelay(t *testing.T, env []string, words ...string) (out, errs string, status int) {
+	t.Helper()
+	return runProgram(t, belayPath, env, words...)
+}
+
+// runProgram runs a program to its end, with env added to its environment.
+func runProgram(t *testing.T, path string, env []string, words ...string) (out, errs string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, belayPath, words...)
+	cmd := exec.CommandContext(ctx, path, words...)
 	cmd.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	require.NotNil(t, cmd.ProcessState, "run belay: %v", err)
-	require.NoError(t, ctx.Err(), "belay %s does not end", words[0])
+	require.NotNil(t, cmd.ProcessState, "run %s: %v", path, err)
+	require.NoError(t, ctx.Err(), "%s %s does not end", path, words[0])
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 

@@ -3,7 +3,6 @@ package janitor
 import (
 	"context"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -31,7 +30,7 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 			orphans[i].State = lua.DeadUnread(entry, entry, j.now())
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
-			orphans[i].Lock = lockOf(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
+			orphans[i].Lock = dedup.AfterCrash(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
 			if orphans[i].Home == lua.HomeDead {
 				orphans[i].State = lua.EndedState(parsed, lua.TrackDead, j.now())
 			}
@@ -47,7 +46,7 @@ func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int,
 	var asked []*job.Job
 	for _, entry := range entries {
 		parsed, err := job.Parse(entry)
-		if err == nil && j.cfg.Crashes.Quarantines(crashes(parsed)) {
+		if err == nil && j.cfg.Crashes.Quarantines(parsed.InterruptedAgain()) {
 			asked = append(asked, parsed)
 		}
 	}
@@ -75,13 +74,10 @@ func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int,
 // by kill -9 brings to a long job that is not the cause.
 const maxExcused = 100
 
-// crashes returns the number of crashes of a job: one more than in its payload, whose value may be invalid.
-func crashes(parsed *job.Job) int { return min(parsed.InterruptedCount(), math.MaxInt32) + 1 }
-
 // interrupted returns the payload after one more crash, and where it goes. The payload counts all crashes;
 // excused ones move no job to quarantine or to the dead set.
 func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (string, lua.Home) {
-	count := crashes(parsed)
+	count := parsed.InterruptedAgain()
 	counted := count
 	if excused > 0 && excused < count { // otherwise it is from before an operator's retry
 		counted -= min(excused, maxExcused)
@@ -100,31 +96,6 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (s
 		}
 	}
 	return parsed.Patch(edits...), home
-}
-
-// lockOf returns what a crash means for a job's lock: it is prolonged while the job lives on, and ends when
-// the job dies.
-func lockOf(parsed *job.Job, queue string, home lua.Home, now time.Time, unit job.TimeUnit) *lua.Lock {
-	lock, err := dedup.Read(parsed)
-	if err != nil {
-		return nil
-	}
-	lock.Again = lock.Again && home == lua.HomeDead
-	return lock.Ending(parsed, queue, now, unit)
-}
-
-// announce returns the call that notifies those that wait for jobs that died; none if no job did.
-func announce(keys lua.Keys, entries []lua.Orphan) []driver.Call {
-	var ended []string
-	for _, orphan := range entries {
-		if orphan.State != nil {
-			ended = append(ended, orphan.State.JID)
-		}
-	}
-	if len(ended) == 0 {
-		return nil
-	}
-	return []driver.Call{keys.AnnounceEnded(ended)}
 }
 
 // report logs the jobs that did not go back to their queues. Two janitors that recover one victim may both

@@ -55,8 +55,12 @@ type pipeline struct {
 	reads []func(driver.Reply) error
 }
 
-func (p *pipeline) add(call driver.Call, read func(driver.Reply) error) {
+// add adds a call, and calls after it whose replies do not matter.
+func (p *pipeline) add(call driver.Call, read func(driver.Reply) error, after ...driver.Call) {
 	p.calls, p.reads = append(p.calls, call), append(p.reads, read)
+	for _, call := range after {
+		p.add(call, func(driver.Reply) error { return nil })
+	}
 }
 
 // read passes each reply to its function and returns the first outage. Calls after the outage may have
@@ -218,9 +222,10 @@ func (v *victim) next() int {
 // jobs are left.
 func (j *Janitor) move(p *pipeline, v *victim) {
 	var orphans []lua.Orphans
+	var announce []driver.Call
 	from, empty := v.from, v.page == nil
 	if !empty {
-		orphans = []lua.Orphans{*v.page}
+		orphans, announce = []lua.Orphans{*v.page}, j.cfg.Keys.AnnounceOrphans(v.page.Entries)
 	}
 	v.page = nil
 	ask := j.cfg.Keys.Recover(v.identity, v.record.Queues, orphans, j.now())
@@ -242,12 +247,7 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 		// If jobs are left although no list has any, a key has a wrong type.
 		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || empty
 		return nil
-	})
-	for _, list := range orphans {
-		for _, call := range announce(j.cfg.Keys, list.Entries) {
-			p.add(call, func(driver.Reply) error { return nil })
-		}
-	}
+	}, announce...)
 }
 
 // read adds to a pipeline the reading of a page of one list.
@@ -295,10 +295,7 @@ func (j *Janitor) killLarge(p *pipeline, v *victim) {
 		p.add(calls[0], func(reply driver.Reply) error {
 			_, err := read(reply)
 			return v.noteAt(at, err)
-		})
-		for _, announce := range calls[1:] {
-			p.add(announce, func(driver.Reply) error { return nil })
-		}
+		}, calls[1:]...)
 	}
 	v.large = nil
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -142,6 +143,10 @@ func (j *Job) InterruptedCount() int {
 	n, _ := integer(j.text(fieldInterruptedCount))
 	return max(n, 0)
 }
+
+// InterruptedAgain returns InterruptedCount after one more crash. The payload of another program may have a
+// count that cannot grow.
+func (j *Job) InterruptedAgain() int { return min(j.InterruptedCount(), math.MaxInt32) + 1 }
 
 // QuarantinedSince returns when a quarantined job began to wait: when it was quarantined, or when it
 // entered a queue again, if that was later; ok is false if the job was never quarantined, or if the time is

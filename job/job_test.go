@@ -224,6 +224,8 @@ func TestOptions(t *testing.T) {
 		t.Parallel()
 		for text, want := range map[string]int{`2`: 2, `-1`: 0, `"2"`: 0, `2.0`: 0, `null`: 0} {
 			require.Equal(t, want, parse(t, payload(`"interrupted_count":`+text)).InterruptedCount(), text)
+			require.Equal(t, want+1, parse(t, payload(`"interrupted_count":`+text)).InterruptedAgain(), text)
 		}
+		require.Equal(t, 1<<31, parse(t, payload(`"interrupted_count":99999999999`)).InterruptedAgain(), "it cannot grow for ever")
 	})
 }

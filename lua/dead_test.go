@@ -28,10 +28,8 @@ var killers = map[string]func(w *world, fatal bool){
 		require.Equal(w, 1, ask(w, w.keys.Recover(identity, []string{"q"}, orphans, w.today)).Moved)
 	},
 	"recover_gitlab": func(w *world, fatal bool) {
-		list, _ := w.keys.GitLabList(w.keys.GitLabName("q", "h:1:ab"))
-		w.redis("RPUSH", list.Key, "new")
 		orphans := Orphans{Queue: "q", Entries: []Orphan{{Old: "new", New: "new", Home: deadly(fatal)}}}
-		require.Equal(w, 1, ask(w, w.keys.RecoverGitLab(list, orphans, w.today)).Moved)
+		require.Equal(w, 1, ask(w, w.foreign(orphans, "new")).Moved)
 	},
 	"promote": func(w *world, fatal bool) {
 		w.dueAt(w.keys.Retry(), time.Hour, "new")
@@ -54,6 +52,14 @@ var killers = map[string]func(w *world, fatal bool){
 		large := TooLarge{Large: LargeOf(bytes), Key: w.keys.Working("q", identity), Reason: `"error_class":"Large"`, Around: `"retry":0`, Today: w.today}
 		require.Equal(w, fatal, ask(w, w.keys.KillLarge(large)))
 	},
+}
+
+// foreign recovers jobs of a dead process of another system, which holds these entries.
+func (w *world) foreign(orphans Orphans, entries ...string) Ask[Recovered] {
+	w.Helper()
+	held := w.prefix + ":held"
+	w.redis(append([]string{"RPUSH", held}, entries...)...)
+	return w.keys.RecoverForeign(foreignScript(w), held, []string{w.prefix + ":heartbeat"}, orphans, w.today)
 }
 
 func deadly(fatal bool) Home {

@@ -93,9 +93,7 @@ var moves = []move{
 		}}}, w.today))
 	}},
 	{script: "recover_gitlab", jobs: []string{"good", "bad"}, begin: func(w *world) call {
-		list, _ := w.keys.GitLabList(w.keys.GitLabName("q", "h:1:ab"))
-		w.redis("RPUSH", list.Key, "good", "bad")
-		return try(w, w.keys.RecoverGitLab(list, Orphans{Queue: "q", Entries: []Orphan{{Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"}}}, w.today))
+		return try(w, w.foreign(Orphans{Queue: "q", Entries: []Orphan{{Old: "bad", New: "bad", Home: HomeDead}, {Old: "good", New: "good"}}}, "good", "bad"))
 	}},
 	{script: "promote", jobs: []string{"due", "bad", "quarantined"}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "due", "bad", "quarantined")

@@ -9,7 +9,7 @@ import (
 
 // Keys spells every name that Belay uses in Redis. Names that Sidekiq shares are Sidekiq's own; names that
 // only Belay reads begin with "belay:". No name is ever parsed, because queues and hosts may contain
-// anything; only GitLabList must.
+// anything.
 type Keys struct {
 	prefix string
 	dead   DeadLimits
@@ -27,7 +27,7 @@ func NewKeys(prefix string) Keys {
 // CheckPrefix refuses a prefix with which keys of Belay would have the names of GitLab's working lists. The
 // cleaner of GitLab's reliable fetch would take the jobs of living workers out of them.
 func CheckPrefix(prefix string) error {
-	if strings.Contains(":"+prefix+":queue:", ":"+gitlabWorking) {
+	if strings.Contains(":"+prefix+":queue:", ":working:queue:") {
 		return fmt.Errorf("prefix %q: with it Belay's keys would look like the working lists of GitLab's reliable fetch; choose another one", prefix)
 	}
 	return nil

@@ -35,3 +35,14 @@ func TestKeysOfOursAreSetApart(t *testing.T) {
 	}
 	require.Equal(t, "{mail}:queue:q", k.Queue("q"))
 }
+
+// With these prefixes, the gem's cleaner would take Belay's keys for lists of dead processes.
+func TestPrefixesThatLookLikeGitLabsListsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"working", "working:queue", "a:working", "working:queue:x", "a:working:queue:b"} {
+		require.ErrorContains(t, CheckPrefix(prefix), "choose another one", prefix)
+	}
+	for _, prefix := range []string{"", "shop", "workings", "networking", "working:x", "queue", "{working}"} {
+		require.NoError(t, CheckPrefix(prefix), prefix)
+	}
+}

@@ -28,18 +28,24 @@ const (
 var files embed.FS
 
 // load reads the script called name. It panics if the file is missing, which is a bug in this package.
-func load(name string) *driver.Script {
-	return driver.NewScript(name, source(name+".lua"))
-}
+func load(name string) *driver.Script { return driver.NewScript(name, source(name+".lua")) }
 
-// source returns the text of a file with each line "-- include NAME" replaced by shared/NAME.lua, which may
-// include others.
+// NewScript returns a script of another package, which may include what Belay's own scripts share: each line
+// "-- include NAME" is replaced by shared/NAME.lua. It panics if there is no such file.
+func NewScript(name, text string) *driver.Script { return driver.NewScript(name, expand(text)) }
+
+// source returns the text of a file with all that it includes.
 func source(path string) string {
 	text, err := files.ReadFile(path)
 	if err != nil {
 		panic("lua: " + err.Error())
 	}
-	return include.ReplaceAllStringFunc(string(text), func(line string) string {
+	return expand(string(text))
+}
+
+// expand replaces each line "-- include NAME" by shared/NAME.lua, which may include others.
+func expand(text string) string {
+	return include.ReplaceAllStringFunc(text, func(line string) string {
 		return source("shared/" + include.FindStringSubmatch(line)[1] + ".lua")
 	})
 }

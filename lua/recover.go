@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strconv"
 	"time"
+
+	"github.com/belayq/belay/driver"
 )
 
 var recoverScript = load("recover")
@@ -67,6 +69,40 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 		keys, args = k.appendOrphans(keys, args, triples[list.Queue], list)
 	}
 	return asking(recoverScript, keys, args, readRecovered)
+}
+
+// RecoverForeign calls a script for jobs that a dead process of another system holds: it moves these entries
+// of list to the head of their queue, or to the dead set, unless one of these heartbeats exists. Without
+// entries it only reports whether one exists. Each entry that it moves to the dead set counts as a failed run
+// on the UTC day of today, by Redis' clock. The caller keeps within MaxItems and MaxBytes.
+//
+// script comes from NewScript and includes orphans. Its keys are list, the list of the queue, queues, dead,
+// the index of locks, the counters processed and failed in total and of today, and the heartbeats. Its
+// arguments are the name of the queue, the seconds to keep a day's counters, how many heartbeats there are,
+// both limits of the dead set, and groups as of recover. It returns {"alive"}, or {"recovered", jobs left in
+// list, jobs moved}.
+func (k Keys) RecoverForeign(script *driver.Script, list string, heartbeats []string, orphans Orphans, today time.Time) Ask[Recovered] {
+	keys := append([]string{
+		list, k.Queue(orphans.Queue), k.Queues(), k.Dead(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
+	}, heartbeats...)
+	args := append([]string{orphans.Queue, daySeconds, strconv.Itoa(len(heartbeats))}, k.deadLimits()...)
+	keys, args = k.appendOrphans(keys, args, 1, orphans)
+	return asking(script, keys, args, readRecovered)
+}
+
+// AnnounceOrphans returns the call that notifies the callers that wait for those of these jobs that died;
+// none if no caller waits for any.
+func (k Keys) AnnounceOrphans(entries []Orphan) []driver.Call {
+	var ended []string
+	for _, orphan := range entries {
+		if orphan.State != nil {
+			ended = append(ended, orphan.State.JID)
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	return []driver.Call{k.AnnounceEnded(ended)}
 }
 
 // appendOrphans adds the groups that name these jobs; triple is the position of their lists.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -35,6 +36,7 @@ var (
 	deletes  = regexp.MustCompile(`redis\.p?call\('DEL', ([^)]*)\)`)
 )
 
+// readScripts are the scripts of this package, and the foreign one, as they are sent: with what they include.
 func readScripts(t *testing.T) []text {
 	t.Helper()
 	names, err := fs.Glob(files, "*.lua")
@@ -42,9 +44,20 @@ func readScripts(t *testing.T) []text {
 	require.NotEmpty(t, names)
 	texts := make([]text, len(names))
 	for i, name := range names {
-		texts[i] = takeApart(strings.TrimSuffix(name, ".lua"), source(name)) // as it is sent, what it includes and all
+		texts[i] = takeApart(strings.TrimSuffix(name, ".lua"), source(name))
 	}
-	return texts
+	foreign := foreignScript(t)
+	code, _ := foreign.Text(true)
+	return append(texts, takeApart(foreign.Name(), code))
+}
+
+// foreignScript is the script of another module that includes parts of this package's: the rules for scripts are
+// its rules too.
+func foreignScript(t testing.TB) *driver.Script {
+	t.Helper()
+	text, err := os.ReadFile("../contrib/gitlab/recover_gitlab.lua")
+	require.NoError(t, err)
+	return NewScript("recover_gitlab", string(text))
 }
 
 func takeApart(name, source string) text {
@@ -116,7 +129,7 @@ func TestEveryScriptIsCalledThroughTheFunctionBesideIt(t *testing.T) {
 	for _, s := range readScripts(t) {
 		names = append(names, s.name)
 	}
-	require.ElementsMatch(t, names, loaded)
+	require.ElementsMatch(t, names, append(loaded, foreignScript(t).Name()))
 }
 
 func TestOnlyWhatIsNewIsRefusedByAFullRedis(t *testing.T) {

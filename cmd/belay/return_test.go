@@ -60,7 +60,19 @@ func TestReturnGivesBackWhatOnlyBelayWouldRun(t *testing.T) {
 			require.JSONEq(t, `{"recovered":0,"dead":0,"quarantined":0}`, h.invoke("", "return", "--to-ruby", "--json", "--client", client).out)
 		})
 	}
-	for _, words := range []string{"return", "return --to-ruby x"} {
+	for _, words := range []string{"return", "return --to-ruby x", "return --to-ruby --dry-run"} {
 		require.Equal(t, exitUsage, invoke("", strings.Fields(words)...).code, words)
 	}
+}
+
+// A script that still recovers jobs of Ruby processes with this command learns where it is now.
+func TestReturnNamesTheCommandForGitLab(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"return --from-gitlab", "return --from-gitlab --dry-run", "return --from-gitlab --doubt 0", "return --to-ruby --from-gitlab"} {
+		answer := invoke("", strings.Fields(words)...)
+		require.Equal(t, exitUsage, answer.code, words)
+		require.Equal(t, 1, strings.Count(answer.errs, "\n"), answer.errs)
+		require.Contains(t, answer.errs, "belay-gitlab in contrib/gitlab: https://github.com/belayq/belay/blob/main/docs/ruby.md#gitlabs-reliable-fetch")
+	}
+	require.NotContains(t, invoke("", "return", "--help").out, "gitlab")
 }

@@ -594,9 +594,9 @@ var bugs = []mutant{
 		name: "jobs of a Ruby process move without another look",
 		harm: "a Ruby process that could not reach Redis for a minute loses the jobs that it is running, and they run twice",
 		edits: []edit{{
-			"lua/recover_gitlab.lua", `heartbeats + count_heartbeats - 1)) > 0 then`, `heartbeats + count_heartbeats - 1)) > 99 then`,
+			"contrib/gitlab/recover_gitlab.lua", `heartbeats + count_heartbeats - 1)) > 0 then`, `heartbeats + count_heartbeats - 1)) > 99 then`,
 		}},
-		pkg: "./lua", run: "TestRecoverGitLab",
+		pkg: "./contrib/gitlab", run: "TestRecoverGitLab",
 		caught: "TestRecoverGitLab/writes_nothing_while_any_process_that_the_name_can_mean_has_a_heartbeat", says: "expected",
 	},
 	{

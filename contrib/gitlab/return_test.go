@@ -1,4 +1,4 @@
-package inspect
+package gitlab
 
 import (
 	"errors"
@@ -19,26 +19,26 @@ func TestReturnFromGitLab(t *testing.T) {
 	late, dead := "late:1:aa", "dead:1:aa"
 	hold := func(w *world) {
 		for _, process := range []string{late, dead} {
-			w.do("LPUSH", w.keys.GitLabName("mail", process), `{"class":"A","jid":"`+process+`","args":[],"queue":"mail"}`)
+			w.do("LPUSH", w.held("mail", process).key, `{"class":"A","jid":"`+process+`","args":[],"queue":"mail"}`)
 		}
 	}
-	promises(t, map[string]func(w *world){
+	promises(t, realServers(), map[string]func(w *world){
 		"a process whose heartbeat comes back after the first look keeps its jobs": func(w *world) {
 			hold(w)
-			result, err := w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Found: func(look GitLabLook) {
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Found: func(look Lists) {
 				require.Equal(w, 2, look.Jobs)
-				w.do("SET", w.keys.GitLabHeartbeat(late), "1", "EX", "60")
+				w.do("SET", w.keys.heartbeat(late), "1", "EX", "60")
 			}})
 			require.NoError(w, err)
-			require.Equal(w, FromGitLabResult{Recovered: 1, Lists: 1, Alive: 1, Held: 1}, result)
-			require.Len(w, w.list(w.keys.GitLabName("mail", late)), 1)
+			require.Equal(w, Result{Recovered: 1, Lists: 1, Alive: 1, Held: 1}, result)
+			require.Len(w, w.list(w.held("mail", late).key), 1)
 			require.Equal(w, []string{`{"class":"A","jid":"dead:1:aa","args":[],"queue":"mail","interrupted_count":1}`}, w.list(w.keys.Queue("mail")))
 		},
 		"nothing moves before the doubt is over": func(w *world) {
 			hold(w)
 			began := time.Now()
-			result, err := w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Doubt: 1500 * time.Millisecond, Found: func(GitLabLook) {
-				require.Len(w, w.list(w.keys.GitLabName("mail", dead)), 1)
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: 1500 * time.Millisecond, Found: func(Lists) {
+				require.Len(w, w.list(w.held("mail", dead).key), 1)
 			}})
 			require.NoError(w, err)
 			require.GreaterOrEqual(w, time.Since(began), 1500*time.Millisecond)
@@ -47,12 +47,12 @@ func TestReturnFromGitLab(t *testing.T) {
 		"tracked jobs that are too large, unreadable or interrupted too often end for their waiters": func(w *world) {
 			ended := w.announced()
 			for jid, args := range map[string]string{"large": `"` + strings.Repeat("x", 3<<20) + `"`, "unreadable": "\"\xff\"", "interrupted": "1"} {
-				w.do("LPUSH", w.keys.GitLabName("mail", dead), `{"belay_track_ms":60000,"args":[`+args+`],"class":"A","jid":"`+jid+
+				w.do("LPUSH", w.held("mail", dead).key, `{"belay_track_ms":60000,"args":[`+args+`],"class":"A","jid":"`+jid+
 					`","queue":"mail","interrupted_count":2}`)
 			}
-			result, err := w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{})
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix})
 			require.NoError(w, err)
-			require.Equal(w, FromGitLabResult{Recovered: 3, Dead: 3, Lists: 1}, result)
+			require.Equal(w, Result{Recovered: 3, Dead: 3, Lists: 1}, result)
 			var jids []string
 			for range 3 {
 				select {
@@ -64,7 +64,7 @@ func TestReturnFromGitLab(t *testing.T) {
 			}
 			require.ElementsMatch(w, []string{"large", "unreadable", "interrupted"}, jids)
 			for _, jid := range jids {
-				tracked, err := w.keys.ReadTracked(jid).Do(w.Context(), w.driver)
+				tracked, err := w.keys.ReadTracked(jid).Do(w.Context(), w.client)
 				require.NoError(w, err)
 				require.Equal(w, lua.TrackDead, tracked.State, jid)
 			}
@@ -72,16 +72,25 @@ func TestReturnFromGitLab(t *testing.T) {
 		"the log says that a job died of interruptions, also of one that holds an unreadable text": func(w *world) {
 			kept, err := job.Parse(job.KeepUnreadable("garbage", "mail", errors.New("no JSON"), time.Now(), job.Seconds))
 			require.NoError(w, err)
-			w.do("LPUSH", w.keys.GitLabName("mail", dead), kept.Patch(job.SetInt("interrupted_count", 2)))
+			w.do("LPUSH", w.held("mail", dead).key, kept.Patch(job.SetInt("interrupted_count", 2)))
 			log := &drivertest.Buffer{}
-			_, err = w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
+			_, err = Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
 			require.NoError(w, err)
 			require.Regexp(w, `"interruptions":3,"time":"[^"]+","message":"moved to the dead set: too many interruptions in Ruby processes"`, log.String())
 		},
-		"without such lists it does not wait": func(w *world) {
-			result, err := w.inspector.ReturnFromGitLab(w.Context(), FromGitLab{Doubt: time.Hour})
+		"the dead set keeps the limits of the workers": func(w *world) {
+			for _, jid := range []string{"1", "2", "3"} {
+				w.do("LPUSH", w.held("mail", dead).key, `{"class":"A","jid":"`+jid+`","args":[],"queue":"mail","interrupted_count":2}`)
+			}
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, DeadLimits: lua.DeadLimits{Most: 2}})
 			require.NoError(w, err)
-			require.Equal(w, FromGitLabResult{}, result)
+			require.Equal(w, Result{Recovered: 3, Dead: 3, Lists: 1}, result)
+			require.Len(w, w.texts("ZRANGE", w.keys.Dead(), "0", "-1"), 2)
+		},
+		"without such lists it does not wait": func(w *world) {
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: time.Hour})
+			require.NoError(w, err)
+			require.Equal(w, Result{}, result)
 		},
 	})
 }

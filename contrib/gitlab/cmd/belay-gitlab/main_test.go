@@ -1,12 +1,67 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/driver/drivertest"
 )
+
+func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
+
+// said is what a command line answered.
+type said struct {
+	code      int
+	out, errs string
+}
+
+// invoke runs a command line in this process.
+func invoke(args ...string) said {
+	var out, errs bytes.Buffer
+	code := run(args, &out, &errs)
+	return said{code, out.String(), errs.String()}
+}
+
+// house is a place of a test's own in the shared Redis.
+type house struct {
+	t      testing.TB
+	server *drivertest.Server
+	prefix string
+}
+
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	return &house{t: t, server: drivertest.Redis(t), prefix: strings.TrimSuffix(drivertest.Prefix(t), ":")}
+}
+
+func (h *house) invoke(args ...string) said {
+	return invoke(append(args, "--redis", h.server.URL(), "--prefix", h.prefix)...)
+}
+
+// key is a key's whole name.
+func (h *house) key(name string) string { return h.prefix + ":" + name }
+
+func (h *house) do(words ...string) any {
+	h.t.Helper()
+	value, err := h.server.Do(h.t.Context(), words...)
+	require.NoError(h.t, err)
+	return value
+}
+
+// payloads are the elements of a list, or the members of a sorted set.
+func (h *house) payloads(words ...string) []string {
+	h.t.Helper()
+	var texts []string
+	for _, part := range h.do(words...).([]any) {
+		texts = append(texts, part.(string))
+	}
+	return texts
+}
 
 // held is a job of a queue.
 func held(queue string, n, interrupted int) string {
@@ -55,14 +110,14 @@ func TestReturnRecoversWhatDeadRubyProcessesHold(t *testing.T) {
 			h.do("RPUSH", h.key("working:queue:nobody"), "x") // no process
 			h.do("SET", h.key("working:queue:q:h:1"), "no list")
 
-			look := h.invoke("", "return", "--from-gitlab", "--dry-run", "--client", client)
+			look := h.invoke("--dry-run", "--client", client)
 			require.Zero(t, look.code, look.errs)
 			require.Contains(t, look.out, "15 jobs would be returned")
 			require.Regexp(t, `(?m)^mail +web-1:100:abcdef012345 +lapsed +3$`, look.out)
 			require.Regexp(t, `(?m)^live +web-2:100:abcdef012345 +alive +3$`, look.out)
 			require.Equal(t, int64(3), h.do("LLEN", h.key("working:queue:mail:web-1:100:abcdef012345")), "a dry run changes nothing")
 
-			done := h.invoke("", "return", "--from-gitlab", "--doubt", "10ms", "--json", "--client", client)
+			done := h.invoke("--doubt", "10ms", "--json", "--client", client)
 			require.Zero(t, done.code, done.errs)
 			require.JSONEq(t, `{"recovered":15,"dead":0,"lists":5,"alive":4,"unclear":1,"held":12,"interrupted":0}`, done.out)
 			require.Contains(t, done.errs, "15 jobs of processes without a heartbeat")
@@ -76,7 +131,7 @@ func TestReturnRecoversWhatDeadRubyProcessesHold(t *testing.T) {
 				require.Equal(t, int64(3), h.do("LLEN", h.key("working:queue:"+queue+":"+process)), queue)
 				require.Equal(t, int64(1), h.do("LLEN", h.key("queue:"+queue)))
 			}
-			require.Contains(t, h.invoke("", "return", "--from-gitlab", "--doubt", "0").out, "0 recovered, 0 of them")
+			require.Contains(t, h.invoke("--doubt", "0").out, "0 recovered, 0 of them")
 		})
 	}
 }
@@ -90,13 +145,13 @@ func TestReturnSaysWhatItMustWaitFor(t *testing.T) {
 	h.takes("mail", process, 3)
 	h.beats(process) // and is killed
 	for range 2 {
-		done := h.invoke("", "return", "--from-gitlab", "--doubt", "0")
+		done := h.invoke("--doubt", "0")
 		require.Zero(t, done.code, done.errs)
 		require.Contains(t, done.out, "0 recovered")
 		require.Contains(t, done.errs, "3 jobs are left to processes with a heartbeat. That of a killed process expires within 1m0s: run this again then")
 	}
 	h.do("DEL", h.key("reliable-fetcher-heartbeat-"+strings.ReplaceAll(process, ":", "-")))
-	done := h.invoke("", "return", "--from-gitlab", "--doubt", "0")
+	done := h.invoke("--doubt", "0")
 	require.Contains(t, done.out, "3 recovered")
 	require.NotContains(t, done.errs, "run this again")
 }
@@ -122,7 +177,7 @@ func TestReturnKillsWhatRubyInterruptedTooOften(t *testing.T) {
 	h.do("LPUSH", list, held("mail", 600, 2), "garbage", large)
 	h.do("ZADD", h.key("interrupted"), "1", held("mail", 601, 3))
 
-	done := h.invoke("", "return", "--from-gitlab", "--doubt", "0", "--json")
+	done := h.invoke("--doubt", "0", "--json")
 	require.Zero(t, done.code, done.errs)
 	require.JSONEq(t, `{"recovered":603,"dead":3,"lists":1,"alive":0,"unclear":0,"held":0,"interrupted":1}`, done.out)
 	require.Contains(t, done.errs, "too many interruptions in Ruby processes")
@@ -133,14 +188,14 @@ func TestReturnKillsWhatRubyInterruptedTooOften(t *testing.T) {
 	for n, payload := range waiting {
 		require.Equal(t, held("mail", 599-n, 1), payload)
 	}
-	dead := h.invoke("", "dead", "--json")
-	require.Equal(t, 3, strings.Count(dead.out, "\n"))
-	require.Contains(t, dead.out, "Ruby processes died or stopped 3 times while they ran it")
+	dead := h.payloads("ZRANGE", h.key("dead"), "0", "-1")
+	require.Len(t, dead, 3)
+	require.Contains(t, strings.Join(dead, "\n"), "Ruby processes died or stopped 3 times while they ran it")
 	require.Equal(t, "3", h.do("GET", h.key("stat:failed")), "none dies without a count")
 	require.Equal(t, int64(1), h.do("ZCARD", h.key("interrupted")), "GitLab's own set stays as it is")
 
 	h.do("LPUSH", list, held("mail", 700, 8))
-	done = h.invoke("", "return", "--from-gitlab", "--doubt", "0", "--interruptions", "-1")
+	done = h.invoke("--doubt", "0", "--interruptions", "-1")
 	require.Contains(t, done.out, "1 recovered, 0 of them moved to the dead set")
 	require.Equal(t, held("mail", 700, 9), h.do("LINDEX", h.key("queue:mail"), "-1"), "it runs next")
 }
@@ -154,15 +209,33 @@ func TestReturnSaysWhatItCannotMove(t *testing.T) {
 		h.takes(queue, "h:1:aa", 1)
 	}
 	h.do("SET", h.key("queue:wrong"), "no list")
-	done := h.invoke("", "return", "--from-gitlab", "--doubt", "0")
+	done := h.invoke("--doubt", "0")
 	require.Equal(t, exitFailure, done.code)
 	require.Contains(t, done.errs, "WRONGTYPE")
 	require.Equal(t, int64(1), h.do("LLEN", h.key("queue:good")))
 	require.Equal(t, int64(1), h.do("LLEN", h.key("working:queue:wrong:h:1:aa")))
-	for _, words := range []string{"return --to-ruby --from-gitlab", "return --from-gitlab x", "return --to-ruby --dry-run",
-		"return --from-gitlab --doubt -1s", "return --from-gitlab --interruptions 0"} {
-		require.Equal(t, exitUsage, invoke("", strings.Fields(words)...).code, words)
+}
+
+func TestAWrongCommandLineIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"x", "--to-ruby", "--doubt -1s", "--interruptions 0", "--dead-limit 0", "--dead-for 0s", "--client x", "--redis="} {
+		answer := invoke(strings.Fields(words)...)
+		require.Equal(t, exitUsage, answer.code, words)
+		require.Equal(t, 1, strings.Count(answer.errs, "\n"), answer.errs)
 	}
+	help := invoke("--help")
+	require.Zero(t, help.code)
+	require.Contains(t, help.out, "--dry-run")
+}
+
+// An error names the server, and no password.
+func TestAnErrorShowsNoPassword(t *testing.T) {
+	t.Parallel()
+	answer := invoke("--redis", "redis://user:S3cr3tCanary@127.0.0.1:1/0", "--timeout", "20s")
+	require.Equal(t, exitFailure, answer.code)
+	require.Contains(t, answer.errs, "is Redis running there?")
+	require.NotContains(t, answer.errs, "S3cr3tCanary")
+	require.NotContains(t, invoke("redis://user:S3cr3tCanary@127.0.0.1:1/0").errs, "S3cr3tCanary")
 }
 
 // Two commands and the gem's own cleaner recover one list at the same time: each job moves once.
@@ -177,7 +250,7 @@ func TestReturnSharesWithTheCleaner(t *testing.T) {
 	}
 	answers := make(chan said, 2)
 	for range cap(answers) {
-		go func() { answers <- h.invoke("", "return", "--from-gitlab", "--doubt", "0") }()
+		go func() { answers <- h.invoke("--doubt", "0") }()
 	}
 	for {
 		taken, ok := h.do("RPOP", list).(string)
