@@ -102,6 +102,12 @@ var (
 	// ErrOwnershipLost is the context.Cause in a handler whose process was declared dead; another process
 	// runs its job.
 	ErrOwnershipLost = fetch.ErrOwnershipLost
+	// ErrCancelled is the context.Cause in a handler whose job was cancelled. The job ends without a retry,
+	// whatever error the handler returns; if it returns nil, the job is done.
+	ErrCancelled = launcher.ErrCancelled
+	// ErrDeadline is the context.Cause in a handler whose job is not done by its Deadline. It also matches
+	// ErrTimeout and context.DeadlineExceeded.
+	ErrDeadline = launcher.ErrDeadline
 )
 
 // Discard returns an error that a handler returns to drop its job. The run counts as failed if cause is not

@@ -10,7 +10,7 @@ import (
 
 // Interrupted is what a handler returns, as it is or wrapped, to end its run because the server stops: see
 // Checkpoint. The job goes back to the head of its queue at once. The run counts as neither processed nor
-// failed, and uses up no retry. (ErrInterrupted is the error of a job that crashed too many servers.)
+// failed, and uses up no retry.
 var Interrupted = launcher.Interrupted
 
 // MaxCursor is the maximum size of a cursor as JSON, in bytes.

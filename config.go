@@ -9,9 +9,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/fetch"
-	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/logbook"
@@ -131,18 +131,18 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, *sl
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of := c.Config()
 	var l *launcher.Launcher
-	check := func(ctx context.Context) {
-		wanted := inspect.CheckConfig{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.Queues()}
-		inspect.LogFindings(ctx, c.Driver(), wanted, log)
+	logFindings := func(ctx context.Context) {
+		wanted := check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.Queues()}
+		check.LogFindings(ctx, c.Driver(), wanted, log)
 	}
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
 		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions,
-		SaveInterval: cfg.SaveInterval, DeadMost: cfg.DeadLimit, DeadFor: cfg.DeadFor,
+		SaveInterval: cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
-		Check: check,
+		Check: logFindings,
 	})
 	return l, book, log, err
 }

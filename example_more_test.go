@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
 )
 
@@ -58,7 +59,7 @@ func ExamplePushOnce() {
 }
 
 // A job is cancelled by its jid. One that waits is removed; one that runs ends without a retry.
-func ExampleCancel() {
+func Example_cancel() {
 	ctx := context.Background()
 	url, stopRedis := exampleRedis()
 	defer stopRedis()
@@ -72,7 +73,7 @@ func ExampleCancel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	results, err := belay.Cancel(ctx, client, receipt.JID, "another")
+	results, err := inspect.New(client.Driver(), client.Config().Prefix).Cancel(ctx, receipt.JID, "another")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -70,7 +70,7 @@ type (
 	// StuckRun describes a run whose handler does not return though its context has ended.
 	StuckRun = launcher.StuckRun
 	// DeathHandler is called with jobs that run again only if an operator retries them: they have no retries
-	// or no time left, their handler killed them, or they died after repeated crashes (ErrInterrupted). It is
+	// or no time left, their handler killed them, or they died after repeated crashes (ErrCrashed). It is
 	// a func(ctx, *Job, error).
 	DeathHandler = launcher.DeathHandler
 	// Orphan is a job that was recovered from a process that died.
@@ -82,9 +82,9 @@ type (
 	InternalErrorHandler = launcher.InternalErrorHandler
 )
 
-// ErrInterrupted is the error of a job that was moved to the dead set because its process crashed too often
+// ErrCrashed is the error of a job that was moved to the dead set because its process crashed too often
 // while it ran, the last time with nothing else running.
-var ErrInterrupted = launcher.ErrInterrupted
+var ErrCrashed = launcher.ErrCrashed
 
 // Around adds middleware around the runs of a class, inside of the Server's middleware.
 func Around(middleware ...Middleware) DefineOption {

@@ -30,11 +30,11 @@ var layers = map[string]int{
 	"link":  1,             // base, too: deadlines, pages, pauses and "redis is away", for calls of a driver
 	"lua":   2,             // store: every write and every key name
 	"retry": 3, "dedup": 3, // rules: pure
+	"check": 3,                               // is a Redis fit for all this?
 	"fetch": 4, "janitor": 4, "scheduler": 4, // engines: hold and return jobs; recover those of dead processes; what time makes happen
 	"launcher": 5, "client": 5, // processes: run jobs, put jobs in
-	"inspect": 5,                                               // what an operator sees; below the root, whose workers check Redis when they start
-	"belay":   6,                                               // the root
-	"web":     7, "metrics": 7, "belaytest": 7, "activejob": 7, // add-ons: the dashboard, the users' test kit, Rails
+	"belay": 6, "inspect": 6, // the root, and what an operator sees: neither links the other
+	"web": 7, "metrics": 7, "belaytest": 7, "activejob": 7, // add-ons: the dashboard, the users' test kit, Rails
 	"cmd": 8, "integration": 8, "examples": 8, // programs
 }
 
@@ -43,6 +43,11 @@ var testTools = []string{"testing", "github.com/stretchr/testify", "go.uber.org/
 
 // testKits are the packages that exist for tests, and so may use testTools outside of a _test.go file.
 var testKits = []string{"driver/drivertest", "belaytest", "integration"}
+
+// engines are the packages whose comments begin by saying notPublic.
+var engines = []string{"client", "dedup", "fetch", "janitor", "launcher", "launcher/service", "logbook", "lua", "scheduler"}
+
+const notPublic = "This package is not public API: only what package belay exports from it carries a compatibility promise."
 
 // impure are the packages below a pure one that ask a server, for what the pure one decides.
 var impure = []string{"dedup/wal"}
@@ -104,6 +109,8 @@ func TestObjection(t *testing.T) {
 		{"driver/goredisdriver", module + "/driver", true},
 		{"", module + "/driver/goredisdriver", true},
 		{"inspect", module, false},
+		{"", module + "/inspect", false},
+		{"", module + "/check", true},
 		{"retry", module + "/dedup", false},
 		{"retry", "net/http", false},
 		{"retry", "net/netip", false},
@@ -126,20 +133,24 @@ func TestObjection(t *testing.T) {
 	}
 }
 
-// What a user's program links when it imports the root: no command line, no test tool, no dashboard, and
-// one Redis client, the one that Open uses.
+// What a user's program links when it imports the root: no command line, no test tool, nothing that only
+// operators need, and one Redis client, the one that Open uses. The same holds for programs that only push or
+// only work.
 func TestRootLinksOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
+	programs := []string{"", "/examples/bulk", "/examples/deploy"} // the root itself; it pushes; it works
 	unwanted := slices.Concat(testTools, []string{
 		"github.com/spf13/cobra", "charm.land", "github.com/redis/rueidis", "github.com/alicebob/miniredis",
-		module + "/web", module + "/cmd", module + "/driver/drivertest", module + "/driver/rueidisdriver",
+		module + "/inspect", module + "/web", module + "/cmd", module + "/driver/drivertest", module + "/driver/rueidisdriver",
 	})
-	listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	require.NoError(t, err)
-	dependencies := strings.Fields(string(listed))
-	require.Contains(t, dependencies, module)
-	for _, dependency := range dependencies {
-		require.False(t, within(dependency, unwanted), "the root package links %s", dependency)
+	for _, program := range programs {
+		listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+program).Output()
+		require.NoError(t, err)
+		dependencies := strings.Fields(string(listed))
+		require.Subset(t, dependencies, []string{module, module + "/check", module + program})
+		for _, dependency := range dependencies {
+			require.False(t, within(dependency, unwanted), "%s links %s", module+program, dependency)
+		}
 	}
 }
 
@@ -173,9 +184,14 @@ func isGo(node ast.Node) bool {
 
 func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 	t.Parallel()
-	for _, p := range packages(t) {
+	all := packages(t)
+	for _, p := range all {
 		require.NotEmpty(t, p.doc, "package %q has no doc comment: doc.go begins with \"// Package NAME \", a "+
 			"command's main.go with \"// Command NAME \"", p.path)
+	}
+	for _, engine := range engines {
+		opening, _, _ := strings.Cut(all[engine].doc, "\n\n")
+		require.Contains(t, strings.Join(strings.Fields(opening), " "), notPublic, "package %q", engine)
 	}
 }
 

@@ -110,7 +110,7 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 			again, err := inspector.RunPeriodic(t.Context(), what)
 			require.NoError(t, err)
 			require.Equal(t, inspect.PeriodicRun{At: again.At, Outcome: "refused", JID: run.JID}, again)
-			_, err = belay.Cancel(t.Context(), client, run.JID)
+			_, err = inspector.Cancel(t.Context(), run.JID)
 			require.NoError(t, err)
 		}
 		drivertest.Eventually(t, func() bool { return last().Outcome == what }, patience, tick, what)

@@ -1,4 +1,5 @@
-// Package client pushes jobs: it checks them, writes their bytes, and stores them in their queues.
+// Package client pushes jobs: it checks them, writes their bytes, and stores them in their queues. This
+// package is not public API: only what package belay exports from it carries a compatibility promise.
 //
 // It exists so that a caller knows the exact outcome of each push: the job is queued, was refused, is
 // certainly not in Redis, or its outcome is unknown (ErrUnknown: the reply of Redis was lost). This package

@@ -1,4 +1,5 @@
-// Package dedup decides which jobs count as duplicates, and until when.
+// Package dedup decides which jobs count as duplicates, and until when. This package is not public API: only
+// what package belay exports from it carries a compatibility promise.
 //
 // It exists so that the rules of unique jobs can be read and tested without a server. A [Rule] configures a
 // class. A [Digest] identifies jobs that are duplicates of each other. A [Lock] is the part of a unique job's

@@ -1,5 +1,6 @@
 // Package fetch is the loop of a worker: it takes jobs out of Redis, gives them to processors, and is
-// responsible for them until they are settled.
+// responsible for them until they are settled. This package is not public API: only what package belay
+// exports from it carries a compatibility promise.
 //
 // A process registers a [Session] and moves jobs from queues into working lists named after its identity.
 // While the process sends heartbeats, no other process touches these jobs. The [Loop] is one goroutine. It

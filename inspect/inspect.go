@@ -24,7 +24,8 @@ type Inspector struct {
 	orderly int
 }
 
-// New returns an Inspector of the keyspace under prefix. It sends nothing.
+// New returns an Inspector of the keyspace under prefix. For that of a belay.Client, pass its Driver and the
+// Prefix of its Config. It sends nothing.
 func New(client driver.Client, prefix string) *Inspector {
 	return &Inspector{
 		driver: client, keys: lua.NewKeys(prefix), orderly: orderly,
@@ -34,7 +35,7 @@ func New(client driver.Client, prefix string) *Inspector {
 
 // The limits of the dead set of an Inspector without others: those of a server.
 const (
-	DefaultDeadLimit = lua.DefaultDeadMost
+	DefaultDeadLimit = lua.DefaultDeadLimit
 	DefaultDeadFor   = lua.DefaultDeadFor
 )
 
@@ -43,9 +44,9 @@ const (
 // it.
 // They are stored nowhere in Redis. So an Inspector without them has DefaultDeadLimit and DefaultDeadFor, and
 // removes dead jobs if the workers keep more. A zero is the default.
-func (i *Inspector) WithDeadLimits(most int, keep time.Duration) *Inspector {
+func (i *Inspector) WithDeadLimits(limit int, keep time.Duration) *Inspector {
 	limited := *i
-	limited.keys = i.keys.WithDeadLimits(lua.DeadLimits{Most: most, For: keep})
+	limited.keys = i.keys.WithDeadLimits(lua.DeadLimits{Limit: limit, For: keep})
 	return &limited
 }
 

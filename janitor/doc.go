@@ -1,4 +1,5 @@
 // Package janitor finds processes that have died and brings their jobs back to the heads of their queues.
+// This package is not public API: only what package belay exports from it carries a compatibility promise.
 //
 // janitor.go decides which processes are dead, by two checks of their heartbeats. recover.go moves their
 // jobs page by page (script recover). crash.go decides what the crash means for each job, by package retry's

@@ -40,9 +40,9 @@ type Config struct {
 
 	// Retry is the policy for failed jobs; its zero fields have retry's defaults.
 	Retry retry.Policy
-	// DeadMost is ServerConfig.DeadLimit. Whatever the process moves to the dead set trims it.
-	DeadMost int
-	DeadFor  time.Duration
+	// DeadLimit and DeadFor are those of ServerConfig. Whatever the process moves to the dead set trims it.
+	DeadLimit int
+	DeadFor   time.Duration
 	// PayloadLimit is the limit of the producers. A job that exceeds it by more than job.PayloadSlack is
 	// moved to the dead set without a run.
 	PayloadLimit int
@@ -126,7 +126,7 @@ func (c Config) check() error {
 	must(c.SaveInterval > 0, "save interval %v: it must be positive", c.SaveInterval)
 	must(c.MaxInterruptions >= retry.MinInterruptions, "max interruptions %d: it must be at least %d, or one crash would move all running jobs to the dead set",
 		c.MaxInterruptions, retry.MinInterruptions)
-	must(c.DeadMost >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they must not be negative", c.DeadMost, c.DeadFor)
+	must(c.DeadLimit >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they must not be negative", c.DeadLimit, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it must be between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
 	wrong = append(wrong, lua.CheckPrefix(c.Prefix))
 	return errors.Join(wrong...)

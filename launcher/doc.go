@@ -1,4 +1,5 @@
-// Package launcher runs one worker process, from its first heartbeat to its last.
+// Package launcher runs one worker process, from its first heartbeat to its last. This package is not public
+// API: only what package belay exports from it carries a compatibility promise.
 //
 // A Launcher registers a session, starts its processors and the duties in its table (duties.go), and runs the
 // loop of package fetch, which brings jobs to idle processors and settles their outcomes. At a stop they end

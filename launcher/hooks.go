@@ -15,9 +15,9 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// ErrInterrupted is the error of a job that was moved to the dead set because its process crashed too often
+// ErrCrashed is the error of a job that was moved to the dead set because its process crashed too often
 // while it ran, the last time with nothing else running.
-var ErrInterrupted = errors.New("belay: interrupted: its process died repeatedly while this job ran")
+var ErrCrashed = errors.New("belay: crashed: its process died repeatedly while this job ran")
 
 // An ErrorHandler is called for each run that did not succeed, with the run's context. A run that was
 // requeued or snoozed continues later, and is none. The run of a cancelled job is one unless its error is
@@ -26,7 +26,7 @@ var ErrInterrupted = errors.New("belay: interrupted: its process died repeatedly
 type ErrorHandler func(ctx context.Context, j *job.Job, err error)
 
 // A DeathHandler is called for a job that runs again only if an operator retries it: it has no retries or no
-// time left, its handler killed it, or it has crashed too many processes (ErrInterrupted). The call comes
+// time left, its handler killed it, or it has crashed too many processes (ErrCrashed). The call comes
 // before the settle, so there may be two calls for one job. j is the job as it was before its last run. A
 // panic in the handler is logged and has no other effect.
 type DeathHandler func(ctx context.Context, j *job.Job, err error)
@@ -186,7 +186,7 @@ func (l *Launcher) callOrphan(orphan Orphan) {
 		l.guard("orphan handler", func() { handler(orphan) })
 	}
 	if orphan.Job != nil && orphan.Home == lua.HomeDead {
-		l.callDeath(context.Background(), orphan.Job, ErrInterrupted)
+		l.callDeath(context.Background(), orphan.Job, ErrCrashed)
 	}
 }
 

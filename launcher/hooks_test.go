@@ -167,7 +167,7 @@ func TestOrphansAreReported(t *testing.T) {
 	l.OnOrphan(func(launcher.Orphan) { panic("an orphan handler of no use") })
 	l.OnOrphan(func(o launcher.Orphan) { orphans.note("%s %s %s %v", o.From, o.Queue, o.Home, o.Job != nil) })
 	l.OnDeath(func(_ context.Context, j *job.Job, err error) {
-		deaths.note("%s %v", j.JID(), errors.Is(err, launcher.ErrInterrupted))
+		deaths.note("%s %v", j.JID(), errors.Is(err, launcher.ErrCrashed))
 	})
 	r.start(l)
 	r.eventually("three orphans", func() bool { return len(orphans.read()) == 3 })

@@ -93,7 +93,7 @@ func New(cfg Config) (*Launcher, error) {
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	l := &Launcher{
 		cfg: cfg, capsules: capsules, clock: &lua.Clock{},
-		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Most: cfg.DeadMost, For: cfg.DeadFor}),
+		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Limit: cfg.DeadLimit, For: cfg.DeadFor}),
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace, changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1), halt: make(chan struct{}),

@@ -103,7 +103,7 @@ func TestAPollersDeadAreWithinTheLimitsOfTheWorker(t *testing.T) {
 		r.do("ZADD", r.keys.Dead(), strconv.FormatInt(time.Now().Unix()-60, 10), "oldest")
 		r.do("ZADD", r.keys.Retry(), "1", "null")
 		cfg := r.config()
-		cfg.DeadMost = 1
+		cfg.DeadLimit = 1
 		r.start(r.build(cfg))
 		require.Eventually(t, func() bool { return len(r.set(r.keys.Retry())) == 0 }, patience, 10*time.Millisecond)
 		dead := r.set(r.keys.Dead())

@@ -1,4 +1,5 @@
-// Package logbook writes log lines without blocking the program that logs.
+// Package logbook writes log lines without blocking the program that logs. This package is not public API:
+// only what package belay exports from it carries a compatibility promise.
 //
 // A worker may log while it holds a mutex, or between two heartbeats. If it waited because the reader of its
 // standard error has stopped, a disk is slow, or a slog.Handler sends each line over a network, other

@@ -9,15 +9,15 @@ import (
 // DeadLimits bound the dead set. A script that adds to it removes the oldest jobs that are beyond these limits,
 // at most MaxItems of them, in the same step.
 type DeadLimits struct {
-	// Most is how many jobs may stay there, and For how long each of them. A zero field is the default.
-	Most int
-	For  time.Duration
+	// Limit is how many jobs may stay there, and For how long each of them. A zero field is the default.
+	Limit int
+	For   time.Duration
 }
 
 // The defaults of DeadLimits are Sidekiq's dead_max_jobs and dead_timeout_in_seconds.
 const (
-	DefaultDeadMost = 10_000
-	DefaultDeadFor  = 180 * 24 * time.Hour
+	DefaultDeadLimit = 10_000
+	DefaultDeadFor   = 180 * 24 * time.Hour
 )
 
 // WithDeadLimits returns Keys whose scripts keep the dead set within other limits than the default.
@@ -29,6 +29,6 @@ func (k Keys) WithDeadLimits(limits DeadLimits) Keys {
 // deadLimits are the limits as arguments of scripts.
 func (k Keys) deadLimits() []string {
 	return []string{
-		strconv.Itoa(cmp.Or(k.dead.Most, DefaultDeadMost)), wholeSeconds(cmp.Or(k.dead.For, DefaultDeadFor)),
+		strconv.Itoa(cmp.Or(k.dead.Limit, DefaultDeadLimit)), wholeSeconds(cmp.Or(k.dead.For, DefaultDeadFor)),
 	}
 }

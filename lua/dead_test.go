@@ -75,7 +75,7 @@ func TestAScriptThatAddsToTheDeadSetTrimsIt(t *testing.T) {
 		t.Run(script, func(t *testing.T) {
 			keep(t,
 				promise{"to_its_limit", func(w *world) {
-					w.keys = w.keys.WithDeadLimits(DeadLimits{Most: 5})
+					w.keys = w.keys.WithDeadLimits(DeadLimits{Limit: 5})
 					w.addDead(9, w.now()-100)
 					kill(w, true)
 					dead := w.sorted(w.keys.Dead())
@@ -83,7 +83,7 @@ func TestAScriptThatAddsToTheDeadSetTrimsIt(t *testing.T) {
 					require.NotContains(w, dead[4], "old", "the new one")
 				}},
 				promise{"to_nothing_but_the_new_one", func(w *world) {
-					w.keys = w.keys.WithDeadLimits(DeadLimits{Most: 1})
+					w.keys = w.keys.WithDeadLimits(DeadLimits{Limit: 1})
 					w.addDead(9, w.now()-100)
 					kill(w, true)
 					require.Len(w, w.sorted(w.keys.Dead()), 1)
@@ -98,18 +98,18 @@ func TestAScriptThatAddsToTheDeadSetTrimsIt(t *testing.T) {
 					require.Equal(w, "young", w.sorted(w.keys.Dead())[0])
 				}},
 				promise{"at_most_a_call's_worth_at_a_time", func(w *world) {
-					w.keys = w.keys.WithDeadLimits(DeadLimits{Most: 10})
+					w.keys = w.keys.WithDeadLimits(DeadLimits{Limit: 10})
 					w.addDead(1000, w.now()-100)
 					kill(w, true)
 					require.Equal(w, 1001-MaxItems, w.number("ZCARD", w.keys.Dead()))
 				}},
 				promise{"to_sidekiqs_limits_without_others", func(w *world) {
-					w.addDead(DefaultDeadMost, w.now()-100)
+					w.addDead(DefaultDeadLimit, w.now()-100)
 					kill(w, true)
-					require.Equal(w, DefaultDeadMost, w.number("ZCARD", w.keys.Dead()))
+					require.Equal(w, DefaultDeadLimit, w.number("ZCARD", w.keys.Dead()))
 				}},
 				promise{"not_when_no_job_dies", func(w *world) {
-					w.keys = w.keys.WithDeadLimits(DeadLimits{Most: 5})
+					w.keys = w.keys.WithDeadLimits(DeadLimits{Limit: 5})
 					w.addDead(9, 1)
 					kill(w, false)
 					require.Equal(w, 9, w.number("ZCARD", w.keys.Dead()))

@@ -1,4 +1,5 @@
-// Package lua defines how jobs are stored in Redis, and every way they may move.
+// Package lua defines how jobs are stored in Redis, and every way they may move. This package is not public
+// API: only what package belay exports from it carries a compatibility promise.
 //
 // Each move is one script, x.lua, with one typed Go function in x.go; code that scripts share is in shared. A
 // job moves by one script only, so that at every instant it is in exactly one place. A script checks

@@ -1,5 +1,6 @@
 // Package scheduler moves due jobs from the schedule and the retry set to their queues, and enqueues the jobs
-// of periodic jobs at their ticks.
+// of periodic jobs at their ticks. This package is not public API: only what package belay exports from it
+// carries a compatibility promise.
 //
 // Any number of processes may poll; each due job is moved once, by a script that reads Redis' clock. One
 // process of the fleet, the poller, polls often; the others only check that there is a poller, and replace it

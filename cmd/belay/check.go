@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/inspect"
 )
 
 const checkHelp = `Checks whether Redis, and the permissions of this user, are fit for Belay, and advises what to change:
@@ -15,7 +15,7 @@ version, role, Cluster, scripts, the permissions of the user, eviction, memory, 
 trips, connections. It changes nothing. It reports what it is not allowed to read, such as CONFIG on many managed services.
 
 Each finding is ok, warn (it works, but is worth knowing) or bad (it does not work, loses jobs or breaks a promise).
-"belay work" checks the same at its start, and logs what is not ok. Workers that are Go programs can call inspect.Check.
+"belay work" checks the same at its start, and logs what is not ok. Workers that are Go programs can call check.Redis.
 
 With --json it prints one JSON object, with these stable fields:
   worst      the worst severity among the findings
@@ -35,14 +35,14 @@ func newCheck(at *redisFlags) *cobra.Command {
 		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 			defer cancel()
-			findings, err := inspect.Check(ctx, redis, inspect.CheckConfig{Prefix: at.prefix})
+			findings, err := check.Redis(ctx, redis, check.Config{Prefix: at.prefix})
 			if err != nil {
 				return err
 			}
 			if err := show(cmd, checked{findings.Worst(), findings}, func(t *table) { printFindings(t, findings) }); err != nil {
 				return err
 			}
-			if count := findings.Count(inspect.SeverityBad); count > 0 {
+			if count := findings.Count(check.SeverityBad); count > 0 {
 				return fmt.Errorf("%d of %d findings are bad", count, len(findings))
 			}
 			return nil
@@ -52,13 +52,13 @@ func newCheck(at *redisFlags) *cobra.Command {
 
 // checked is what --json prints.
 type checked struct {
-	Worst    inspect.Severity `json:"worst"`
-	Findings inspect.Findings `json:"findings"`
+	Worst    check.Severity `json:"worst"`
+	Findings check.Findings `json:"findings"`
 }
 
 // printFindings prints a line for each finding, and one for its advice. Some of the text comes from the
 // server.
-func printFindings(t *table, findings inspect.Findings) {
+func printFindings(t *table, findings check.Findings) {
 	for _, finding := range findings {
 		t.row(fmt.Sprintf("%-4s  %-16s  %s", finding.Severity, finding.Name, finding.Found))
 		if finding.Advice != "" {

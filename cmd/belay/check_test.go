@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/inspect"
 )
 
 // privateHouse is one on a server of its own, with its settings.
@@ -47,15 +47,15 @@ func TestCheck(t *testing.T) {
 		answer := h.invoke("", "check", "--json")
 		require.Equal(t, exitFailure, answer.code)
 		var object struct {
-			Worst    inspect.Severity `json:"worst"`
-			Findings inspect.Findings `json:"findings"`
+			Worst    check.Severity `json:"worst"`
+			Findings check.Findings `json:"findings"`
 		}
 		decoder := json.NewDecoder(strings.NewReader(answer.out))
 		decoder.DisallowUnknownFields()
 		require.NoError(t, decoder.Decode(&object))
 		require.False(t, decoder.More())
-		require.Equal(t, inspect.SeverityBad, object.Worst)
-		require.Equal(t, 1, object.Findings.Count(inspect.SeverityBad))
+		require.Equal(t, check.SeverityBad, object.Worst)
+		require.Equal(t, 1, object.Findings.Count(check.SeverityBad))
 	})
 	t.Run("a_missing_password_is_a_finding_and_no_password_is_shown", func(t *testing.T) {
 		t.Parallel()
@@ -100,7 +100,7 @@ func TestFindingsArePrintedPlain(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	rows := newTable(&out)
-	printFindings(rows, inspect.Findings{{Name: "version", Severity: inspect.SeverityWarn, Found: "\x1b[31m\nbad", Advice: "\a"}})
+	printFindings(rows, check.Findings{{Name: "version", Severity: check.SeverityWarn, Found: "\x1b[31m\nbad", Advice: "\a"}})
 	require.NoError(t, rows.Flush())
 	require.Equal(t, 2, strings.Count(out.String(), "\n"))
 	require.NotContains(t, out.String(), "\x1b")
@@ -110,7 +110,7 @@ func TestFindingsArePrintedPlain(t *testing.T) {
 func TestCheckHelpNamesEveryField(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	require.NoError(t, printJSON(&out, checked{Findings: inspect.Findings{{}}}))
+	require.NoError(t, printJSON(&out, checked{Findings: check.Findings{{}}}))
 	var object map[string]any
 	require.NoError(t, json.Unmarshal(out.Bytes(), &object))
 	for name, value := range object {

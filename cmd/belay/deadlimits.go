@@ -10,8 +10,8 @@ import (
 
 // deadLimits are the flags of commands that add to the dead set.
 type deadLimits struct {
-	most int
-	keep time.Duration
+	limit int
+	keep  time.Duration
 }
 
 // deadLimitsHelp says what the flags are for.
@@ -21,18 +21,18 @@ A full dead set loses its oldest jobs to new ones. If the workers have a DeadLim
 --dead-limit and --dead-for.`
 
 func (l *deadLimits) register(set *pflag.FlagSet) {
-	set.IntVar(&l.most, "dead-limit", inspect.DefaultDeadLimit, "the DeadLimit of the workers: this many `JOBS` may stay in the dead set")
+	set.IntVar(&l.limit, "dead-limit", inspect.DefaultDeadLimit, "the DeadLimit of the workers: this many `JOBS` may stay in the dead set")
 	set.DurationVar(&l.keep, "dead-for", inspect.DefaultDeadFor, "the DeadFor of the workers: a job may stay in the dead set for this time")
 }
 
 func (l *deadLimits) check() error {
-	if l.most < 1 || l.keep < time.Second {
-		return usage("--dead-limit %d and --dead-for %v: they must be at least 1 and 1s", l.most, l.keep)
+	if l.limit < 1 || l.keep < time.Second {
+		return usage("--dead-limit %d and --dead-for %v: they must be at least 1 and 1s", l.limit, l.keep)
 	}
 	return nil
 }
 
 // of returns the Inspector with these limits.
 func (l *deadLimits) of(i *inspect.Inspector) *inspect.Inspector {
-	return i.WithDeadLimits(l.most, l.keep)
+	return i.WithDeadLimits(l.limit, l.keep)
 }

@@ -91,7 +91,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	defer func() { _ = scraped.Close() }()
 	cfg := web.Config{
 		Prefix: at.prefix, BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
-		DeadLimit: flags.dead.most, DeadFor: flags.dead.keep,
+		DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
 		Logger:  slog.New(log),
 		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(scraped, at.prefix)})),
 	}

@@ -82,7 +82,7 @@ func TestReturnFromGitLab(t *testing.T) {
 			for _, jid := range []string{"1", "2", "3"} {
 				w.do("LPUSH", w.held("mail", dead).key, `{"class":"A","jid":"`+jid+`","args":[],"queue":"mail","interrupted_count":2}`)
 			}
-			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, DeadLimits: lua.DeadLimits{Most: 2}})
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, DeadLimits: lua.DeadLimits{Limit: 2}})
 			require.NoError(w, err)
 			require.Equal(w, Result{Recovered: 3, Dead: 3, Lists: 1}, result)
 			require.Len(w, w.texts("ZRANGE", w.keys.Dead(), "0", "-1"), 2)

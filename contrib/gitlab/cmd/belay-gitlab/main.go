@@ -159,7 +159,7 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	set.DurationVar(&o.Doubt, "doubt", gitlab.Lifespan, "how long to wait for a heartbeat of a process that has none; living ones send one every 20s")
 	set.IntVar(&o.Interruptions, "interruptions", gitlab.Interruptions, "interruptions after which a job goes to the dead set, as Ruby's max_retries_after_interruption; -1: it never does")
 	set.IntVar(&o.PayloadLimit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")
-	set.IntVar(&o.DeadLimits.Most, "dead-limit", lua.DefaultDeadMost, "the DeadLimit of the workers: this many `JOBS` may stay in the dead set")
+	set.IntVar(&o.DeadLimits.Limit, "dead-limit", lua.DefaultDeadLimit, "the DeadLimit of the workers: this many `JOBS` may stay in the dead set")
 	set.DurationVar(&o.DeadLimits.For, "dead-for", lua.DefaultDeadFor, "the DeadFor of the workers: a job may stay in the dead set for this time")
 	set.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to try; --doubt is added")
 	set.BoolVar(&o.json, "json", false, "print the result as one JSON object")
@@ -187,8 +187,8 @@ func parse(args []string, out io.Writer) (o options, err error) {
 		return o, usage("--doubt %v: it must not be negative", o.Doubt)
 	case o.Interruptions == 0:
 		return o, usage("--interruptions 0: it must be at least 1, or -1")
-	case o.DeadLimits.Most < 1 || o.DeadLimits.For < time.Second:
-		return o, usage("--dead-limit %d and --dead-for %v: they must be at least 1 and 1s", o.DeadLimits.Most, o.DeadLimits.For)
+	case o.DeadLimits.Limit < 1 || o.DeadLimits.For < time.Second:
+		return o, usage("--dead-limit %d and --dead-for %v: they must be at least 1 and 1s", o.DeadLimits.Limit, o.DeadLimits.For)
 	}
 	o.url = cmp.Or(o.url, os.Getenv("BELAY_REDIS_URL"), os.Getenv("REDIS_URL"), defaultURL)
 	return o, nil

@@ -1,4 +1,4 @@
-package inspect
+package check
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ import (
 // healthy is a Redis of which nothing can be said.
 func healthy() *facts {
 	return &facts{
-		cfg:   CheckConfig{Prefix: "app"}.withDefaults(),
+		cfg:   Config{Prefix: "app"}.withDefaults(),
 		trips: []trip{{200 * time.Microsecond, 0}, {100 * time.Microsecond, 0}, {time.Second, 0}},
 		permissions: permissions{
 			user: "worker", how: "redis.acl_check_cmd",
@@ -216,7 +216,7 @@ func TestChecks(t *testing.T) {
 // A managed service that denies everything but work is never worse than a warning.
 func TestCheckWithoutSightIsNoFailure(t *testing.T) {
 	t.Parallel()
-	f := &facts{cfg: CheckConfig{}.withDefaults(), permissions: permissions{how: "trying", unseen: 9}}
+	f := &facts{cfg: Config{}.withDefaults(), permissions: permissions{how: "trying", unseen: 9}}
 	require.Equal(t, SeverityWarn, f.findings().Worst())
 	require.Zero(t, f.findings().Count(SeverityBad))
 }

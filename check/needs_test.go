@@ -1,4 +1,4 @@
-package inspect
+package check
 
 import (
 	"os"
@@ -23,13 +23,14 @@ var calls = map[string]*regexp.Regexp{
 	"../client/*.go":      regexp.MustCompile(`driver\.Command\("(\w+)"`),
 	"../scheduler/*.go":   regexp.MustCompile(`driver\.Command\("(\w+)"`),
 	"../launcher/*.go":    regexp.MustCompile(`driver\.Command\("(\w+)"`),
+	"../inspect/*.go":     regexp.MustCompile(`driver\.Command\("(\w+)"`),
 	"*.go":                regexp.MustCompile(`driver\.Command\("(\w+)"`),
 }
 
 // scriptsOnly are folders whose calls may all go through lua.
 var scriptsOnly = []string{"../fetch/*.go", "../client/*.go", "../scheduler/*.go", "../launcher/*.go"}
 
-// notNeeded are commands that Check itself can do without.
+// notNeeded are commands that the check itself can do without.
 var notNeeded = []string{"acl", "config"}
 
 func TestNeedsNameEveryCommandThatIsCalled(t *testing.T) {

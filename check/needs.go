@@ -1,4 +1,4 @@
-package inspect
+package check
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ const (
 	toWait purpose = "wait"   // an idle worker must poll, or stops slowly
 	toLook purpose = "status" // an operator sees less
 	toAct  purpose = "act"    // an operator cannot list jobs, or act on them
-	toRead purpose = "check"  // Check itself sees less
+	toRead purpose = "check"  // the check itself sees less
 )
 
 // A need is a command that Belay calls, with a key. Commands are spelled as in ACL rules: in lower case, a

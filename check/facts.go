@@ -1,7 +1,8 @@
-package inspect
+package check
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -12,9 +13,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// facts are all that Check reads. Checks use nothing else.
+// facts are all that is read. Checks use nothing else.
 type facts struct {
-	cfg CheckConfig
+	cfg Config
 	// refused is the server's refusal of access. Nothing else is known then.
 	refused *driver.ServerError
 	trips   []trip // none if TIME is denied
@@ -42,7 +43,7 @@ var settings = []string{
 	"client-output-buffer-limit",
 }
 
-func readFacts(ctx context.Context, client driver.Client, cfg CheckConfig) (*facts, error) {
+func readFacts(ctx context.Context, client driver.Client, cfg Config) (*facts, error) {
 	f := &facts{cfg: cfg}
 	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
 		return f, err
@@ -136,19 +137,34 @@ func (f *facts) readServer(ctx context.Context, client driver.Client) error {
 }
 
 // sidekiqsAtMost bounds the processes that are read to find Sidekiq's: in most fleets they have one version.
-const sidekiqsAtMost = 2 * processesAtOnce
+const sidekiqsAtMost = 32
 
-// readSidekiqs reads which processes of Sidekiq work in this keyspace. It ignores errors, which belay status
-// shows.
+// readSidekiqs reads the versions of Sidekiq's processes in this keyspace. A process is Sidekiq's if it has
+// announced itself and has no entry among Belay's leases; one that has ended is only listed. It ignores errors,
+// which belay status shows.
 func (f *facts) readSidekiqs(ctx context.Context, client driver.Client) {
-	i := New(client, f.cfg.Prefix)
-	var r reading
-	names := r.texts("processes", client.Do(ctx, driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(sidekiqsAtMost)))[0])
-	for page := range slices.Chunk(names, processesAtOnce) {
-		for _, p := range i.processPage(ctx, &r, page, time.Now()) {
-			if !p.Belay && p.State == StateAlive {
-				f.sidekiqs = append(f.sidekiqs, p.Version)
+	keys := lua.NewKeys(f.cfg.Prefix)
+	identities, _ := client.Do(ctx, driver.Command("SRANDMEMBER", keys.Processes(), strconv.Itoa(sidekiqsAtMost)))[0].Value.([]any)
+	if len(identities) == 0 {
+		return
+	}
+	var calls []driver.Call
+	for _, identity := range identities {
+		name, _ := identity.(string)
+		calls = append(calls, driver.Command("ZSCORE", keys.Alive(), name), driver.Command("HMGET", keys.Process(name), "info"))
+	}
+	for replies := range slices.Chunk(client.Do(ctx, calls...), 2) {
+		_, belays := replies[0].Value.(string)
+		fields, _ := replies[1].Value.([]any)
+		if belays || len(fields) == 0 {
+			continue
+		}
+		if info, _ := fields[0].(string); info != "" {
+			var about struct {
+				Version string `json:"version"`
 			}
+			_ = json.Unmarshal([]byte(info), &about) // what cannot be read is an old version
+			f.sidekiqs = append(f.sidekiqs, about.Version)
 		}
 	}
 }

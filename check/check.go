@@ -1,4 +1,4 @@
-package inspect
+package check
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const (
 	SeverityBad Severity = "bad"
 )
 
-// A Finding is the result of one of Check's checks.
+// A Finding is the result of one check.
 type Finding struct {
 	// Name is what was checked, in a word or two that do not change.
 	Name     string   `json:"name"`
@@ -33,7 +33,7 @@ type Finding struct {
 	Advice string `json:"advice"`
 }
 
-// Findings are the results of Check, in reading order.
+// Findings are the results of all checks, in reading order.
 type Findings []Finding
 
 // Worst returns the highest severity among the findings; SeverityOK if there are none.
@@ -58,8 +58,8 @@ func (f Findings) Count(severity Severity) int {
 	return count
 }
 
-// CheckConfig describes the worker that Check checks Redis for. Zero fields have a worker's defaults.
-type CheckConfig struct {
+// Config describes the worker that Redis is checked for. Zero fields have a worker's defaults.
+type Config struct {
 	// Prefix is put before every key, with a colon between. Default: none.
 	Prefix string
 	// Queues are the names of the queues to take from. Default: "default".
@@ -70,7 +70,7 @@ type CheckConfig struct {
 	Unit job.TimeUnit
 }
 
-func (c CheckConfig) withDefaults() CheckConfig {
+func (c Config) withDefaults() Config {
 	if len(c.Queues) == 0 {
 		c.Queues = []string{"default"}
 	}
@@ -80,11 +80,11 @@ func (c CheckConfig) withDefaults() CheckConfig {
 	return c
 }
 
-// Check reports whether a Redis and this user of it are fit for Belay, and what to do if they are not. It
+// Redis reports whether a Redis and this user of it are fit for Belay, and what to do if they are not. It
 // changes nothing. Facts that it may not read (CONFIG, on many managed services) are a Finding, and so is a
 // server that refuses access. It returns an error if no Redis answers before ctx ends. It takes about fifteen
 // round trips.
-func Check(ctx context.Context, client driver.Client, cfg CheckConfig) (Findings, error) {
+func Redis(ctx context.Context, client driver.Client, cfg Config) (Findings, error) {
 	facts, err := readFacts(ctx, client, cfg.withDefaults())
 	if err != nil {
 		return nil, fmt.Errorf("check Redis: %w", err)
@@ -160,10 +160,10 @@ var silence Finding
 // work many times as long. Nothing waits for it, and a worker whose Redis does not answer logs that itself.
 const logFindingsTimeout = 30 * time.Second
 
-// LogFindings runs Check over a connection of its own and logs each finding that is not ok, at level warn. A
+// LogFindings checks Redis over a connection of its own and logs each finding that is not ok, at level warn. A
 // worker calls it at its start, and runs regardless of the findings. It returns as soon as ctx ends. It logs
 // nothing if Redis is away, or if the server has no version, such as miniredis in a program's tests.
-func LogFindings(ctx context.Context, client driver.Client, cfg CheckConfig, log *slog.Logger) {
+func LogFindings(ctx context.Context, client driver.Client, cfg Config, log *slog.Logger) {
 	limited, cancel := context.WithTimeout(ctx, logFindingsTimeout)
 	defer cancel()
 	lane, err := client.Lane(1) // so that a slow check delays no other call
@@ -172,7 +172,7 @@ func LogFindings(ctx context.Context, client driver.Client, cfg CheckConfig, log
 	}
 	defer context.AfterFunc(limited, func() { _ = lane.Close() })() // a call under way does not end with its context
 	defer func() { _ = lane.Close() }()
-	findings, err := Check(limited, lane, cfg)
+	findings, err := Redis(limited, lane, cfg)
 	if err != nil || ctx.Err() != nil || driver.Outage(lane.Do(limited, driver.Command("PING"))[0].Err) {
 		return
 	}

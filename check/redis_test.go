@@ -1,4 +1,4 @@
-package inspect
+package check
 
 import (
 	"context"
@@ -11,16 +11,17 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/adapters"
+	"github.com/belayq/belay/lua"
 )
 
-// checked is what Check says with each driver, which must be the same but for measurements. Its user is of
+// checked is what Redis returns with each driver, which must be the same but for measurements. Its user is of
 // the URL.
-func checked(t *testing.T, server *drivertest.Server, user string, cfg CheckConfig) Findings {
+func checked(t *testing.T, server *drivertest.Server, user string, cfg Config) Findings {
 	t.Helper()
 	url := strings.Replace(server.URL(), "://", "://"+user, 1)
 	var all []Findings
 	for name, open := range adapters.All {
-		findings, err := Check(within(t, 20*time.Second), open(t, url), cfg)
+		findings, err := Redis(within(t, 20*time.Second), open(t, url), cfg)
 		require.NoError(t, err, name)
 		all = append(all, findings)
 	}
@@ -89,7 +90,7 @@ func TestCheckOnServersWithOddSettings(t *testing.T) {
 	} {
 		t.Run(c.promise, func(t *testing.T) {
 			t.Parallel()
-			findings := checked(t, drivertest.Start(t, append(kept, c.args...)...), "", CheckConfig{Prefix: c.prefix})
+			findings := checked(t, drivertest.Start(t, append(kept, c.args...)...), "", Config{Prefix: c.prefix})
 			finding := findings.finding(c.name)
 			require.Contains(t, finding.Found+finding.Advice, c.says)
 			require.Equal(t, c.bad, badOnes(findings), "%+v", findings)
@@ -105,7 +106,7 @@ func TestCheckOnAPrimaryWithAReplica(t *testing.T) {
 	drivertest.Eventually(t, func() bool {
 		return strings.Contains(do(t, primary, "INFO", "replication").(string), "connected_slaves:1")
 	}, 20*time.Second, 20*time.Millisecond)
-	findings := checked(t, primary, "", CheckConfig{})
+	findings := checked(t, primary, "", Config{})
 	require.Contains(t, findings.finding("replication").Found, "no replica had received")
 	require.Equal(t, SeverityWarn, findings.finding("persistence").Severity)
 }
@@ -141,7 +142,7 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 			t.Parallel()
 			server := drivertest.Start(t, "--appendonly", "yes")
 			do(t, server, append(strings.Fields("ACL SETUSER odd reset on >S3cr3tCanary"), strings.Fields(c.rules)...)...)
-			findings := checked(t, server, "odd:S3cr3tCanary@", CheckConfig{Prefix: "app"})
+			findings := checked(t, server, "odd:S3cr3tCanary@", Config{Prefix: "app"})
 			finding := findings.finding(c.name)
 			for _, said := range c.says {
 				require.Contains(t, finding.Found+"; "+finding.Advice, said, "%+v", findings)
@@ -156,7 +157,7 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 		t.Parallel()
 		server := drivertest.Start(t)
 		do(t, server, "ACL", "SETUSER", "odd", "on", ">right", "+@all")
-		findings := checked(t, server, "odd:S3cr3tCanary@", CheckConfig{})
+		findings := checked(t, server, "odd:S3cr3tCanary@", Config{})
 		require.Equal(t, []string{"access"}, badOnes(findings))
 		require.NotContains(t, findings[0].Found+findings[0].Advice, "S3cr3tCanary")
 	})
@@ -169,7 +170,7 @@ func TestCheckCallsNothingThatIsDenied(t *testing.T) {
 	server := drivertest.Start(t)
 	rules := strings.Fields("ACL SETUSER odd reset on >x ~app:* -@all +eval +evalsha +time +srandmember +smismember")
 	do(t, server, rules...)
-	checked(t, server, "odd:x@", CheckConfig{Prefix: "app"})
+	checked(t, server, "odd:x@", Config{Prefix: "app"})
 	require.Empty(t, do(t, server, "ACL", "LOG"))
 }
 
@@ -178,25 +179,31 @@ func TestCheckChangesNothing(t *testing.T) {
 	for _, rules := range []string{"+@all", "+@all -eval -evalsha -acl"} { // the second one is found out about by trying
 		server := drivertest.Start(t)
 		do(t, server, append(strings.Fields("ACL SETUSER odd reset on >x ~*"), strings.Fields(rules)...)...)
-		checked(t, server, "odd:x@", CheckConfig{})
+		checked(t, server, "odd:x@", Config{})
 		require.Equal(t, int64(0), do(t, server, "DBSIZE"))
 		require.Contains(t, do(t, server, "INFO", "persistence"), "rdb_changes_since_last_save:0")
 	}
 }
 
+// Sidekiq before version 7 reports no version, and a process that has ended is only listed.
 func TestCheckSeesSidekiqsProcesses(t *testing.T) {
-	promises(t, map[string]func(w *world){
-		"but not Belay's, nor one that is gone": func(w *world) {
-			w.do("SADD", w.keys.Processes(), "old", "new", "gone", "ours")
-			w.do("HSET", w.keys.Process("old"), "info", ruby64Info)
-			w.do("HSET", w.keys.Process("new"), "info", ruby81Info)
-			w.do("HSET", w.keys.Process("ours"), "info", ruby81Info)
-			w.do("ZADD", w.keys.Alive(), "99999999999999", "ours")
-			prefix := strings.TrimSuffix(w.keys.Queues(), ":queues")
-			findings, err := Check(within(w.T, 20*time.Second), w.driver, CheckConfig{Prefix: prefix})
-			require.NoError(w, err)
-			require.Contains(w, findings.finding("sidekiq").Found, "(2 seen), some older than version 8")
-		},
+	t.Parallel()
+	const (
+		ruby64Info = `{"hostname":"vm","started_at":1795240473.9816105,"pid":2868,"tag":"app","concurrency":2,` +
+			`"queues":["default","low"],"labels":["blue"],"identity":"vm:2868:027bfa1a8c5c"}`
+		ruby81Info = `{"hostname":"vm","started_at":1795240473.5,"pid":7,"tag":"","labels":[],"version":"8.1.7","identity":"vm:7:aa"}`
+	)
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		server, prefix := drivertest.Redis(t), strings.TrimSuffix(drivertest.Prefix(t), ":")
+		keys := lua.NewKeys(prefix)
+		do(t, server, "SADD", keys.Processes(), "old", "new", "gone", "ours")
+		do(t, server, "HSET", keys.Process("old"), "info", ruby64Info)
+		do(t, server, "HSET", keys.Process("new"), "info", ruby81Info)
+		do(t, server, "HSET", keys.Process("ours"), "info", ruby81Info)
+		do(t, server, "ZADD", keys.Alive(), "99999999999999", "ours")
+		findings, err := Redis(within(t, 20*time.Second), open(t, server.URL()), Config{Prefix: prefix})
+		require.NoError(t, err)
+		require.Contains(t, findings.finding("sidekiq").Found, "(2 seen), some older than version 8")
 	})
 }
 
@@ -205,11 +212,11 @@ func TestCheckFailsOnlyWithoutAnAnswer(t *testing.T) {
 	server := drivertest.Start(t)
 	d := adapters.All["go-redis"](t, server.URL())
 	server.Stop()
-	_, err := Check(within(t, 2*time.Second), d, CheckConfig{})
+	_, err := Redis(within(t, 2*time.Second), d, Config{})
 	require.ErrorContains(t, err, "timeout")
 	server.Cont()
 	server.Kill()
-	_, err = Check(within(t, 5*time.Second), d, CheckConfig{})
+	_, err = Redis(within(t, 5*time.Second), d, Config{})
 	require.Error(t, err)
 	var unsent *driver.NotSentError
 	require.ErrorAs(t, err, &unsent)
@@ -219,7 +226,7 @@ func TestCheckFailsOnlyWithoutAnAnswer(t *testing.T) {
 func TestCheckOfMiniredisIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	d := adapters.All["go-redis"](t, "redis://"+drivertest.Miniredis(t).Addr())
-	findings, err := Check(within(t, 20*time.Second), d, CheckConfig{})
+	findings, err := Redis(within(t, 20*time.Second), d, Config{})
 	require.NoError(t, err)
 	require.NotEmpty(t, findings)
 }

@@ -1,0 +1,10 @@
+package check
+
+import (
+	"os"
+	"testing"
+
+	"github.com/belayq/belay/driver/drivertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
