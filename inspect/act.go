@@ -13,37 +13,6 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An Action is what Act does to jobs.
-type Action string
-
-const (
-	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count,
-	// so that they get one more run (except for scheduled and quarantined jobs, whose last run has not failed),
-	// and clears their count of crashes, so that quarantined jobs need not run alone. It ends earlier
-	// cancellations of a job, and its expiry and its deadline: it will run. A unique job that is dead
-	// takes its lock again; if another job holds the lock, Retry refuses it, unless its class stores
-	// duplicates. It also refuses unreadable entries, and jobs that died because of their size and still
-	// exceed Selection.PayloadLimit.
-	Retry Action = "retry"
-	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
-	// same step, and pushes the extra run for refused duplicates (see dedup.Rule.RescheduleOnce). A full dead
-	// set loses its oldest jobs to these: see WithDeadLimits.
-	Kill Action = "kill"
-	// Delete removes jobs for good.
-	Delete Action = "delete"
-	// Move moves jobs of a queue, or its quarantined jobs, to the back of the queue Task.To; quarantined jobs
-	// stay quarantined. They keep their order, except for jobs that are chosen among many and lie deep in a
-	// long queue. Jobs of a set stay where they are, and go to that queue when they run. Only names of queues
-	// change (see job.Job.MovedTo); they keep their unique locks. Unreadable entries are refused, because the
-	// name cannot be changed.
-	Move Action = "move"
-	// Reschedule lets scheduled jobs and retries wait until Task.At instead, and prolongs the unique locks
-	// that they hold. With Task.Later, jobs that wait for a later time stay as they are. Each job of a task
-	// waits a microsecond longer than the one before it: Ruby's pages take all jobs of one time out of their
-	// set to act on one of them, and a Ruby process that is killed there loses them.
-	Reschedule Action = "reschedule"
-)
-
 // A Task describes an act on jobs of one home.
 type Task struct {
 	Home      Home
@@ -225,19 +194,13 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 }
 
 func (a *act) possible() error {
-	if a.Home == (Home{}) {
+	switch {
+	case a.Home == (Home{}):
 		return fmt.Errorf("%s: Task.Home is not set", a.Action)
+	case !a.Action.PossibleIn(a.Home.Place()):
+		return fmt.Errorf("%s: not possible for jobs in %s", a.Action, a.Home)
 	}
 	switch a.Action {
-	case Retry:
-		if a.Home.kind == homeQueue {
-			return fmt.Errorf("retry: jobs in %s already wait to run", a.Home)
-		}
-	case Kill:
-		if a.Home == Dead() {
-			return errors.New("kill: already in the dead set")
-		}
-	case Delete:
 	case Move:
 		if a.Home.queue == a.To {
 			return errors.New("move: the two queues are the same")
@@ -246,14 +209,9 @@ func (a *act) possible() error {
 			return fmt.Errorf("move: %w", err)
 		}
 	case Reschedule:
-		if a.Home != Scheduled() && a.Home != Retries() {
-			return fmt.Errorf("reschedule: jobs in %s do not wait for a time", a.Home)
-		}
 		if a.At.Unix() <= 0 || a.At.After(latest) {
 			return errors.New("reschedule: give a time between 1970 and the year 9999")
 		}
-	default:
-		return fmt.Errorf("there is no action %q", a.Action)
 	}
 	return nil
 }
