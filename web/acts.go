@@ -201,11 +201,16 @@ func homeOf(in, queue string) (inspect.Home, error) {
 	return inspect.Home{}, fail(http.StatusBadRequest, "There is no set %q.", plain(cut(40, in)))
 }
 
-// done are the words for what an act did.
-var done = map[string]string{"retry": "Sent to run", "kill": "Moved to the dead set", "delete": "Deleted", "move": "Moved", "reschedule": "Postponed"}
+// verbOf returns an action as the first word of a label.
+func verbOf(action inspect.Action) string { return capital(string(action)) }
 
-func describe(name string, t inspect.Tally) flash {
-	f := flash{Text: fmt.Sprintf("%s: %s.", done[name], plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
+// doneOf returns what an action did, as the first word of a sentence.
+func doneOf(action inspect.Action) string { return capital(action.Past()) }
+
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+func describe(action inspect.Action, t inspect.Tally) flash {
+	f := flash{Text: fmt.Sprintf("%s: %s.", doneOf(action), plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
 	if gone := max(t.Gone, len(t.Missing)); gone > 0 {
 		f.Text += fmt.Sprintf(" %s had left already.", plural(gone, "job", "jobs"))
 	}

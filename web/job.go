@@ -16,7 +16,7 @@ type jobBody struct {
 	Found     inspect.Found
 	Home      string // where it waits, as a form names it; empty if it cannot be acted on
 	Ref       string
-	Acts      []string
+	Acts      []inspect.Action
 	Args      string
 	ArgsBytes int // of the args, if they are cut
 	Masked    bool
@@ -121,7 +121,7 @@ func (b *jobBody) queueOfHome() string {
 // describeJob fills in what the page shows of a job that was found.
 func (d *Dashboard) describeJob(b *jobBody) {
 	if e := b.Found.Entry; e != nil {
-		if b.Acts = actsOn[e.In]; b.Acts != nil {
+		if b.Acts = inspect.ActionsIn(b.Found.Place); b.Acts != nil {
 			b.Home, b.Ref = e.In, e.Ref()
 		}
 		text := d.argsOf(*e)
