@@ -14,21 +14,6 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Place is where a job can be found.
-type Place string
-
-// The places. Their names are a contract.
-const (
-	PlaceQueue       Place = "queue"
-	PlaceQuarantined Place = "quarantined" // it waits to run alone
-	PlaceRunning     Place = "running"     // a process holds it
-	PlaceScheduled   Place = "scheduled"
-	PlaceRetry       Place = "retry"
-	PlaceDead        Place = "dead"
-	PlaceCompleted   Place = "completed" // it has ended, and is kept because it is tracked
-	PlaceNotFound    Place = "not_found"
-)
-
 // A Found describes where a job is. Unknown fields are empty.
 type Found struct {
 	JID   string `json:"jid"`
@@ -443,12 +428,12 @@ func (s *search) held(ctx context.Context, identity string, lists []WorkingList)
 		case list.Size < 0:
 			s.unseen = append(s.unseen, key+" is not a list")
 		default:
-			if err := read(Home{homeRunning, list.Queue}, key); err != nil {
+			if err := read(Home{PlaceRunning, list.Queue}, key); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return held, read(Home{kind: homeRunning}, s.i.keys.QuarantineRun(identity))
+	return held, read(Home{place: PlaceRunning}, s.i.keys.QuarantineRun(identity))
 }
 
 // walk reads a sorted set a page at a time until end reports true. An entry whose score rises meanwhile is

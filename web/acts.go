@@ -182,23 +182,11 @@ func (d *Dashboard) takeFlash(v *visit) *flash {
 
 // homeOf returns the home that a form names.
 func homeOf(in, queue string) (inspect.Home, error) {
-	switch in {
-	case "retries":
-		return inspect.Retries(), nil
-	case "scheduled":
-		return inspect.Scheduled(), nil
-	case "dead":
-		return inspect.Dead(), nil
-	case "queue", "quarantined":
-		if queue == "" {
-			return inspect.Home{}, fail(http.StatusBadRequest, "The form names no queue.")
-		}
-		if in == "queue" {
-			return inspect.Waiting(queue), nil
-		}
-		return inspect.Quarantined(queue), nil
+	home, ok := inspect.HomeOf(in, queue)
+	if !ok {
+		return home, fail(http.StatusBadRequest, "There is no set %q, or the form names no queue.", plain(cut(40, in)))
 	}
-	return inspect.Home{}, fail(http.StatusBadRequest, "There is no set %q.", plain(cut(40, in)))
+	return home, nil
 }
 
 // verbOf returns an action as the first word of a label.
