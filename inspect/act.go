@@ -24,7 +24,7 @@ type Task struct {
 }
 
 // A Selection chooses jobs of a home: all of them, those that IDs or Refs name, the unreadable entries, or
-// those that match the filter, which is Class, Text and Queue together. The zero Selection chooses none.
+// those that match the Filter, if a field of it is set. The zero Selection chooses none.
 type Selection struct {
 	All bool
 	// IDs are Entry.ID. Of several entries with one ID, the first that is found is chosen. All jobs may have
@@ -32,12 +32,7 @@ type Selection struct {
 	IDs []string
 	// Refs are Entry.Ref. Only the entries near that place are read.
 	Refs []string
-	// Class is Entry.Class, the class in the payload, or the class that the job wraps.
-	Class string
-	// Text occurs in the args, the error or the tags, see Query.
-	Text string
-	// Queue is Entry.Queue, for the jobs of a set: the queue to which they go when they run.
-	Queue string
+	Filter
 	// Unreadable chooses the entries that no worker could run.
 	Unreadable bool
 	// PayloadLimit is the limit of the workers in bytes. Retry refuses jobs that died because of their size
@@ -184,7 +179,7 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 	}
 	if err == nil && !a.done() {
 		var jids []string
-		if s := a.Selection; seek && !s.All && !s.Unreadable && s.filter().none() {
+		if s := a.Selection; seek && !s.All && !s.Unreadable && s.Filter.none() {
 			jids = s.IDs
 		}
 		a.pager, err = i.pager(ctx, a.Home, a.Home.key(i.keys), at, jids)
@@ -258,7 +253,7 @@ func (a *act) next(ctx context.Context) error {
 // done reports whether all IDs were found, and nothing else is selected.
 func (a *act) done() bool {
 	s := a.Selection
-	return !s.All && !s.Unreadable && s.filter().none() && len(a.wanted) == 0
+	return !s.All && !s.Unreadable && s.Filter.none() && len(a.wanted) == 0
 }
 
 // missing records the IDs that were not found.
@@ -341,7 +336,7 @@ func (a *act) selects(p *pick) bool {
 		a.Action == Move && p.Queue == a.To:
 		return false
 	}
-	return s.All || s.Unreadable && p.Problem != "" || !s.filter().none() && s.filter().matches(p.Entry)
+	return s.All || s.Unreadable && p.Problem != "" || !s.Filter.none() && s.matches(p.Entry)
 }
 
 // rescheduled reports whether a job has the new time already, by this act or an earlier one.

@@ -42,10 +42,10 @@ func (d *Dashboard) readOrder(form url.Values) (order, error) {
 	if err := d.mayFilter(o.act.Text); err != nil {
 		return o, err
 	}
-	filtered := o.act.Class != "" || o.act.Text != ""
+	filter := inspect.Filter{Class: o.act.Class, Text: o.act.Text}
 	switch {
-	case o.act.All && filtered:
-		o.task.Selection = inspect.Selection{Class: o.act.Class, Text: o.act.Text}
+	case o.act.All && filter != (inspect.Filter{}):
+		o.task.Selection.Filter = filter
 	case o.act.All:
 		o.task.Selection.All = true
 	default:
@@ -182,9 +182,9 @@ func (d *Dashboard) countJobs(v *visit, o order, body *confirmBody) (err error) 
 	}
 	body.Count = count(v.form, "counted")
 	query := inspect.Query{
-		Class: o.act.Class, Text: o.act.Text, Places: []inspect.Place{o.task.Home.Place()}, Queue: o.act.Queue, Limit: 1000,
-		Cursor: v.form.Get("after"),
+		Filter: o.task.Selection.Filter, Places: []inspect.Place{o.task.Home.Place()}, Limit: 1000, Cursor: v.form.Get("after"),
 	}
+	query.Queue = o.act.Queue
 	for until := time.Now().Add(d.searchTimeOf(v)); ; {
 		query.Time = max(time.Until(until), time.Nanosecond)
 		results, err := d.inspector.Search(v.ctx, query)

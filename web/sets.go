@@ -174,8 +174,8 @@ func (d *Dashboard) readPage(v *visit, b *setBody, home inspect.Home, rows int) 
 // search reads the rows of a page with a filter.
 func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) error {
 	results, err := d.inspector.Search(v.ctx, inspect.Query{
-		Class: b.Class, Text: b.Text, Queue: b.Queue, Places: []inspect.Place{home.Place()}, Limit: rows, Time: d.searchTimeOf(v),
-		Cursor: v.form.Get("after"),
+		Filter: inspect.Filter{Class: b.Class, Text: b.Text, Queue: b.Queue}, Places: []inspect.Place{home.Place()},
+		Limit: rows, Time: d.searchTimeOf(v), Cursor: v.form.Get("after"),
 	})
 	if err != nil {
 		return err
