@@ -219,7 +219,7 @@ func TestWhatGoPushesRailsRuns(t *testing.T) {
 	r.runs(2)
 	inspector := inspect.New(r.client.Driver(), "")
 	drivertest.Eventually(t, func() bool {
-		tally, err := inspector.Act(t.Context(), inspect.Task{Home: inspect.Retries(), Action: inspect.Move, To: "go", Selection: inspect.Selection{Class: "Billing::InvoiceJob"}}, nil)
+		tally, err := inspector.Act(t.Context(), inspect.Task{Home: inspect.Retries(), Action: inspect.Move, To: "go", Selection: inspect.Selection{Filter: inspect.Filter{Class: "Billing::InvoiceJob"}}}, nil)
 		return err == nil && tally.Moved == 1
 	}, soon, 20*time.Millisecond)
 	_, err = inspector.Act(t.Context(), inspect.Task{Home: inspect.Retries(), Action: inspect.Retry, Selection: inspect.Selection{All: true}}, nil)

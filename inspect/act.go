@@ -13,37 +13,6 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// An Action is what Act does to jobs.
-type Action string
-
-const (
-	// Retry moves jobs to the backs of their queues, as Sidekiq's pages do. It decrements their retry_count,
-	// so that they get one more run (except for scheduled and quarantined jobs, whose last run has not failed),
-	// and clears their count of crashes, so that quarantined jobs need not run alone. It ends earlier
-	// cancellations of a job, and its expiry and its deadline: it will run. A unique job that is dead
-	// takes its lock again; if another job holds the lock, Retry refuses it, unless its class stores
-	// duplicates. It also refuses unreadable entries, and jobs that died because of their size and still
-	// exceed Selection.PayloadLimit.
-	Retry Action = "retry"
-	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
-	// same step, and pushes the extra run for refused duplicates (see dedup.Rule.RescheduleOnce). A full dead
-	// set loses its oldest jobs to these: see WithDeadLimits.
-	Kill Action = "kill"
-	// Delete removes jobs for good.
-	Delete Action = "delete"
-	// Move moves jobs of a queue, or its quarantined jobs, to the back of the queue Task.To; quarantined jobs
-	// stay quarantined. They keep their order, except for jobs that are chosen among many and lie deep in a
-	// long queue. Jobs of a set stay where they are, and go to that queue when they run. Only names of queues
-	// change (see job.Job.MovedTo); they keep their unique locks. Unreadable entries are refused, because the
-	// name cannot be changed.
-	Move Action = "move"
-	// Reschedule lets scheduled jobs and retries wait until Task.At instead, and prolongs the unique locks
-	// that they hold. With Task.Later, jobs that wait for a later time stay as they are. Each job of a task
-	// waits a microsecond longer than the one before it: Ruby's pages take all jobs of one time out of their
-	// set to act on one of them, and a Ruby process that is killed there loses them.
-	Reschedule Action = "reschedule"
-)
-
 // A Task describes an act on jobs of one home.
 type Task struct {
 	Home      Home
@@ -55,7 +24,7 @@ type Task struct {
 }
 
 // A Selection chooses jobs of a home: all of them, those that IDs or Refs name, the unreadable entries, or
-// those that match the filter, which is Class, Text and Queue together. The zero Selection chooses none.
+// those that match the Filter, if a field of it is set. The zero Selection chooses none.
 type Selection struct {
 	All bool
 	// IDs are Entry.ID. Of several entries with one ID, the first that is found is chosen. All jobs may have
@@ -63,12 +32,7 @@ type Selection struct {
 	IDs []string
 	// Refs are Entry.Ref. Only the entries near that place are read.
 	Refs []string
-	// Class is Entry.Class, the class in the payload, or the class that the job wraps.
-	Class string
-	// Text occurs in the args, the error or the tags, see Query.
-	Text string
-	// Queue is Entry.Queue, for the jobs of a set: the queue to which they go when they run.
-	Queue string
+	Filter
 	// Unreadable chooses the entries that no worker could run.
 	Unreadable bool
 	// PayloadLimit is the limit of the workers in bytes. Retry refuses jobs that died because of their size
@@ -215,7 +179,7 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 	}
 	if err == nil && !a.done() {
 		var jids []string
-		if s := a.Selection; seek && !s.All && !s.Unreadable && s.filter().none() {
+		if s := a.Selection; seek && !s.All && !s.Unreadable && s.Filter.none() {
 			jids = s.IDs
 		}
 		a.pager, err = i.pager(ctx, a.Home, a.Home.key(i.keys), at, jids)
@@ -225,19 +189,13 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 }
 
 func (a *act) possible() error {
-	if a.Home == (Home{}) {
+	switch {
+	case a.Home == (Home{}):
 		return fmt.Errorf("%s: Task.Home is not set", a.Action)
+	case !a.Action.PossibleIn(a.Home.Place()):
+		return fmt.Errorf("%s: not possible for jobs in %s", a.Action, a.Home)
 	}
 	switch a.Action {
-	case Retry:
-		if a.Home.kind == homeQueue {
-			return fmt.Errorf("retry: jobs in %s already wait to run", a.Home)
-		}
-	case Kill:
-		if a.Home == Dead() {
-			return errors.New("kill: already in the dead set")
-		}
-	case Delete:
 	case Move:
 		if a.Home.queue == a.To {
 			return errors.New("move: the two queues are the same")
@@ -246,14 +204,9 @@ func (a *act) possible() error {
 			return fmt.Errorf("move: %w", err)
 		}
 	case Reschedule:
-		if a.Home != Scheduled() && a.Home != Retries() {
-			return fmt.Errorf("reschedule: jobs in %s do not wait for a time", a.Home)
-		}
 		if a.At.Unix() <= 0 || a.At.After(latest) {
 			return errors.New("reschedule: give a time between 1970 and the year 9999")
 		}
-	default:
-		return fmt.Errorf("there is no action %q", a.Action)
 	}
 	return nil
 }
@@ -300,7 +253,7 @@ func (a *act) next(ctx context.Context) error {
 // done reports whether all IDs were found, and nothing else is selected.
 func (a *act) done() bool {
 	s := a.Selection
-	return !s.All && !s.Unreadable && s.filter().none() && len(a.wanted) == 0
+	return !s.All && !s.Unreadable && s.Filter.none() && len(a.wanted) == 0
 }
 
 // missing records the IDs that were not found.
@@ -383,7 +336,7 @@ func (a *act) selects(p *pick) bool {
 		a.Action == Move && p.Queue == a.To:
 		return false
 	}
-	return s.All || s.Unreadable && p.Problem != "" || !s.filter().none() && s.filter().matches(p.Entry)
+	return s.All || s.Unreadable && p.Problem != "" || !s.Filter.none() && s.matches(p.Entry)
 }
 
 // rescheduled reports whether a job has the new time already, by this act or an earlier one.

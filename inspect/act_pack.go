@@ -122,7 +122,7 @@ func (a *act) destination(e Entry) (errand lua.Errand, jobs lua.Promotion, why e
 		if a.Home.sorted() {
 			return lua.Errand{Fate: lua.FateHere}, jobs, nil
 		}
-		return lua.Errand{Fate: lua.FateQueue, Queue: a.To, Quarantined: a.Home.kind == homeQuarantined}, jobs, nil
+		return lua.Errand{Fate: lua.FateQueue, Queue: a.To, Quarantined: a.Home.place == PlaceQuarantined}, jobs, nil
 	}
 	parsed := e.parsed
 	if kept, ok := e.kept(); ok {

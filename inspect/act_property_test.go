@@ -25,7 +25,7 @@ func TestActsOnPartOfALongQueue(t *testing.T) {
 				}
 			}
 			w.push(w.keys.Queue("q"), all...)
-			require.Equal(w, Tally{Moved: jobs - len(want)}, w.act(Waiting("q"), Delete, Selection{Class: "Even"}))
+			require.Equal(w, Tally{Moved: jobs - len(want)}, w.act(Waiting("q"), Delete, Selection{Filter: Filter{Class: "Even"}}))
 			left := w.list(w.keys.Queue("q"))
 			slices.Sort(left)
 			slices.Sort(want)
@@ -92,7 +92,7 @@ func TestActsReachEachSelectedJobOfAQueue(t *testing.T) {
 						w.do("LPUSH", key, inQueueOf("A", "q", length+more))
 					}
 				}}
-				task := Task{Home: Waiting("q"), Action: Delete, Selection: Selection{Class: "A"}}
+				task := Task{Home: Waiting("q"), Action: Delete, Selection: Selection{Filter: Filter{Class: "A"}}}
 				if move {
 					task.Action, task.To = Move, "r"
 				}

@@ -153,8 +153,8 @@ func TestSelection(t *testing.T) {
 				{Selection{}, []string{"1", "2", "3", "4", unreadableID("garbage"), unreadableID("{}")}, nil},
 				{Selection{IDs: []string{"2", "unknown", "3", "2"}}, []string{"1", "4", unreadableID("garbage"), unreadableID("{}")}, []string{"unknown"}},
 				{Selection{IDs: []string{unreadableID("garbage")}}, []string{"1", "2", "3", "4", unreadableID("{}")}, nil},
-				{Selection{Class: "A"}, []string{"2", unreadableID("garbage"), unreadableID("{}")}, nil},
-				{Selection{Class: "W"}, []string{"1", "2", "3", unreadableID("garbage"), unreadableID("{}")}, nil},
+				{Selection{Filter: Filter{Class: "A"}}, []string{"2", unreadableID("garbage"), unreadableID("{}")}, nil},
+				{Selection{Filter: Filter{Class: "W"}}, []string{"1", "2", "3", unreadableID("garbage"), unreadableID("{}")}, nil},
 				{Selection{Unreadable: true}, []string{"1", "2", "3", "4"}, nil},
 				{Selection{All: true}, nil, nil},
 			} {
@@ -179,7 +179,7 @@ func TestSelection(t *testing.T) {
 			w.do("LPUSH", w.keys.Quarantine("q"), sample("A", "s"))
 			require.Equal(w, Tally{Moved: 1}, w.act(Quarantined("q"), Kill, Selection{IDs: []string{"s"}}))
 			require.Equal(w, []string{sample("A", "s")}, w.set(w.keys.Dead()), "as it was")
-			require.Equal(w, Tally{Moved: 350}, w.act(Waiting("q"), Delete, Selection{Class: "A"}))
+			require.Equal(w, Tally{Moved: 350}, w.act(Waiting("q"), Delete, Selection{Filter: Filter{Class: "A"}}))
 			require.Equal(w, Tally{Moved: 2, Missing: []string{"0"}}, w.act(Waiting("q"), Delete, Selection{IDs: []string{"1", "699", "0"}}))
 			require.Len(w, w.list(w.keys.Queue("q")), 348)
 			require.Equal(w, Tally{Moved: 348}, w.act(Waiting("q"), Delete, Selection{All: true}))
@@ -311,7 +311,7 @@ func TestEntries(t *testing.T) {
 				require.Equal(w, Entry{
 					ID: "1", In: "retries", Class: "Mail", Queue: "q", At: instant(1700000000.5), Args: []byte(`[1.0,9007199254740993,{"z":[],"a":{}}]`),
 					RetryCount: &two, Interrupted: 1, ErrorClass: "E", ErrorMessage: "went\nwrong", CreatedAt: instant(1.5), FailedAt: instant(1700000000),
-					Bytes: entry.Bytes,
+					Bytes: entry.Bytes, home: Retries(),
 				}, entry)
 			}
 		},

@@ -202,7 +202,7 @@ func (c *cancelling) completed(ctx context.Context) error {
 				return fmt.Errorf("read the state of %s: %w", jids[n], err)
 			}
 			if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
-				found := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload}).Found()
+				found := newEntry(Home{place: PlaceCompleted}, lua.Entry{Bytes: read.Payload}).Found()
 				found.JID = jids[n]
 				c.found(CancelDone, found)
 			}

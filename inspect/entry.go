@@ -47,6 +47,7 @@ type Entry struct {
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
 
+	home   Home
 	raw    lua.Entry
 	parsed *job.Job // nil when it cannot be read
 	index  int      // in a list, counted from the oldest
@@ -64,12 +65,15 @@ func (e Entry) Ref() string {
 // Key are copies, and it does not matter on which of them an act is done.
 func (e Entry) Key() string { return digest(e.raw.Bytes) + ":" + e.ID }
 
+// Home returns where the entry was read.
+func (e Entry) Home() Home { return e.home }
+
 // maxShownBytes is how much of an unreadable payload is shown: enough to recognise the program that wrote
 // it.
 const maxShownBytes = 1024
 
 func newEntry(home Home, raw lua.Entry) Entry {
-	e := Entry{In: string(home.kind), Queue: home.queue, Bytes: len(raw.Bytes), raw: raw}
+	e := Entry{In: home.in(), Queue: home.queue, Bytes: len(raw.Bytes), home: home, raw: raw}
 	if score, err := strconv.ParseFloat(raw.Score, 64); err == nil {
 		e.At = instant(score)
 	}
@@ -102,18 +106,17 @@ func newEntry(home Home, raw lua.Entry) Entry {
 
 // Found returns where the entry was read, as Search does.
 func (e Entry) Found() Found {
-	home := Home{kind: homeKind(e.In)}
-	found := Found{JID: e.ID, Place: home.Place(), Queue: e.Queue, Class: e.Class, Entry: &e}
-	switch home.kind {
-	case homeScheduled:
+	found := Found{JID: e.ID, Place: e.home.place, Queue: e.Queue, Class: e.Class, Entry: &e}
+	switch e.home.place {
+	case PlaceScheduled:
 		found.Since, found.At = e.CreatedAt, e.At
-	case homeRetries:
+	case PlaceRetry:
 		found.Since, found.At = cmp.Or(e.RetriedAt, e.FailedAt), e.At
-	case homeDead:
+	case PlaceDead:
 		found.Since = e.At
-	case homeQueue:
+	case PlaceQueue:
 		found.Since = cmp.Or(e.EnqueuedAt, e.CreatedAt)
-	case homeQuarantined:
+	case PlaceQuarantined:
 		if e.parsed != nil {
 			found.Since = utc(e.parsed.QuarantinedSince())
 		}

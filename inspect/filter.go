@@ -6,31 +6,41 @@ import (
 	"strings"
 )
 
-// A filter chooses jobs by what their payloads say; see Query.
-type filter struct{ jid, class, text, queue string }
+// A Filter chooses jobs by their payloads. A job matches if it matches every field that is set.
+type Filter struct {
+	// Class is Entry.Class, the class in the payload, or the class that the job wraps, as it is spelled.
+	Class string
+	// Text occurs in the args (in their JSON or in a string of theirs), in the class or the message of the
+	// error, or in the tags. It is not a pattern. The case of letters does not matter. In an unreadable entry,
+	// any of its bytes are searched.
+	Text string
+	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
+	Queue string
+}
 
-func (s Selection) filter() filter { return filter{class: s.Class, text: s.Text, queue: s.Queue} }
-
-func (f filter) none() bool { return f == filter{} }
+func (f Filter) none() bool { return f == Filter{} }
 
 // may reports whether a payload is worth parsing: most contain neither the text nor an escape that could hide
 // it.
-func (f filter) may(payload string) bool {
+func (q *Query) may(payload string) bool {
 	return strings.Contains(payload, `\`) ||
-		(strings.Contains(payload, f.jid) || strings.HasPrefix(f.jid, unreadable)) &&
-			strings.Contains(payload, f.class) &&
-			(f.text == "" || strings.Contains(strings.ToLower(payload), strings.ToLower(f.text)))
+		(strings.Contains(payload, q.JID) || strings.HasPrefix(q.JID, unreadable)) &&
+			strings.Contains(payload, q.Class) &&
+			(q.Text == "" || strings.Contains(strings.ToLower(payload), strings.ToLower(q.Text)))
 }
 
-func (f filter) matches(e Entry) bool {
-	return (f.jid == "" || e.ID == f.jid || e.parsed != nil && e.parsed.JID() == f.jid) &&
-		(f.class == "" || e.parsed != nil && slices.Contains([]string{e.Class, e.parsed.Class(), e.parsed.Wrapped()}, f.class)) &&
-		(f.queue == "" || e.Queue == f.queue) &&
-		(f.text == "" || f.inText(e))
+func (q *Query) finds(e Entry) bool {
+	return (q.JID == "" || e.ID == q.JID || e.parsed != nil && e.parsed.JID() == q.JID) && q.matches(e)
 }
 
-func (f filter) inText(e Entry) bool {
-	text := strings.ToLower(f.text)
+func (f Filter) matches(e Entry) bool {
+	return (f.Class == "" || e.parsed != nil && slices.Contains([]string{e.Class, e.parsed.Class(), e.parsed.Wrapped()}, f.Class)) &&
+		(f.Queue == "" || e.Queue == f.Queue) &&
+		(f.Text == "" || f.inText(e))
+}
+
+func (f Filter) inText(e Entry) bool {
+	text := strings.ToLower(f.Text)
 	if e.parsed == nil {
 		return strings.Contains(strings.ToLower(e.raw.Bytes), text)
 	}

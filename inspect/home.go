@@ -7,49 +7,71 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Home is a place where jobs wait and from which an operator may move them. A job that a process holds is
-// in none.
+// A Place is where a job can be found.
+type Place string
+
+// The places. Their names are a contract.
+const (
+	PlaceQueue       Place = "queue"
+	PlaceQuarantined Place = "quarantined" // it waits to run alone
+	PlaceRunning     Place = "running"     // a process holds it
+	PlaceScheduled   Place = "scheduled"
+	PlaceRetry       Place = "retry"
+	PlaceDead        Place = "dead"
+	PlaceCompleted   Place = "completed" // it has ended, and is kept because it is tracked
+	PlaceNotFound    Place = "not_found"
+)
+
+// A Home is a place where jobs wait and from which an operator may move them: a set, or a place of one queue. A
+// job that a process holds is in none.
 type Home struct {
-	kind  homeKind
+	place Place
 	queue string
 }
 
-type homeKind string
-
-const (
-	homeRetries     homeKind = "retries"
-	homeScheduled   homeKind = "scheduled"
-	homeDead        homeKind = "dead"
-	homeQueue       homeKind = "queue"
-	homeQuarantined homeKind = "quarantined"
-	homeRunning     homeKind = "running" // operators cannot take jobs from it
-)
-
 // Retries returns the set of failed jobs that will run again.
-func Retries() Home { return Home{kind: homeRetries} }
+func Retries() Home { return Home{place: PlaceRetry} }
 
 // Scheduled returns the set of jobs that wait for their time.
-func Scheduled() Home { return Home{kind: homeScheduled} }
+func Scheduled() Home { return Home{place: PlaceScheduled} }
 
 // Dead returns the set of jobs that run again only if an operator retries them.
-func Dead() Home { return Home{kind: homeDead} }
+func Dead() Home { return Home{place: PlaceDead} }
 
 // Waiting returns a queue.
-func Waiting(queue string) Home { return Home{homeQueue, queue} }
+func Waiting(queue string) Home { return Home{PlaceQueue, queue} }
 
 // Quarantined returns the jobs of a queue that wait to run alone, because too many processes crashed while
 // running them.
-func Quarantined(queue string) Home { return Home{homeQuarantined, queue} }
+func Quarantined(queue string) Home { return Home{PlaceQuarantined, queue} }
+
+// HomeOf returns the home that Entry.In and, unless it is a set, a queue name; ok is false if there is none.
+func HomeOf(in, queue string) (home Home, ok bool) {
+	for _, h := range []Home{Retries(), Scheduled(), Dead(), Waiting(queue), Quarantined(queue)} {
+		if h.in() == in && (h.sorted() || queue != "") {
+			return h, true
+		}
+	}
+	return Home{}, false
+}
+
+// in returns Entry.In of the home's jobs: their place, but the set of retries has the name of Sidekiq's page.
+func (h Home) in() string {
+	if h.place == PlaceRetry {
+		return "retries"
+	}
+	return string(h.place)
+}
 
 // String names the home for people. It may contain the name of a queue, which is untrusted text.
 func (h Home) String() string {
-	switch h.kind {
-	case homeQueue:
+	switch h.place {
+	case PlaceQueue:
 		return "queue " + h.queue
-	case homeQuarantined:
+	case PlaceQuarantined:
 		return "quarantined jobs of queue " + h.queue
 	default:
-		return string(h.kind)
+		return h.in()
 	}
 }
 
@@ -57,24 +79,19 @@ func (h Home) String() string {
 func (h Home) Queue() string { return h.queue }
 
 // Place returns the place of the home's jobs.
-func (h Home) Place() Place {
-	if h.kind == homeRetries {
-		return PlaceRetry
-	}
-	return Place(h.kind)
-}
+func (h Home) Place() Place { return h.place }
 
 func (h Home) sorted() bool { return h == Retries() || h == Scheduled() || h == Dead() }
 
 func (h Home) key(keys lua.Keys) string {
-	switch h.kind {
-	case homeRetries:
+	switch h.place {
+	case PlaceRetry:
 		return keys.Retry()
-	case homeScheduled:
+	case PlaceScheduled:
 		return keys.Schedule()
-	case homeDead:
+	case PlaceDead:
 		return keys.Dead()
-	case homeQuarantined:
+	case PlaceQuarantined:
 		return keys.Quarantine(h.queue)
 	default:
 		return keys.Queue(h.queue)
@@ -84,7 +101,7 @@ func (h Home) key(keys lua.Keys) string {
 // order is the display order: the next job to run first, or the job that died last.
 func (h Home) order() lua.Order {
 	switch {
-	case h.kind == homeDead:
+	case h == Dead():
 		return lua.OrderHighest
 	case h.sorted():
 		return lua.OrderLowest

@@ -35,7 +35,7 @@ func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Pr
 		}
 		for n, reply := range i.do(ctx, calls) {
 			if payload, ok := r.value("the quarantined job of "+page[n], reply).(string); ok {
-				jobs[cmp.Or(newEntry(Home{kind: homeRunning}, lua.Entry{Bytes: payload}).Queue, job.DefaultQueue)]++
+				jobs[cmp.Or(newEntry(Home{place: PlaceRunning}, lua.Entry{Bytes: payload}).Queue, job.DefaultQueue)]++
 			}
 		}
 	}

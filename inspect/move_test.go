@@ -65,7 +65,7 @@ func TestMove(t *testing.T) {
 					}
 				}
 			}}
-			tally, err := w.inspectorOf(worker).Act(w.Context(), Task{Home: Waiting("mixed"), Action: Move, Selection: Selection{Class: "A"}, To: "mail"}, nil)
+			tally, err := w.inspectorOf(worker).Act(w.Context(), Task{Home: Waiting("mixed"), Action: Move, Selection: Selection{Filter: Filter{Class: "A"}}, To: "mail"}, nil)
 			require.NoError(w, err)
 			require.Greater(w, taken, 200)
 			got := w.oldestFirst(w.keys.Queue("mail"))
@@ -109,7 +109,7 @@ func TestMove(t *testing.T) {
 					w.do("ZADD", key, "1700000009", inQueueOf("A", "mail", 10+n))
 					want[inQueueOf("A", "go_mail", 10+n)] = "1700000009"
 				}
-				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Class: "A", Queue: "mail"}, To: "go_mail"}, nil)
+				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Filter: Filter{Class: "A", Queue: "mail"}}, To: "go_mail"}, nil)
 				require.NoError(w, err)
 				require.Equal(w, Tally{Moved: 603, Locked: map[string]int{"Sidekiq Enterprise": 602}}, tally)
 				got := make(map[string]string)
@@ -130,7 +130,7 @@ func TestMove(t *testing.T) {
 					words = []string{"ZADD", home.key(w.keys), "1", retried, "2", locked}
 				}
 				w.do(words...)
-				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Class: "A", Queue: "mail"}, To: "go_mail"}, nil)
+				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Filter: Filter{Class: "A", Queue: "mail"}}, To: "go_mail"}, nil)
 				require.NoError(w, err)
 				require.Equal(w, Tally{Moved: 2, Locked: map[string]int{"sidekiq-unique-jobs": 1}}, tally)
 			}

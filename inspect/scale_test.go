@@ -59,7 +59,7 @@ func TestActsDeepInALongQueue(t *testing.T) {
 					selected++
 				}
 			}
-			task := Task{Home: Waiting("q"), Action: Delete, Selection: Selection{Class: "A"}}
+			task := Task{Home: Waiting("q"), Action: Delete, Selection: Selection{Filter: Filter{Class: "A"}}}
 			tally, err := w.inspectorOf(worker).Act(w.Context(), task, nil)
 			require.NoError(w, err)
 			require.Positive(w, taken)
@@ -85,7 +85,7 @@ func TestActsDeepInALongQueue(t *testing.T) {
 				}
 			}
 			w.push(w.keys.Queue("q"), all...)
-			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Move, Selection: Selection{Class: "A"}, To: "r"}, nil)
+			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Move, Selection: Selection{Filter: Filter{Class: "A"}}, To: "r"}, nil)
 			require.NoError(w, err)
 			require.Equal(w, Tally{Moved: jobs / 2, Locked: map[string]int{"Sidekiq Enterprise": jobs / 2}}, tally)
 			moved := w.oldestFirst(w.keys.Queue("r"))
@@ -272,11 +272,11 @@ func (v *vast) round() (late []string) {
 		return err
 	})
 	v.page("a search of 50 ms for nothing", func(ctx context.Context) error {
-		_, err := v.inspector.Search(ctx, Query{Text: "nowhere", Time: 50 * time.Millisecond})
+		_, err := v.inspector.Search(ctx, Query{Filter: Filter{Text: "nowhere"}, Time: 50 * time.Millisecond})
 		return err
 	})
 	v.page("a search for the first 100", func(ctx context.Context) error {
-		_, err := v.inspector.Search(ctx, Query{Class: "Mail"})
+		_, err := v.inspector.Search(ctx, Query{Filter: Filter{Class: "Mail"}})
 		return err
 	})
 	v.page("the lock of a job", func(ctx context.Context) error {
@@ -293,9 +293,9 @@ func (v *vast) round() (late []string) {
 	require.Equal(t, jobs/5, v.act(Task{Home: Retries(), Action: Retry, Selection: Selection{All: true}}).Moved)
 	require.Equal(t, jobs/5, v.act(Task{Home: Scheduled(), Action: Reschedule, Selection: Selection{All: true}, At: time.Unix(2e9, 0)}).Moved)
 	require.Equal(t, jobs/5, v.act(Task{Home: Scheduled(), Action: Kill, Selection: Selection{All: true}}).Moved)
-	require.Positive(t, v.act(Task{Home: Waiting("big"), Action: Kill, Selection: Selection{Class: "Rare"}}).Moved)
+	require.Positive(t, v.act(Task{Home: Waiting("big"), Action: Kill, Selection: Selection{Filter: Filter{Class: "Rare"}}}).Moved)
 	require.Equal(t, jobs/5, v.act(Task{Home: Waiting("retried"), Action: Move, Selection: Selection{All: true}, To: "other"}).Moved)
-	require.Positive(t, v.act(Task{Home: Dead(), Action: Delete, Selection: Selection{Text: "FROM HOST 49"}}).Moved)
+	require.Positive(t, v.act(Task{Home: Dead(), Action: Delete, Selection: Selection{Filter: Filter{Text: "FROM HOST 49"}}}).Moved)
 	require.Positive(t, v.act(Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}).Moved)
 	require.Positive(t, v.act(Task{Home: Waiting("big"), Action: Delete, Selection: Selection{All: true}}).Moved)
 	status, err := v.inspector.Status(t.Context())

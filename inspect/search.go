@@ -14,21 +14,6 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Place is where a job can be found.
-type Place string
-
-// The places. Their names are a contract.
-const (
-	PlaceQueue       Place = "queue"
-	PlaceQuarantined Place = "quarantined" // it waits to run alone
-	PlaceRunning     Place = "running"     // a process holds it
-	PlaceScheduled   Place = "scheduled"
-	PlaceRetry       Place = "retry"
-	PlaceDead        Place = "dead"
-	PlaceCompleted   Place = "completed" // it has ended, and is kept because it is tracked
-	PlaceNotFound    Place = "not_found"
-)
-
 // A Found describes where a job is. Unknown fields are empty.
 type Found struct {
 	JID   string `json:"jid"`
@@ -58,19 +43,12 @@ type Found struct {
 	Entry *Entry `json:"job,omitempty"`
 }
 
-// A Query chooses jobs wherever they are. A job matches if it matches every field that is set. The zero Query
-// lists all jobs.
+// A Query chooses jobs wherever they are: those that match the Filter and, if it is set, the JID. The zero
+// Query lists all jobs.
 type Query struct {
 	// JID is a jid or an Entry.ID.
 	JID string
-	// Class is Entry.Class, the class in the payload, or the class that the job wraps, as it is spelled.
-	Class string
-	// Text occurs in the args (in their JSON or in a string of theirs), in the class or the message of the
-	// error, or in the tags. It is not a pattern. The case of letters does not matter. In an unreadable entry,
-	// any of its bytes are searched.
-	Text string
-	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
-	Queue string
+	Filter
 	// Places limits the search to some places.
 	Places []Place
 	// Limit is the maximum number of jobs to find, 100 by default and at most 1,000. A process may hold more
@@ -249,12 +227,11 @@ func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) 
 
 func (s *search) match(home Home, raw lua.Entry) (Entry, bool) {
 	s.looked++
-	wanted := filter{s.query.JID, s.query.Class, s.query.Text, s.query.Queue}
-	if !wanted.may(raw.Bytes) {
+	if !s.query.may(raw.Bytes) {
 		return Entry{}, false
 	}
 	entry := newEntry(home, raw)
-	return entry, wanted.matches(entry)
+	return entry, s.query.finds(entry)
 }
 
 // queues searches the queues and their quarantined jobs. Most queues are empty, and lengths are cheap.
@@ -443,12 +420,12 @@ func (s *search) held(ctx context.Context, identity string, lists []WorkingList)
 		case list.Size < 0:
 			s.unseen = append(s.unseen, key+" is not a list")
 		default:
-			if err := read(Home{homeRunning, list.Queue}, key); err != nil {
+			if err := read(Home{PlaceRunning, list.Queue}, key); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return held, read(Home{kind: homeRunning}, s.i.keys.QuarantineRun(identity))
+	return held, read(Home{place: PlaceRunning}, s.i.keys.QuarantineRun(identity))
 }
 
 // walk reads a sorted set a page at a time until end reports true. An entry whose score rises meanwhile is

@@ -90,11 +90,11 @@ func TestSearch(t *testing.T) {
 			w.everywhere()
 			require.Equal(w, []string{"waits"}, jids(w.search(Query{JID: "waits"})))
 			require.Equal(w, []string{unreadableID("unreadable garbage")}, jids(w.search(Query{JID: unreadableID("unreadable garbage")})))
-			require.Equal(w, []string{"waits too"}, jids(w.search(Query{Class: "B"})))
-			require.Empty(w, w.search(Query{Class: "b"}))
-			require.Equal(w, []string{"in r", "runs", "orphan"}, jids(w.search(Query{Queue: "r"})))
-			require.Equal(w, []string{"dead"}, jids(w.search(Query{Places: []Place{PlaceDead}, Class: "C"})))
-			require.Empty(w, w.search(Query{JID: "waits", Class: "B"}))
+			require.Equal(w, []string{"waits too"}, jids(w.search(Query{Filter: Filter{Class: "B"}})))
+			require.Empty(w, w.search(Query{Filter: Filter{Class: "b"}}))
+			require.Equal(w, []string{"in r", "runs", "orphan"}, jids(w.search(Query{Filter: Filter{Queue: "r"}})))
+			require.Equal(w, []string{"dead"}, jids(w.search(Query{Places: []Place{PlaceDead}, Filter: Filter{Class: "C"}})))
+			require.Empty(w, w.search(Query{JID: "waits", Filter: Filter{Class: "B"}}))
 		},
 		"finds a text in args, error and tags, whatever its case, and no pattern": func(w *world) {
 			w.everywhere()
@@ -103,10 +103,10 @@ func TestSearch(t *testing.T) {
 				"readtimeout": "failed", "connection reset": "failed", "BILLING": "dead", "CAFÉ": "dead", "Schön <B>": "x", "name": "x",
 				"b*c": "x", "garbage": unreadableID("unreadable garbage"),
 			} {
-				require.Equal(w, []string{want}, jids(w.search(Query{Text: text})), text)
+				require.Equal(w, []string{want}, jids(w.search(Query{Filter: Filter{Text: text}})), text)
 			}
-			require.Empty(w, w.search(Query{Text: "a.*c"}))
-			require.Empty(w, w.search(Query{Text: "jid"}), "only what people wrote")
+			require.Empty(w, w.search(Query{Filter: Filter{Text: "a.*c"}}))
+			require.Empty(w, w.search(Query{Filter: Filter{Text: "jid"}}), "only what people wrote")
 		},
 		"continues in a long list and among equal scores while jobs leave": func(w *world) {
 			want := map[string]bool{}
@@ -163,7 +163,7 @@ func TestSearch(t *testing.T) {
 				w.do("ZADD", w.keys.Dead(), strconv.Itoa(1700000000+n/3), sample("A", strconv.Itoa(n)))
 			}
 			var found []string
-			query := Query{Class: "A", Places: []Place{PlaceDead}, Limit: 100}
+			query := Query{Filter: Filter{Class: "A"}, Places: []Place{PlaceDead}, Limit: 100}
 			for more := true; more; more = query.Cursor != "" {
 				results, err := w.inspector.Search(w.Context(), query)
 				require.NoError(w, err)
@@ -187,7 +187,7 @@ func TestSearch(t *testing.T) {
 			mailer := sample("Wrapper", "1", `"wrapped":"Mail::Delivery"`, `"display_class":"Welcome#hello"`)
 			w.fill(w.keys.Dead(), 1700000000, mailer, sample("Other", "2"))
 			for _, class := range []string{"Wrapper", "Mail::Delivery", "Welcome#hello"} {
-				found := w.search(Query{Class: class})
+				found := w.search(Query{Filter: Filter{Class: class}})
 				require.Len(w, found, 1, class)
 				require.Equal(w, "1", found[0].JID)
 			}
@@ -205,7 +205,7 @@ func TestSearch(t *testing.T) {
 			for _, cursor := range wrong {
 				_, err := w.inspector.Search(w.Context(), Query{Cursor: cursor})
 				require.ErrorIs(w, err, ErrCursor, cursor)
-				_, err = w.inspector.Step(w.Context(), Task{Home: Dead(), Action: Delete, Selection: Selection{Class: "none"}}, cursor)
+				_, err = w.inspector.Step(w.Context(), Task{Home: Dead(), Action: Delete, Selection: Selection{Filter: Filter{Class: "none"}}}, cursor)
 				if cursor != cursorOf(position{From: "-inf", To: "1"}) { // of a Step
 					require.ErrorIs(w, err, ErrCursor, cursor)
 				}
@@ -311,7 +311,7 @@ func TestStep(t *testing.T) {
 			for n := range jobs {
 				w.do("ZADD", w.keys.Dead(), strconv.Itoa(n/3000), sample([]string{"A", "B"}[n%2], strconv.Itoa(n)))
 			}
-			task := Task{Home: Dead(), Action: Retry, Selection: Selection{Class: "A"}}
+			task := Task{Home: Dead(), Action: Retry, Selection: Selection{Filter: Filter{Class: "A"}}}
 			moved, looked, steps := 0, 0, 0
 			for cursor := ""; ; steps++ {
 				step, err := w.inspector.Step(w.Context(), task, cursor)
@@ -368,9 +368,9 @@ func TestStep(t *testing.T) {
 		},
 		"a filter is the same as a search's": func(w *world) {
 			w.everywhere()
-			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Kill, Selection{Text: "readTIMEOUT"}))
-			require.Equal(w, Tally{}, w.act(Dead(), Delete, Selection{Text: "readtimeout", Class: "C"}))
-			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Delete, Selection{Text: "café", Class: "C"}))
+			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Kill, Selection{Filter: Filter{Text: "readTIMEOUT"}}))
+			require.Equal(w, Tally{}, w.act(Dead(), Delete, Selection{Filter: Filter{Text: "readtimeout", Class: "C"}}))
+			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Delete, Selection{Filter: Filter{Text: "café", Class: "C"}}))
 		},
 	})
 }

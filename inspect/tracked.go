@@ -8,11 +8,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// homeCompleted is the place of a tracked job that has ended, until the end of its retention.
-const homeCompleted homeKind = "completed"
-
 // tracked reads what is known about the query's job if it is tracked. If the job has ended and is in no other
-// place, its place is homeCompleted.
+// place, its place is PlaceCompleted.
 func (s *search) tracked(ctx context.Context) (bool, error) {
 	if s.query.JID == "" {
 		return false, nil
@@ -31,7 +28,7 @@ func (s *search) tracked(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.looked++
-	entry := newEntry(Home{kind: homeCompleted}, lua.Entry{Bytes: read.Payload})
+	entry := newEntry(Home{place: PlaceCompleted}, lua.Entry{Bytes: read.Payload})
 	found := entry.Found()
 	found.JID, found.Since = s.query.JID, read.EndedAt
 	return s.visit(found), nil

@@ -182,30 +182,23 @@ func (d *Dashboard) takeFlash(v *visit) *flash {
 
 // homeOf returns the home that a form names.
 func homeOf(in, queue string) (inspect.Home, error) {
-	switch in {
-	case "retries":
-		return inspect.Retries(), nil
-	case "scheduled":
-		return inspect.Scheduled(), nil
-	case "dead":
-		return inspect.Dead(), nil
-	case "queue", "quarantined":
-		if queue == "" {
-			return inspect.Home{}, fail(http.StatusBadRequest, "The form names no queue.")
-		}
-		if in == "queue" {
-			return inspect.Waiting(queue), nil
-		}
-		return inspect.Quarantined(queue), nil
+	home, ok := inspect.HomeOf(in, queue)
+	if !ok {
+		return home, fail(http.StatusBadRequest, "There is no set %q, or the form names no queue.", plain(cut(40, in)))
 	}
-	return inspect.Home{}, fail(http.StatusBadRequest, "There is no set %q.", plain(cut(40, in)))
+	return home, nil
 }
 
-// done are the words for what an act did.
-var done = map[string]string{"retry": "Sent to run", "kill": "Moved to the dead set", "delete": "Deleted", "move": "Moved", "reschedule": "Postponed"}
+// verbOf returns an action as the first word of a label.
+func verbOf(action inspect.Action) string { return capital(string(action)) }
 
-func describe(name string, t inspect.Tally) flash {
-	f := flash{Text: fmt.Sprintf("%s: %s.", done[name], plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
+// doneOf returns what an action did, as the first word of a sentence.
+func doneOf(action inspect.Action) string { return capital(action.Past()) }
+
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
+
+func describe(action inspect.Action, t inspect.Tally) flash {
+	f := flash{Text: fmt.Sprintf("%s: %s.", doneOf(action), plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
 	if gone := max(t.Gone, len(t.Missing)); gone > 0 {
 		f.Text += fmt.Sprintf(" %s had left already.", plural(gone, "job", "jobs"))
 	}

@@ -180,8 +180,8 @@ func TestASearchIsASeriesOfShortPages(t *testing.T) {
 		"/job?jid=last":                          "no such host",
 		"/job?jid=nowhere":                       "3,000 entries were searched",
 		"/dead?class=Rare":                       "3,000 entries",
-		"/confirm?in=dead&do=retry&class=Rare":   "Run 1 job of the dead set",
-		"/confirm?in=dead&do=retry&class=Report": "Run 2,999 jobs of the dead set",
+		"/confirm?in=dead&do=retry&class=Rare":   "Retry 1 job of the dead set",
+		"/confirm?in=dead&do=retry&class=Report": "Retry 2,999 jobs of the dead set",
 	} {
 		body, pages := through(path)
 		require.Greater(t, pages, 1, path)

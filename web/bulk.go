@@ -31,21 +31,21 @@ func (d *Dashboard) readOrder(form url.Values) (order, error) {
 		All: form.Get("all") != "", Class: form.Get("class"), Text: form.Get("text"), IDs: slices.Concat(form["id"], form["ref"]),
 	}}
 	o.so.Moved, o.so.Gone, o.so.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
-	if !slices.Contains(actsOn[o.act.In], o.act.Name) {
-		return o, fail(http.StatusBadRequest, "There is no such act on these jobs.")
-	}
 	home, err := homeOf(o.act.In, o.act.Queue)
-	if err == nil {
-		err = d.mayFilter(o.act.Text)
-	}
 	if err != nil {
 		return o, err
 	}
 	o.task = inspect.Task{Home: home, Action: inspect.Action(o.act.Name), To: o.act.To}
-	filtered := o.act.Class != "" || o.act.Text != ""
+	if !o.task.Action.PossibleIn(home.Place()) {
+		return o, fail(http.StatusBadRequest, "There is no such act on these jobs.")
+	}
+	if err := d.mayFilter(o.act.Text); err != nil {
+		return o, err
+	}
+	filter := inspect.Filter{Class: o.act.Class, Text: o.act.Text}
 	switch {
-	case o.act.All && filtered:
-		o.task.Selection = inspect.Selection{Class: o.act.Class, Text: o.act.Text}
+	case o.act.All && filter != (inspect.Filter{}):
+		o.task.Selection.Filter = filter
 	case o.act.All:
 		o.task.Selection.All = true
 	default:
@@ -109,6 +109,7 @@ func navOf(act Act) string {
 // confirmBody asks before an act on all jobs of a set, or all that match a filter.
 type confirmBody struct {
 	Order  Act
+	Action inspect.Action
 	Count  int
 	More   *further // continues the count
 	Note   string
@@ -127,16 +128,26 @@ type delay struct {
 
 var delays = []delay{{60, "a minute"}, {600, "10 minutes"}, {3600, "an hour"}, {6 * 3600, "6 hours"}, {24 * 3600, "a day"}, {7 * 24 * 3600, "a week"}}
 
-var verbs = map[string]string{"retry": "Run", "kill": "Kill", "delete": "Delete", "move": "Move", "reschedule": "Postpone"}
-
-// notes say what an act does, as far as its name does not.
-var notes = map[string]string{
-	"retry": "They go to the backs of their queues, and their count of crashes is cleared. A unique job stays if another job " +
-		"holds its lock.",
-	"kill":       "They go to the dead set, and run only if they are sent to run from there. Their locks are released.",
-	"delete":     "They are gone for good. Their locks are released.",
-	"move":       "They go to the back of the other queue, in their order.",
-	"reschedule": "They wait until then instead; a job that is due later stays as it is.",
+// noteOf says what an act does, as far as its name does not.
+func noteOf(task inspect.Task) string {
+	switch task.Action {
+	case inspect.Retry:
+		return "They go to the backs of their queues, and their count of crashes is cleared. A unique job stays if another job " +
+			"holds its lock."
+	case inspect.Reschedule:
+		return "They wait until then instead; a job that is due later stays as it is."
+	case inspect.Kill:
+		return "They go to the dead set, and run only if they are retried from there. Their locks are released."
+	case inspect.Delete:
+		return "They are gone for good. Their locks are released."
+	}
+	switch task.Home.Place() {
+	case inspect.PlaceQueue:
+		return "They go to the back of the other queue, in their order."
+	case inspect.PlaceQuarantined:
+		return "They go to the quarantine of the other queue, in their order, and still run alone."
+	}
+	return "They stay where they are, and go to the other queue when they run."
 }
 
 func (d *Dashboard) confirm(v *visit) error {
@@ -148,14 +159,11 @@ func (d *Dashboard) confirm(v *visit) error {
 	if err != nil {
 		return err
 	}
-	body := confirmBody{Order: o.act, Note: notes[o.act.Name], Delays: delays}
-	if o.act.Name == "move" && o.act.In == "quarantined" {
-		body.Note = "They go to the quarantine of the other queue, in their order, and still run alone."
-	}
+	body := confirmBody{Order: o.act, Action: o.task.Action, Note: noteOf(o.task), Delays: delays}
 	if err := d.countJobs(v, o, &body); err != nil {
 		return err
 	}
-	if o.act.Name == "move" {
+	if o.task.Action == inspect.Move {
 		names, err := d.inspector.QueueNames(v.ctx)
 		if err != nil {
 			return err
@@ -163,7 +171,7 @@ func (d *Dashboard) confirm(v *visit) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == o.act.Queue })
 		body.To = names[:min(len(names), maxOffered)]
 	}
-	return d.show(v, "confirm", page{Title: verbs[o.act.Name] + " jobs", Nav: navOf(o.act), Body: body})
+	return d.show(v, "confirm", page{Title: verbOf(o.task.Action) + " jobs", Nav: navOf(o.act), Body: body})
 }
 
 // countJobs counts the jobs of an order. A filter needs a search, which may take several pages.
@@ -174,9 +182,9 @@ func (d *Dashboard) countJobs(v *visit, o order, body *confirmBody) (err error) 
 	}
 	body.Count = count(v.form, "counted")
 	query := inspect.Query{
-		Class: o.act.Class, Text: o.act.Text, Places: []inspect.Place{o.task.Home.Place()}, Queue: o.act.Queue, Limit: 1000,
-		Cursor: v.form.Get("after"),
+		Filter: o.task.Selection.Filter, Places: []inspect.Place{o.task.Home.Place()}, Limit: 1000, Cursor: v.form.Get("after"),
 	}
+	query.Queue = o.act.Queue
 	for until := time.Now().Add(d.searchTimeOf(v)); ; {
 		query.Time = max(time.Until(until), time.Nanosecond)
 		results, err := d.inspector.Search(v.ctx, query)
@@ -198,6 +206,7 @@ func (d *Dashboard) countJobs(v *visit, o order, body *confirmBody) (err error) 
 // progressBody is what a step of a long act answers: how far it came, and a form for the next step.
 type progressBody struct {
 	Order   Act
+	Action  inspect.Action
 	At      int64
 	Cursor  string
 	Tally   inspect.Tally
@@ -220,7 +229,7 @@ func (d *Dashboard) act(v *visit) error {
 	if err := d.permit(v, o.act); err != nil {
 		return err
 	}
-	if o.act.Name == "reschedule" {
+	if o.task.Action == inspect.Reschedule {
 		if err := d.readTime(v, &o); err != nil {
 			return err
 		}
@@ -230,11 +239,11 @@ func (d *Dashboard) act(v *visit) error {
 	tally := o.so
 	tally.Add(did)
 	if err != nil {
-		return fmt.Errorf("%s: %s so far, and the rest is where it was: %w", verbs[o.act.Name], plural(tally.Moved, "job", "jobs"), err)
+		return fmt.Errorf("%s: %s so far, and the rest is where it was: %w", verbOf(o.task.Action), plural(tally.Moved, "job", "jobs"), err)
 	}
 	worked := tally.Moved + tally.Gone + tally.Refused
 	if next == "" {
-		answer := describe(o.act.Name, tally)
+		answer := describe(o.task.Action, tally)
 		if o.task.Later && worked < o.of {
 			answer.Text += " The others are due later."
 		}
@@ -249,16 +258,16 @@ func (d *Dashboard) act(v *visit) error {
 		}
 		o.of = worked + left
 	}
-	body := progressBody{Order: o.act, Cursor: next, Tally: tally, Of: max(o.of, worked)}
+	body := progressBody{Order: o.act, Action: o.task.Action, Cursor: next, Tally: tally, Of: max(o.of, worked)}
 	if !o.act.At.IsZero() {
 		body.At = o.act.At.UnixMilli()
 	}
 	body.Percent = percent(worked, body.Of)
-	return d.show(v, "progress", page{Title: verbs[o.act.Name] + " jobs", Nav: navOf(o.act), Body: body})
+	return d.show(v, "progress", page{Title: verbOf(o.task.Action) + " jobs", Nav: navOf(o.act), Body: body})
 }
 
-// readTime sets when postponed jobs run: a delay after the time of a single job that has a time to come, after
-// now for others, or what the first step decided.
+// readTime sets when rescheduled jobs run: a delay after the time of a single job that has a time to come,
+// after now for others, or what the first step decided.
 func (d *Dashboard) readTime(v *visit, o *order) error {
 	o.task.Later = true
 	if seconds, err := strconv.Atoi(v.form.Get("delay")); err == nil && seconds > 0 && seconds <= 366*24*3600 {

@@ -36,7 +36,7 @@ func TestAnActOnAllIsASeriesOfBoundedSteps(t *testing.T) {
 	const all = 10_000
 	r.failed(r.keys.Dead(), all)
 	page := r.get("/confirm?in=dead&do=retry")
-	require.Contains(t, page.body, "Run 10,000 jobs of the dead set?")
+	require.Contains(t, page.body, "Retry 10,000 jobs of the dead set?")
 
 	form := []string{"in", "dead", "do", "retry", "all", "1", "of", "10000"}
 	steps, before := 0, all
@@ -53,7 +53,7 @@ func TestAnActOnAllIsASeriesOfBoundedSteps(t *testing.T) {
 		before = left
 	}
 	require.GreaterOrEqual(t, steps, 4)
-	require.Contains(t, r.follow(got).body, "Sent to run: 10,000 jobs.")
+	require.Contains(t, r.follow(got).body, "Retried: 10,000 jobs.")
 	require.Zero(t, r.size("ZCARD", r.keys.Dead()))
 	require.Equal(t, all, r.size("LLEN", r.keys.Queue("mail")))
 }
@@ -87,9 +87,9 @@ func TestADoubleClickDoesNoMore(t *testing.T) {
 	r := newRig(t, Config{})
 	r.failed(r.keys.Dead(), 3)
 	ref := refs.FindStringSubmatch(r.get("/dead").body)[1]
-	require.Contains(t, r.follow(r.post("/act", "in", "dead", "do", "retry", "ref", ref)).body, "Sent to run: 1 job.")
+	require.Contains(t, r.follow(r.post("/act", "in", "dead", "do", "retry", "ref", ref)).body, "Retried: 1 job.")
 	second := r.follow(r.post("/act", "in", "dead", "do", "retry", "ref", ref)).body
-	require.Contains(t, second, "Sent to run: 0 jobs. 1 job had left already.")
+	require.Contains(t, second, "Retried: 0 jobs. 1 job had left already.")
 	require.Equal(t, 2, r.size("ZCARD", r.keys.Dead()))
 	require.Equal(t, 1, r.size("LLEN", r.keys.Queue("mail")))
 }
@@ -152,13 +152,13 @@ func TestPostponingBringsNoJobForward(t *testing.T) {
 		return r.follow(r.post("/act", append([]string{"in", "retries", "do", "reschedule", "delay", "3600"}, pairs...)...)).body
 	}
 	require.Contains(t, r.get("/confirm?in=retries&do=reschedule").body, "a job that is due later stays")
-	require.Contains(t, postpone("all", "1", "of", "3"), "Postponed: 2 jobs. The others are due later.")
+	require.Contains(t, postpone("all", "1", "of", "3"), "Rescheduled: 2 jobs. The others are due later.")
 	require.InDelta(t, 3600, due("late"), 60)
 	require.InDelta(t, 3600, due("soon"), 60)
 	require.InDelta(t, 7200, due("distant"), 0)
 
 	ref := fmt.Sprintf("%.0f:distant", now+7200)
-	require.Contains(t, postpone("ref", ref), "Postponed: 1 job.")
+	require.Contains(t, postpone("ref", ref), "Rescheduled: 1 job.")
 	require.InDelta(t, 10800, due("distant"), 0, "from its own time")
 	require.Contains(t, postpone("ref", ref), "1 job had left already", "a double click")
 	require.InDelta(t, 10800, due("distant"), 0)
@@ -182,6 +182,44 @@ func TestQuarantinedJobsAreShownAsTheyAreAndMoveToTheOtherQuarantine(t *testing.
 	require.Contains(t, r.follow(r.post("/act", "in", "quarantined", "queue", "mial", "do", "move", "all", "1", "to", "mail")).body, "Moved: 1 job.")
 	require.Equal(t, 1, r.size("LLEN", r.keys.Quarantine("mail")))
 	require.NotContains(t, r.get("/queue?name=mial").body, "Select job a")
+}
+
+func TestQuarantinedJobsAreRetriedAndWaitingOnesAreNot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.do("SADD", r.keys.Queues(), "mail")
+	r.do("LPUSH", r.keys.Queue("mail"), payload("waits", "Report"))
+	r.do("LPUSH", r.keys.Quarantine("mail"), payload("a", "Report"), payload("b", "Report"))
+	page := r.get("/queue?name=mail").body
+	require.Contains(t, page, "confirm?in=quarantined&amp;queue=mail&amp;class=&amp;text=&amp;do=retry")
+	require.NotContains(t, page, "confirm?in=queue&amp;queue=mail&amp;class=&amp;text=&amp;do=retry")
+	require.Equal(t, http.StatusBadRequest, r.post("/act", "in", "queue", "queue", "mail", "do", "retry", "all", "1").status)
+	require.Contains(t, r.follow(r.post("/act", "in", "quarantined", "queue", "mail", "do", "retry", "id", "a")).body, "Retried: 1 job.")
+	require.Contains(t, r.follow(r.post("/act", "in", "quarantined", "queue", "mail", "do", "retry", "all", "1")).body, "Retried: 1 job.")
+	require.Zero(t, r.size("LLEN", r.keys.Quarantine("mail")))
+	require.Equal(t, 3, r.size("LLEN", r.keys.Queue("mail")))
+}
+
+func TestJobsOfASetMoveToAnotherQueueWhenTheyRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.do("ZADD", r.keys.Retry(), "4000000000", payload("a", "Report"))
+	require.Contains(t, r.get("/confirm?in=retries&do=move").body, "They stay where they are, and go to the other queue when they run.")
+	require.Contains(t, r.follow(r.post("/act", "in", "retries", "do", "move", "all", "1", "to", "other")).body, "Moved: 1 job.")
+	require.Equal(t, 1, r.size("ZCARD", r.keys.Retry()))
+	require.Contains(t, fmt.Sprint(r.do("ZRANGE", r.keys.Retry(), "0", "-1")), `"queue":"other"`)
+}
+
+func TestThePageOfAJobAsksBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.do("ZADD", r.keys.Retry(), "4000000000", payload("a", "Report"))
+	page := r.get("/job?jid=a&in=retries&ref=4000000000:a").body
+	for _, act := range []string{"Kill", "Delete", "Cancel"} {
+		require.Contains(t, page, `data-ask="`+act+` this job?"`)
+	}
+	require.Contains(t, page, ">Retry</button>")
+	require.NotContains(t, page, `data-ask="Retry`)
 }
 
 func TestAJobShowsThatItFailedAgain(t *testing.T) {

@@ -15,8 +15,9 @@ type jobBody struct {
 	JID       string
 	Found     inspect.Found
 	Home      string // where it waits, as a form names it; empty if it cannot be acted on
+	Queue     string // the queue of its home; empty in a set
 	Ref       string
-	Acts      []string
+	Acts      []inspect.Action
 	Args      string
 	ArgsBytes int // of the args, if they are cut
 	Masked    bool
@@ -73,12 +74,11 @@ func (d *Dashboard) job(v *visit) error {
 		body.Found = *found
 		d.describeJob(&body)
 	}
-	queue := body.queueOfHome()
 	if body.Ref != "" {
-		self := url.Values{"jid": {jid}, "in": {body.Home}, "queue": {queue}, "ref": {body.Ref}}
+		self := url.Values{"jid": {jid}, "in": {body.Home}, "queue": {body.Queue}, "ref": {body.Ref}}
 		p.Live, p.Self = 4, "job?"+self.Encode()
 	}
-	p.Nav, p.Body = navOf(Act{In: body.Home, Queue: queue}), body
+	p.Nav, p.Body = navOf(Act{In: body.Home, Queue: body.Queue}), body
 	return d.show(v, "job", p)
 }
 
@@ -111,18 +111,11 @@ func (d *Dashboard) findJob(v *visit, body *jobBody) (*inspect.Found, error) {
 	return nil, nil
 }
 
-func (b *jobBody) queueOfHome() string {
-	if b.Home == "queue" || b.Home == "quarantined" {
-		return b.Found.Queue
-	}
-	return ""
-}
-
 // describeJob fills in what the page shows of a job that was found.
 func (d *Dashboard) describeJob(b *jobBody) {
 	if e := b.Found.Entry; e != nil {
-		if b.Acts = actsOn[e.In]; b.Acts != nil {
-			b.Home, b.Ref = e.In, e.Ref()
+		if b.Acts = inspect.ActionsIn(b.Found.Place); b.Acts != nil {
+			b.Home, b.Queue, b.Ref = e.In, e.Home().Queue(), e.Ref()
 		}
 		text := d.argsOf(*e)
 		if d.cfg.Mask == nil {

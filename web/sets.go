@@ -21,7 +21,7 @@ type setBody struct {
 	Texts       bool // the filter may look into args
 	Total       int
 	Rows        []row
-	Acts        []string
+	Acts        []inspect.Action
 	Back        string // the page without a filter
 
 	// Of a page without a filter.
@@ -97,11 +97,8 @@ func liveOf(b setBody) int {
 	return 4
 }
 
-// actsOn are the acts on jobs by where they are.
-var actsOn = map[string][]string{
-	"retries": {"retry", "reschedule", "kill", "delete"}, "scheduled": {"retry", "reschedule", "kill", "delete"}, "dead": {"retry", "delete"},
-	"queue": {"move", "kill", "delete"}, "quarantined": {"move", "kill", "delete"},
-}
+// bare reports whether a form for an act on jobs needs nothing but the jobs. The others name a queue or a time.
+func bare(action inspect.Action) bool { return action != inspect.Move && action != inspect.Reschedule }
 
 // mayFilter refuses a search in masked args: its answers would tell what they are.
 func (d *Dashboard) mayFilter(text string) error {
@@ -117,7 +114,7 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 	if err != nil {
 		return b, err
 	}
-	b = setBody{In: in, Queue: queue, Acts: actsOn[in], Filters: in != "quarantined", Texts: d.cfg.Mask == nil}
+	b = setBody{In: in, Queue: queue, Acts: inspect.ActionsIn(home.Place()), Filters: in != "quarantined", Texts: d.cfg.Mask == nil}
 	if b.Filters {
 		b.Class, b.Text = v.form.Get("class"), v.form.Get("text")
 		if err := d.mayFilter(b.Text); err != nil {
@@ -177,8 +174,8 @@ func (d *Dashboard) readPage(v *visit, b *setBody, home inspect.Home, rows int) 
 // search reads the rows of a page with a filter.
 func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) error {
 	results, err := d.inspector.Search(v.ctx, inspect.Query{
-		Class: b.Class, Text: b.Text, Queue: b.Queue, Places: []inspect.Place{home.Place()}, Limit: rows, Time: d.searchTimeOf(v),
-		Cursor: v.form.Get("after"),
+		Filter: inspect.Filter{Class: b.Class, Text: b.Text, Queue: b.Queue}, Places: []inspect.Place{home.Place()},
+		Limit: rows, Time: d.searchTimeOf(v), Cursor: v.form.Get("after"),
 	})
 	if err != nil {
 		return err

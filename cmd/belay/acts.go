@@ -27,9 +27,6 @@ Exit status: 0 if it was done, also if nothing matched --class, --unreadable or 
 some jobs could not be changed; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
 130 or 143 if INT or TERM ended it.`
 
-// done are the past participles of the actions.
-var done = map[inspect.Action]string{inspect.Retry: "retried", inspect.Kill: "killed", inspect.Delete: "deleted", inspect.Move: "moved", inspect.Reschedule: "rescheduled"}
-
 // An act moves or deletes jobs of one place.
 type act struct {
 	cmd       *cobra.Command
@@ -42,29 +39,48 @@ type act struct {
 	dead      deadLimits // of a kill
 }
 
-// newAct completes a command that moves or deletes jobs.
-func newAct(at *redisFlags, p place, action inspect.Action, cmd *cobra.Command) *cobra.Command {
-	a := &act{cmd: cmd, place: p, action: action}
-	set := cmd.Flags()
+// An actText is the help of a command that acts on jobs.
+type actText struct{ short, long string }
+
+// newActs makes a command for each action that is possible in a place. Only the commands that move jobs have
+// another form, because they name a second queue.
+func newActs(at *redisFlags, p place, texts map[inspect.Action]actText) (commands []*cobra.Command) {
+	for _, action := range inspect.ActionsIn(p.places()...) {
+		if action != inspect.Move {
+			commands = append(commands, newAct(at, p, action, texts[action]))
+		}
+	}
+	return commands
+}
+
+func newAct(at *redisFlags, p place, action inspect.Action, text actText) *cobra.Command {
+	a := &act{cmd: &cobra.Command{Use: string(action) + " " + p.queue + "[JID]...", Short: text.short, Long: text.long}, place: p, action: action}
+	set := a.cmd.Flags()
 	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
 	set.StringVar(&a.selection.Text, "text", "", "all jobs with this `TEXT` in their arguments, error or tags, in any case; with --class, those of the class")
-	cmd.Long += actHelp
-	cmd.Use = string(action) + " " + p.queue + "[JID]..."
 	set.BoolVar(&a.selection.All, "all", false, "all jobs")
-	if action == inspect.Kill {
-		a.dead.register(set)
+	examples := []string{"217d2cffc30f4a168b3a76d9", "--class WelcomeEmail", "--all" + word(action.Destroys(), " --yes")}
+	if action.Destroys() {
+		set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
+		set.BoolP("yes", "y", false, "do not ask before --all, --class, --text and --unreadable")
 	}
 	switch action {
+	case inspect.Kill:
+		a.dead.register(set)
+		a.cmd.Long += deadLimitsHelp
 	case inspect.Retry:
 		set.IntVar(&a.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
 			"the --payload-limit of the workers, in `BYTES`: jobs that died because of their size and exceed it are refused")
 	case inspect.Reschedule:
 		set.DurationVar(&a.due.in, "in", 0, "run them after this time, such as 10s or 36h, by Redis' clock")
 		set.StringVar(&a.due.at, "at", "", "run them at this `INSTANT`, such as 2026-12-24T18:00:00+01:00")
-	default:
-		set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
-		set.BoolP("yes", "y", false, "do not ask before --all, --class, --text and --unreadable")
+		examples = []string{"217d2cffc30f4a168b3a76d9 --in 10m", "--class Report --at 2026-12-24T18:00:00+01:00"}
 	}
+	a.cmd.Long += actHelp
+	for n, words := range examples {
+		examples[n] = "  belay %[1]s " + string(action) + " %[2]s" + words
+	}
+	a.cmd.Example = p.example(strings.Join(examples, "\n"))
 	return a.complete(at)
 }
 
@@ -80,7 +96,7 @@ func newClear(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
 func (a *act) complete(at *redisFlags) *cobra.Command {
 	if a.cmd.Args == nil {
 		a.cmd.Args = func(_ *cobra.Command, args []string) error {
-			_, ids, err := a.place.homes(args)
+			_, ids, err := a.homes(args)
 			if err != nil {
 				return err
 			}
@@ -89,13 +105,20 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 	}
 	withJSON(a.cmd, "print the result as one JSON object").RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
 		a.inspector = a.dead.of(i)
-		homes, _, err := a.place.homes(args)
+		homes, _, err := a.homes(args)
 		if err != nil {
 			return err
 		}
 		return a.run(homes)
 	})
 	return a.cmd
+}
+
+// homes returns where the action is possible, of the homes that the command names, and the arguments after the
+// queue.
+func (a *act) homes(args []string) ([]inspect.Home, []string, error) {
+	homes, rest, err := a.place.homes(args)
+	return slices.DeleteFunc(homes, func(home inspect.Home) bool { return !a.action.PossibleIn(home.Place()) }), rest, err
 }
 
 // choose sets the jobs by ID, and requires exactly one way to select jobs.
@@ -139,7 +162,7 @@ func (a *act) run(homes []inspect.Home) error {
 		progress := func(tally inspect.Tally) {
 			if now := time.Now(); now.Sub(reported) >= progressEvery {
 				reported = now
-				a.cmd.PrintErrf("%d %s so far\n", before.Moved+tally.Moved, done[a.action])
+				a.cmd.PrintErrf("%d %s so far\n", before.Moved+tally.Moved, a.action.Past())
 			}
 		}
 		var tally inspect.Tally
@@ -159,7 +182,7 @@ func (a *act) run(homes []inspect.Home) error {
 // report prints the result.
 func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 	_ = show(a.cmd, sum, func(t *table) {
-		t.row(fmt.Sprintf("%d %s", sum.Moved, done[a.action]))
+		t.row(fmt.Sprintf("%d %s", sum.Moved, a.action.Past()))
 		if sum.Gone > 0 && a.many() {
 			t.row(fmt.Sprintf("%d were taken by others first", sum.Gone))
 		}
@@ -177,9 +200,9 @@ func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
 	}
 	switch {
 	case interrupted(err):
-		return fmt.Errorf("%w: %d were %s; the others are where they were", err, sum.Moved, done[a.action])
+		return fmt.Errorf("%w: %d were %s; the others are where they were", err, sum.Moved, a.action.Past())
 	case err != nil:
-		return fmt.Errorf("%w (%d were %s before, perhaps a page more; run it again to continue)", err, sum.Moved, done[a.action])
+		return fmt.Errorf("%w (%d were %s before, perhaps a page more; run it again to continue)", err, sum.Moved, a.action.Past())
 	case sum.Refused > 0:
 		return fmt.Errorf("%d could not be moved and are where they were", sum.Refused)
 	}
@@ -217,7 +240,7 @@ func listed(names []string, most int) string {
 
 // confirm asks before many jobs are destroyed. Without a terminal --yes is required.
 func (a *act) confirm(homes []inspect.Home) error {
-	if !a.many() || confirmed(a.cmd) || a.action != inspect.Kill && a.action != inspect.Delete {
+	if !a.many() || confirmed(a.cmd) || !a.action.Destroys() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
@@ -261,17 +284,6 @@ func confirm(cmd *cobra.Command, what string) error {
 		return errors.New("nothing was done")
 	}
 	return nil
-}
-
-// newReschedule makes the command that lets jobs of a set wait until another time.
-func newReschedule(at *redisFlags, p place) *cobra.Command {
-	return newAct(at, p, inspect.Reschedule, &cobra.Command{
-		Short: "Change the time at which jobs run",
-		Long: `Changes the time at which jobs run to that of --in or --at; a past time means now. Nothing else in the jobs
-changes. A unique job keeps its lock until that time, and for its TTL after that.`,
-		Example: p.example("  belay %[1]s reschedule 217d2cffc30f4a168b3a76d9 --in 10m\n" +
-			"  belay %[1]s reschedule --class Report --at 2026-12-24T18:00:00+01:00"),
-	})
 }
 
 // instant returns the time of a reschedule, which --in or --at gives.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
 )
 
@@ -44,7 +45,7 @@ func TestActing(t *testing.T) {
 		h := newHouse(t)
 		h.kill(deadJob("A", "1"), deadJob("B", "2"), deadJob("B", "3"), "garbage")
 		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "4"))
-		for _, words := range []string{"dead clear", "dead delete --all", "dead delete --class B", "dead delete --unreadable", "queues clear mail", "queues delete mail --all", "processes stop --all"} {
+		for _, words := range []string{"dead clear", "dead delete --all", "dead delete --class B", "dead delete --unreadable", "queues clear mail", "queues delete mail --all", "queues kill mail --all", "processes stop --all"} {
 			refused := h.invoke("y\n", strings.Fields(words)...)
 			require.Equal(t, exitUsage, refused.code, words)
 			require.Contains(t, refused.errs, "--yes", words)
@@ -98,9 +99,37 @@ func TestActing(t *testing.T) {
 		require.Equal(t, exitAbsent, h.invoke("", "queues", "find", "mail", "3").code)
 		require.Equal(t, said{0, "2 deleted\n", ""}, h.invoke("", "queues", "clear", "mail", "--yes"))
 	})
+	t.Run("jobs_of_a_queue_and_its_quarantine_are_killed", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"), deadJob("B", "2"))
+		h.do("LPUSH", h.key("belay:suspects:mail"), deadJob("A", "3"))
+		require.Equal(t, said{0, "2 killed\n", ""}, h.invoke("", "queues", "kill", "mail", "3", "1"))
+		require.Equal(t, exitAbsent, h.invoke("", "queues", "kill", "mail", "1").code)
+		require.JSONEq(t, `{"moved":1,"gone":0,"refused":0}`, h.invoke("", "queues", "kill", "mail", "--class", "B", "--yes", "--json").out)
+		require.ElementsMatch(t, []string{deadJob("A", "1"), deadJob("B", "2"), deadJob("A", "3")}, h.payloads("ZRANGE", h.key("dead"), "0", "-1"))
+	})
+	t.Run("quarantined_jobs_are_retried_and_waiting_ones_stay", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		crashed := `{"class":"A","jid":"2","queue":"mail","args":[],"interrupted_count":2}`
+		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"))
+		h.do("LPUSH", h.key("belay:suspects:mail"), crashed, deadJob("A", "3"), "garbage")
+		require.Equal(t, exitAbsent, h.invoke("", "queues", "retry", "mail", "1").code)
+		require.Equal(t, said{0, "1 retried\n", ""}, h.invoke("", "queues", "retry", "mail", "2"))
+		refused := h.invoke("", "queues", "retry", "mail", "--all")
+		require.Equal(t, exitFailure, refused.code)
+		require.Equal(t, "1 retried\n", refused.out)
+		require.Contains(t, refused.errs, "1 could not be moved")
+		require.Equal(t, []string{"garbage"}, h.payloads("LRANGE", h.key("belay:suspects:mail"), "0", "-1"))
+		waiting := h.payloads("LRANGE", h.key("queue:mail"), "0", "-1")
+		require.Len(t, waiting, 3)
+		require.NotContains(t, strings.Join(waiting, ""), "interrupted_count")
+		require.Equal(t, deadJob("A", "1"), waiting[2])
+	})
 	t.Run("a_selection_of_jobs_is_required", func(t *testing.T) {
 		t.Parallel()
-		for _, words := range []string{"dead retry", "dead retry x --all", "dead delete --all --class A", "queues delete", "queues delete mail", "queues clear",
+		for _, words := range []string{"dead retry", "dead retry x --all", "dead delete --all --class A", "queues kill", "queues kill mail", "queues retry mail", "queues delete", "queues delete mail", "queues clear",
 			"queues clear a b", "queues list", "queues pause", "queues find mail", "dead find", "dead retyr x", "processes stop", "processes quiet x --all", "dead --limit -1", "dead kill x", "retries clear x",
 			"retries kill x --dead-limit 0", "return --to-ruby --dead-for 0s", "web --dead-limit -1"} {
 			answer := invoke("", append(strings.Fields(words), "--redis", "redis://127.0.0.1:1/0")...)
@@ -200,6 +229,25 @@ func TestAnActWhoseReplyIsLost(t *testing.T) {
 	require.Contains(t, answer.errs, "run it again to continue")
 	require.Equal(t, said{0, "0 retried\n", ""}, h.invoke("", "dead", "retry", "--all"))
 	require.Equal(t, int64(2), h.do("LLEN", h.key("queue:mail")), "and once")
+}
+
+func TestEveryActionHasACommand(t *testing.T) {
+	t.Parallel()
+	for place, command := range map[inspect.Place]string{
+		inspect.PlaceQueue: "queues", inspect.PlaceQuarantined: "queues", inspect.PlaceScheduled: "scheduled", inspect.PlaceRetry: "retries",
+		inspect.PlaceDead: "dead",
+	} {
+		for _, action := range inspect.ActionsIn(place) {
+			words := []string{command, string(action)}
+			if action == inspect.Move && command != "queues" {
+				words = words[1:] // jobs of a set move with those of their queue
+			}
+			cmd, rest, err := newRoot().Find(words)
+			require.NoError(t, err)
+			require.Empty(t, rest, words)
+			require.Equal(t, strings.Join(words, " "), strings.TrimPrefix(cmd.CommandPath(), "belay "))
+		}
+	}
 }
 
 func TestHelpOfEveryActIsComplete(t *testing.T) {

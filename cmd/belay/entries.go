@@ -94,6 +94,14 @@ type place struct {
 
 var aQueue = place{name: "queues", queue: "QUEUE "}
 
+// places returns where the jobs may be, each with actions of its own.
+func (p place) places() []inspect.Place {
+	if p.queue == "" {
+		return []inspect.Place{p.set.Place()}
+	}
+	return []inspect.Place{inspect.PlaceQueue, inspect.PlaceQuarantined}
+}
+
 // homes returns where to look, and the arguments after the queue.
 func (p place) homes(args []string) ([]inspect.Home, []string, error) {
 	if p.queue == "" {

@@ -44,15 +44,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
 		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
-	}), newFind(at, aQueue), newAct(at, aQueue, inspect.Delete, &cobra.Command{
-		Short: "Delete jobs that wait in a queue",
-		Long: `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at the same moment, the job
-either runs or is deleted, and this command reports which. A running job is in no queue and cannot be deleted.
-
-No deletion occupies Redis for more than a few milliseconds. So if more than some 8,000 jobs wait before a deleted job, the
-youngest job of the queue takes its place. All other jobs keep their order.`,
-		Example: "  belay queues delete mail 217d2cffc30f4a168b3a76d9\n  belay queues delete mail --class WelcomeEmail --yes",
-	}), newClear(at, aQueue, &cobra.Command{
+	}), newFind(at, aQueue), newClear(at, aQueue, &cobra.Command{
 		Use: "clear QUEUE", Short: "Delete all jobs that wait in a queue", Args: oneQueue,
 		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first. It
 deletes as many jobs as there were when it began. Running jobs are not affected. The queue's name stays in the list.`,
@@ -62,8 +54,30 @@ deletes as many jobs as there were when it began. Running jobs are not affected.
 		`Stops workers from taking jobs from queues, within a heartbeat. Running jobs go on, pushes are accepted, and due jobs wait
 in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused until it is resumed.`),
 		newPause(at, "resume", "Let workers take jobs from paused queues again", "Lets workers take jobs from paused queues again."))
+	cmd.AddCommand(newActs(at, aQueue, queueActs)...)
 	return cmd
 }
+
+// queueActs are the texts of the commands that act on the jobs of a queue.
+var queueActs = map[inspect.Action]actText{
+	inspect.Retry: {"Run quarantined jobs of a queue like any others", `Moves quarantined jobs to the backs of their queues and clears their crash counts, so that they need not run alone. Use it
+when the cause of the crashes is mended. Jobs that wait in the queue itself run anyway, and stay as they are. Unreadable
+entries are refused.`},
+	inspect.Kill: {"Move jobs that wait in a queue to the dead set", `Moves jobs that wait in a queue, or in its quarantine, to the dead set unchanged: they run again only if an operator
+retries them. No hook of a program is called. If a worker takes the job at the same moment, the job either runs or is
+killed, and this command reports which. A running job is in no queue and cannot be killed: see belay cancel. Unique jobs
+release their locks. If a lock promised a rerun for a refused duplicate (see belay locks: dirty), that run follows.
+
+` + youngestMoves},
+	inspect.Delete: {"Delete jobs that wait in a queue", `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at the same moment, the job
+either runs or is deleted, and this command reports which. A running job is in no queue and cannot be deleted.
+
+` + youngestMoves},
+}
+
+// youngestMoves says what becomes of the order of a long queue.
+const youngestMoves = `The command never occupies Redis for more than a few milliseconds. So if more than some 8,000 jobs wait before a job that
+leaves, the youngest job of the queue takes its place. All other jobs keep their order.`
 
 // moveDetails is what the help of both commands that move jobs says.
 const moveDetails = `Only names of queues change in a job: its queue, its retry_queue and an ActiveJob's own queue_name. A unique job keeps its

@@ -8,7 +8,7 @@ import (
 
 // newSets makes the commands for the three sorted sets, each with the commands that act on its jobs.
 func newSets(at *redisFlags) []*cobra.Command {
-	newSet := func(home inspect.Home, short, long string, actions ...inspect.Action) *cobra.Command {
+	newSet := func(home inspect.Home, short, long string) *cobra.Command {
 		p := place{name: home.String(), set: home}
 		wanted := `.error_class == "Timeout"`
 		if home == inspect.Scheduled() { // its jobs have not failed
@@ -24,12 +24,7 @@ func newSets(at *redisFlags) []*cobra.Command {
 				"  belay %[1]s find 217d2cffc30f4a168b3a76d9"),
 		})
 		cmd.AddCommand(newFind(at, p))
-		for _, action := range actions {
-			cmd.AddCommand(newSetAct(at, p, action))
-		}
-		if home != inspect.Dead() {
-			cmd.AddCommand(newReschedule(at, p))
-		}
+		cmd.AddCommand(newActs(at, p, setActs)...)
 		cmd.AddCommand(newClear(at, p, &cobra.Command{
 			Use: "clear", Short: "Delete all jobs", Args: noArgs,
 			Long:    "Deletes all jobs permanently, as delete --all does.",
@@ -39,35 +34,25 @@ func newSets(at *redisFlags) []*cobra.Command {
 	}
 	return []*cobra.Command{
 		newSet(inspect.Retries(), "List failed jobs that will run again, and act on them",
-			"Lists the failed jobs that will run again, the next one first, with their errors.",
-			inspect.Retry, inspect.Kill, inspect.Delete),
+			"Lists the failed jobs that will run again, the next one first, with their errors."),
 		newSet(inspect.Scheduled(), "List scheduled jobs and act on them",
-			"Lists the scheduled jobs, the next one first.",
-			inspect.Retry, inspect.Kill, inspect.Delete),
+			"Lists the scheduled jobs, the next one first."),
 		newSet(inspect.Dead(), "List dead jobs and act on them",
-			"Lists the jobs in the dead set, which run again only if an operator retries them. The last to die comes first, with its\nerror.",
-			inspect.Retry, inspect.Delete),
+			"Lists the jobs in the dead set, which run again only if an operator retries them. The last to die comes first, with its\nerror."),
 	}
 }
 
 // setActs are the texts of the commands that act on the jobs of a set.
-var setActs = map[inspect.Action]struct{ short, long, yes string }{
+var setActs = map[inspect.Action]actText{
 	inspect.Retry: {"Run jobs now", `Moves jobs to the backs of their queues. They get one run more than they had left, and their crash counts are cleared,
 so a job that died because it killed its workers runs like any other. Unreadable entries are refused. Jobs that died
 because of their size are refused while they exceed --payload-limit: they would die again. A dead unique job is refused
-while another job holds its lock; the answer names that job.`, ""},
+while another job holds its lock; the answer names that job.`},
+	inspect.Reschedule: {"Change the time at which jobs run", `Changes the time at which jobs run to that of --in or --at; a past time means now. Nothing else in the jobs
+changes. A unique job keeps its lock until that time, and for its TTL after that.`},
 	inspect.Kill: {"Move jobs to the dead set", `Moves jobs to the dead set unchanged: they run again only if an operator retries them. No hook of a program is called.
 Unique jobs release their locks. If a lock promised a rerun for a refused duplicate (see belay locks: dirty), that run
-follows.` + deadLimitsHelp, " --yes"},
+follows.`},
 	inspect.Delete: {"Delete jobs", `Deletes jobs permanently. An unreadable entry has an ID of its own (unreadable-...), which the list shows. Unique jobs
-release their locks. If a lock promised a rerun for a refused duplicate (see belay locks: dirty), that run follows.`, " --yes"},
-}
-
-func newSetAct(at *redisFlags, p place, action inspect.Action) *cobra.Command {
-	texts := setActs[action]
-	verb := "  belay %[1]s " + string(action)
-	return newAct(at, p, action, &cobra.Command{
-		Short: texts.short, Long: texts.long,
-		Example: p.example(verb + " 217d2cffc30f4a168b3a76d9\n" + verb + " --class WelcomeEmail\n" + verb + " --all" + texts.yes),
-	})
+release their locks. If a lock promised a rerun for a refused duplicate (see belay locks: dirty), that run follows.`},
 }

@@ -74,7 +74,7 @@ func (p *press) landed(jid, act, in string) {
 }
 
 var answers = map[string]string{
-	"retry": "Sent to run: %s", "kill": "Moved to the dead set: %s", "delete": "Deleted: %s", "move": "Moved: %s", "reschedule": "Postponed: %s",
+	"retry": "Retried: %s", "kill": "Killed: %s", "delete": "Deleted: %s", "move": "Moved: %s", "reschedule": "Rescheduled: %s",
 }
 
 // answer is what a page says after an act on n jobs.
@@ -161,7 +161,7 @@ func (p *press) single(in, queue, act string) {
 	before, due := p.s.count(), time.Time{}
 	p.pressed(fmt.Sprintf("%s post do=%s in=%s", routeOf(act), act, in))
 	p.takeAsked()
-	if act == "delete" || act == "cancel" {
+	if act == "kill" || act == "delete" || act == "cancel" {
 		question := strings.ToUpper(act[:1]) + act[1:] + " this job?"
 		p.refuse(true)
 		p.click(button("form.bar", act))
@@ -207,11 +207,16 @@ func (p *press) all(in, queue, act string) {
 	p.send(button("form.bar", act))
 	p.said(answer(act, n))
 	p.expect(before, act, in, n)
-	if act != "reschedule" {
+	stay := act == "reschedule" || act == "move" && queue == ""
+	if !stay {
 		require.Zero(p.t, p.s.size(in, queue))
 	}
 	if act == "move" {
 		require.GreaterOrEqual(p.t, p.s.size(in, "elsewhere"), n, "quarantined jobs stay quarantined")
+		for entry, err := range p.s.inspector.Entries(p.t.Context(), homeOf(in, "elsewhere"), 0) {
+			require.NoError(p.t, err)
+			require.Equal(p.t, "elsewhere", entry.Queue)
+		}
 	}
 }
 
@@ -223,11 +228,11 @@ func pressAll(b *tab, s *site, first string) map[string]bool {
 		acts      []string
 		unlisted  []string // acts without a button for selected jobs
 	}{
-		{"retries", "", []string{"retry", "kill", "delete"}, []string{"reschedule"}},
-		{"scheduled", "", []string{"retry", "kill", "delete"}, []string{"reschedule"}},
-		{"quarantined", "imports", []string{"kill", "delete"}, []string{"move"}},
+		{"retries", "", []string{"retry", "kill", "delete"}, []string{"reschedule", "move"}},
+		{"scheduled", "", []string{"retry", "kill", "delete"}, []string{"reschedule", "move"}},
+		{"quarantined", "imports", []string{"retry", "kill", "delete"}, []string{"move"}},
 		{"queue", "imports, old", []string{"kill", "delete"}, []string{"move"}},
-		{"dead", "", []string{"retry", "delete"}, nil},
+		{"dead", "", []string{"retry", "delete"}, []string{"move"}},
 	} {
 		listed := place.acts
 		if place.in != "dead" {

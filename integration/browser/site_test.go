@@ -187,19 +187,10 @@ func (s *site) fill(in, queue string, n int) {
 	}
 }
 
-// homes are all places where jobs wait, by the names that pages give to them.
+// homeOf returns a home by the name that pages give to it.
 func homeOf(in, queue string) inspect.Home {
-	switch in {
-	case "retries":
-		return inspect.Retries()
-	case "scheduled":
-		return inspect.Scheduled()
-	case "dead":
-		return inspect.Dead()
-	case "quarantined":
-		return inspect.Quarantined(queue)
-	}
-	return inspect.Waiting(queue)
+	home, _ := inspect.HomeOf(in, queue)
+	return home
 }
 
 func (s *site) size(in, queue string) int {

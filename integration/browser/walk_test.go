@@ -238,7 +238,7 @@ func withoutScripts(b *tab, s *site, first string) {
 	b.click("document.querySelector('form.jobs tbody input[type=checkbox]')")
 	b.send(button("form.jobs", "retry"))
 	b.until("the answer", "document.getElementById('flash')")
-	require.Contains(b.t, eval[string](b, "document.getElementById('flash').textContent"), "Sent to run: 1 job.")
+	require.Contains(b.t, eval[string](b, "document.getElementById('flash').textContent"), "Retried: 1 job.")
 	require.Equal(b.t, before["retries"]-1, s.count()["retries"])
 	b.send("document.querySelector(\"a.button[href*='do=kill']\")")
 	b.send(button("form.bar", "kill"))
