@@ -139,8 +139,8 @@ func serve[T any](r *rails, class *belay.Definition[T], count int) map[string]ra
 	got := make(map[string]ran[T])
 	for range count {
 		select {
-		case one := <-runs:
-			got[one.info.JobID] = one
+		case run := <-runs:
+			got[run.info.JobID] = run
 		case <-time.After(soon):
 			r.t.Fatal("a job does not run")
 		}
@@ -166,8 +166,8 @@ func TestWhatRailsPushesGoRuns(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out, &ids))
 
 	got := serve(r, invoices, len(ids))
-	one := got[ids[0]]
-	for _, at := range []*time.Time{&one.args.At, &one.args.Zoned, &one.args.DateTime, &one.args.Deep.Deep.At} {
+	run := got[ids[0]]
+	for _, at := range []*time.Time{&run.args.At, &run.args.Zoned, &run.args.DateTime, &run.args.Deep.Deep.At} {
 		require.Equal(t, "2026-11-23T08:30:00.123456789+01:00", at.Format(time.RFC3339Nano))
 		*at = time.Time{}
 	}
@@ -176,10 +176,10 @@ func TestWhatRailsPushesGoRuns(t *testing.T) {
 	want.User, want.Date, want.Wait, want.Half = "gid://shop/User/7", "2026-11-23", 90*time.Second, 1500*time.Millisecond
 	want.Price, want.Module, want.Nested = "12.5", "Billing", []any{"a", []any{json.Number("300000000000")}}
 	want.Deep.Deep.User, want.Options = "gid://shop/User/8", options{"short", 48 * time.Hour}
-	require.Equal(t, want, one.args)
+	require.Equal(t, want, run.args)
 	require.Equal(t, "Billing::InvoiceJob go de Europe/Berlin",
-		strings.Join([]string{one.info.JobClass, one.info.QueueName, one.info.Locale, *one.info.Timezone}, " "))
-	require.Zero(t, one.info.Executions)
+		strings.Join([]string{run.info.JobClass, run.info.QueueName, run.info.Locale, *run.info.Timezone}, " "))
+	require.Zero(t, run.info.Executions)
 	require.Equal(t, invoice{}, got[ids[1]].args, "a job without arguments, which was scheduled")
 }
 

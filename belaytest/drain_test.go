@@ -79,7 +79,7 @@ func TestDrain(t *testing.T) {
 
 	t.Run("fails the test when a run fails, and leaves the retry for later", func(t *testing.T) {
 		t.Parallel()
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			k := counter(tb, broken)
 			push(tb, k, 7)
 			require.Len(t, k.Drain(), 1)
@@ -87,7 +87,7 @@ func TestDrain(t *testing.T) {
 			require.Contains(t, k.Waiting()[0].String(), "Count [7] in queue default, retry 1 due in ")
 			require.Empty(t, k.Drain())
 		})
-		require.Equal(t, "belaytest: Count [7], attempt 1: the printer is broken\n", said)
+		require.Equal(t, "belaytest: Count [7], attempt 1: the printer is broken\n", text)
 	})
 
 	t.Run("reports failures to a registered callback instead", func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestDrain(t *testing.T) {
 
 	t.Run("outlives a handler that fails the test", func(t *testing.T) {
 		t.Parallel()
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			k := counter(tb, func(context.Context, *belaytest.Kit, int) error {
 				tb.Fatalf("as require does")
 				return nil
@@ -135,18 +135,18 @@ func TestDrain(t *testing.T) {
 			push(tb, k, 2)
 			require.Len(t, k.Drain(), 2)
 		})
-		require.Contains(t, said, "as require does")
+		require.Contains(t, text, "as require does")
 	})
 
 	t.Run("says what is wrong with the server's config", func(t *testing.T) {
 		t.Parallel()
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			k := counter(tb, nothing)
 			k.Configure(belay.ServerConfig{Concurrency: -1})
 			push(tb, k, 1)
 			require.Empty(t, k.Drain())
 		})
-		require.Contains(t, said, "concurrency -1")
+		require.Contains(t, text, "concurrency -1")
 	})
 
 	t.Run("runs as many at once as the server's config says", func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestInline(t *testing.T) {
 
 	t.Run("lets the push succeed, reports the failure, and runs no retry", func(t *testing.T) {
 		t.Parallel()
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			k := counter(tb, broken)
 			k.Inline()
 			push(tb, k, 1)
@@ -284,7 +284,7 @@ func TestInline(t *testing.T) {
 			require.Len(t, k.Runs(), 2)
 			require.Len(t, k.Waiting(), 2)
 		})
-		require.Equal(t, "belaytest: Count [1], attempt 1: the printer is broken\nbelaytest: Count [2], attempt 1: the printer is broken\n", said)
+		require.Equal(t, "belaytest: Count [1], attempt 1: the printer is broken\nbelaytest: Count [2], attempt 1: the printer is broken\n", text)
 	})
 
 	t.Run("leaves what is for later", func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestInline(t *testing.T) {
 
 	t.Run("ends with a failure when a job pushes itself for ever", func(t *testing.T) {
 		t.Parallel()
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			k := counter(tb, func(ctx context.Context, k *belaytest.Kit, n int) error {
 				if len(k.Runs()) > 50 {
 					return nil // so that what is left can be distinguished from a hang
@@ -309,6 +309,6 @@ func TestInline(t *testing.T) {
 			k.Inline()
 			push(tb, k, 1)
 		})
-		require.Contains(t, said, "does a job push itself?")
+		require.Contains(t, text, "does a job push itself?")
 	})
 }

@@ -84,10 +84,10 @@ type wanted struct {
 func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []belay.JobOption) wanted {
 	t.Helper()
 	w := wanted{class: d.Class()}
-	for _, one := range args {
-		text, err := job.MarshalArgs(d.Job(one).Args)
+	for _, arg := range args {
+		text, err := job.MarshalArgs(d.Job(arg).Args)
 		if err != nil {
-			t.Fatalf("belaytest: %s cannot be pushed with %+v: %v", d.Class(), one, err)
+			t.Fatalf("belaytest: %s cannot be pushed with %+v: %v", d.Class(), arg, err)
 		}
 		w.args = append(w.args, text)
 	}

@@ -86,8 +86,8 @@ func TestRequireEnqueued(t *testing.T) {
 				return
 			}
 			belaytest.RequireNotEnqueued(t, k, welcome, c.wish)
-			said := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}, c.wish) })
-			require.Contains(t, said, c.said)
+			text := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}, c.wish) })
+			require.Contains(t, text, c.said)
 		})
 	}
 
@@ -103,16 +103,16 @@ func TestRequireEnqueued(t *testing.T) {
 		t.Parallel()
 		k := enqueued(t)
 		push(t, k, 5, belay.In(time.Hour))
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			belaytest.RequireEnqueued(tb, k, welcome, mail{43, "long"}, belay.Queue("mail"))
 		})
-		lines := strings.Split(said, "\n")
+		lines := strings.Split(text, "\n")
 		require.Equal(t, `belaytest: 0 enqueued as Welcome [43,"long"] with Queue mail, not one`, lines[0])
 		require.Equal(t, "\t"+`Welcome [42,"short"] in queue mail: other arguments`, lines[1])
 		require.Contains(t, lines[2], "\tCount [5] in queue default, due in ")
 		require.Contains(t, lines[2], ": another class")
-		said = verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, belaytest.New(t), count, 1) })
-		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n", said)
+		text = verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, belaytest.New(t), count, 1) })
+		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n", text)
 	})
 
 	t.Run("remembers what has run", func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestRequireEnqueued(t *testing.T) {
 		k.OnFailure(func(belaytest.Run) {})
 		push(t, k, 1, belay.NoRetry())
 		k.Drain()
-		said := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, count, 1) })
-		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n\thas run: Count [1], attempt 1: the printer is broken\n", said)
+		text := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, count, 1) })
+		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n\thas run: Count [1], attempt 1: the printer is broken\n", text)
 	})
 
 	t.Run("is not content with two", func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestRequireEnqueued(t *testing.T) {
 		k := enqueued(t)
 		_, err := welcome.Enqueue(t.Context(), k.Client(), mail{42, "short"})
 		require.NoError(t, err)
-		said := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}) })
-		require.Contains(t, said, `2 enqueued as Welcome [42,"short"], not one`)
+		text := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}) })
+		require.Contains(t, text, `2 enqueued as Welcome [42,"short"], not one`)
 	})
 
 	t.Run("counts neither what has run nor what waits for a retry", func(t *testing.T) {
@@ -153,10 +153,10 @@ func TestRequireEnqueuedFunc(t *testing.T) {
 	require.NoError(t, err)
 	found := belaytest.RequireEnqueuedFunc(t, k, welcome, func(m mail) bool { return m.Template == "long" }, belay.Queue("mail"))
 	require.Equal(t, mail{43, "long"}, belaytest.Args(t, welcome, found.Job))
-	said := verdict(t, func(tb testing.TB) {
+	text := verdict(t, func(tb testing.TB) {
 		belaytest.RequireEnqueuedFunc(tb, k, welcome, func(m mail) bool { return m.User > 1 })
 	})
-	require.Contains(t, said, "2 match of those enqueued as Welcome, not one\n\tWelcome [42,")
+	require.Contains(t, text, "2 match of those enqueued as Welcome, not one\n\tWelcome [42,")
 	require.Len(t, k.Waiting(), 2, "looking runs nothing")
 }
 
@@ -178,10 +178,10 @@ func TestRequireEnqueuedMany(t *testing.T) {
 		{[]int{1, 1, 3, 4}, "3 of 4 enqueued as Count with Queue default, missing [4]"},
 		{nil, "one more than wanted is [3]"},
 	} {
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			belaytest.RequireEnqueuedMany(tb, k, count, c.want, belay.Queue("default"))
 		})
-		require.Contains(t, said, c.said)
+		require.Contains(t, text, c.said)
 	}
 }
 
@@ -189,8 +189,8 @@ func TestRequireNotEnqueued(t *testing.T) {
 	t.Parallel()
 	k := enqueued(t)
 	belaytest.RequireNotEnqueued(t, k, count)
-	said := verdict(t, func(tb testing.TB) { belaytest.RequireNotEnqueued(tb, k, welcome) })
-	require.Equal(t, "belaytest: 1 enqueued as Welcome, not none\n\tWelcome [42,\"short\"] in queue mail\n", said)
+	text := verdict(t, func(tb testing.TB) { belaytest.RequireNotEnqueued(tb, k, welcome) })
+	require.Equal(t, "belaytest: 1 enqueued as Welcome, not none\n\tWelcome [42,\"short\"] in queue mail\n", text)
 }
 
 func TestArgsThatDoNotFitFailTheTest(t *testing.T) {
@@ -198,6 +198,6 @@ func TestArgsThatDoNotFitFailTheTest(t *testing.T) {
 	k := belaytest.New(t)
 	_, err := k.Client().Push(t.Context(), belay.RawJob{Class: "Welcome", Args: []any{"forty-two"}})
 	require.NoError(t, err)
-	said := verdict(t, func(tb testing.TB) { belaytest.Args(tb, welcome, k.Waiting()[0].Job) })
-	require.Contains(t, said, "argument")
+	text := verdict(t, func(tb testing.TB) { belaytest.Args(tb, welcome, k.Waiting()[0].Job) })
+	require.Contains(t, text, "argument")
 }

@@ -39,14 +39,14 @@ func TestIdempotent(t *testing.T) {
 			func(l *ledger) { l.next = &ledger{next: l.next} },
 		} {
 			l := &ledger{Paid: map[int]int{}}
-			said := verdict(t, func(tb testing.TB) {
+			text := verdict(t, func(tb testing.TB) {
 				belaytest.Idempotent(tb, count, func(context.Context, int) error {
 					change(l)
 					return nil
 				}, 7, func() any { return l })
 			})
-			require.Contains(t, said, "Count is not idempotent: its second run changed the world")
-			require.Contains(t, said, "Diff:")
+			require.Contains(t, text, "Count is not idempotent: its second run changed the world")
+			require.Contains(t, text, "Diff:")
 		}
 	})
 
@@ -68,7 +68,7 @@ func TestIdempotent(t *testing.T) {
 	t.Run("fails when a run fails: then it has shown nothing", func(t *testing.T) {
 		t.Parallel()
 		ran := 0
-		said := verdict(t, func(tb testing.TB) {
+		text := verdict(t, func(tb testing.TB) {
 			belaytest.Idempotent(tb, count, func(context.Context, int) error {
 				if ran++; ran == 2 {
 					return errBroken
@@ -76,6 +76,6 @@ func TestIdempotent(t *testing.T) {
 				return nil
 			}, 7, func() any { return nil })
 		})
-		require.Equal(t, "belaytest: Count [7], attempt 1, run 2 of two: the printer is broken\n", said)
+		require.Equal(t, "belaytest: Count [7], attempt 1, run 2 of two: the printer is broken\n", text)
 	})
 }

@@ -86,15 +86,15 @@ func TestAJobComesToTheSameEndAsOnARealRedis(t *testing.T) {
 	register(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(context.Background()) }()
-	ours := left(t, k.Client(), "")
+	want := left(t, k.Client(), "")
 	require.Eventually(t, func() bool {
-		return len(left(t, client, prefix+":")) == len(ours) && ran(t, client, prefix+":") == ran(t, k.Client(), "")
+		return len(left(t, client, prefix+":")) == len(want) && ran(t, client, prefix+":") == ran(t, k.Client(), "")
 	},
 		20*time.Second, 10*time.Millisecond)
 	server.Stop()
 	require.NoError(t, <-ended)
-	require.ElementsMatch(t, left(t, client, prefix+":"), ours)
-	require.Greater(t, len(ours), jobs/2)
+	require.ElementsMatch(t, left(t, client, prefix+":"), want)
+	require.Greater(t, len(want), jobs/2)
 }
 
 func retries(n int) job.RetryRule { return job.RetryRule{Kind: job.RetryLimit, Limit: n} }

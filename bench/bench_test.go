@@ -105,14 +105,14 @@ func TestEveryMeasureOfFullQueuesRuns(t *testing.T) {
 }
 
 func TestAPeerThatCannotBeMadeReadyIsLeftOutAloud(t *testing.T) {
-	var said bytes.Buffer
+	var progress bytes.Buffer
 	b := quietBench(t)
-	b.progress, b.options.peers = &said, []string{"absent"}
+	b.progress, b.options.peers = &progress, []string{"absent"}
 	absent := peer{flag: "absent", name: "Absent", prepare: func(context.Context, *house) (subject.Command, error) {
 		return subject.Command{}, errors.New("its runtime is not here")
 	}}
 	require.NoError(t, b.preparePeers(t.Context(), []peer{absent}))
-	require.Contains(t, said.String(), "left out: Absent: its runtime is not here")
+	require.Contains(t, progress.String(), "left out: Absent: its runtime is not here")
 
 	r, err := b.measure(t.Context(), measurement{name: "any", metrics: drainMeasure.metrics, run: func(_ context.Context, b *bench, r *report.Result) error {
 		require.Empty(t, b.able(r))

@@ -71,11 +71,11 @@ func (b *bench) latencyTurn(r *report.Result, who contender, which string, task 
 
 // saidLatency returns a line of progress. It includes how late jobs were sent if the subject reports that.
 func saidLatency(latency *report.Latency, extra map[string]float64) string {
-	said := fmt.Sprintf("p50 %s ms, p99 %s ms", report.Figure(latency.At(50)/usPerMS), report.Figure(latency.At(99)/usPerMS))
+	text := fmt.Sprintf("p50 %s ms, p99 %s ms", report.Figure(latency.At(50)/usPerMS), report.Figure(latency.At(99)/usPerMS))
 	if late, known := extra["sent_late_us"]; known {
-		said += fmt.Sprintf(", sent %s µs late", report.Figure(late))
+		text += fmt.Sprintf(", sent %s µs late", report.Figure(late))
 	}
-	return said
+	return text
 }
 
 const usPerMS = 1000

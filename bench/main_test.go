@@ -27,11 +27,11 @@ func TestMain(m *testing.M) {
 func TestTheBenchClearsUpHoweverItIsEnded(t *testing.T) {
 	t.Parallel()
 	hangUpByDefault(t)
-	for name, end := range map[string]func(t *testing.T, bench *exec.Cmd, said *os.File){
+	for name, end := range map[string]func(t *testing.T, bench *exec.Cmd, reader *os.File){
 		"a terminal that is closed": func(t *testing.T, bench *exec.Cmd, _ *os.File) {
 			require.NoError(t, bench.Process.Signal(syscall.SIGHUP))
 		},
-		"a reader that has read enough": func(t *testing.T, _ *exec.Cmd, said *os.File) { require.NoError(t, said.Close()) },
+		"a reader that has read enough": func(t *testing.T, _ *exec.Cmd, reader *os.File) { require.NoError(t, reader.Close()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,16 +41,16 @@ func TestTheBenchClearsUpHoweverItIsEnded(t *testing.T) {
 			// Its first line comes when there is a server, and the runs are still to come.
 			bench := exec.CommandContext(bounded(t), path, "memory", "--jobs", "20000", "--client", "go-redis", "--peers", "none")
 			bench.Env = append(os.Environ(), asBench+"=1", "TMPDIR="+temporary)
-			said, out, err := os.Pipe()
+			reader, out, err := os.Pipe()
 			require.NoError(t, err)
-			defer func() { _ = said.Close() }()
+			defer func() { _ = reader.Close() }()
 			bench.Stdout, bench.Stderr = out, out
 			require.NoError(t, bench.Start())
 			require.NoError(t, out.Close())
-			line, err := bufio.NewReader(said).ReadString('\n')
+			line, err := bufio.NewReader(reader).ReadString('\n')
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(line, "memory:"), line)
-			end(t, bench, said)
+			end(t, bench, reader)
 			require.Error(t, bench.Wait())
 			require.True(t, bench.ProcessState.Exited(), "%v", bench.ProcessState)
 			left, err := os.ReadDir(temporary)

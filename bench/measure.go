@@ -88,7 +88,7 @@ func (b *bench) measure(ctx context.Context, m measurement) (*report.Result, err
 type turn struct {
 	who  contender
 	what string // the case, for progress
-	run  func(ctx context.Context) (said string, err error)
+	run  func(ctx context.Context) (text string, err error)
 }
 
 // rounds takes the turns one after the other, and that so often: A B A B, so that whatever the machine does
@@ -101,7 +101,7 @@ func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns
 			if failed[t.who.name] {
 				continue
 			}
-			said, err := t.run(ctx)
+			text, err := t.run(ctx)
 			switch {
 			case ctx.Err() != nil:
 				return context.Cause(ctx)
@@ -111,7 +111,7 @@ func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns
 			case err != nil:
 				return fmt.Errorf("%s, %s: %w", t.who.name, t.what, err)
 			default:
-				b.say("  %d/%d %-22s %-18s %s", round+1, repeats, t.who.name, t.what, said)
+				b.say("  %d/%d %-22s %-18s %s", round+1, repeats, t.who.name, t.what, text)
 			}
 		}
 	}

@@ -47,18 +47,18 @@ func (o *options) isGiven(flags *pflag.FlagSet) {
 // refuse is what is wrong with flags that what is asked for has no use for: silence would let people believe
 // that they count.
 func (o *options) refuse(measure string, unused []string) error {
-	var wrong []error
+	var errs []error
 	for _, flag := range unused {
 		if o.given[flag] && (flag != "peers" || !slices.Equal(o.peers, []string{"none"})) {
-			wrong = append(wrong, fmt.Errorf("--%s: %s has no use for it", flag, measure))
+			errs = append(errs, fmt.Errorf("--%s: %s has no use for it", flag, measure))
 		}
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // check names everything that is wrong, at once, and makes sure of the folder now rather than after the runs.
 func (o *options) check() error {
-	var wrong []error
+	var errs []error
 	// A larger number is a slip of the hand, which would end in a lack of memory. A job is some hundred bytes
 	// in Redis, and a few in each process.
 	for _, n := range []struct {
@@ -67,26 +67,26 @@ func (o *options) check() error {
 	}{{"jobs", o.jobs, 100_000_000}, {"concurrency", o.concurrency, 100_000}, {"repeat", o.repeat, 1000}} {
 		switch {
 		case n.value < 0 || n.value == 0 && o.given[n.flag]:
-			wrong = append(wrong, fmt.Errorf("--%s %d: it is at least 1", n.flag, n.value))
+			errs = append(errs, fmt.Errorf("--%s %d: it is at least 1", n.flag, n.value))
 		case n.value > n.most:
-			wrong = append(wrong, fmt.Errorf("--%s %d: it is at most %d", n.flag, n.value, n.most))
+			errs = append(errs, fmt.Errorf("--%s %d: it is at most %d", n.flag, n.value, n.most))
 		}
 	}
 	if !slices.Contains([]string{"", "go-redis", "rueidis"}, o.client) {
-		wrong = append(wrong, fmt.Errorf("--client %q: it is go-redis or rueidis", o.client))
+		errs = append(errs, fmt.Errorf("--client %q: it is go-redis or rueidis", o.client))
 	}
 	if slices.Equal(o.peers, []string{"none"}) {
 		o.peers = nil
 	}
 	for _, name := range o.peers {
 		if !slices.Contains(peerNames(), name) {
-			wrong = append(wrong, fmt.Errorf("--peers %q: it is none, or some of %s", name, strings.Join(peerNames(), ",")))
+			errs = append(errs, fmt.Errorf("--peers %q: it is none, or some of %s", name, strings.Join(peerNames(), ",")))
 		}
 	}
-	if o.out != "" && len(wrong) == 0 {
-		wrong = append(wrong, os.MkdirAll(o.out, 0o755))
+	if o.out != "" && len(errs) == 0 {
+		errs = append(errs, os.MkdirAll(o.out, 0o755))
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // clients are Belay's clients that are measured.
@@ -114,10 +114,10 @@ func (o *options) peerSize(c contender, sample, full int) int {
 	return min(jobs, sample)
 }
 
-func (o *options) pick(said, sample, full int) int {
+func (o *options) pick(given, sample, full int) int {
 	switch {
-	case said > 0:
-		return said
+	case given > 0:
+		return given
 	case o.full:
 		return full
 	}

@@ -175,9 +175,9 @@ func (h *house) run(ctx context.Context, dir, program string, args ...string) er
 		command.Path = filepath.Join(dir, program)
 		command.Err = nil
 	}
-	said, err := command.CombinedOutput()
+	output, err := command.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, lastLines(string(said), 3))
+		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, lastLines(string(output), 3))
 	}
 	return nil
 }

@@ -55,8 +55,8 @@ func (p *postgres) database() string { return "bench" + strconv.Itoa(p.databases
 // run runs one of PostgreSQL's client programs against the server.
 func (p *postgres) run(ctx context.Context, program string, args ...string) error {
 	all := append([]string{"-h", "127.0.0.1", "-p", p.port, "-U", "postgres"}, args...)
-	if said, err := exec.CommandContext(ctx, filepath.Join(postgresBin, program), all...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", program, err, lastLines(string(said), 3))
+	if output, err := exec.CommandContext(ctx, filepath.Join(postgresBin, program), all...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, lastLines(string(output), 3))
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func (p *postgres) start(ctx context.Context) (err error) {
 	data := filepath.Join(p.dir, "data")
 	initdb := exec.CommandContext(ctx, filepath.Join(postgresBin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale")
 	initdb.Dir, initdb.SysProcAttr = p.dir, as
-	if said, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, lastLines(string(said), 3))
+	if output, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, lastLines(string(output), 3))
 	}
 	if p.port, err = freePort(ctx); err != nil {
 		return err

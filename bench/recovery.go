@@ -103,20 +103,20 @@ func (b *bench) deaths(ctx context.Context, r *report.Result, wave []contender) 
 		})
 	}
 	dying.Wait()
-	var wrong error
+	var err error
 	failed := map[string]bool{}
 	for _, d := range died {
 		switch {
 		case d.err == nil:
 			b.tell(r, d)
 		case d.who.kind != report.Peer || ctx.Err() != nil:
-			wrong = d.err
+			err = d.err
 		case !failed[d.who.name]:
 			failed[d.who.name] = true
 			b.leaveOut(r, d.who.name, d.err.Error())
 		}
 	}
-	return wrong
+	return err
 }
 
 // tell adds a death's figures. A contender that lost everything has no times.

@@ -28,9 +28,9 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	killedAt := time.Now()
 	// watched is what is made of a survivor that says these events, and then nothing.
-	watched := func(t *testing.T, limit time.Duration, said func(ran func(jid int, after time.Duration))) (death, error) {
+	watched := func(t *testing.T, limit time.Duration, tell func(ran func(jid int, after time.Duration))) (death, error) {
 		script := "read task\n"
-		said(func(jid int, after time.Duration) {
+		tell(func(jid int, after time.Duration) {
 			script += fmt.Sprintf("echo '{\"event\":\"ran\",\"jid\":\"%d\",\"unix_ns\":%d}'\n", jid, killedAt.Add(after).UnixNano())
 		})
 		survivor, err := subject.Start("fake", subject.Command{Path: "/bin/sh", Args: []string{"-c", script + "read end"}}, subject.Task{})

@@ -15,7 +15,7 @@ import (
 )
 
 // benched runs the command line and answers all that it said.
-func benched(t *testing.T, args ...string) (said string, err error) {
+func benched(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
 	was := os.Args
 	t.Cleanup(func() { os.Args = was }) // reports quote it
@@ -35,10 +35,10 @@ func TestAPasswordIsInNothingThatIsSaidOrWritten(t *testing.T) {
 	out := t.TempDir()
 	tiny := []string{"--client", "go-redis", "--jobs", "100", "--repeat", "1", "--peers", "none"}
 
-	said, err := benched(t, append(tiny, "memory", "--redis", at("s3cret", "9"), "--out", out)...)
-	require.NoError(t, err, said)
-	require.Contains(t, said, "--redis redis://xxxxx@"+addr+"/9")
-	require.NotContains(t, said, "s3cret")
+	output, err := benched(t, append(tiny, "memory", "--redis", at("s3cret", "9"), "--out", out)...)
+	require.NoError(t, err, output)
+	require.Contains(t, output, "--redis redis://xxxxx@"+addr+"/9")
+	require.NotContains(t, output, "s3cret")
 	files, err := filepath.Glob(filepath.Join(out, "*"))
 	require.NoError(t, err)
 	require.Len(t, files, 3)
@@ -52,11 +52,11 @@ func TestAPasswordIsInNothingThatIsSaidOrWritten(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	require.NoError(t, conn.Do(t.Context(), driver.Command("SET", "theirs", "1"))[0].Err)
-	for _, wrong := range []string{at("s3cret", "3"), at("wr0ng-one", "9"), "redis://h:s3cret", "redis://u:s3c/ret@" + addr + "/9"} {
-		said, err := benched(t, append(tiny, "memory", "--redis", wrong)...)
+	for _, url := range []string{at("s3cret", "3"), at("wr0ng-one", "9"), "redis://h:s3cret", "redis://u:s3c/ret@" + addr + "/9"} {
+		output, err := benched(t, append(tiny, "memory", "--redis", url)...)
 		require.Error(t, err)
 		for _, secret := range []string{"s3cret", "wr0ng-one", "s3c"} {
-			require.NotContains(t, said, secret, wrong)
+			require.NotContains(t, output, secret, url)
 		}
 	}
 }
@@ -77,8 +77,8 @@ func TestHide(t *testing.T) {
 
 func TestARedisURLThatIsNoneIsAnErrorAndNoPanic(t *testing.T) {
 	for _, text := range []string{"nonsense", "http://127.0.0.1/0", "redis://127.0.0.1:1/x"} {
-		said, err := benched(t, "drain", "--redis", text, "--peers", "none")
+		output, err := benched(t, "drain", "--redis", text, "--peers", "none")
 		require.ErrorContains(t, err, "Redis URL")
-		require.Equal(t, 1, strings.Count(said, "Redis URL"))
+		require.Equal(t, 1, strings.Count(output, "Redis URL"))
 	}
 }

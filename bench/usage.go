@@ -31,8 +31,8 @@ func (b *bench) usage(ctx context.Context) (u usage, err error) {
 	}
 	number := func(field string) float64 {
 		value, _ := fieldOf(text, field)
-		n, wrong := strconv.ParseFloat(value, 64)
-		if wrong != nil {
+		n, parseErr := strconv.ParseFloat(value, 64)
+		if parseErr != nil {
 			err = errors.Join(err, fmt.Errorf("the INFO of this Redis has no number %s", field))
 		}
 		return n
@@ -130,13 +130,13 @@ func (b *bench) turn(r *report.Result, c contender, which string, task subject.T
 		if err != nil {
 			return "", err
 		}
-		figures, said := tell(f)
+		figures, text := tell(f)
 		settings := f.Settings
 		if task.Jobs > 0 {
 			settings += fmt.Sprintf("; %s jobs", report.Count(task.Jobs))
 		}
 		c.tell(r, which, settings, figures)
-		return said, nil
+		return text, nil
 	}}
 }
 

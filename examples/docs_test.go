@@ -59,8 +59,8 @@ var (
 func TestTheGoInGuidesCompiles(t *testing.T) {
 	t.Parallel()
 	vet := filepath.Join(t.TempDir(), "belayvet")
-	said, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../cmd/belayvet", "-o", vet, ".").CombinedOutput()
-	require.NoError(t, err, string(said))
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../cmd/belayvet", "-o", vet, ".").CombinedOutput()
+	require.NoError(t, err, string(output))
 	for _, guide := range guides {
 		program := guideImports
 		for _, piece := range pieces(t, guide, "go") {
@@ -77,10 +77,10 @@ func TestTheGoInGuidesCompiles(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "guide.go")
 		require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
-		said, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput()
-		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, withLineNumbers(program))
-		said, err = exec.CommandContext(t.Context(), "go", "vet", "-vettool="+vet, file).CombinedOutput()
-		require.NoError(t, err, "%s: %s\nof:\n%s", guide, said, withLineNumbers(program))
+		output, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput()
+		require.NoError(t, err, "%s: %s\nof:\n%s", guide, output, withLineNumbers(program))
+		output, err = exec.CommandContext(t.Context(), "go", "vet", "-vettool="+vet, file).CombinedOutput()
+		require.NoError(t, err, "%s: %s\nof:\n%s", guide, output, withLineNumbers(program))
 	}
 }
 
@@ -154,8 +154,8 @@ func TestOperationsQuotesLogLinesAsTheyAre(t *testing.T) {
 	require.Greater(t, len(rows), 30)
 	for _, row := range rows {
 		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
-			said := strings.Contains(all, quoted[1])
-			require.True(t, said, "nothing logs %q any more: mend docs/operations.md", quoted[1])
+			logged := strings.Contains(all, quoted[1])
+			require.True(t, logged, "nothing logs %q any more: mend docs/operations.md", quoted[1])
 		}
 	}
 }
@@ -184,9 +184,9 @@ func TestOperationsRuleForTheUserIsEnough(t *testing.T) {
 	require.NotEmpty(t, rule)
 	redis := drivertest.Start(t)
 	do(t, redis, strings.Fields(rule)...)
-	said, err := run(t, redis, "", build(t, "../cmd/belay"), "check", "--prefix", "shop", "--redis", "redis://belay:SECRET@"+redis.Addr())
+	output, err := run(t, redis, "", build(t, "../cmd/belay"), "check", "--prefix", "shop", "--redis", "redis://belay:SECRET@"+redis.Addr())
 	require.Error(t, err, "this Redis writes nothing to disk")
-	require.Regexp(t, `(?m)^ok +permissions `, said)
-	require.Regexp(t, `(?m)^ok +blocking `, said)
-	require.Equal(t, 1, strings.Count(said, "\nbad "), said)
+	require.Regexp(t, `(?m)^ok +permissions `, output)
+	require.Regexp(t, `(?m)^ok +blocking `, output)
+	require.Equal(t, 1, strings.Count(output, "\nbad "), output)
 }

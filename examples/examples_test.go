@@ -140,16 +140,16 @@ func TestBulkGoesOnWhereItBrokeOff(t *testing.T) {
 	used, err := strconv.Atoi(regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(info)[1])
 	require.NoError(t, err)
 	do(t, redis, "CONFIG", "SET", "maxmemory", strconv.Itoa(used+2<<20))
-	said, err := run(t, redis, file.String(), program)
+	output, err := run(t, redis, file.String(), program)
 	require.Error(t, err)
-	require.Contains(t, said, "out of memory")
-	skip := regexp.MustCompile(`go on with (-skip) (\d+); 0 jobs`).FindStringSubmatch(said)
-	require.NotNil(t, skip, said)
+	require.Contains(t, output, "out of memory")
+	skip := regexp.MustCompile(`go on with (-skip) (\d+); 0 jobs`).FindStringSubmatch(output)
+	require.NotNil(t, skip, output)
 	require.NotEqual(t, "0", skip[2], "some went in before")
 	do(t, redis, "CONFIG", "SET", "maxmemory", "0")
 
-	said, err = run(t, redis, file.String(), program, skip[1:]...)
-	require.NoError(t, err, said)
+	output, err = run(t, redis, file.String(), program, skip[1:]...)
+	require.NoError(t, err, output)
 	require.Equal(t, records, number(t, redis, "LLEN", "queue:mail"))
 	seen := make(map[string]bool)
 	for _, payload := range list(t, redis, "LRANGE", "queue:mail", "0", "-1") {
@@ -162,11 +162,11 @@ func TestBulkSaysWhichRecordIsWrong(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t)
 	program := build(t, "./bulk")
-	said, err := run(t, redis, "1,a\n2,b\nthree,c\n4,d\n", program)
+	output, err := run(t, redis, "1,a\n2,b\nthree,c\n4,d\n", program)
 	require.Error(t, err)
-	require.Contains(t, said, "2 jobs pushed")
-	require.Contains(t, said, "record 3: ")
-	require.Contains(t, said, "go on with -skip 2")
+	require.Contains(t, output, "2 jobs pushed")
+	require.Contains(t, output, "record 3: ")
+	require.Contains(t, output, "go on with -skip 2")
 	require.Equal(t, 2, number(t, redis, "LLEN", "queue:mail"))
 }
 
@@ -182,8 +182,8 @@ func TestDeployLosesCutsOffAndDoublesNothing(t *testing.T) {
 		for month := from; month < to; month++ {
 			fmt.Fprintf(&jobs, `{"class":"Report","args":["month-%d",5]}`+"\n", month)
 		}
-		said, err := run(t, redis, jobs.String(), client, "push", "--file", "-")
-		require.NoError(t, err, said)
+		output, err := run(t, redis, jobs.String(), client, "push", "--file", "-")
+		require.NoError(t, err, output)
 	}
 	addr := drivertest.FreeAddr(t)
 	push(0, 40)
@@ -219,8 +219,8 @@ func TestDeployRequeuesWhatTakesTooLong(t *testing.T) {
 	redis := drivertest.Start(t)
 	program := build(t, "./deploy")
 	client := build(t, "../cmd/belay")
-	said, err := run(t, redis, "", client, "push", "Report", `"2026-11"`, "40") // four seconds
-	require.NoError(t, err, said)
+	output, err := run(t, redis, "", client, "push", "Report", `"2026-11"`, "40") // four seconds
+	require.NoError(t, err, output)
 	old := startProcess(t, redis, program, "-shutdown-timeout", "100ms", "-heartbeat", "100ms")
 	eventually(t, "v1 to begin the job", func() bool { return strings.Contains(old.out.String(), "v1 begins 2026-11") })
 	old.stop()
@@ -239,9 +239,9 @@ func TestAnyLanguageHandlesJobs(t *testing.T) {
 	require.NoError(t, err, "python3 not found: apt-get install python3")
 	redis := drivertest.Start(t)
 	belay := build(t, "../cmd/belay")
-	said, err := run(t, redis, "", build(t, "./anylanguage"))
-	require.NoError(t, err, said)
-	require.Equal(t, "queued 42 <nil>\nqueued 9007199254740993 <nil>\nqueued 0 <nil>\n", said)
+	output, err := run(t, redis, "", build(t, "./anylanguage"))
+	require.NoError(t, err, output)
+	require.Equal(t, "queued 42 <nil>\nqueued 9007199254740993 <nil>\nqueued 0 <nil>\n", output)
 
 	outbox := filepath.Join(t.TempDir(), "outbox")
 	worker := startProcess(t, redis, belay, "work", "-q", "mail", "--exec", "WelcomeEmail=python3 anylanguage/welcome.py "+outbox)
@@ -264,24 +264,24 @@ func TestAnyLanguageContinuesFromACursor(t *testing.T) {
 	orders := filepath.Join(t.TempDir(), "orders.csv")
 	require.NoError(t, os.WriteFile(orders, []byte("one\ntwo\nthree\n"), 0o600))
 	number(t, redis, "HSET", "it-orders", "c", "1")
-	said, err := run(t, redis, "", belay, "push", "Import", `"`+orders+`"`, "--jid", "orders", "--track", "1h")
-	require.NoError(t, err, said)
+	output, err := run(t, redis, "", belay, "push", "Import", `"`+orders+`"`, "--jid", "orders", "--track", "1h")
+	require.NoError(t, err, output)
 	worker := startProcess(t, redis, belay, "work", "--log-level", "debug", "--exec", "Import=python3 anylanguage/import.py")
 	eventually(t, "its run", func() bool { return number(t, redis, "GET", "stat:processed") == 1 })
 	worker.stop()
 	require.Contains(t, worker.out.String(), `import two\nimport three`)
 	require.NotContains(t, worker.out.String(), "import one")
-	said, err = run(t, redis, "", belay, "find", "orders")
-	require.NoError(t, err, said)
-	require.Contains(t, said, `{"lines":3}`)
+	output, err = run(t, redis, "", belay, "find", "orders")
+	require.NoError(t, err, output)
+	require.Contains(t, output, `{"lines":3}`)
 }
 
 // build makes a program of a package.
 func build(t *testing.T, of string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "program")
-	said, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, of).CombinedOutput()
-	require.NoError(t, err, string(said))
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, of).CombinedOutput()
+	require.NoError(t, err, string(output))
 	return path
 }
 
@@ -290,7 +290,7 @@ func environ(redis *drivertest.Server) []string {
 }
 
 // run runs a program to its end, and answers all that it said.
-func run(t *testing.T, redis *drivertest.Server, in, program string, args ...string) (said string, err error) {
+func run(t *testing.T, redis *drivertest.Server, in, program string, args ...string) (output string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -414,9 +414,9 @@ func (a *act) sendBatches(ctx context.Context, chosen []*pick) (lost []*pick, er
 			a.refuse("jobs are being cancelled at the same time; try again", chosen...)
 			break
 		}
-		var some []*pick
-		some, chosen, err = a.sendOnce(ctx, chosen)
-		lost = append(lost, some...)
+		var gone []*pick
+		gone, chosen, err = a.sendOnce(ctx, chosen)
+		lost = append(lost, gone...)
 	}
 	return lost, err
 }
@@ -429,9 +429,9 @@ func (a *act) sendOnce(ctx context.Context, chosen []*pick) (lost, again []*pick
 		atOnce = 1 // Redis executes a pipeline without a break, and each of these calls is a search
 	}
 	left := 0 // jobs of a list that left before the others, each of which is one place older now
-	for some := range slices.Chunk(batches, atOnce) {
+	for chunk := range slices.Chunk(batches, atOnce) {
 		var ended []string
-		asks, calls := lua.AskEach(some, func(p *batch) lua.Ask[lua.Acted] {
+		asks, calls := lua.AskEach(chunk, func(p *batch) lua.Ask[lua.Acted] {
 			p.source.Near = max(p.source.Near-left, 0)
 			ended = append(ended, p.ended()...)
 			return a.i.keys.Act(p.source, []lua.Errand{p.errand})
@@ -439,13 +439,13 @@ func (a *act) sendOnce(ctx context.Context, chosen []*pick) (lost, again []*pick
 		if len(ended) > 0 {
 			calls = append(calls, a.i.keys.AnnounceEnded(ended))
 		}
-		for n, reply := range a.i.link.Carry(ctx, 0, calls...)[:len(some)] {
-			picks := some[n].picks
-			acted, wrong := asks[n].Read(reply)
+		for n, reply := range a.i.link.Carry(ctx, 0, calls...)[:len(chunk)] {
+			picks := chunk[n].picks
+			acted, replyErr := asks[n].Read(reply)
 			switch {
-			case wrong == nil && acted.Marked > 0:
+			case replyErr == nil && acted.Marked > 0:
 				a.unmarked, again = max(a.unmarked, acted.Marked), append(again, picks...)
-			case wrong == nil:
+			case replyErr == nil:
 				for _, position := range acted.Gone {
 					lost = append(lost, picks[position])
 				}
@@ -466,10 +466,10 @@ func (a *act) sendOnce(ctx context.Context, chosen []*pick) (lost, again []*pick
 						}
 					}
 				}
-			case driver.Outage(wrong):
-				err = cmp.Or(err, wrong)
+			case driver.Outage(replyErr):
+				err = cmp.Or(err, replyErr)
 			default: // one key has a wrong type: only the jobs for that key stay
-				a.refuse(wrong.Error(), picks...)
+				a.refuse(replyErr.Error(), picks...)
 			}
 		}
 		if err != nil {

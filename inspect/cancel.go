@@ -68,28 +68,28 @@ const cancelTime = 10 * time.Second
 // Result of a job is empty if nothing was done.
 func (i *Inspector) Cancel(ctx context.Context, jids ...string) ([]Cancellation, error) {
 	results := make([]Cancellation, len(jids))
-	var wrong []error
+	var errs []error
 	for n, jid := range jids {
 		results[n] = Cancellation{JID: jid, Place: PlaceNotFound}
 		if jid == "" || len(jid) > maxJID || strings.ContainsFunc(jid, func(r rune) bool { return r < ' ' }) {
-			wrong = append(wrong, fmt.Errorf("%.40q is not a jid", jid))
+			errs = append(errs, fmt.Errorf("%.40q is not a jid", jid))
 		}
 	}
-	if err := errors.Join(wrong...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("cancel: %w", err)
 	}
 	ends := time.Now().Add(cancelTime)
 	if deadline, limited := ctx.Deadline(); limited {
 		ends = time.Now().Add(time.Until(deadline) * 9 / 10) // no call is interrupted
 	}
-	for some := range slices.Chunk(results, lua.MaxItems) {
+	for chunk := range slices.Chunk(results, lua.MaxItems) {
 		c := &cancelling{i: i, ends: ends, results: make(map[string]*Cancellation), open: make(map[string]bool)}
-		for n := range some {
-			c.results[some[n].JID], c.open[some[n].JID] = &some[n], true
+		for n := range chunk {
+			c.results[chunk[n].JID], c.open[chunk[n].JID] = &chunk[n], true
 		}
 		err := c.run(ctx)
-		for n := range some {
-			some[n] = *c.results[some[n].JID] // a jid may be given twice
+		for n := range chunk {
+			chunk[n] = *c.results[chunk[n].JID] // a jid may be given twice
 		}
 		if err != nil {
 			return results, fmt.Errorf("cancel: %w", err)
@@ -162,8 +162,8 @@ func (c *cancelling) search(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for some := range slices.Chunk(names, lua.MaxQueues) {
-		homes, unseen, err := c.i.queueHomes(ctx, some)
+	for chunk := range slices.Chunk(names, lua.MaxQueues) {
+		homes, unseen, err := c.i.queueHomes(ctx, chunk)
 		if err != nil {
 			return err
 		}

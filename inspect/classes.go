@@ -193,15 +193,15 @@ func (w *classReading) add(step int, field, value string) bool {
 		class = &Class{Name: field[:at], Steps: make([]ClassStep, w.steps)}
 		w.classes[class.Name] = class
 	}
-	one := &class.Steps[step]
+	classStep := &class.Steps[step]
 	switch field[at:] {
 	case lua.FieldProcessed:
-		one.Runs, class.Runs = n, class.Runs+n
+		classStep.Runs, class.Runs = n, class.Runs+n
 	case lua.FieldFailed:
-		one.Failed, class.Failed = n, class.Failed+n
+		classStep.Failed, class.Failed = n, class.Failed+n
 	case lua.FieldTime:
 		took := time.Duration(n) * time.Millisecond
-		one.Time, class.Time = Seconds{took}, Seconds{class.Time.Duration + took}
+		classStep.Time, class.Time = Seconds{took}, Seconds{class.Time.Duration + took}
 	}
 	return true
 }

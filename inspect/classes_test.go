@@ -116,8 +116,8 @@ func TestPercentiles(t *testing.T) {
 	require.Equal(t, lua.HistogramBounds[12], got.P50.Duration)
 	require.InDelta(t, 302, got.P95.Seconds(), 1)
 	require.Equal(t, lua.HistogramBounds[24], got.P99.Duration, "the last bucket has no upper bound")
-	one := at(0, 1)
-	require.LessOrEqual(t, durationsOf(one).P99.Duration, lua.HistogramBounds[0])
+	single := at(0, 1)
+	require.LessOrEqual(t, durationsOf(single).P99.Duration, lua.HistogramBounds[0])
 }
 
 // at is a histogram with one full bucket.

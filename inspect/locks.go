@@ -59,14 +59,14 @@ func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
 		stopped := false
 		now, err := i.Now(ctx)
 		if err == nil {
-			var wrong error
+			var pageErr error
 			err = i.walk(ctx, i.keys.Unique(), lua.Cursor{From: millisOf(now), To: "+inf"}, func(page []lua.Entry) bool {
 				var locks []Lock
-				locks, wrong = i.locks(ctx, page)
+				locks, pageErr = i.locks(ctx, page)
 				stopped = slices.ContainsFunc(locks, func(lock Lock) bool { return !yield(lock, nil) })
-				return stopped || wrong != nil
+				return stopped || pageErr != nil
 			})
-			err = cmp.Or(err, wrong)
+			err = cmp.Or(err, pageErr)
 		}
 		if err != nil && !stopped {
 			yield(Lock{}, fmt.Errorf("read locks: %w", err))

@@ -92,10 +92,10 @@ func (i *Inspector) Periodic(ctx context.Context) (all []Periodic, err error) {
 		if err := i.readOutcomes(ctx, last); err != nil {
 			return all, err
 		}
-		for _, one := range page {
-			if !seen[one.Name] { // ticks move them meanwhile
-				seen[one.Name] = true
-				all = append(all, one.Periodic)
+		for _, entry := range page {
+			if !seen[entry.Name] { // ticks move them meanwhile
+				seen[entry.Name] = true
+				all = append(all, entry.Periodic)
 			}
 		}
 	}
@@ -127,9 +127,9 @@ func (i *Inspector) readPeriodic(ctx context.Context, names []string) ([]periodi
 	}
 	all := make([]periodicEntry, len(names))
 	for n, s := range stored {
-		score, wrong := scoreOf(replies[fixed+n])
+		score, scoreErr := scoreOf(replies[fixed+n])
 		runs, err := runsOf(replies[fixed+len(names)+n])
-		if err = cmp.Or(wrong, err); err != nil {
+		if err = cmp.Or(scoreErr, err); err != nil {
 			return nil, fmt.Errorf("read periodic jobs: %w", err)
 		}
 		all[n] = periodicEntryOf(s, score, now)
@@ -150,29 +150,30 @@ func scoreOf(reply driver.Reply) (string, error) {
 }
 
 func periodicEntryOf(s lua.StoredDefinition, score string, now time.Time) periodicEntry {
-	one := periodicEntry{digest: s.Definition.Digest, now: now, gone: score == "" || s.Definition.Digest == ""}
-	one.Name, one.Process, one.Paused, one.Args = s.Definition.Name, s.By.Identity, score == "inf", json.RawMessage("[]")
-	if seconds, err := strconv.ParseFloat(score, 64); err == nil && !one.Paused {
-		one.NextAt = new(time.UnixMicro(int64(seconds * 1e6)).UTC())
+	entry := periodicEntry{digest: s.Definition.Digest, now: now, gone: score == "" || s.Definition.Digest == ""}
+	entry.Name, entry.Process, entry.Paused, entry.Args = s.Definition.Name, s.By.Identity, score == "inf", json.RawMessage("[]")
+	if seconds, err := strconv.ParseFloat(score, 64); err == nil && !entry.Paused {
+		entry.NextAt = new(time.UnixMicro(int64(seconds * 1e6)).UTC())
 	}
 	definition, err := scheduler.ReadPeriodic(s.Definition)
 	if err != nil {
-		one.Problem = err.Error()
-		return one
+		entry.Problem = err.Error()
+		return entry
 	}
-	one.definition = definition
-	one.Cron, one.Zone, one.CatchUp, one.Overlap = definition.Cron, definition.Zone, string(definition.CatchUp), string(definition.Overlap)
-	one.Jitter, one.Class, one.Queue, one.Args = Seconds{definition.Jitter}, definition.Class(), definition.Queue(), json.RawMessage(definition.ArgsJSON())
+	entry.definition = definition
+	entry.Cron, entry.Zone, entry.CatchUp, entry.Overlap = definition.Cron, definition.Zone, string(definition.CatchUp), string(definition.Overlap)
+	entry.Jitter, entry.Class, entry.Queue = Seconds{definition.Jitter}, definition.Class(), definition.Queue()
+	entry.Args = json.RawMessage(definition.ArgsJSON())
 	if last, err := scheduler.ReadLastTick(s.Last); err == nil && last.Ticked {
-		one.LastAt = &last.At
+		entry.LastAt = &last.At
 	}
-	if one.NextAt != nil && !one.NextAt.After(now) {
+	if entry.NextAt != nil && !entry.NextAt.After(now) {
 		// The poller is about to plan it, and will store this time.
 		if next := definition.Schedule().Next(now.Add(-time.Second)); !next.IsZero() {
-			one.NextAt = new(next.UTC())
+			entry.NextAt = new(next.UTC())
 		}
 	}
-	return one
+	return entry
 }
 
 func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntry, error) {
@@ -222,22 +223,22 @@ func (i *Inspector) RemovePeriodic(ctx context.Context, name string) error {
 // PausePeriodic pauses a periodic job until ResumePeriodic, whatever new versions of its definition are
 // registered. Ticks that pass meanwhile are not fired later. It reports whether it was not paused before.
 func (i *Inspector) PausePeriodic(ctx context.Context, name string) (changed bool, err error) {
-	return i.changePeriodic(ctx, name, lua.Plan{State: lua.PlanAny, Next: lua.PlanNever}, func(one *periodicEntry) bool { return one.Paused })
+	return i.changePeriodic(ctx, name, lua.Plan{State: lua.PlanAny, Next: lua.PlanNever}, func(entry *periodicEntry) bool { return entry.Paused })
 }
 
 // ResumePeriodic ends a pause. Ticks count from now on. It reports whether the job was paused.
 func (i *Inspector) ResumePeriodic(ctx context.Context, name string) (changed bool, err error) {
 	return i.changePeriodic(ctx, name, lua.Plan{State: lua.PlanPaused, Last: lua.PlanNow, Next: lua.PlanNow},
-		func(one *periodicEntry) bool { return !one.Paused })
+		func(entry *periodicEntry) bool { return !entry.Paused })
 }
 
 // changePeriodic changes a plan, unless it is so already.
 func (i *Inspector) changePeriodic(ctx context.Context, name string, plan lua.Plan, already func(*periodicEntry) bool) (changed bool, err error) {
-	err = i.tickPeriodic(ctx, name, func(one *periodicEntry) (done bool, err error) {
-		if already(one) {
+	err = i.tickPeriodic(ctx, name, func(entry *periodicEntry) (done bool, err error) {
+		if already(entry) {
 			return true, nil
 		}
-		plan.Name, plan.Digest = name, one.digest
+		plan.Name, plan.Digest = name, entry.digest
 		ticked, err := i.keys.Tick(plan, nil).Do(ctx, i.driver)
 		if err != nil {
 			return false, fmt.Errorf("change the periodic job %q: %w", name, err)
@@ -252,11 +253,11 @@ func (i *Inspector) changePeriodic(ctx context.Context, name string, plan lua.Pl
 // again.
 func (i *Inspector) tickPeriodic(ctx context.Context, name string, act func(*periodicEntry) (done bool, err error)) error {
 	for range maxAttempts {
-		one, err := i.findPeriodic(ctx, name)
+		entry, err := i.findPeriodic(ctx, name)
 		if err != nil {
 			return err
 		}
-		if done, err := act(&one); done || err != nil {
+		if done, err := act(&entry); done || err != nil {
 			return err
 		}
 	}
@@ -269,23 +270,23 @@ const maxAttempts = 5
 // RunPeriodic enqueues a periodic job's job now, also if it is paused; its ticks stay as they are. The run is
 // refused, with the holder's jid, while a job of an earlier tick holds the lock; see Overlap.
 func (i *Inspector) RunPeriodic(ctx context.Context, name string) (run PeriodicRun, err error) {
-	err = i.tickPeriodic(ctx, name, func(one *periodicEntry) (done bool, err error) {
-		if one.definition == nil {
-			return false, errors.New(one.Problem)
+	err = i.tickPeriodic(ctx, name, func(entry *periodicEntry) (done bool, err error) {
+		if entry.definition == nil {
+			return false, errors.New(entry.Problem)
 		}
-		j, err := one.definition.TickJob(time.Time{}, one.now, job.Seconds)
+		j, err := entry.definition.TickJob(time.Time{}, entry.now, job.Seconds)
 		if err != nil {
 			return false, err
 		}
-		ticked, err := i.keys.Tick(lua.Plan{Name: name, Digest: one.digest, State: lua.PlanAny}, j).Do(ctx, i.driver)
+		ticked, err := i.keys.Tick(lua.Plan{Name: name, Digest: entry.digest, State: lua.PlanAny}, j).Do(ctx, i.driver)
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("run the periodic job %q: %w", name, err)
 		case ticked.Word == lua.TickEnqueued:
-			run = PeriodicRun{At: one.now, Outcome: ticked.Word, JID: j.JID}
+			run = PeriodicRun{At: entry.now, Outcome: ticked.Word, JID: j.JID}
 			return true, nil
 		case ticked.Word == lua.TickRefused:
-			run = PeriodicRun{At: one.now, Outcome: ticked.Word, JID: ticked.Holder}
+			run = PeriodicRun{At: entry.now, Outcome: ticked.Word, JID: ticked.Holder}
 			return true, nil
 		}
 		return false, nil
@@ -295,19 +296,19 @@ func (i *Inspector) RunPeriodic(ctx context.Context, name string) (run PeriodicR
 
 // PeriodicHistory returns a periodic job and its last runs, the newest first.
 func (i *Inspector) PeriodicHistory(ctx context.Context, name string) (Periodic, []PeriodicRun, error) {
-	one, err := i.findPeriodic(ctx, name)
+	entry, err := i.findPeriodic(ctx, name)
 	if err != nil {
-		return one.Periodic, nil, err
+		return entry.Periodic, nil, err
 	}
 	runs, err := runsOf(i.driver.Do(ctx, driver.Command("LRANGE", i.keys.PeriodicRuns(name), "0", strconv.Itoa(lua.MaxRuns-1)))[0])
 	if err != nil {
-		return one.Periodic, nil, fmt.Errorf("read the history of the periodic job %q: %w", name, err)
+		return entry.Periodic, nil, fmt.Errorf("read the history of the periodic job %q: %w", name, err)
 	}
-	last := []*PeriodicRun{one.LastRun}
+	last := []*PeriodicRun{entry.LastRun}
 	for n := range runs {
 		last = append(last, &runs[n])
 	}
-	return one.Periodic, runs, i.readOutcomes(ctx, last)
+	return entry.Periodic, runs, i.readOutcomes(ctx, last)
 }
 
 // readOutcomes reads the outcomes of the jobs of ticks; nil is no outcome. The jobs are tracked for as long as

@@ -22,8 +22,8 @@ import (
 // push puts jobs into a list, the first one to run first.
 func (w *world) push(key string, jobs ...string) {
 	w.Helper()
-	for some := range slices.Chunk(jobs, 1000) {
-		w.do(append([]string{"LPUSH", key}, some...)...)
+	for chunk := range slices.Chunk(jobs, 1000) {
+		w.do(append([]string{"LPUSH", key}, chunk...)...)
 	}
 }
 

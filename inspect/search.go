@@ -248,8 +248,8 @@ func (s *search) queues(ctx context.Context) (bool, error) {
 		}
 	}
 	start, _ := slices.BinarySearch(names, s.at.Name)
-	for some := range slices.Chunk(names[start:], lua.MaxQueues) {
-		homes, unseen, err := s.i.queueHomes(ctx, some)
+	for chunk := range slices.Chunk(names[start:], lua.MaxQueues) {
+		homes, unseen, err := s.i.queueHomes(ctx, chunk)
 		if err != nil {
 			return false, err
 		}

@@ -152,8 +152,8 @@ func TestSearch(t *testing.T) {
 			found, err := w.inspector.Find(w.Context(), "nowhere", nil)
 			require.NoError(w, err)
 			require.Equal(w, Found{JID: "nowhere", Place: PlaceNotFound, Looked: 2 * len(want)}, found)
-			some := append([]string{"nowhere"}, want[:200]...)
-			for jid, result := range w.cancel(some...) {
+			chosen := append([]string{"nowhere"}, want[:200]...)
+			for jid, result := range w.cancel(chosen...) {
 				require.Equal(w, jid != "nowhere", result.Result == CancelRemoved, "%+v", result)
 			}
 		},
@@ -167,8 +167,8 @@ func TestSearch(t *testing.T) {
 			for more := true; more; more = query.Cursor != "" {
 				results, err := w.inspector.Search(w.Context(), query)
 				require.NoError(w, err)
-				for _, one := range results.Found {
-					found = append(found, one.JID)
+				for _, job := range results.Found {
+					found = append(found, job.JID)
 				}
 				query.Cursor = results.Next
 				// The set changes between two pages: a new death, one of those that were found, and one still to find.
@@ -194,15 +194,15 @@ func TestSearch(t *testing.T) {
 		},
 		"refuses another text as a cursor": func(w *world) {
 			w.everywhere()
-			wrong := []string{"?", "bm8"}
+			cursors := []string{"?", "bm8"}
 			for _, text := range []string{
 				`[]`, `1`, `{"stage":1}x`, `{"stage":"1"}`, `{"from":"-inf","to":"1"}`, `{"stage":-1}`, `{"stage":5,"way":{"from":"x","to":"y"}}`,
 				`{"stage":5,"way":{"from":"nan","to":"1"}}`, `{"stage":5,"way":{"from":"1","to":"2","left":-1}}`,
 				`{"stage":2,"name":"mail","way":{"most":3,"seen":-3}}`, `{"stage":2,"name":"mail","way":{"most":-1}}`,
 			} {
-				wrong = append(wrong, base64.RawURLEncoding.EncodeToString([]byte(text)))
+				cursors = append(cursors, base64.RawURLEncoding.EncodeToString([]byte(text)))
 			}
-			for _, cursor := range wrong {
+			for _, cursor := range cursors {
 				_, err := w.inspector.Search(w.Context(), Query{Cursor: cursor})
 				require.ErrorIs(w, err, ErrCursor, cursor)
 				_, err = w.inspector.Step(w.Context(), Task{Home: Dead(), Action: Delete, Selection: Selection{Filter: Filter{Class: "none"}}}, cursor)

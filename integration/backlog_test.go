@@ -140,11 +140,11 @@ func (p *pings) ask(conn net.Conn) {
 			return
 		case <-tick.C:
 		}
-		asked := time.Now()
+		sentAt := time.Now()
 		if _, p.err = conn.Write([]byte("PING\r\n")); p.err == nil {
 			_, p.err = answers.ReadString('\n')
 		}
-		p.slowest = max(p.slowest, time.Since(asked))
+		p.slowest = max(p.slowest, time.Since(sentAt))
 		p.count++
 	}
 }

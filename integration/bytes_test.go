@@ -130,7 +130,7 @@ func TestPushedValuesAreKeptInRubysSpelling(t *testing.T) {
 // anew is a keyspace of its own, on the same server by the same client.
 func (s *site) anew(t *testing.T) *site {
 	t.Helper()
-	other := newSite(t, s.server)
-	other.client = s.client
-	return other
+	fresh := newSite(t, s.server)
+	fresh.client = s.client
+	return fresh
 }

@@ -116,9 +116,9 @@ func (s *slot) cut(a chaosplan.Act) {
 	var rules []faultproxy.Rule
 	switch a.Fault {
 	case chaosplan.DropRequests:
-		rules = some(draw, faultproxy.Requests)
+		rules = losses(draw, faultproxy.Requests)
 	case chaosplan.DropReplies:
-		rules = some(draw, faultproxy.Replies)
+		rules = losses(draw, faultproxy.Replies)
 	case chaosplan.Unreceived:
 		rules = []faultproxy.Rule{{On: faultproxy.Requests, Do: faultproxy.HalfOpen()}}
 	case chaosplan.Unanswered:
@@ -145,8 +145,8 @@ func (s *slot) cut(a chaosplan.Act) {
 	})
 }
 
-// some are rules that lose about every fifth frame of a direction, and its connection.
-func some(draw *rand.Rand, on faultproxy.Direction) []faultproxy.Rule {
+// losses are rules that lose about every fifth frame of a direction, and its connection.
+func losses(draw *rand.Rand, on faultproxy.Direction) []faultproxy.Rule {
 	var rules []faultproxy.Rule
 	for nth := 1; len(rules) < 40; nth += 1 + draw.IntN(9) {
 		rules = append(rules, faultproxy.Rule{On: on, Nth: nth, Do: faultproxy.Close()})

@@ -99,6 +99,6 @@ func (c *wallClock) set(by time.Duration) time.Time {
 func (c *wallClock) now() time.Time { return c.at(time.Now()) }
 
 // at is what the server's clock showed at an instant of ours, if it has not been set since.
-func (c *wallClock) at(ours time.Time) time.Time {
-	return ours.Round(0).Add(time.Duration(c.offset.Load()) * time.Microsecond)
+func (c *wallClock) at(local time.Time) time.Time {
+	return local.Round(0).Add(time.Duration(c.offset.Load()) * time.Microsecond)
 }

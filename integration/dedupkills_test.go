@@ -101,13 +101,13 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 		began := book.awaitStart(first, 1).At
 		var waiting []client.RawJob
 		for n := range others {
-			other := ofOne(untilExecuted())
-			other.ArgsJSON, other.Queue = fmt.Sprintf("[%d]", n), "unserved"
-			waiting = append(waiting, other)
+			item := ofOne(untilExecuted())
+			item.ArgsJSON, item.Queue = fmt.Sprintf("[%d]", n), "unserved"
+			waiting = append(waiting, item)
 		}
 		_, err := g.pusher.PushMany(t.Context(), func(yield func(client.RawJob) bool) {
-			for _, other := range waiting {
-				if !yield(other) {
+			for _, item := range waiting {
+				if !yield(item) {
 					return
 				}
 			}

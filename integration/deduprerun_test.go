@@ -121,8 +121,8 @@ func TestRescheduleOnceOutlives(t *testing.T) {
 func TestRescheduleOnceIsTheOwnersRule(t *testing.T) {
 	owner := ofOne(onceMore())
 	owner.JID = "reindex-1"
-	other := ofOne(untilExecuted())
-	for name, late := range map[string]client.RawJob{"the job itself, pushed again": owner, "one that does not say it": other} {
+	plain := ofOne(untilExecuted())
+	for name, late := range map[string]client.RawJob{"the job itself, pushed again": owner, "one that does not say it": plain} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			eachGuild(t, func(t *testing.T, g *guild) {
@@ -145,7 +145,7 @@ func TestRescheduleOnceIsTheOwnersRule(t *testing.T) {
 	t.Run("one that says it, of an owner that does not", func(t *testing.T) {
 		t.Parallel()
 		eachGuild(t, func(t *testing.T, g *guild) {
-			first := g.accepts(other)
+			first := g.accepts(plain)
 			stop := g.serve(func(ctx context.Context, _ *job.Job) error {
 				if receipt, err := g.pusher.Push(ctx, ofOne(onceMore())); err != nil || receipt.Holder != first {
 					t.Errorf("%+v: %v", receipt, err)

@@ -23,9 +23,9 @@ func TestARunKnowsThePositionsOfWhatWasRefusedBeforeIt(t *testing.T) {
 		position := dedup.LSN(9 << 32)
 		push := func(rule *dedup.Rule, arg int) (jid, holder string) {
 			position += 7<<32 | 5 // "9" is followed by "10"
-			one := ofOne(rule)
-			one.ArgsJSON, one.WAL = fmt.Sprintf("[%d]", arg), dedup.WAL{"main": position}
-			receipt := g.ask(one)
+			item := ofOne(rule)
+			item.ArgsJSON, item.WAL = fmt.Sprintf("[%d]", arg), dedup.WAL{"main": position}
+			receipt := g.ask(item)
 			return receipt.JID, receipt.Holder
 		}
 		last := make(map[string]dedup.LSN) // by jid of the job that runs

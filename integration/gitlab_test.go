@@ -38,14 +38,14 @@ func (r *gitlabRuby) begin(t *testing.T, s *site, env ...string) {
 	t.Helper()
 	needSidekiq(t)
 	r.cmd.Env = append(os.Environ(), append(env, "REDIS_URL="+s.url, "LEDGER="+r.book, "RUBYOPT=-W0")...)
-	var said strings.Builder
-	r.cmd.Stdout, r.cmd.Stderr = &said, &said
+	var output strings.Builder
+	r.cmd.Stdout, r.cmd.Stderr = &output, &output
 	require.NoError(t, r.cmd.Start())
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill()
 		_ = r.cmd.Wait()
 		if t.Failed() {
-			t.Logf("Ruby said:\n%.10000s", said.String())
+			t.Logf("Ruby said:\n%.10000s", output.String())
 		}
 	})
 }

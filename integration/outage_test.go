@@ -99,7 +99,7 @@ func (o *outage) pass() {
 	eventually(t, "the idle processor to wait", func() bool { return strings.Contains(fmt.Sprint(o.s.do("INFO", "clients")), "blocked_clients:1") })
 	due := o.s.schedule("Any", 1500*time.Millisecond)
 
-	said, used := len(o.worker.log()), cpuTime(t, o.worker.pid)
+	logged, used := len(o.worker.log()), cpuTime(t, o.worker.pid)
 	from := time.Now()
 	noticed := make(chan tally, 1)
 	time.AfterFunc(outageNoticed, func() { noticed <- o.tally() })
@@ -118,11 +118,11 @@ func (o *outage) pass() {
 	}
 	o.awaitBeat()
 	require.Less(t, time.Since(back), resumed+time.Second, "the heartbeat, looked for after the starts")
-	eventually(t, "it to say so", func() bool { return strings.Contains(o.worker.log()[said:], "redis is back") })
+	eventually(t, "it to say so", func() bool { return strings.Contains(o.worker.log()[logged:], "redis is back") })
 	o.requireEachOnce(append([]string{within, beyond, due, fresh}, o.meanwhile...))
 	require.True(t, o.book.awaitEnd(within).At.Before(back), "a running job goes on")
 	o.requireNothingBegun(from, back)
-	o.requireTold(o.worker.log()[said:])
+	o.requireTold(o.worker.log()[logged:])
 	require.Len(t, o.worker.identities(), 1, "the worker was not declared dead")
 }
 

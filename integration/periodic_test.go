@@ -103,10 +103,10 @@ func TestPeriodicTicksThroughKills(t *testing.T) {
 	total := 0
 	// between returns the ticks of a job in a span, which have no gap.
 	between := func(name string, from, to time.Time) []time.Time {
-		some := slices.DeleteFunc(slices.Clone(ticks[name]), func(at time.Time) bool { return at.Before(from) || !at.Before(to) })
-		require.NotEmpty(t, some, "%s from %v to %v", name, from, to)
-		require.Len(t, some, int(some[len(some)-1].Sub(some[0])/time.Second)+1, "%s from %v to %v has a gap: %v", name, from, to, some)
-		return some
+		found := slices.DeleteFunc(slices.Clone(ticks[name]), func(at time.Time) bool { return at.Before(from) || !at.Before(to) })
+		require.NotEmpty(t, found, "%s from %v to %v", name, from, to)
+		require.Len(t, found, int(found[len(found)-1].Sub(found[0])/time.Second)+1, "%s from %v to %v has a gap: %v", name, from, to, found)
+		return found
 	}
 	for i := range steady {
 		name := fmt.Sprint("steady", i)

@@ -67,10 +67,10 @@ func TestWorkResumesAfterSilenceOfAnyLength(t *testing.T) {
 // isReady is whether the worker says so at its address.
 func isReady(t *testing.T, health string) bool {
 	t.Helper()
-	asked, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+health+"/readyz", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+health+"/readyz", http.NoBody)
 	require.NoError(t, err)
-	asked.Close = true
-	answer, err := http.DefaultClient.Do(asked)
+	request.Close = true
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return false
 	}

@@ -48,14 +48,14 @@ func TestThousandsOfJobsEachWay(t *testing.T) {
 	forRuby := make(map[string]string)
 	receipts, err := client.PushMany(t.Context(), func(yield func(belay.RawJob) bool) {
 		for n := range bulk + later + failing {
-			one := belay.RawJob{Class: "Ran", Queue: "ruby", Args: []any{n}}
+			item := belay.RawJob{Class: "Ran", Queue: "ruby", Args: []any{n}}
 			switch {
 			case n < failing:
-				one.Class, one.Retry = "Raises", job.RetryRule{Kind: job.RetryLimit}
+				item.Class, item.Retry = "Raises", job.RetryRule{Kind: job.RetryLimit}
 			case n < failing+later:
-				one.In = time.Duration(rand.IntN(4000)) * time.Millisecond
+				item.In = time.Duration(rand.IntN(4000)) * time.Millisecond
 			}
-			if !yield(one) {
+			if !yield(item) {
 				return
 			}
 		}

@@ -169,11 +169,11 @@ func TestRubyShowsThePanicOfAGoHandler(t *testing.T) {
 			require.NoError(t, <-stopped)
 		}()
 
-		some := ruby.push(t, map[string]any{"class": "Letter", "queue": "mail", "args": []any{}, "backtrace": 2})
+		limited := ruby.push(t, map[string]any{"class": "Letter", "queue": "mail", "args": []any{}, "backtrace": 2})
 		all := ruby.push(t, map[string]any{"class": "Letter", "queue": "mail", "args": []any{}, "backtrace": true})
 		eventually(t, "both to fail", func() bool { return ruby.stats(t).Failed == 2 })
 		retries := ruby.entries(t, "retry")
-		require.Len(t, retries[some].ErrorBacktrace, 2)
+		require.Len(t, retries[limited].ErrorBacktrace, 2)
 		require.Greater(t, len(retries[all].ErrorBacktrace), 2)
 		for _, entry := range retries {
 			require.Contains(t, entry.ErrorMessage, "torn")

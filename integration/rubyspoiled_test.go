@@ -276,9 +276,9 @@ func (sp *spoiling) discarded(workers []*process) map[string]int {
 	gone := make(map[string]int)
 	for _, p := range workers {
 		for line := range strings.Lines(p.log()) {
-			var said struct{ JID, Exit, Message string }
-			if json.Unmarshal([]byte(line), &said) == nil && said.Exit == "discarded" && said.Message == "run" {
-				gone[said.JID]++
+			var entry struct{ JID, Exit, Message string }
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.Exit == "discarded" && entry.Message == "run" {
+				gone[entry.JID]++
 			}
 		}
 	}

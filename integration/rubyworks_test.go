@@ -117,14 +117,14 @@ func startSidekiq(t *testing.T, s *site, env ...string) (*exec.Cmd, string) {
 	book := filepath.Join(t.TempDir(), "ledger")
 	cmd := exec.Command(path, "-r", "./"+filepath.Join("testdata", "sidekiq_worker.rb"), "-q", "ruby", "-c", "2", "-t", "2")
 	cmd.Env = append(os.Environ(), append(env, "REDIS_URL="+s.url, "LEDGER="+book, "RUBYOPT=-W0")...)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		err := cmd.Wait()
 		if t.Failed() {
-			t.Logf("sidekiq (%v) said:\n%.10000s", err, said.String())
+			t.Logf("sidekiq (%v) said:\n%.10000s", err, output.String())
 		}
 	})
 	return cmd, book

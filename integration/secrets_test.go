@@ -20,7 +20,7 @@ import (
 const canary = "S3cr3tCanary"
 
 // secretly runs belay to its end, with more environment, and answers all that it printed and its exit status.
-func secretly(t *testing.T, env []string, words ...string) (said string, code int) {
+func secretly(t *testing.T, env []string, words ...string) (output string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -33,10 +33,10 @@ func secretly(t *testing.T, env []string, words ...string) (said string, code in
 }
 
 // requireNoCanary holds that the password is in no part of a text, not even the end of it.
-func requireNoCanary(t *testing.T, said string, about ...any) {
+func requireNoCanary(t *testing.T, text string, about ...any) {
 	t.Helper()
-	require.NotContains(t, said, canary, about...)
-	require.NotContains(t, said, "Canary", about...)
+	require.NotContains(t, text, canary, about...)
+	require.NotContains(t, text, "Canary", about...)
 }
 
 // secretWorker runs a worker until done says that it has seen enough, then stops it and answers all that it
@@ -108,8 +108,8 @@ func TestThePasswordIsSeenNowhere(t *testing.T) {
 			}
 		})
 		t.Run(client+"/when the password is wrong", func(t *testing.T) {
-			wrong := "redis://:" + canary + "Wrong@" + server.Addr() + "/0"
-			requireSilentFailure(t, append(by, "--redis", wrong))
+			url := "redis://:" + canary + "Wrong@" + server.Addr() + "/0"
+			requireSilentFailure(t, append(by, "--redis", url))
 		})
 		t.Run(client+"/when the user is unknown", func(t *testing.T) {
 			requireSilentFailure(t, append(by, "--redis", "redis://"+canary+":"+canary+"@"+server.Addr()+"/0"))
@@ -130,9 +130,9 @@ func requireSilentSuccess(t *testing.T, env, words []string) {
 		}
 	}
 	for _, class := range []string{"Tells", "Fails"} {
-		said, code := secretly(t, env, append([]string{"push", class, "1"}, flags...)...)
-		require.Zero(t, code, said)
-		requireNoCanary(t, said)
+		output, code := secretly(t, env, append([]string{"push", class, "1"}, flags...)...)
+		require.Zero(t, code, output)
+		requireNoCanary(t, output)
 	}
 	given := filepath.Join(t.TempDir(), "given")
 	log := secretWorker(t, env, func(log string) bool {
@@ -147,9 +147,9 @@ func requireSilentSuccess(t *testing.T, env, words []string) {
 	require.NoError(t, err)
 	requireNoCanary(t, string(text), "what the program was given")
 	for _, command := range [][]string{{"status"}, {"status", "--json"}} {
-		said, code := secretly(t, env, append(command, flags...)...)
-		require.Zero(t, code, said)
-		requireNoCanary(t, said)
+		output, code := secretly(t, env, append(command, flags...)...)
+		require.Zero(t, code, output)
+		requireNoCanary(t, output)
 	}
 }
 
@@ -157,10 +157,10 @@ func requireSilentSuccess(t *testing.T, env, words []string) {
 func requireSilentFailure(t *testing.T, flags []string) {
 	t.Helper()
 	for _, command := range [][]string{{"push", "Job", "1"}, {"status"}, {"status", "--json"}, {"demo", "--json"}} {
-		said, code := secretly(t, nil, append(command, flags...)...)
-		require.Equal(t, 1, code, said)
-		require.NotEmpty(t, said)
-		requireNoCanary(t, said, command)
+		output, code := secretly(t, nil, append(command, flags...)...)
+		require.Equal(t, 1, code, output)
+		require.NotEmpty(t, output)
+		requireNoCanary(t, output, command)
 	}
 	log := secretWorker(t, nil, func(log string) bool { return strings.Count(log, "\n") >= 1 },
 		append(flags, "--exec", "Job=true")...)
@@ -206,14 +206,14 @@ func TestAWrongURLIsNotRepeated(t *testing.T) {
 				for _, words := range [][]string{
 					{"status", "--redis", url}, {"push", "Job", "1", "--redis=" + url}, {"demo", "--json", "--redis", url},
 				} {
-					said, code := secretly(t, nil, append(words, "--client", client)...)
+					output, code := secretly(t, nil, append(words, "--client", client)...)
 					require.NotZero(t, code, "%q", url)
-					requireNoCanary(t, said, url)
-					require.Equal(t, 1, strings.Count(strings.TrimSpace(said), "\n")+1, "one line for %q: %s", url, said)
+					requireNoCanary(t, output, url)
+					require.Equal(t, 1, strings.Count(strings.TrimSpace(output), "\n")+1, "one line for %q: %s", url, output)
 				}
-				said, code := secretly(t, []string{"BELAY_REDIS_URL=" + url}, "status", "--client", client)
+				output, code := secretly(t, []string{"BELAY_REDIS_URL=" + url}, "status", "--client", client)
 				require.NotZero(t, code, "%q", url)
-				requireNoCanary(t, said, url)
+				requireNoCanary(t, output, url)
 			}
 		})
 	}
@@ -226,9 +226,9 @@ func TestAWrongURLIsNotRepeated(t *testing.T) {
 			{"work", "--exec", "A=true", "--log-level", url}, {"work", "--exec", "A=true", "--retry-formula", url},
 			{"push", "Job", "--retry", url}, {"push", "--file", url}, {"--redis"}, {"status", "-r", url},
 		} {
-			said, code := secretly(t, nil, words...)
+			output, code := secretly(t, nil, words...)
 			require.NotZero(t, code, "%q", words)
-			requireNoCanary(t, said, words)
+			requireNoCanary(t, output, words)
 		}
 	})
 }

@@ -38,15 +38,15 @@ const (
 // sentinelClients are either Redis client's own way to ask sentinels.
 var sentinelClients = map[string]func(t *testing.T, addrs []string) driver.Client{
 	"go-redis": func(t *testing.T, addrs []string) driver.Client {
-		theirs := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: watched, SentinelAddrs: addrs})
-		t.Cleanup(func() { _ = theirs.Close() })
-		return goredisdriver.New(theirs)
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: watched, SentinelAddrs: addrs})
+		t.Cleanup(func() { _ = client.Close() })
+		return goredisdriver.New(client)
 	},
 	"rueidis": func(t *testing.T, addrs []string) driver.Client {
-		ours, err := rueidisdriver.New(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: watched}})
+		client, err := rueidisdriver.New(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: watched}})
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = ours.Close() })
-		return ours
+		t.Cleanup(func() { _ = client.Close() })
+		return client
 	},
 }
 

@@ -53,11 +53,11 @@ func TestSkewedClocks(t *testing.T) {
 // inThreeSeconds runs a job in three seconds by the clock of its producer.
 func (e *routine) inThreeSeconds() {
 	e.t.Helper()
-	asked := time.Now()
+	askedAt := time.Now()
 	jid := e.later("3s")
 	pushed := time.Now()
 	began := e.book.awaitStart(jid, 1).At
-	e.t.Logf("%s: began %v after it was asked for", e.client, began.Sub(asked))
-	require.Greater(e.t, began.Sub(asked), 3*time.Second, "early")
+	e.t.Logf("%s: began %v after it was asked for", e.client, began.Sub(askedAt))
+	require.Greater(e.t, began.Sub(askedAt), 3*time.Second, "early")
 	require.Less(e.t, began.Sub(pushed), 3*time.Second+promptly)
 }

@@ -98,10 +98,10 @@ func findOverALink(t *testing.T, l linkTrial) {
 // registerOverALink: a worker registers many large periodic jobs, and does not log that Redis is away.
 func registerOverALink(t *testing.T, l linkTrial) {
 	s := l.site(t)
-	var said log
+	var logged log
 	link := slowlink.New(t, s.server.Addr(), l.speed)
 	server, err := belay.NewServer(s.clientOf(link.URL()), belay.ServerConfig{
-		Logger: belay.Zerolog(zerolog.New(&said)),
+		Logger: belay.Zerolog(zerolog.New(&logged)),
 	})
 	require.NoError(t, err)
 	class := belay.Define[string]("Any")
@@ -116,7 +116,7 @@ func registerOverALink(t *testing.T, l linkTrial) {
 	defer func() {
 		stop()
 		require.NoError(t, <-ended)
-		require.NotContains(t, strings.Join(said.complaints(), ""), "redis is away")
+		require.NotContains(t, strings.Join(logged.complaints(), ""), "redis is away")
 	}()
 	within(s, link, l.takesLongest(definitions*l.payload), definitions, func() int { return s.number("HLEN", s.keys.PeriodicDefinitions()) })
 }

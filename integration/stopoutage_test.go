@@ -56,10 +56,10 @@ func stopsInSilence(t *testing.T, s, seen *site, flags []string, begin, end func
 		book.awaitStart(jid, 1)
 	}
 	begin()
-	asked := time.Now()
+	askedAt := time.Now()
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.wait(), p.log())
-	took := time.Since(asked) - timeout
+	took := time.Since(askedAt) - timeout
 	end()
 	t.Logf("gone %v after its timeout", took.Round(time.Millisecond))
 	require.Less(t, took, stopped)

@@ -165,17 +165,17 @@ func (d *death) wasMet() bool {
 }
 
 // seen is a copy of the counts.
-func (d *death) seen() (said, replies map[string]int) {
+func (d *death) seen() (commands, replies map[string]int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.said), maps.Clone(d.replies)
 }
 
 // points are all points that lie in what an owner sent and received without a fault.
-func points(play, client string, said, replies map[string]int) []point {
+func points(play, client string, commands, replies map[string]int) []point {
 	var found []point
-	for _, kind := range slices.Sorted(maps.Keys(said)) {
-		for nth := 1; nth <= said[kind]; nth++ {
+	for _, kind := range slices.Sorted(maps.Keys(commands)) {
+		for nth := 1; nth <= commands[kind]; nth++ {
 			found = append(found, point{play, client, kind, nth, before})
 			if nth <= replies[kind] {
 				found = append(found, point{play, client, kind, nth, executed}, point{play, client, kind, nth, answered})

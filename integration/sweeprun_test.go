@@ -31,7 +31,7 @@ type sweep struct {
 
 // play plays a play with a death at a point, to the end and beyond, and answers what the owner sent and
 // received.
-func (w *sweep) play(at point) (said, replies map[string]int) {
+func (w *sweep) play(at point) (commands, replies map[string]int) {
 	w.mu.Lock()
 	prefix := fmt.Sprintf("sweep%05d", len(w.points))
 	w.points = append(w.points, at)
@@ -47,7 +47,7 @@ func (w *sweep) play(at point) (said, replies map[string]int) {
 		defer w.count(on)
 		plays[at.play](on)
 		on.finish()
-		said, replies = on.death.seen()
+		commands, replies = on.death.seen()
 	})
 	if !passed {
 		w.t.Error(again(at))
@@ -55,7 +55,7 @@ func (w *sweep) play(at point) (said, replies map[string]int) {
 		defer w.mu.Unlock()
 		w.failed++
 	}
-	return said, replies
+	return commands, replies
 }
 
 // count counts a point that was met, and shows what is left on the stage of one that failed.
@@ -108,14 +108,14 @@ func (w *sweep) rehearse() []point {
 			all = append(all, point{play: play, client: client})
 		}
 	}
-	allSaid, allReplies := make([]map[string]int, len(all)), make([]map[string]int, len(all))
+	allCommands, allReplies := make([]map[string]int, len(all)), make([]map[string]int, len(all))
 	for range 2 {
 		together(troupes, func(n int) bool {
 			if n >= len(all) {
 				return false
 			}
-			said, replies := w.play(all[n])
-			allSaid[n], allReplies[n] = least(allSaid[n], said), least(allReplies[n], replies)
+			commands, replies := w.play(all[n])
+			allCommands[n], allReplies[n] = least(allCommands[n], commands), least(allReplies[n], replies)
 			return true
 		})
 	}
@@ -123,10 +123,10 @@ func (w *sweep) rehearse() []point {
 	seen := make(map[string]bool)
 	for n, of := range all {
 		if of.play == newcomer {
-			allSaid[n] = map[string]int{scriptLoad: allSaid[n][scriptLoad]}
+			allCommands[n] = map[string]int{scriptLoad: allCommands[n][scriptLoad]}
 		}
-		found = append(found, points(of.play, of.client, allSaid[n], allReplies[n])...)
-		for kind := range allSaid[n] {
+		found = append(found, points(of.play, of.client, allCommands[n], allReplies[n])...)
+		for kind := range allCommands[n] {
 			seen[kind] = true
 		}
 	}

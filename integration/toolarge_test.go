@@ -53,16 +53,16 @@ func TestAnOversizedJobFreesItsLock(t *testing.T) {
 			out, errs, status := s.belay("push", "Large", `["`+strings.Repeat("x", 100_000)+`"]`, "--unique", "until_executed")
 			return out + errs, status
 		}
-		said, status := push()
-		require.Zero(t, status, said)
-		said, _ = push()
-		require.Contains(t, said, "duplicate")
+		output, status := push()
+		require.Zero(t, status, output)
+		output, _ = push()
+		require.Contains(t, output, "duplicate")
 		s.work("-c", "1", "--payload-limit", "1000", "--exec", "Large=true")
 		eventually(t, "it to be dead", func() bool { return s.do("ZCARD", s.keys.Dead()) == int64(1) })
 		require.Equal(t, int64(0), s.do("ZCARD", s.keys.Unique()))
-		said, status = push()
-		require.Zero(t, status, said)
-		require.NotContains(t, said, "duplicate")
+		output, status = push()
+		require.Zero(t, status, output)
+		require.NotContains(t, output, "duplicate")
 	}, oracle.Largest(1000+job.PayloadSlack))
 }
 

@@ -116,8 +116,8 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	if c.cfg.Fleet != nil {
 		list = append(list, up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, processes, processed, failed, duplicates)
 	}
-	for _, one := range list {
-		to <- one
+	for _, desc := range list {
+		to <- desc
 	}
 }
 

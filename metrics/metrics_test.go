@@ -340,8 +340,8 @@ func check(t *testing.T, input string, words ...string) {
 	t.Helper()
 	cmd := exec.Command(tool(t, "promtool"), words...)
 	cmd.Stdin = strings.NewReader(input)
-	said, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", said)
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
 }
 
 func get(t *testing.T, url string) string {

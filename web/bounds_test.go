@@ -23,9 +23,9 @@ func TestPagesAreBounded(t *testing.T) {
 	rows := func(path string) int { return strings.Count(r.get(path).body, "data-key=") }
 	require.Equal(t, defaultRows, rows("/dead"))
 	require.Equal(t, 50, rows("/dead?rows=50"))
-	for _, wrong := range []string{"0", "-1", "1000000", "x", "", "1e9", "99999999999999999999"} {
-		require.Equal(t, defaultRows, rows("/dead?rows="+wrong), wrong)
-		require.Equal(t, defaultRows, rows("/dead?page="+wrong), wrong)
+	for _, value := range []string{"0", "-1", "1000000", "x", "", "1e9", "99999999999999999999"} {
+		require.Equal(t, defaultRows, rows("/dead?rows="+value), value)
+		require.Equal(t, defaultRows, rows("/dead?page="+value), value)
 	}
 	require.Equal(t, maxRows, rows("/dead?rows=100&page=3"))
 	require.Contains(t, r.get("/dead?page=40").body, "976–1,000 of 1,000")

@@ -247,11 +247,11 @@ func TestReadOnlyShowsNoButtonsAndRefusesAllActs(t *testing.T) {
 
 func TestAuthorizeDecidesEachActAndTheLogHasIt(t *testing.T) {
 	t.Parallel()
-	var asked []Act
+	var acts []Act
 	r := newRig(t, Config{
 		User: func(q *http.Request) string { return q.Header.Get("X-User") },
 		Authorize: func(_ *http.Request, act Act) error {
-			asked = append(asked, act)
+			acts = append(acts, act)
 			if act.Name == "delete" {
 				return errors.New("only the owner deletes")
 			}
@@ -268,7 +268,7 @@ func TestAuthorizeDecidesEachActAndTheLogHasIt(t *testing.T) {
 	require.Equal(t, 2, r.size("ZCARD", r.keys.Dead()))
 	require.Equal(t, http.StatusSeeOther, send("in=dead&do=retry&id=jid000000").status)
 	require.Equal(t, 1, r.size("ZCARD", r.keys.Dead()))
-	require.Equal(t, []Act{{Name: "delete", In: "dead", All: true}, {Name: "retry", In: "dead", IDs: []string{"jid000000"}}}, asked)
+	require.Equal(t, []Act{{Name: "delete", In: "dead", All: true}, {Name: "retry", In: "dead", IDs: []string{"jid000000"}}}, acts)
 	require.Contains(t, r.log.String(), `"user":"carol\\nforged=1"`)
 	require.Contains(t, r.log.String(), `"ids":"jid000000"`)
 	require.Contains(t, r.log.String(), `"moved":1`)

@@ -63,10 +63,10 @@ func (d *Dashboard) cancel(v *visit) error {
 
 func describeCancel(results []inspect.Cancellation) (f flash) {
 	counts := make(map[inspect.CancelResult]int)
-	for _, one := range results {
-		counts[one.Result]++
-		if one.Unseen != "" && !slices.Contains(f.Problems, "Not searched: "+one.Unseen) {
-			f.Problems = append(f.Problems, "Not searched: "+one.Unseen)
+	for _, cancellation := range results {
+		counts[cancellation.Result]++
+		if cancellation.Unseen != "" && !slices.Contains(f.Problems, "Not searched: "+cancellation.Unseen) {
+			f.Problems = append(f.Problems, "Not searched: "+cancellation.Unseen)
 		}
 	}
 	if len(results) == 1 {

@@ -69,9 +69,9 @@ func points(steps []inspect.ClassStep, most int64, of func(inspect.ClassStep) in
 	each := (len(steps) + maxPoints - 1) / maxPoints
 	var out strings.Builder
 	n := (len(steps) + each - 1) / each
-	for i, some := range slices.Collect(slices.Chunk(steps, each)) {
+	for i, chunk := range slices.Collect(slices.Chunk(steps, each)) {
 		var highest int64
-		for _, step := range some {
+		for _, step := range chunk {
 			highest = max(highest, of(step))
 		}
 		x := float64(i) * plotWidth / float64(max(n-1, 1))

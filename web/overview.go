@@ -128,9 +128,9 @@ func (d *Dashboard) days(v *visit) (series, error) {
 	history, _, err := d.inspector.History(v.ctx, historyDays)
 	s := series{Days: true, At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
 	for _, day := range history {
-		at, wrong := time.Parse(time.DateOnly, day.Date)
-		if wrong != nil {
-			return s, wrong
+		at, dateErr := time.Parse(time.DateOnly, day.Date)
+		if dateErr != nil {
+			return s, dateErr
 		}
 		s.At = append(s.At, float64(at.Unix()))
 		s.Processed, s.Failed = append(s.Processed, new(float64(day.Processed))), append(s.Failed, new(float64(day.Failed)))

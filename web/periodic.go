@@ -38,15 +38,15 @@ type historyBody struct {
 
 func (d *Dashboard) history(v *visit) error {
 	name := v.form.Get("name")
-	one, runs, err := d.inspector.PeriodicHistory(v.ctx, name)
+	job, runs, err := d.inspector.PeriodicHistory(v.ctx, name)
 	if errors.Is(err, inspect.ErrNoPeriodic) {
 		return fail(http.StatusNotFound, "There is no periodic job %s.", plain(cut(200, name)))
 	}
 	if err != nil {
 		return err
 	}
-	args := d.argsOf(inspect.Entry{Class: one.Class, Args: one.Args})
-	body := historyBody{Job: one, Args: cut(maxArgs, spaced(args)), Masked: d.cfg.Mask != nil, Runs: runs}
+	args := d.argsOf(inspect.Entry{Class: job.Class, Args: job.Args})
+	body := historyBody{Job: job, Args: cut(maxArgs, spaced(args)), Masked: d.cfg.Mask != nil, Runs: runs}
 	return d.show(v, "history", page{Title: name, Nav: "periodic", Live: 4, Body: body})
 }
 

@@ -103,8 +103,8 @@ func TestCancel(t *testing.T) {
 	require.Contains(t, r.follow(got).body, "Done: the job had ended before, and was not changed.")
 
 	require.Contains(t, r.follow(r.post("/cancel", "in", "retries")).body, "No job was selected.")
-	for _, wrong := range [][]string{{}, {"jid", "a\nb"}, {"in", "//evil.example.com", "jid", "x"}, {"in", "queue", "jid", "x"}} {
-		require.Equal(t, http.StatusBadRequest, r.post("/cancel", wrong...).status, wrong)
+	for _, form := range [][]string{{}, {"jid", "a\nb"}, {"in", "//evil.example.com", "jid", "x"}, {"in", "queue", "jid", "x"}} {
+		require.Equal(t, http.StatusBadRequest, r.post("/cancel", form...).status, form)
 	}
 	require.Contains(t, r.log.String(), `"act":"cancel","in":"retries","jobs":3`)
 }

@@ -54,7 +54,7 @@ func (t *turns) leave(from string, turn chan struct{}) {
 	}
 	t.removeLocked(from, at)
 	if len(t.waiting[from]) == 0 {
-		t.order = slices.DeleteFunc(t.order, func(other string) bool { return other == from })
+		t.order = slices.DeleteFunc(t.order, func(address string) bool { return address == from })
 	}
 }
 

@@ -46,11 +46,11 @@ func TestEveryRouteButHealthNeedsAUser(t *testing.T) {
 	}
 	for _, path := range paths {
 		for _, method := range methods {
-			for _, wrong := range [][]string{
+			for _, headers := range [][]string{
 				nil, basic("alice", "wrong"), basic("alice", ""), basic("", ""), basic("nobody", "correct horse"), basic("alice", "look"),
 				basic("ALICE", "correct horse"), {"Authorization", "Bearer x"}, {"Authorization", "Basic !"},
 			} {
-				got := r.ask(handler, method, path, "in=dead&do=delete&all=1", wrong...)
+				got := r.ask(handler, method, path, "in=dead&do=delete&all=1", headers...)
 				if path == "/healthz" {
 					require.NotEqual(t, http.StatusUnauthorized, got.status)
 					continue

@@ -91,21 +91,21 @@ type Dashboard struct {
 func New(client driver.Client, cfg Config) (*Dashboard, error) {
 	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime}
 	_, _ = rand.Read(d.secret[:]) // it never returns an error
-	var wrong []error
+	var errs []error
 	for _, origin := range cfg.TrustedOrigins {
 		if err := d.origins.AddTrustedOrigin(origin); err != nil {
-			wrong = append(wrong, fmt.Errorf("TrustedOrigins: %w", err))
+			errs = append(errs, fmt.Errorf("TrustedOrigins: %w", err))
 		}
 	}
 	if strings.ContainsAny(cfg.BasePath, "%?#") {
-		wrong = append(wrong, fmt.Errorf("BasePath %q: it must be a plain path, such as /jobs", cfg.BasePath))
+		errs = append(errs, fmt.Errorf("BasePath %q: it must be a plain path, such as /jobs", cfg.BasePath))
 	}
 	if cfg.DeadLimit < 0 || cfg.DeadFor < 0 {
-		wrong = append(wrong, fmt.Errorf("DeadLimit %d and DeadFor %v: they must not be negative", cfg.DeadLimit, cfg.DeadFor))
+		errs = append(errs, fmt.Errorf("DeadLimit %d and DeadFor %v: they must not be negative", cfg.DeadLimit, cfg.DeadFor))
 	}
 	d.cfg.BasePath = strings.TrimSuffix("/"+strings.Trim(cfg.BasePath, "/"), "/")
 	d.cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	if err := errors.Join(wrong...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
 	lane, err := client.Lane(connections)

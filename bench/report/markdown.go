@@ -19,8 +19,8 @@ func Markdown(results []*Result) string {
 	if len(results) == 0 {
 		return out.String()
 	}
-	one := ofOneRun(results)
-	if one {
+	single := ofOneRun(results)
+	if single {
 		out.WriteString(source(results[0]))
 	} else {
 		out.WriteString("- of several runs of the bench: each section says of which\n")
@@ -31,7 +31,7 @@ func Markdown(results []*Result) string {
 	writeTable(&out, summary(results))
 	for _, r := range results {
 		writeSection(&out, r)
-		if !one {
+		if !single {
 			out.WriteString(source(r))
 		}
 	}

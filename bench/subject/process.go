@@ -74,7 +74,7 @@ func (p *Process) read(stdout io.Reader) {
 		line, err := lines.ReadBytes('\n')
 		if len(strings.TrimSpace(string(line))) > 0 {
 			var e Event
-			if wrong := json.Unmarshal(line, &e); wrong != nil || e.Event == "" {
+			if parseErr := json.Unmarshal(line, &e); parseErr != nil || e.Event == "" {
 				p.why = fmt.Errorf("said what is no event: %.200q", line)
 				return
 			}

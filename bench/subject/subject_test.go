@@ -132,9 +132,9 @@ func TestTheTailKeepsTheFirstAndTheLast(t *testing.T) {
 	var kept tail
 	written := 0
 	for n := range 3000 {
-		said, err := fmt.Fprintln(&kept, n)
+		length, err := fmt.Fprintln(&kept, n)
 		require.NoError(t, err)
-		written += said
+		written += length
 		require.Equal(t, written, len(kept.first)+kept.dropped+len(kept.last))
 	}
 	require.Less(t, len(kept.String()), 2*shownEach+30)

@@ -117,14 +117,14 @@ func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error 
 	c.sources = make(map[string]string)
 	path := cmp.Or(c.path, os.Getenv("BELAY_CONFIG"))
 	var file map[string]fileValue
-	var wrong []error
+	var errs []error
 	if path != "" {
 		given := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT"))
 		environment := cmp.Or(given, os.Getenv("APP_ENV"), os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development")
 		var err error
 		var sections []string
 		file, sections, c.notes, err = readConfigFile(path, environment)
-		wrong = append(wrong, err)
+		errs = append(errs, err)
 		// Rails' variables and the default are not only for this program, so the file need not have a section
 		// of that name.
 		if given != "" && len(sections) > 0 && !slices.Contains(sections, given) {
@@ -158,10 +158,10 @@ func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error 
 			words = given.words
 		}
 		for _, word := range words {
-			wrong = append(wrong, flag.Value.Set(word))
+			errs = append(errs, flag.Value.Set(word))
 		}
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // note appends to the remark for the operator.

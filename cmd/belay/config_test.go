@@ -133,7 +133,7 @@ func TestConfigFile(t *testing.T) {
 	})
 	t.Run("a_file_that_is_not_YAML_is_reported", func(t *testing.T) {
 		t.Parallel()
-		for said, lines := range map[string][]string{
+		for problem, lines := range map[string][]string{
 			"belay.yml: line":                                                 {"a: 1", "b: [", "c"},
 			"belay.yml:1: this ERB is not supported":                          {"concurrency: <%= `nproc` %>"},
 			"belay.yml:2: the variable NOT_SET_ANYWHERE is not set":           {"tag: x", "concurrency: <%= ENV.fetch('NOT_SET_ANYWHERE') %>"},
@@ -144,7 +144,7 @@ func TestConfigFile(t *testing.T) {
 		} {
 			answer := invoke("", "work", "--config", configFile(t, lines...), "--exec", "A=true")
 			require.Equal(t, exitUsage, answer.code, lines)
-			require.Contains(t, answer.errs, said)
+			require.Contains(t, answer.errs, problem)
 		}
 		answer := invoke("", "work", "--config", "/nowhere/belay.yml", "--exec", "A=true")
 		require.Equal(t, exitUsage, answer.code)

@@ -311,11 +311,11 @@ func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
 	case s.key == "queues":
 		value.queues = r.queues(e.key, e.value)
 	case s.key == "exec":
-		for _, one := range r.mapping(e.value, e.key) {
-			if strings.Contains(one.key, "=") {
-				r.unlike(e.key, one.value, "a class name without =")
+		for _, pair := range r.mapping(e.value, e.key) {
+			if strings.Contains(pair.key, "=") {
+				r.unlike(e.key, pair.value, "a class name without =")
 			}
-			value.words = append(value.words, one.key+"="+r.scalar("string", e.key, one.value))
+			value.words = append(value.words, pair.key+"="+r.scalar("string", e.key, pair.value))
 		}
 	case s.list && e.value.Kind == yaml.SequenceNode:
 		for _, item := range e.value.Content {
@@ -411,9 +411,9 @@ func queueName(node *yaml.Node, name string) string {
 }
 
 func (r *fileReader) capsules(e entry) (capsules []belay.Capsule) {
-	for _, one := range r.mapping(e.value, e.key) {
-		capsule, what := belay.Capsule{Name: one.key}, "capsule "+one.key
-		for _, about := range r.mapping(one.value, what) {
+	for _, pair := range r.mapping(e.value, e.key) {
+		capsule, what := belay.Capsule{Name: pair.key}, "capsule "+pair.key
+		for _, about := range r.mapping(pair.value, what) {
 			switch about.key {
 			case "concurrency":
 				if about.value.Decode(&capsule.Concurrency) != nil || capsule.Concurrency < 1 {

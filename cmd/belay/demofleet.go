@@ -66,13 +66,13 @@ func (f *demoFleet) start() (*demoProcess, error) {
 	cmd := exec.Command(self, demoWorkerName, "--client", f.redis.client, "--prefix", f.redis.prefix)
 	// Not in a flag: every user can read the command line of a process.
 	cmd.Env = append(withoutRedis(os.Environ()), urlVariables[0]+"="+f.redis.url)
-	reports, theirs, err := os.Pipe()
+	reports, output, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdout, cmd.Stderr = theirs, &p.logged
+	cmd.Stdout, cmd.Stderr = output, &p.logged
 	exit, err := f.spawner.start(cmd)
-	_ = theirs.Close()
+	_ = output.Close()
 	if err != nil {
 		_ = reports.Close()
 		return nil, err

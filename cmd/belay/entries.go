@@ -55,24 +55,24 @@ func printPage[T any](
 ) error {
 	t, json := newTable(cmd.OutOrStdout()), asJSON(cmd)
 	rows, skipped := 0, 0
-	for one, err := range all {
+	for item, err := range all {
 		switch {
 		case err != nil:
 			return err
-		case !wanted(one):
+		case !wanted(item):
 			continue
 		case skipped < f.offset:
 			skipped++
 			continue
 		case json:
-			if err := printJSON(cmd.OutOrStdout(), one); err != nil {
+			if err := printJSON(cmd.OutOrStdout(), item); err != nil {
 				return err
 			}
 		default:
 			if rows == 0 {
 				t.row(heads...)
 			}
-			t.row(cells(one)...)
+			t.row(cells(item)...)
 		}
 		if rows++; rows == f.limit {
 			break

@@ -23,7 +23,7 @@ func parsePrograms(specs []string) ([]program, error) {
 		return nil, errors.New("there are no handlers: give at least one --exec CLASS=COMMAND, such as --exec 'WelcomeEmail=./send-welcome'")
 	}
 	var programs []program
-	var wrong []error
+	var errs []error
 	seen := make(map[string]bool)
 	for _, spec := range specs {
 		p, err := parseProgram(spec)
@@ -31,13 +31,13 @@ func parsePrograms(specs []string) ([]program, error) {
 			err = fmt.Errorf("--exec %s: the class has a command already", p.class)
 		}
 		if err != nil {
-			wrong = append(wrong, err)
+			errs = append(errs, err)
 			continue
 		}
 		seen[p.class] = true
 		programs = append(programs, p)
 	}
-	return programs, errors.Join(wrong...)
+	return programs, errors.Join(errs...)
 }
 
 func parseProgram(spec string) (program, error) {

@@ -47,8 +47,8 @@ func TestFindSearches(t *testing.T) {
 	table := h.invoke("", "find", "--class", "B")
 	require.Regexp(t, `(?m)^JID +CLASS +STATE`, table.out)
 	require.Regexp(t, `(?m)^died +B +dead `, table.out)
-	for _, wrong := range []string{"find jid --class A", "find --in nowhere", "find --class A --limit 0", "find --limit 5"} {
-		require.Equal(t, exitUsage, h.invoke("", strings.Fields(wrong)...).code, wrong)
+	for _, words := range []string{"find jid --class A", "find --in nowhere", "find --class A --limit 0", "find --limit 5"} {
+		require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
 	}
 	require.Equal(t, exitFailure, h.invoke("", "find", "--cursor", "?").code)
 	require.Equal(t, said{0, "3 moved\n", ""}, h.invoke("", "queues", "move", "mail", "other", "--text", "some TEXT"))
@@ -66,8 +66,8 @@ func TestReschedule(t *testing.T) {
 		require.Equal(t, said{0, "2 rescheduled\n", ""}, h.invoke("", set, "reschedule", "--all", "--in", "1h"))
 		require.Equal(t, int64(2), h.do("ZCOUNT", key, time.Now().Add(50*time.Minute).Format("20060102"), "+inf"))
 		require.Equal(t, exitAbsent, h.invoke("", set, "reschedule", "nowhere", "--in", "1h").code)
-		for _, wrong := range []string{"1", "1 --in 1h --at " + at, "1 --at soon", "--in 1h"} {
-			require.Equal(t, exitUsage, h.invoke("", append([]string{set, "reschedule"}, strings.Fields(wrong)...)...).code, wrong)
+		for _, words := range []string{"1", "1 --in 1h --at " + at, "1 --at soon", "--in 1h"} {
+			require.Equal(t, exitUsage, h.invoke("", append([]string{set, "reschedule"}, strings.Fields(words)...)...).code, words)
 		}
 	}
 }
@@ -85,8 +85,8 @@ func TestStatusHistoryAndReset(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(h.invoke("", "status", "--history", "2", "--json").out), "\n")
 	require.Len(t, lines, 2)
 	require.JSONEq(t, `{"date":"`+today+`","processed":7,"failed":2}`, lines[1])
-	for _, wrong := range []string{"status --history 0", "status --history 2 --watch", "status reset all --yes", "status reset"} {
-		require.Equal(t, exitUsage, h.invoke("", strings.Fields(wrong)...).code, wrong)
+	for _, words := range []string{"status --history 0", "status --history 2 --watch", "status reset all --yes", "status reset"} {
+		require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
 	}
 	require.Zero(t, h.invoke("", "status", "reset", "--yes").code)
 	require.Equal(t, "0", h.do("GET", h.key("stat:processed")))

@@ -51,14 +51,14 @@ func TestPushReportsTheJIDEvenIfOutputFails(t *testing.T) {
 	require.Contains(t, errs.String(), "lost output: "+pushed(h)+"\n")
 
 	h = newHouse(t)
-	theirs, ours, err := os.Pipe()
+	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
-	require.NoError(t, theirs.Close())
+	require.NoError(t, reader.Close())
 	cmd := exec.Command(binary, h.at("push", "A")...)
 	errs.Reset()
-	cmd.Stdout, cmd.Stderr = ours, &errs
+	cmd.Stdout, cmd.Stderr = writer, &errs
 	_ = cmd.Run()
-	_ = ours.Close()
+	_ = writer.Close()
 	require.Equal(t, exitFailure, cmd.ProcessState.ExitCode(), "a broken pipe does not kill it")
 	require.Contains(t, errs.String(), "lost output: "+pushed(h)+"\n")
 }

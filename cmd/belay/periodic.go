@@ -85,18 +85,18 @@ func printPeriodic(t *table, all []inspect.Periodic) {
 	if len(all) > 0 {
 		t.row("NAME", "SCHEDULE", "ZONE", "CLASS", "QUEUE", "LAST", "NEXT", "BY")
 	}
-	for _, one := range all {
-		next, by := localTime(one.NextAt), "code"
+	for _, job := range all {
+		next, by := localTime(job.NextAt), "code"
 		switch {
-		case one.Paused:
+		case job.Paused:
 			next = "paused"
-		case one.Problem != "":
-			next = one.Problem
+		case job.Problem != "":
+			next = job.Problem
 		}
-		if one.Process == "" {
+		if job.Process == "" {
 			by = "operator"
 		}
-		t.row(one.Name, one.Cron, cmp.Or(one.Zone, "UTC"), cut(one.Class, 40), one.Queue, localTime(one.LastAt), next, by)
+		t.row(job.Name, job.Cron, cmp.Or(job.Zone, "UTC"), cut(job.Class, 40), job.Queue, localTime(job.LastAt), next, by)
 	}
 	if len(all) == 0 {
 		t.row("no periodic jobs")
@@ -138,11 +138,11 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			said := "it was so already"
+			outcome := "it was so already"
 			if changed {
-				said = "added; the first tick is at " + definition.Schedule().Next(time.Now()).Format(time.RFC3339)
+				outcome = "added; the first tick is at " + definition.Schedule().Next(time.Now()).Format(time.RFC3339)
 			}
-			printLine(cmd, args[0]+": "+said)
+			printLine(cmd, args[0]+": "+outcome)
 			return nil
 		}),
 	}

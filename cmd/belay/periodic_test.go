@@ -28,11 +28,11 @@ func TestPeriodic(t *testing.T) {
 	for _, word := range []string{"nightly", "0 3 * * *", "Europe/Berlin", "Report", "reports", "operator"} {
 		require.Contains(t, list, word)
 	}
-	var one inspect.Periodic
-	require.NoError(t, json.Unmarshal([]byte(on("--json").out), &one))
-	require.Equal(t, []string{"once", "skip", `["all"]`, "nightly"}, []string{one.CatchUp, one.Overlap, string(one.Args), one.Name})
-	require.NotNil(t, one.NextAt)
-	require.Nil(t, one.LastAt)
+	var job inspect.Periodic
+	require.NoError(t, json.Unmarshal([]byte(on("--json").out), &job))
+	require.Equal(t, []string{"once", "skip", `["all"]`, "nightly"}, []string{job.CatchUp, job.Overlap, string(job.Args), job.Name})
+	require.NotNil(t, job.NextAt)
+	require.Nil(t, job.LastAt)
 
 	first := on("run", "nightly")
 	require.Zero(t, first.code, first.errs)

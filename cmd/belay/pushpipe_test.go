@@ -30,17 +30,17 @@ type stream struct {
 func newStream(t *testing.T, out *os.File, through ...string) *stream {
 	t.Helper()
 	s := &stream{house: newHouse(t)}
-	theirs, ours, err := os.Pipe()
+	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = ours.Close() })
+	t.Cleanup(func() { _ = writer.Close() })
 	words := slices.Concat(through, []string{binary}, s.at("push", "--file", "-"))
-	s.in, s.cmd = ours, exec.Command(words[0], words[1:]...)
-	s.cmd.Stdin, s.cmd.Stderr = theirs, &s.errs
+	s.in, s.cmd = writer, exec.Command(words[0], words[1:]...)
+	s.cmd.Stdin, s.cmd.Stderr = reader, &s.errs
 	if out != nil { // a nil *os.File is no nil
 		s.cmd.Stdout = out
 	}
 	require.NoError(t, s.cmd.Start())
-	_ = theirs.Close()
+	_ = reader.Close()
 	s.end = sync.OnceValue(func() int {
 		late := time.AfterFunc(soon, func() { _ = s.cmd.Process.Kill() })
 		defer late.Stop()
@@ -123,11 +123,11 @@ func TestPushOfAPipe(t *testing.T) {
 	})
 	t.Run("without_a_reader_of_its_output_it_ends_and_reports_the_line", func(t *testing.T) {
 		t.Parallel()
-		theirs, ours, err := os.Pipe()
+		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
-		require.NoError(t, theirs.Close())
-		s := newStream(t, ours)
-		_ = ours.Close()
+		require.NoError(t, reader.Close())
+		s := newStream(t, writer)
+		_ = writer.Close()
 		s.write(aLine)
 		require.Equal(t, exitFailure, s.end())
 		require.Contains(t, s.errs.String(), "1 queued, 0 refused, 0 unknown, 0 not pushed\n")

@@ -87,10 +87,10 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job, files *jobF
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	said, printed := &tail{}, &tail{}
-	cmd.Stdin, cmd.Stderr = strings.NewReader(j.ArgsJSON()), said
+	stderr, stdout := &tail{}, &tail{}
+	cmd.Stdin, cmd.Stderr = strings.NewReader(j.ArgsJSON()), stderr
 	if r.log.Enabled(ctx, slog.LevelDebug) {
-		cmd.Stdout = printed
+		cmd.Stdout = stdout
 	}
 	exit, err := r.start(cmd)
 	if err != nil {
@@ -98,12 +98,12 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job, files *jobF
 	}
 	r.shortage.started()
 	how, err := r.awaitEnd(ctx, cmd, exit, j, files)
-	if len(printed.kept) > 0 {
-		r.log.Debug("printed", "jid", j.JID(), "stdout", printed.String())
+	if len(stdout.kept) > 0 {
+		r.log.Debug("printed", "jid", j.JID(), "stdout", stdout.String())
 	}
 	switch {
 	case how != "":
-		return &programError{how: how, said: said.String()}
+		return &programError{how: how, said: stderr.String()}
 	case err == nil:
 		r.keepResult(ctx, j, files)
 	}

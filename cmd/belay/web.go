@@ -120,15 +120,15 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 // readUsers reads the files of all users.
 func (f webFlags) readUsers() (*web.Users, error) {
 	users := web.NewUsers()
-	var wrong []error
+	var errs []error
 	for flag, list := range map[string][]string{"--auth": f.users, "--viewer": f.viewers} {
-		for _, one := range list {
-			if err := readUser(users, one, flag == "--viewer"); err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %w", flag, err))
+		for _, text := range list {
+			if err := readUser(users, text, flag == "--viewer"); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", flag, err))
 			}
 		}
 	}
-	return users, errors.Join(wrong...)
+	return users, errors.Join(errs...)
 }
 
 func readUser(users *web.Users, text string, viewer bool) error {

@@ -92,9 +92,9 @@ func newWork(at *redisFlags) *cobra.Command {
 
 func (f *workFlags) register(flags *pflag.FlagSet) {
 	f.shared = belay.Flags(&f.main)
-	for _, one := range f.shared {
-		if one.Name != "redis" && one.Name != "prefix" { // flags of all commands
-			flags.VarP(collecting{one, &f.wrong}, one.Name, one.Short, one.Usage)
+	for _, flag := range f.shared {
+		if flag.Name != "redis" && flag.Name != "prefix" { // flags of all commands
+			flags.VarP(collecting{flag, &f.wrong}, flag.Name, flag.Short, flag.Usage)
 		}
 	}
 	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; may be repeated")
@@ -118,11 +118,11 @@ func (c collecting) Set(value string) error {
 
 // check returns all mistakes in the flags.
 func (f *workFlags) check() error {
-	wrong := f.wrong
-	for _, one := range f.shared {
-		wrong = append(wrong, one.Check())
+	errs := f.wrong
+	for _, flag := range f.shared {
+		errs = append(errs, flag.Check())
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // work runs a worker from its command line to its end.

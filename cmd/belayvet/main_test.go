@@ -31,19 +31,19 @@ func TestGoVetRunsItAndSwitchesItOff(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = folder
 		cmd.Env = append(os.Environ(), "GOWORK=off") // testdata is a module that go.work does not list
-		said, err := cmd.CombinedOutput()
-		if failed := len(said) > 0; failed != (err != nil) {
-			t.Fatalf("go %q: %v\n%s", args, err, said)
+		output, err := cmd.CombinedOutput()
+		if failed := len(output) > 0; failed != (err != nil) {
+			t.Fatalf("go %q: %v\n%s", args, err, output)
 		}
-		return string(said)
+		return string(output)
 	}
 	run(".", "build", "-o", tool, ".")
-	wrong := regexp.MustCompile(`jobs.go:\d+:\d+: Report says neither`)
-	if said := run("testdata", "vet", "-vettool="+tool, "./jobs"); !wrong.MatchString(said) {
-		t.Errorf("it should have found what is wrong, and said %q", said)
+	finding := regexp.MustCompile(`jobs.go:\d+:\d+: Report says neither`)
+	if output := run("testdata", "vet", "-vettool="+tool, "./jobs"); !finding.MatchString(output) {
+		t.Errorf("it should have found what is wrong, and said %q", output)
 	}
 	// The last check is gone, and its flag is still accepted.
-	if said := run("testdata", "vet", "-vettool="+tool, "-idempotence=false", "-uniqueeffects=false", "./jobs"); said != "" {
-		t.Errorf("that was switched off, and it said %q", said)
+	if output := run("testdata", "vet", "-vettool="+tool, "-idempotence=false", "-uniqueeffects=false", "./jobs"); output != "" {
+		t.Errorf("that was switched off, and it said %q", output)
 	}
 }

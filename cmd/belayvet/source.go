@@ -172,8 +172,8 @@ func (s *source) value(v ssa.Value) ssa.Value {
 		case *ssa.MakeInterface:
 			v = of.X
 		case *ssa.UnOp:
-			if one := s.only(locate(of.X)); of.Op == token.MUL && one != nil {
-				v = one
+			if stored := s.only(locate(of.X)); of.Op == token.MUL && stored != nil {
+				v = stored
 			}
 		}
 	}

@@ -90,8 +90,8 @@ func (r *recoverer) sight(ctx context.Context) (unbroken bool, err error) {
 	text, _ := replies[1].Value.(string)
 	_, run, _ := strings.Cut(text, "run_id:")
 	run, _, _ = strings.Cut(run, "\r\n")
-	ours, theirs := sent-r.seen, now.Sub(r.now)
-	unbroken = !r.now.IsZero() && ours <= r.gap && (ours-theirs).Abs() <= skew && run == r.run
+	local, remote := sent-r.seen, now.Sub(r.now)
+	unbroken = !r.now.IsZero() && local <= r.gap && (local-remote).Abs() <= skew && run == r.run
 	r.now, r.seen, r.run = now, sent, run
 	return unbroken, nil
 }
@@ -112,8 +112,8 @@ func (r *recoverer) page(ctx context.Context) (lists []found, last bool, err err
 	if err != nil {
 		return nil, false, fmt.Errorf("read the names of keys: %w", err)
 	}
-	for some := range slices.Chunk(names, lua.MaxItems) {
-		looked, err := r.look(ctx, some)
+	for chunk := range slices.Chunk(names, lua.MaxItems) {
+		looked, err := r.look(ctx, chunk)
 		if err != nil {
 			return nil, false, err
 		}
@@ -220,8 +220,8 @@ func (r *recoverer) killLarge(ctx context.Context, l list, large []lua.Large) (d
 	if err != nil || answer.State == lua.StateAlive {
 		return 0, err
 	}
-	for _, one := range slices.Backward(large) {
-		large := dedup.TooLarge(one, l.key, l.queue, r.largest, r.now, job.Seconds)
+	for _, entry := range slices.Backward(large) {
+		large := dedup.TooLarge(entry, l.key, l.queue, r.largest, r.now, job.Seconds)
 		calls, read := r.keys.EndLarge(large, r.cfg.Log)
 		moved, err := read(r.link.Do(ctx, calls...)[0])
 		if err != nil {
@@ -244,8 +244,8 @@ func (r *recoverer) orphans(l list, entries []string) (all []lua.Orphans) {
 			orphan.New, orphan.Home = job.KeepUnreadable(entry, queue, err, r.now, job.Seconds), lua.HomeDead
 			orphan.State = lua.DeadUnread(entry, entry, r.now)
 		} else {
-			said, _ := parsed.Text("queue")
-			queue = l.queueOf(said)
+			name, _ := parsed.Text("queue")
+			queue = l.queueOf(name)
 			r.interrupt(&orphan, parsed, queue)
 		}
 		at := slices.IndexFunc(all, func(o lua.Orphans) bool { return o.Queue == queue })

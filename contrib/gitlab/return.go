@@ -120,15 +120,15 @@ func Return(ctx context.Context, cfg Config) (result Result, err error) {
 		cfg.Found(look)
 	}
 	var lapsed []found
-	for _, one := range lists {
+	for _, item := range lists {
 		switch {
-		case one.unclear:
+		case item.unclear:
 			result.Unclear++
-		case one.alive:
+		case item.alive:
 			result.Alive++
-			result.Held += one.jobs
+			result.Held += item.jobs
 		default:
-			lapsed = append(lapsed, one)
+			lapsed = append(lapsed, item)
 		}
 	}
 	if len(lapsed) == 0 {
@@ -138,8 +138,8 @@ func Return(ctx context.Context, cfg Config) (result Result, err error) {
 		return result, err
 	}
 	var errs error
-	for _, one := range lapsed {
-		done, err := r.recover(ctx, one.list)
+	for _, item := range lapsed {
+		done, err := r.recover(ctx, item.list)
 		result.Recovered, result.Dead = result.Recovered+done.jobs, result.Dead+done.dead
 		switch {
 		case driver.Outage(err) || ctx.Err() != nil:
@@ -148,7 +148,7 @@ func Return(ctx context.Context, cfg Config) (result Result, err error) {
 			errs = errors.Join(errs, err) // one list must not cost the others their turn
 		case done.alive:
 			result.Alive++
-			result.Held += one.jobs - done.jobs
+			result.Held += item.jobs - done.jobs
 		default:
 			result.Lists++
 		}
@@ -171,20 +171,20 @@ func (r *recoverer) all(ctx context.Context) (look Lists, lists []found, err err
 		if page, last, err = r.page(ctx); err != nil {
 			return look, nil, err
 		}
-		for _, one := range page {
-			if known[one.key] {
+		for _, item := range page {
+			if known[item.key] {
 				continue
 			}
-			known[one.key] = true
-			lists = append(lists, one)
-			shown := List{Queue: one.queue, Process: one.process, Jobs: one.jobs, State: StateLapsed, Key: one.key}
+			known[item.key] = true
+			lists = append(lists, item)
+			shown := List{Queue: item.queue, Process: item.process, Jobs: item.jobs, State: StateLapsed, Key: item.key}
 			switch {
-			case one.unclear:
+			case item.unclear:
 				shown.State = StateUnclear
-			case one.alive:
+			case item.alive:
 				shown.State = StateAlive
 			default:
-				look.Jobs += one.jobs
+				look.Jobs += item.jobs
 			}
 			look.Lists = append(look.Lists, shown)
 		}

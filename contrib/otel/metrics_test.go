@@ -51,8 +51,8 @@ func (r *rig) settled(name string, count uint64) map[attribute.Distinct]point {
 	require.Eventually(r, func() bool {
 		points = r.points(name)
 		sum := uint64(0)
-		for _, one := range points {
-			sum += one.count
+		for _, p := range points {
+			sum += p.count
 		}
 		return sum == count
 	}, patience, tick)
@@ -90,8 +90,8 @@ func (e classError) ErrorClass() string { return "Error" + string(e) }
 
 func values(points map[attribute.Distinct]point, key string) map[string]bool {
 	found := map[string]bool{}
-	for _, one := range points {
-		value, _ := one.Value(attribute.Key(key))
+	for _, p := range points {
+		value, _ := p.Value(attribute.Key(key))
 		found[value.AsString()] = true
 	}
 	return found

@@ -94,26 +94,26 @@ func TestTracesJoinProcesses(t *testing.T) {
 	push := r.await("push mail", 1)[0]
 	var spans []exported
 	for lines := json.NewDecoder(out); len(spans) < 4; {
-		var one exported
-		require.NoError(t, lines.Decode(&one), "%v", spans)
-		spans = append(spans, one)
-		require.Equal(t, push.SpanContext.TraceID().String(), one.SpanContext.TraceID, one.Name)
+		var span exported
+		require.NoError(t, lines.Decode(&span), "%v", spans)
+		spans = append(spans, span)
+		require.Equal(t, push.SpanContext.TraceID().String(), span.SpanContext.TraceID, span.Name)
 	}
 	require.NoError(t, worker.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, worker.Wait())
 
 	parents := map[string][]string{} // by the parent's id: the names of its children
-	for _, one := range spans {
-		parents[one.Parent.SpanID] = append(parents[one.Parent.SpanID], one.Name)
+	for _, span := range spans {
+		parents[span.Parent.SpanID] = append(parents[span.Parent.SpanID], span.Name)
 	}
 	require.Equal(t, []string{"run mail", "run mail"}, parents[push.SpanContext.SpanID().String()], "both attempts, below the push of another process")
-	for _, one := range spans {
-		switch one.Name {
+	for _, span := range spans {
+		switch span.Name {
 		case "run mail":
-			require.True(t, one.Parent.Remote)
-			require.Contains(t, fmt.Sprint(one.Attributes), receipt.JID)
+			require.True(t, span.Parent.Remote)
+			require.Contains(t, fmt.Sprint(span.Attributes), receipt.JID)
 		case "push default":
-			require.Equal(t, []string{"run default"}, parents[one.SpanContext.SpanID])
+			require.Equal(t, []string{"run default"}, parents[span.SpanContext.SpanID])
 		}
 	}
 }

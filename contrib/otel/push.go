@@ -43,10 +43,10 @@ func (i *instrumentation) push(ctx context.Context, j *belay.RawJob) error {
 		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(sends...),
 		trace.WithAttributes(semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(cut(j.JID, maxName)), keyClass.String(class)),
 	}
-	theirs := trace.LinkFromContext(i.cfg.Propagator.Extract(context.Background(), pushed{j}))
-	own := theirs.SpanContext.IsValid()
+	link := trace.LinkFromContext(i.cfg.Propagator.Extract(context.Background(), pushed{j}))
+	own := link.SpanContext.IsValid()
 	if own {
-		options = append(options, trace.WithLinks(theirs))
+		options = append(options, trace.WithLinks(link))
 	}
 	begun := time.Now()
 	ctx, span := i.tracer.Start(ctx, "push "+queue, append(options, trace.WithTimestamp(begun))...)

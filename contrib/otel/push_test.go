@@ -64,9 +64,9 @@ func TestOutcomesOfPushes(t *testing.T) {
 		}
 		require.Equal(t, map[bool]uint64{true: before + 1, false: before}[c.sent], r.sent(), "%s %s", c.status, c.kind)
 	}
-	for _, one := range r.points("messaging.client.sent.messages") {
-		kind, failed := one.Value("error.type")
-		status, _ := one.Value("belay.push.status")
+	for _, p := range r.points("messaging.client.sent.messages") {
+		kind, failed := p.Value("error.type")
+		status, _ := p.Value("belay.push.status")
 		require.Equal(t, failed, slices.Contains([]string{"unknown", "not_pushed"}, status.AsString()), kind)
 	}
 	require.Len(t, r.points("messaging.client.operation.duration"), len(r.points("messaging.client.sent.messages")))
@@ -75,8 +75,8 @@ func TestOutcomesOfPushes(t *testing.T) {
 // sent is how many jobs were counted as sent.
 func (r *rig) sent() (sum uint64) {
 	r.Helper()
-	for _, one := range r.points("messaging.client.sent.messages") {
-		sum += one.count
+	for _, p := range r.points("messaging.client.sent.messages") {
+		sum += p.count
 	}
 	return sum
 }

@@ -65,8 +65,8 @@ func rigOn(t *testing.T, url string, change ...func(*belayotel.Config)) *rig {
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.spans))
 	r.tracer = tracers.Tracer("test")
 	r.cfg = belayotel.Config{TracerProvider: tracers, MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.meter))}
-	for _, one := range change {
-		one(&r.cfg)
+	for _, set := range change {
+		set(&r.cfg)
 	}
 	var err error
 	r.redis, err = goredisdriver.Open(url)
@@ -116,8 +116,8 @@ func (r *rig) payloads(queue string) []string {
 	reply := r.redis.Do(r.Context(), driver.Command("LRANGE", r.prefix+":queue:"+queue, "0", "-1"))[0]
 	require.NoError(r, reply.Err)
 	var all []string
-	for _, one := range reply.Value.([]any) {
-		all = append(all, one.(string))
+	for _, payload := range reply.Value.([]any) {
+		all = append(all, payload.(string))
 	}
 	return all
 }
@@ -168,12 +168,12 @@ func (r *rig) points(name string) map[attribute.Distinct]point {
 			}
 			switch data := metric.Data.(type) {
 			case metricdata.Sum[int64]:
-				for _, one := range data.DataPoints {
-					found[one.Attributes.Equivalent()] = point{one.Attributes, uint64(one.Value), 0}
+				for _, p := range data.DataPoints {
+					found[p.Attributes.Equivalent()] = point{p.Attributes, uint64(p.Value), 0}
 				}
 			case metricdata.Histogram[float64]:
-				for _, one := range data.DataPoints {
-					found[one.Attributes.Equivalent()] = point{one.Attributes, one.Count, one.Sum}
+				for _, p := range data.DataPoints {
+					found[p.Attributes.Equivalent()] = point{p.Attributes, p.Count, p.Sum}
 				}
 			}
 		}

@@ -36,12 +36,12 @@ const outcomeLost = "lost"
 
 func (i *instrumentation) around(next belay.Handler) belay.Handler {
 	return func(ctx context.Context, j *belay.Job) error {
-		one := &run{instrumentation: i, begun: time.Now()}
-		if !belay.AfterRun(ctx, one.finish) {
+		r := &run{instrumentation: i, begun: time.Now()}
+		if !belay.AfterRun(ctx, r.finish) {
 			return next(ctx, j)
 		}
-		ctx = one.begin(ctx, j)
-		defer func() { one.ended = time.Now() }()
+		ctx = r.begin(ctx, j)
+		defer func() { r.ended = time.Now() }()
 		return next(ctx, j)
 	}
 }

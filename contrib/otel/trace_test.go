@@ -264,8 +264,8 @@ func TestAContextOfTheProgramIsKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.server.HandleRaw("Own", func(context.Context, *belay.Job) error { return nil })
-	const theirs = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	r.push(belay.RawJob{Class: "Own", Extra: []job.Edit{job.SetString("traceparent", theirs), job.SetString("tracestate", "a=1")}})
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	r.push(belay.RawJob{Class: "Own", Extra: []job.Edit{job.SetString("traceparent", parent), job.SetString("tracestate", "a=1")}})
 	push := r.await("push default", 1)[0]
 	require.Len(t, push.Links, 1)
 	require.Equal(t, "b7ad6b7169203331", push.Links[0].SpanContext.SpanID().String())

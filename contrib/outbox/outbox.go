@@ -38,14 +38,14 @@ func New(client *belay.Client, cfg Config) (*Outbox, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	var wrong []error
+	var errs []error
 	if client == nil {
-		wrong = append(wrong, errors.New("the client is nil; check the error of Open"))
+		errs = append(errs, errors.New("the client is nil; check the error of Open"))
 	}
 	if cfg.MaxInterval < minInterval || cfg.MaxInterval > maxInterval {
-		wrong = append(wrong, fmt.Errorf("MaxInterval %v: it must be between %v and %v", cfg.MaxInterval, minInterval, maxInterval))
+		errs = append(errs, fmt.Errorf("MaxInterval %v: it must be between %v and %v", cfg.MaxInterval, minInterval, maxInterval))
 	}
-	if err := errors.Join(wrong...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("configure an outbox: %w", err)
 	}
 	return &Outbox{client: client, cfg: cfg}, nil
@@ -83,12 +83,12 @@ func (o *Outbox) Insert(ctx context.Context, tx Execer, jobs ...belay.RawJob) ([
 		due := sql.NullTime{Time: prepared.At, Valid: !prepared.At.IsZero()}
 		args = append(args, due, prepared.Payload)
 	}
-	for some := range slices.Chunk(args, 2*maxRows) {
+	for chunk := range slices.Chunk(args, 2*maxRows) {
 		var rows strings.Builder
-		for i := range len(some) / 2 {
+		for i := range len(chunk) / 2 {
 			fmt.Fprintf(&rows, ",($%d::timestamptz,$%d)", 2*i+1, 2*i+2)
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO belay_outbox (due_at, payload) VALUES "+rows.String()[1:], some...); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO belay_outbox (due_at, payload) VALUES "+rows.String()[1:], chunk...); err != nil {
 			return nil, fmt.Errorf("insert into the outbox: %w", err)
 		}
 	}

@@ -61,5 +61,5 @@ func (p *places) accepted(o *Outbox, names []string) {
 // done ends a place's being apart.
 func (p *places) done(name string) {
 	delete(p.retryAt, name)
-	p.apart = slices.DeleteFunc(p.apart, func(other string) bool { return other == name })
+	p.apart = slices.DeleteFunc(p.apart, func(place string) bool { return place == name })
 }

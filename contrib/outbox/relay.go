@@ -83,11 +83,11 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 		return errors.New("run an outbox: the database is nil")
 	}
 	var backoff link.Backoff
-	var said time.Time
+	var loggedAt time.Time
 	places := places{retryAt: make(map[string]time.Time)}
 	worked := func() {
-		if backoff.Reset(); !said.IsZero() {
-			said = time.Time{}
+		if backoff.Reset(); !loggedAt.IsZero() {
+			loggedAt = time.Time{}
 			o.cfg.Logger.Info("outbox relay works again")
 		}
 	}
@@ -97,8 +97,8 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 			wait(ctx, link.Jitter(standby))
 			continue
 		}
-		if said.IsZero() || time.Since(said) > sayAgain {
-			said = time.Now()
+		if loggedAt.IsZero() || time.Since(loggedAt) > sayAgain {
+			loggedAt = time.Now()
 			o.cfg.Logger.Warn("outbox relay failed; will retry", "error", err.Error())
 		}
 		wait(ctx, backoff.Next())
@@ -120,12 +120,12 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, worked f
 		return fmt.Errorf("connect to the database: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	var ours bool
+	var locked bool
 	var timeouts sql.NullString
-	if err := conn.QueryRowContext(ctx, tryLock, fmt.Sprintf("%dms", idleTimeout.Milliseconds())).Scan(&ours, &timeouts); err != nil {
+	if err := conn.QueryRowContext(ctx, tryLock, fmt.Sprintf("%dms", idleTimeout.Milliseconds())).Scan(&locked, &timeouts); err != nil {
 		return fmt.Errorf("lock the outbox: %w", err)
 	}
-	if !ours {
+	if !locked {
 		worked()
 		return nil
 	}

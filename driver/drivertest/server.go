@@ -148,15 +148,15 @@ func (s *Server) start() error {
 
 // awaitReady reads the server's log until it says that it accepts connections.
 func awaitReady(log io.Reader) error {
-	var said strings.Builder
+	var output strings.Builder
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "Ready to accept connections") {
 			return nil
 		}
-		said.WriteString(lines.Text() + "\n")
+		output.WriteString(lines.Text() + "\n")
 	}
-	return fmt.Errorf("redis-server ended before it was ready; it said:\n%s", said.String())
+	return fmt.Errorf("redis-server ended before it was ready; it said:\n%s", output.String())
 }
 
 // Addr returns the server's host:port. Restart keeps it.

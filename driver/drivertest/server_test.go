@@ -15,8 +15,8 @@ func TestServer(t *testing.T) {
 	t.Parallel()
 	t.Run("is_shared", func(t *testing.T) {
 		t.Parallel()
-		one, other := Redis(t), Redis(t)
-		require.Same(t, one, other)
+		first, second := Redis(t), Redis(t)
+		require.Same(t, first, second)
 		mine, yours := Prefix(t), Prefix(t)
 		require.NotEqual(t, mine, yours)
 		value, err := Redis(t).Do(t.Context(), "ECHO", "hello")

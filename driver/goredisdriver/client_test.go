@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-// theirs is a client as a user makes it: three retries, RESP3.
-func theirs(t *testing.T, addr string) *redis.Client {
+// userClient is a client as a user makes it: three retries, RESP3.
+func userClient(t *testing.T, addr string) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
@@ -28,7 +28,7 @@ func TestAUsersOwnClient(t *testing.T) {
 	t.Run("re-sends_nothing_of_ours", func(t *testing.T) {
 		t.Parallel()
 		proxy, p := faultproxy.New(t, drivertest.Redis(t).Addr()), drivertest.Prefix(t)
-		user := theirs(t, proxy.Addr())
+		user := userClient(t, proxy.Addr())
 		client := New(user)
 		run := driver.Call{Script: increment, Keys: []string{p + "n"}}
 		require.NoError(t, client.Do(t.Context(), run)[0].Err)
@@ -48,7 +48,7 @@ func TestAUsersOwnClient(t *testing.T) {
 	t.Run("would_have_been_re-sent_by_go-redis", func(t *testing.T) {
 		t.Parallel() // the trap that the test above is about
 		proxy, p := faultproxy.New(t, drivertest.Redis(t).Addr()), drivertest.Prefix(t)
-		user := theirs(t, proxy.Addr())
+		user := userClient(t, proxy.Addr())
 		proxy.Add(faultproxy.DropReply(p + "n"))
 		require.Equal(t, int64(2), user.Incr(t.Context(), p+"n").Val())
 	})
@@ -56,7 +56,7 @@ func TestAUsersOwnClient(t *testing.T) {
 	t.Run("has_answers_of_the_same_shape_in_RESP3", func(t *testing.T) {
 		t.Parallel()
 		p := drivertest.Prefix(t)
-		client := New(theirs(t, drivertest.Redis(t).Addr()))
+		client := New(userClient(t, drivertest.Redis(t).Addr()))
 		shapes := driver.NewScript("shapes", "#!lua\nredis.setresp(3)\n"+
 			"return {redis.call('HGETALL', KEYS[1]), {double = 1.5}, true, false, {big_number = '12345678901234567890'}}")
 		replies := client.Do(t.Context(),
@@ -82,7 +82,7 @@ func TestAUsersOwnClient(t *testing.T) {
 	t.Run("is_left_open", func(t *testing.T) {
 		t.Parallel()
 		p := drivertest.Prefix(t)
-		user := theirs(t, drivertest.Redis(t).Addr())
+		user := userClient(t, drivertest.Redis(t).Addr())
 		client := New(user)
 		lane, err := client.Lane(1)
 		require.NoError(t, err)

@@ -56,10 +56,10 @@ func (f *fresh) Write(p []byte) (int, error) {
 	if err == nil || f.replied.Load() || !closed(err) {
 		return n, err
 	}
-	said := make([]byte, 256)
+	reply := make([]byte, 256)
 	_ = f.SetReadDeadline(time.Now().Add(lastWords))
-	if length, _ := f.Conn.Read(said); length > 0 && said[0] == '-' {
-		line, _, _ := strings.Cut(string(said[1:length]), "\r\n")
+	if length, _ := f.Conn.Read(reply); length > 0 && reply[0] == '-' {
+		line, _, _ := strings.Cut(string(reply[1:length]), "\r\n")
 		return n, fmt.Errorf("%s: %w", line, err)
 	}
 	return n, closedAtOnce(err)

@@ -31,10 +31,10 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 	options.PoolSize = 1
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	options.Dialer = patient(options.Dialer)
-	theirs := options.OnConnect
+	onConnect := options.OnConnect
 	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
-		if theirs != nil {
-			if err := theirs(ctx, conn); err != nil {
+		if onConnect != nil {
+			if err := onConnect(ctx, conn); err != nil {
 				return err
 			}
 		}

@@ -35,9 +35,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	var wrong error
+	var readErr error
 	receipts, err := Welcome.EnqueueMany(ctx, client, func(yield func(WelcomeArgs) bool) {
-		wrong = each(os.Stdin, *skip, yield)
+		readErr = each(os.Stdin, *skip, yield)
 	})
 	var bulk *belay.BulkError
 	if errors.As(err, &bulk) {
@@ -45,8 +45,8 @@ func main() {
 		log.Fatalf("%v\ngo on with -skip %d; %d jobs may be pushed twice by that", err, *skip+bulk.Queued, bulk.Unknown)
 	}
 	fmt.Println(len(receipts), "jobs pushed")
-	if wrong != nil {
-		log.Fatalf("%v\nmend it, and go on with -skip %d", wrong, *skip+len(receipts))
+	if readErr != nil {
+		log.Fatalf("%v\nmend it, and go on with -skip %d", readErr, *skip+len(receipts))
 	}
 }
 

@@ -284,12 +284,12 @@ func (p *press) queues() {
 
 // periodic presses the buttons of periodic jobs, in the list and on the page of one.
 func (p *press) periodic() {
-	one := func(name string) *inspect.Periodic {
+	periodicOf := func(name string) *inspect.Periodic {
 		all, err := p.s.inspector.Periodic(p.t.Context())
 		require.NoError(p.t, err)
-		for _, one := range all {
-			if one.Name == name {
-				return &one
+		for _, entry := range all {
+			if entry.Name == name {
+				return &entry
 			}
 		}
 		return nil
@@ -297,22 +297,22 @@ func (p *press) periodic() {
 	for _, page := range []struct{ at, form, name string }{
 		{"periodic", `tr[data-key="nightly"] form`, "nightly"}, {"history?name=weekly", "form.bar", "weekly"},
 	} {
-		press := func(act, said string) {
+		press := func(act, text string) {
 			p.open(p.first + page.at)
 			p.pressed("/periodic post do=" + act)
 			p.takeAsked()
 			p.send(button(page.form, act))
 			require.Equal(p.t, act == "remove", slices.Equal(p.takeAsked(), []string{"Remove this periodic job?"}))
-			p.said(said)
+			p.said(text)
 		}
 		press("pause", page.name+" is paused: its ticks pass.")
-		require.True(p.t, one(page.name).Paused)
+		require.True(p.t, periodicOf(page.name).Paused)
 		press("resume", page.name+" is resumed: ticks count from now on.")
-		require.False(p.t, one(page.name).Paused)
+		require.False(p.t, periodicOf(page.name).Paused)
 		press("run", "Enqueued the job ")
-		require.NotNil(p.t, one(page.name).LastRun)
+		require.NotNil(p.t, periodicOf(page.name).LastRun)
 		press("remove", page.name+" is removed.")
-		require.Nil(p.t, one(page.name))
+		require.Nil(p.t, periodicOf(page.name))
 	}
 }
 

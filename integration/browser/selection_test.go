@@ -48,7 +48,7 @@ func TestASelectionStaysWithItsJob(t *testing.T) {
 		require.Equal(t, want, rows(), "no row is gone, and no other is checked")
 		p.send(button("#jobs-dead", "delete"))
 		p.said("Deleted: 1 job.")
-		left := slices.DeleteFunc([]any{old, young, third}, func(one any) bool { return one == twin(chosen) })
+		left := slices.DeleteFunc([]any{old, young, third}, func(payload any) bool { return payload == twin(chosen) })
 		require.ElementsMatch(t, left, s.do("ZRANGE", s.keys.Dead(), "0", "-1"), "the deleted job is the selected one")
 	}
 

@@ -136,15 +136,15 @@ func (s *shop) set(path string, exists bool) {
 // everyJobIsSomewhere checks that each job is in one place, has run in Go, or was deleted on purpose.
 func (s *shop) everyJobIsSomewhere() {
 	s.t.Helper()
-	wrong := s.misplaced()
-	for tries := 0; tries < 5 && len(wrong) > 0; tries++ { // one that moves during the search may be seen twice, or not
-		wrong = s.misplaced()
+	problems := s.misplaced()
+	for tries := 0; tries < 5 && len(problems) > 0; tries++ { // one that moves during the search may be seen twice, or not
+		problems = s.misplaced()
 	}
-	require.Empty(s.t, wrong)
+	require.Empty(s.t, problems)
 }
 
 // misplaced describes jobs that are not where they should be.
-func (s *shop) misplaced() (wrong []string) {
+func (s *shop) misplaced() (problems []string) {
 	s.t.Helper()
 	places := map[string][]inspect.Place{}
 	for found, err := range s.inspector.Jobs(s.t.Context(), inspect.Query{Limit: 1000}) {
@@ -155,14 +155,14 @@ func (s *shop) misplaced() (wrong []string) {
 	for _, jid := range s.pushed {
 		switch at := places[jid]; {
 		case s.gone[jid] && (len(at) > 0 || ran[jid]):
-			wrong = append(wrong, fmt.Sprintf("%s was deleted; it is in %v, and ran: %v", jid, at, ran[jid]))
+			problems = append(problems, fmt.Sprintf("%s was deleted; it is in %v, and ran: %v", jid, at, ran[jid]))
 		case len(at) > 1:
-			wrong = append(wrong, fmt.Sprintf("%s is in %v", jid, at))
+			problems = append(problems, fmt.Sprintf("%s is in %v", jid, at))
 		case len(at) == 0 && !s.gone[jid] && !ran[jid]:
-			wrong = append(wrong, jid+" is lost")
+			problems = append(problems, jid+" is lost")
 		}
 	}
-	return wrong
+	return problems
 }
 
 // deleted says that jobs were deleted on purpose.

@@ -115,9 +115,9 @@ func (b *tab) takeProblems() []string {
 func (b *tab) takeAsked() []string {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	asked := b.asked
+	questions := b.asked
 	b.asked = nil
-	return asked
+	return questions
 }
 
 // do runs actions, within the bound.

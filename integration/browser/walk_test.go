@@ -121,17 +121,17 @@ func plots(s sight) int {
 }
 
 // inspectPage looks at the page that is open: the contrast of its texts, what is cut off, what does not fit.
-func inspectPage(b *tab) (wrong []string) {
+func inspectPage(b *tab) (problems []string) {
 	for _, pale := range eval[[]string](b, "testing.pale(4.5)") {
-		wrong = append(wrong, "contrast "+pale)
+		problems = append(problems, "contrast "+pale)
 	}
 	for _, cut := range eval[[]string](b, "testing.cut()") {
-		wrong = append(wrong, "cut off: "+cut)
+		problems = append(problems, "cut off: "+cut)
 	}
 	for _, wide := range eval[[]string](b, "testing.wide()") {
-		wrong = append(wrong, "too wide: "+wide)
+		problems = append(problems, "too wide: "+wide)
 	}
-	return wrong
+	return problems
 }
 
 // tabThrough presses Tab through a page.
@@ -145,7 +145,7 @@ func tabThrough(b *tab) []string {
 
 // view opens pages in both schemes and both widths, inspects them, and takes a picture of each.
 func view(b *tab, sights []sight, prefix string) {
-	var wrong []string
+	var problems []string
 	for _, width := range []int64{1280, 390} {
 		b.size(width)
 		for _, s := range sights {
@@ -155,18 +155,18 @@ func view(b *tab, sights []sight, prefix string) {
 				b.prefer(scheme)
 				name := fmt.Sprintf("%s%s-%d-%s", prefix, s.kind, width, scheme)
 				for _, problem := range inspectPage(b) {
-					wrong = append(wrong, name+": "+problem)
+					problems = append(problems, name+": "+problem)
 				}
 				b.picture(name)
 			}
 			for _, problem := range tabThrough(b) {
-				wrong = append(wrong, fmt.Sprintf("%s%s-%d: %s", prefix, s.kind, width, problem))
+				problems = append(problems, fmt.Sprintf("%s%s-%d: %s", prefix, s.kind, width, problem))
 			}
 		}
 	}
 	b.size(1280)
 	b.prefer("light")
-	require.Empty(b.t, strings.Join(wrong, "\n"))
+	require.Empty(b.t, strings.Join(problems, "\n"))
 	require.Empty(b.t, b.takeProblems())
 }
 

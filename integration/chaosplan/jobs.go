@@ -206,11 +206,11 @@ func (d *dice) fill(j Job, n int) Job {
 // weighted draws one of all, each as often as its weight says.
 func weighted[T any](r *rand.Rand, all []T, weight func(T) int) T {
 	sum := 0
-	for _, one := range all {
-		sum += weight(one)
+	for _, item := range all {
+		sum += weight(item)
 	}
 	n := r.IntN(sum)
-	return all[slices.IndexFunc(all, func(one T) bool { n -= weight(one); return n < 0 })]
+	return all[slices.IndexFunc(all, func(item T) bool { n -= weight(item); return n < 0 })]
 }
 
 // monsters are arguments that programs on the way like to change: the numbers by reading them as floats, the

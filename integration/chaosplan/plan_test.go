@@ -14,10 +14,10 @@ import (
 func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 	t.Parallel()
 	for _, settings := range []chaosplan.Settings{chaosplan.Fast(20 * time.Second), chaosplan.Default(3 * time.Minute)} {
-		one, same, other := chaosplan.New(7, settings), chaosplan.New(7, settings), chaosplan.New(8, settings)
-		require.Equal(t, one, same)
-		require.Equal(t, one.Digest(), same.Digest())
-		require.NotEqual(t, one.Digest(), other.Digest())
+		first, same, other := chaosplan.New(7, settings), chaosplan.New(7, settings), chaosplan.New(8, settings)
+		require.Equal(t, first, same)
+		require.Equal(t, first.Digest(), same.Digest())
+		require.NotEqual(t, first.Digest(), other.Digest())
 	}
 	require.NotEqual(t, chaosplan.New(7, chaosplan.Fast(time.Minute)).Digest(), chaosplan.New(7, chaosplan.Default(time.Minute)).Digest())
 }

@@ -115,8 +115,8 @@ func (p *pusher) until(ctx context.Context, jobs []chaosplan.Job) error {
 				p.cancel(ctx, t.job)
 			}
 		}
-		var wrong *client.InvalidError
-		if errors.As(err, &wrong) || errors.Is(err, belay.ErrNotRepeatable) {
+		var invalid *client.InvalidError
+		if errors.As(err, &invalid) || errors.Is(err, belay.ErrNotRepeatable) {
 			return err // a mistake of the run: it would be refused for ever
 		}
 		if err != nil {
@@ -162,16 +162,16 @@ func (p *pusher) push(ctx context.Context, batch []*try) error {
 
 // pushAtOnce pushes each job by itself, all at the same moment: some of them share a call.
 func (p *pusher) pushAtOnce(ctx context.Context, items []belay.RawJob, batch []*try) error {
-	wrong := make([]error, len(items))
+	errs := make([]error, len(items))
 	var group sync.WaitGroup
 	for i := range items {
 		group.Go(func() {
 			receipt, err := p.client.Push(ctx, items[i])
-			wrong[i] = note(batch[i:i+1], []belay.Receipt{receipt}, err)
+			errs[i] = note(batch[i:i+1], []belay.Receipt{receipt}, err)
 		})
 	}
 	group.Wait()
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // repeat asks again what became of jobs.

@@ -117,15 +117,15 @@ func check(t *testing.T, m mutant, overlay string) (out string, failed bool) {
 		// By the environment, because a check may build the program, which is to have the bug too.
 		cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay)
 	}
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	err := cmd.Run()
-	require.NoError(t, ctx.Err(), "%s", &said)
+	require.NoError(t, ctx.Err(), "%s", &output)
 	var exit *exec.ExitError
 	if err != nil {
 		require.ErrorAs(t, err, &exit)
 	}
-	return said.String(), err != nil
+	return output.String(), err != nil
 }
 
 // docs/mutants.md is the table of this package, for people.

@@ -107,10 +107,10 @@ func (r *Report) JudgeAnswers(a Answers) (counts map[history.Kind]int, breaches 
 			breach(history.Event{Token: u.key, JID: jid, At: u.last}, "it was accepted, started %d times, and has not ended", u.starts)
 		}
 	}
-	for _, one := range jobs {
+	for _, u := range jobs {
 		for jid, other := range jobs {
-			if one != other && one.key == other.key && one.kind != a.Until && other.starts > 0 && one.starts > 0 &&
-				one.first < other.first && other.first < one.last {
+			if u != other && u.key == other.key && u.kind != a.Until && other.starts > 0 && u.starts > 0 &&
+				u.first < other.first && other.first < u.last {
 				breach(history.Event{Token: other.key, JID: jid, At: other.first}, "it started before another of its key had ended")
 			}
 		}

@@ -61,8 +61,8 @@ func (a *answers) again() *answers {
 	return a
 }
 
-// one is a job that held its lock from 10 to 40, and ran from 20 to 40.
-func one(kind string) *answers {
+// lockedJob is a job that held its lock from 10 to 40, and ran from 20 to 40.
+func lockedJob(kind string) *answers {
 	return answersOf(kind).push(10, "a", history.Accepted, "").hold("a", 10, 40)
 }
 
@@ -70,39 +70,39 @@ func (a *answers) ran() *answers { return a.run(20, 40, "a", history.OK) }
 
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	dead := one("").run(20, 30, "a", history.Later)
+	dead := lockedJob("").run(20, 30, "a", history.Later)
 	dead.Dead["a"] = true
 	for name, test := range map[string]struct {
 		answers *answers
 		breach  string // "" is none
 	}{
-		"one after the other": {answers: one("").ran().push(50, "b", history.Accepted, "").hold("b", 50, 60).run(55, 60, "b", history.OK)},
-		"accepted when the first starts": {answers: one(atStart).push(21, "b", history.Accepted, "").hold("b", 21, 22).
+		"one after the other": {answers: lockedJob("").ran().push(50, "b", history.Accepted, "").hold("b", 50, 60).run(55, 60, "b", history.OK)},
+		"accepted when the first starts": {answers: lockedJob(atStart).push(21, "b", history.Accepted, "").hold("b", 21, 22).
 			run(20, 40, "a", history.OK).run(22, 60, "b", history.OK)},
-		"refused while it waits and runs": {answers: one("").push(15, "b", history.Duplicate, "a").ran().push(30, "c", history.Duplicate, "a")},
+		"refused while it waits and runs": {answers: lockedJob("").push(15, "b", history.Duplicate, "a").ran().push(30, "c", history.Duplicate, "a")},
 		"an unknown push":                 {answers: answersOf("").push(10, "a", history.Unknown, "")},
 		"a failed push":                   {answers: answersOf("").push(10, "a", history.Refused, "")},
 		"dead":                            {answers: dead},
-		"once more": {answers: one(onceMore).ran().push(30, "b", history.Duplicate, "a").again().
+		"once more": {answers: lockedJob(onceMore).ran().push(30, "b", history.Duplicate, "a").again().
 			hold("r", 40, 50).run(45, 50, "r", history.OK)},
-		"once more for a push without an answer": {answers: one(onceMore).ran().push(30, "b", history.Unknown, "").again().
+		"once more for a push without an answer": {answers: lockedJob(onceMore).ran().push(30, "b", history.Unknown, "").again().
 			hold("r", 40, 50).run(45, 50, "r", history.OK)},
-		"not once more for one refused before": {answers: one(onceMore).push(12, "b", history.Duplicate, "a").ran()},
+		"not once more for one refused before": {answers: lockedJob(onceMore).push(12, "b", history.Duplicate, "a").ran()},
 
-		"never started":              {one(""), "has not ended"},
-		"failed, and never again":    {one("").run(20, 30, "a", history.Later), "has not ended"},
+		"never started":              {lockedJob(""), "has not ended"},
+		"failed, and never again":    {lockedJob("").run(20, 30, "a", history.Later), "has not ended"},
 		"accepted without a lock":    {answersOf("").push(10, "a", history.Accepted, "").ran(), "never held a lock"},
-		"refused, and it ran":        {one("").push(15, "b", history.Duplicate, "a").ran().run(50, 60, "b", history.OK), "it ran"},
+		"refused, and it ran":        {lockedJob("").push(15, "b", history.Duplicate, "a").ran().run(50, 60, "b", history.OK), "it ran"},
 		"refused for a job unknown":  {answersOf("").push(10, "b", history.Duplicate, "a"), "never accepted"},
-		"refused for a refused one":  {one("").ran().push(15, "b", history.Duplicate, "a").push(16, "c", history.Duplicate, "b"), "never accepted"},
-		"refused after the lock":     {one("").ran().push(50, "b", history.Duplicate, "a"), "did not hold the lock"},
-		"refused before the lock":    {one("").ran().push(5, "b", history.Duplicate, "a"), "did not hold the lock"},
-		"refused for another key":    {one("").ran().add(30, history.Event{Kind: history.Invoke, JID: "b", Token: "L"}).add(30, history.Event{Kind: history.Duplicate, JID: "b", Token: "L", Text: "a"}), "another key"},
-		"started while one runs":     {one("").push(11, "b", history.Unknown, "").ran().run(30, 35, "b", history.OK), "before another"},
-		"started without a take":     {untaken(one("").ran()), "gave it to workers"},
-		"the run that is due":        {one(onceMore).ran().push(30, "b", history.Duplicate, "a"), "did not run once more"},
-		"one more run without cause": {one(onceMore).ran().again().hold("r", 40, 50).run(45, 50, "r", history.OK), "no duplicate was refused"},
-		"one more run for one refused before": {one(onceMore).push(12, "b", history.Duplicate, "a").ran().again().
+		"refused for a refused one":  {lockedJob("").ran().push(15, "b", history.Duplicate, "a").push(16, "c", history.Duplicate, "b"), "never accepted"},
+		"refused after the lock":     {lockedJob("").ran().push(50, "b", history.Duplicate, "a"), "did not hold the lock"},
+		"refused before the lock":    {lockedJob("").ran().push(5, "b", history.Duplicate, "a"), "did not hold the lock"},
+		"refused for another key":    {lockedJob("").ran().add(30, history.Event{Kind: history.Invoke, JID: "b", Token: "L"}).add(30, history.Event{Kind: history.Duplicate, JID: "b", Token: "L", Text: "a"}), "another key"},
+		"started while one runs":     {lockedJob("").push(11, "b", history.Unknown, "").ran().run(30, 35, "b", history.OK), "before another"},
+		"started without a take":     {untaken(lockedJob("").ran()), "gave it to workers"},
+		"the run that is due":        {lockedJob(onceMore).ran().push(30, "b", history.Duplicate, "a"), "did not run once more"},
+		"one more run without cause": {lockedJob(onceMore).ran().again().hold("r", 40, 50).run(45, 50, "r", history.OK), "no duplicate was refused"},
+		"one more run for one refused before": {lockedJob(onceMore).push(12, "b", history.Duplicate, "a").ran().again().
 			hold("r", 40, 50).run(45, 50, "r", history.OK), "no duplicate was refused"},
 	} {
 		t.Run(name, func(t *testing.T) {

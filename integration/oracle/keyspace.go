@@ -78,8 +78,8 @@ func (k *keyspace) spot(key string) *spot {
 	if s := k.spots[key]; s != nil {
 		return s
 	}
-	name, ours := strings.CutPrefix(key, k.prefix)
-	if !ours {
+	name, inside := strings.CutPrefix(key, k.prefix)
+	if !inside {
 		return nil
 	}
 	s := &spot{key: key}

@@ -244,17 +244,17 @@ func late(s *shop) {
 
 func complete(s *shop) {
 	type tenant struct{}
-	other, err := belay.Open(s.Context(), s.redis.URL(), nil)
+	tenantClient, err := belay.Open(s.Context(), s.redis.URL(), nil)
 	require.NoError(s, err)
-	defer func() { _ = other.Close() }()
-	other.Use("tenant", func(ctx context.Context, j *belay.RawJob) error {
+	defer func() { _ = tenantClient.Close() }()
+	tenantClient.Use("tenant", func(ctx context.Context, j *belay.RawJob) error {
 		if len(j.Args) > 0 && j.Args[0] == "refused" {
 			return belay.Refuse("not today")
 		}
 		belay.Meta("tenant", ctx.Value(tenant{}).(string))(j)
 		return nil
 	})
-	box, err := outbox.New(other, outbox.Config{})
+	box, err := outbox.New(tenantClient, outbox.Config{})
 	require.NoError(s, err)
 	ctx := context.WithValue(s.Context(), tenant{}, "acme")
 	var jobs []belay.RawJob
@@ -376,9 +376,9 @@ func oneRefused(s *shop) {
 	s.insert("3")
 	s.insert("3", belay.Queue("odd"))
 	s.arrivedBeside([]string{"0", "1", "2", "3"}, 5)
-	said := strings.TrimPrefix(s.said.String(), before)
-	require.Regexp(s, `queue refused.* queue=odd key=queue:odd .*WRONGTYPE`, said)
-	require.Equal(s, 1, strings.Count(said, "queue refused"), said)
+	logged := strings.TrimPrefix(s.said.String(), before)
+	require.Regexp(s, `queue refused.* queue=odd key=queue:odd .*WRONGTYPE`, logged)
+	require.Equal(s, 1, strings.Count(logged, "queue refused"), logged)
 	idle := s.number("SELECT number FROM belay_outbox_claim")
 	time.Sleep(200 * time.Millisecond)
 	require.Equal(s, idle, s.number("SELECT number FROM belay_outbox_claim"), "a relay without work makes no claims")
@@ -427,12 +427,12 @@ func withdrawn(s *shop) {
 }
 
 func unique(s *shop) {
-	one := s.insert("same", belay.Unique(belay.UntilExecuted))
-	two := s.insert("same", belay.Unique(belay.UntilExecuted))
-	require.Equal(s, []client.Status{client.StatusPrepared, client.StatusPrepared}, []client.Status{one.Status, two.Status})
+	first := s.insert("same", belay.Unique(belay.UntilExecuted))
+	second := s.insert("same", belay.Unique(belay.UntilExecuted))
+	require.Equal(s, []client.Status{client.StatusPrepared, client.StatusPrepared}, []client.Status{first.Status, second.Status})
 	s.relays()
 	s.drained()
-	require.Equal(s, one.JID, s.queue()[0].JID())
+	require.Equal(s, first.JID, s.queue()[0].JID())
 	require.Len(s, s.queue(), 1)
 }
 

@@ -85,11 +85,11 @@ func (p *postgres) serve(t *testing.T, data string) *server {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(drivertest.FreeAddr(t))
 	s := &server{port: port}
-	var said bytes.Buffer
+	var output bytes.Buffer
 	// It is thrown away: nothing of it needs to be on a disk.
 	cmd := p.command("postgres", "-D", data, "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=60", "-c", "max_wal_senders=4")
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = &output, &output
 	require.NoError(t, cmd.Start())
 	gone := make(chan struct{})
 	go func() {
@@ -100,7 +100,7 @@ func (p *postgres) serve(t *testing.T, data string) *server {
 		_ = cmd.Process.Signal(syscall.SIGQUIT) // leave at once
 		<-gone
 		if t.Failed() {
-			t.Logf("%s: %s", data, said.String())
+			t.Logf("%s: %s", data, output.String())
 		}
 	})
 	db, err := sql.Open("postgres", fmt.Sprintf("host=127.0.0.1 port=%s user=belay dbname=postgres sslmode=disable connect_timeout=5", s.port))

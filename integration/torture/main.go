@@ -33,7 +33,7 @@ func main() {
 	// Ctrl-C does, with nothing left behind.
 	endings := append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), endings...)
-	t, err := asked(os.Args[1:])
+	t, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
@@ -52,8 +52,8 @@ func main() {
 	}
 }
 
-// asked is the run that a command line asks for.
-func asked(args []string) (*torture, error) {
+// parse returns the run that a command line asks for.
+func parse(args []string) (*torture, error) {
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
 	seed := rand.Uint64N(1_000_000)
 	flags.Func("seed", "`number` that everything is drawn from; a new one without it", func(text string) (err error) {

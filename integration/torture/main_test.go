@@ -13,14 +13,14 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 		{"extra"}, {"-seed", "3", "extra"}, {"-seed", "-1"}, {"-seed", "x"},
 		{"-minutes", "NaN"}, {"-minutes", "Inf"}, {"-minutes", "-Inf"}, {"-minutes", "0"}, {"-minutes", "-1"}, {"-minutes", "1e300"},
 	} {
-		_, err := asked(args)
+		_, err := parse(args)
 		require.Error(t, err, "%q", args)
 	}
 }
 
 func TestMinutesAreFractions(t *testing.T) {
 	t.Parallel()
-	tort, err := asked([]string{"-seed", "3", "-minutes", "0.3"})
+	tort, err := parse([]string{"-seed", "3", "-minutes", "0.3"})
 	require.NoError(t, err)
 	require.Equal(t, newPlan(3, 18*time.Second), tort.plan)
 }

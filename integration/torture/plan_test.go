@@ -16,10 +16,10 @@ func TestTheSameSeedAndMinutesAreTheSamePlan(t *testing.T) {
 		return digest
 	}
 	for _, lasting := range []time.Duration{18 * time.Second, 48 * time.Second, worth} {
-		one, same, other, longer := digest(7, lasting), digest(7, lasting), digest(8, lasting), digest(7, lasting+20*time.Second)
-		require.Equal(t, one, same)
-		require.NotEqual(t, one, other)
-		require.NotEqual(t, one, longer)
+		first, same, other, longer := digest(7, lasting), digest(7, lasting), digest(8, lasting), digest(7, lasting+20*time.Second)
+		require.Equal(t, first, same)
+		require.NotEqual(t, first, other)
+		require.NotEqual(t, first, longer)
 	}
 }
 

@@ -90,16 +90,16 @@ type part struct {
 
 func (t *torture) part(ctx context.Context, p part) error {
 	began := time.Now()
-	said, passed, err := t.test(ctx, p.test, p.lasting, p.span+"="+p.lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.plan.seed, 10))
+	output, passed, err := t.test(ctx, p.test, p.lasting, p.span+"="+p.lasting.String(), "BELAY_SEED="+strconv.FormatUint(t.plan.seed, 10))
 	if err != nil {
 		return err
 	}
 	did := ""
-	if found := regexp.MustCompile(p.pattern).FindStringSubmatch(said); found != nil {
+	if found := regexp.MustCompile(p.pattern).FindStringSubmatch(output); found != nil {
 		did = fmt.Sprintf(p.summary, oracle.Thousands(number(found[1])), oracle.Thousands(number(found[2])))
 		t.did += "; " + did
 	}
-	fmt.Printf("%s: %s, %v, oracle: %s steps: %s\n", p.name, did, time.Since(began).Round(time.Second), oracle.Thousands(t.read(said)), word(passed))
+	fmt.Printf("%s: %s, %v, oracle: %s steps: %s\n", p.name, did, time.Since(began).Round(time.Second), oracle.Thousands(t.read(output)), word(passed))
 	return nil
 }
 
@@ -107,12 +107,12 @@ func (t *torture) part(ctx context.Context, p part) error {
 func (t *torture) round(ctx context.Context, r round) error {
 	t.rounds++
 	lines := filepath.Join(t.dir, fmt.Sprintf("round-%d.json", t.rounds))
-	said, passed, err := t.test(ctx, "TestChaos", r.span, "BELAY_SEED="+strconv.FormatUint(r.seed, 10), "BELAY_CHAOS="+r.span.String(),
+	output, passed, err := t.test(ctx, "TestChaos", r.span, "BELAY_SEED="+strconv.FormatUint(r.seed, 10), "BELAY_CHAOS="+r.span.String(),
 		"BELAY_CHAOS_SETTINGS="+r.settings, "BELAY_CHAOS_OUT="+lines)
 	if err != nil {
 		return err
 	}
-	steps := t.read(said)
+	steps := t.read(output)
 	about := fmt.Sprintf("round %d: seed %d, %s settings, %v", t.rounds, r.seed, r.settings, r.span)
 	line, _ := os.ReadFile(lines) // a round without a line is counted below
 	var s summary
@@ -161,7 +161,7 @@ func word(passed bool) string {
 
 // test runs one test, that does something for so long, and answers what it said and whether it passed. What a
 // failed one said is printed.
-func (t *torture) test(ctx context.Context, name string, lasting time.Duration, env ...string) (said string, passed bool, err error) {
+func (t *torture) test(ctx context.Context, name string, lasting time.Duration, env ...string) (output string, passed bool, err error) {
 	cmd := exec.CommandContext(ctx, t.program, "-test.run", "^"+name+"$", "-test.v", "-test.timeout", (2*lasting + stuck).String())
 	cmd.Dir = "integration"
 	cmd.Env = append(append(os.Environ(), env...), "TMPDIR="+t.dir)
@@ -169,29 +169,29 @@ func (t *torture) test(ctx context.Context, name string, lasting time.Duration, 
 	runtime.LockOSThread()                                             // whose end is what the signal tells
 	defer runtime.UnlockOSThread()
 	out, err := cmd.CombinedOutput()
-	said = string(out)
+	output = string(out)
 	var ended *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return said, false, errors.New("interrupted")
+		return output, false, errors.New("interrupted")
 	case err != nil && !errors.As(err, &ended):
-		return said, false, fmt.Errorf("run %s: %w", name, err)
-	case err == nil && !strings.Contains(said, "--- PASS: "+name):
-		return said, false, fmt.Errorf("there is no test %s", name)
+		return output, false, fmt.Errorf("run %s: %w", name, err)
+	case err == nil && !strings.Contains(output, "--- PASS: "+name):
+		return output, false, fmt.Errorf("there is no test %s", name)
 	}
 	if err != nil {
-		fmt.Print(said)
+		fmt.Print(output)
 		t.failed = true
 	}
-	return said, err == nil, nil
+	return output, err == nil, nil
 }
 
 // sentence is what an oracle says of a log.
 var sentence = regexp.MustCompile(`oracle: ([\d,]+) steps, [\d,]+ jobs, ([\d,]+) violations`)
 
 // read counts the steps that the oracles of a test saw, and answers them.
-func (t *torture) read(said string) (steps int) {
-	for _, found := range sentence.FindAllStringSubmatch(said, -1) {
+func (t *torture) read(output string) (steps int) {
+	for _, found := range sentence.FindAllStringSubmatch(output, -1) {
 		steps += number(found[1])
 		t.violations += number(found[2])
 	}

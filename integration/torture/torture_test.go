@@ -20,14 +20,14 @@ func stage(t *testing.T, script string) *torture {
 	return &torture{plan: newPlan(3, 18*time.Second), dir: dir, program: program}
 }
 
-// theirs is what a test does that passed.
-const theirs = `echo '{"plan":"abc","jobs":{"plain":3,"long":2},"faults":7,"kills":4}' >> "$BELAY_CHAOS_OUT"
+// report is what a test does that passed.
+const report = `echo '{"plan":"abc","jobs":{"plain":3,"long":2},"faults":7,"kills":4}' >> "$BELAY_CHAOS_OUT"
 echo 'oracle: 1,234 steps, 5 jobs, 0 violations'
 echo '--- PASS: TestChaos (1.00s)'
 `
 
 func TestLinesAreWrittenWhereTheyWereAskedFor(t *testing.T) {
-	tort := stage(t, theirs)
+	tort := stage(t, report)
 	var err error
 	tort.out, err = lineFile("rounds.jsonl")
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestAPassedRoundWithoutALineIsNotCalledUnlawful(t *testing.T) {
 }
 
 func TestAFailedRoundIsUnlawful(t *testing.T) {
-	for _, script := range []string{"exit 1\n", theirs + "exit 1\n"} {
+	for _, script := range []string{"exit 1\n", report + "exit 1\n"} {
 		tort := stage(t, script)
 		require.NoError(t, tort.perform(t.Context()))
 		require.True(t, tort.failed)

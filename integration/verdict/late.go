@@ -60,11 +60,11 @@ func (w *world) charged(dead, heir *process, took span, busy []span) (most time.
 		}
 		excused, claims := slices.Clone(busy), 0
 		for _, p := range w.sorted() {
-			wrong := w.wrong(p)
+			spans := w.wrong(p)
 			switch {
 			case p == dead || p == judge || p == heir:
-				excused = append(excused, wrong...)
-			case took.within(wrong) == 0:
+				excused = append(excused, spans...)
+			case took.within(spans) == 0:
 			case p.until() < took.to: // the job may have come to it, unnoticed, and waited for its end to be noticed
 				excused = append(excused, span{took.from, p.until() + w.Recovery})
 			default:
@@ -83,15 +83,15 @@ const maxClaim = 4 * time.Second
 
 // wrong is the time in which something other than a kill was wrong with Redis or a process.
 func (w *world) wrong(p *process) []span {
-	var wrong []span
+	var spans []span
 	for _, f := range w.faults {
 		if !f.slow() && (f.proc == "" || f.proc == p.name) {
 			// A janitor needs two checks two heartbeats apart, the delay that it draws, and another's claim,
 			// each below a heartbeat; after a step of Redis' clock it must know the clock for a TTL.
-			wrong = append(wrong, f.later(max(w.healing()+4*w.Beat, w.TTL+2*w.Beat)))
+			spans = append(spans, f.later(max(w.healing()+4*w.Beat, w.TTL+2*w.Beat)))
 		}
 	}
-	return union(wrong)
+	return union(spans)
 }
 
 // busy is the time in which no process that was in order had a processor free.

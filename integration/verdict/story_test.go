@@ -140,8 +140,8 @@ func (s *story) kill(at float64, worker string) *story {
 }
 
 // leave is a graceful end, long after it was asked for.
-func (s *story) leave(asked, at float64, worker string) *story {
-	s.signal(asked, worker, "TERM").add(at, history.Event{Kind: history.Down, Proc: worker})
+func (s *story) leave(askedAt, at float64, worker string) *story {
+	s.signal(askedAt, worker, "TERM").add(at, history.Event{Kind: history.Down, Proc: worker})
 	return s.gone(at+0.02, worker)
 }
 

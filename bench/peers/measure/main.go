@@ -31,14 +31,14 @@ func Of(system System) map[string]subject.Func {
 		"latency": (*task).latency, "schedule": (*task).schedule, "burst": (*task).burst,
 		"victim": (*task).victim, "survivor": (*task).survivor,
 	} {
-		all[name] = func(ctx context.Context, asked subject.Task, talk *subject.Talk) error {
-			peer, err := system.Open(ctx, asked)
+		all[name] = func(ctx context.Context, request subject.Task, talk *subject.Talk) error {
+			peer, err := system.Open(ctx, request)
 			if err != nil {
 				return fmt.Errorf("open %s: %w", system.Name, err)
 			}
 			var done subject.Event
 			if err = talk.Ready(ctx); err == nil {
-				done, err = do(&task{Task: asked, talk: talk, peer: peer}, ctx)
+				done, err = do(&task{Task: request, talk: talk, peer: peer}, ctx)
 			}
 			if err = errors.Join(err, peer.Close(context.WithoutCancel(ctx))); err != nil {
 				return fmt.Errorf("%s: %w", name, err)

@@ -36,8 +36,8 @@ func startPostgres(t *testing.T) string {
 		return command
 	}
 	data := filepath.Join(dir, "data")
-	said, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync").CombinedOutput()
-	require.NoError(t, err, "apt-get install postgresql-15; initdb said: %s", said)
+	output, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync").CombinedOutput()
+	require.NoError(t, err, "apt-get install postgresql-15; initdb said: %s", output)
 	server := command("postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", dir)
 	require.NoError(t, server.Start())
 	t.Cleanup(func() {

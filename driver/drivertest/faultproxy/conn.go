@@ -76,9 +76,9 @@ func (c *conn) reply(raw string) error {
 		c.mu.Unlock()
 		return errors.New("faultproxy: a reply without a request")
 	}
-	asked := c.waiting[0].raw
+	request := c.waiting[0].raw
 	c.mu.Unlock()
-	action := c.proxy.decide(Replies, asked)
+	action := c.proxy.decide(Replies, request)
 	if action.fail != "" {
 		raw = errorReply(action.fail)
 	} else if err := c.prepare(Replies, action); err != nil {

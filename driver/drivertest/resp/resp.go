@@ -59,10 +59,10 @@ func Read(in *bufio.Reader) (any, error) {
 	items := make([]any, n)
 	var refused error
 	for i := range items {
-		var wrong *driver.ServerError
+		var serverErr *driver.ServerError
 		switch items[i], err = Read(in); {
-		case errors.As(err, &wrong):
-			refused = wrong
+		case errors.As(err, &serverErr):
+			refused = serverErr
 		case err != nil:
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func main() {
 	must(err)
 	note("start", input)
 	if *work == 0 {
-		*work = asked(input)
+		*work = workTime(input)
 	}
 	time.Sleep(*work)
 	note("end", input)
@@ -41,8 +41,8 @@ func main() {
 	}
 }
 
-// asked is the second of the job's arguments, in milliseconds.
-func asked(input []byte) time.Duration {
+// workTime is the second of the job's arguments, in milliseconds.
+func workTime(input []byte) time.Duration {
 	var args []json.Number
 	if json.Unmarshal(input, &args) != nil || len(args) < 2 {
 		return 0
