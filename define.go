@@ -64,15 +64,15 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 }
 
 func (d *definition) check() error {
-	wrong := append(d.wrong, d.item.Check())
+	errs := append(d.wrong, d.item.Check())
 	must := func(ok bool, format string, args ...any) {
 		if !ok {
-			wrong = append(wrong, fmt.Errorf(format, args...))
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
 	must(d.item.Class != launcher.AnyClass, "%q stands for all classes that have no handler: use Server.HandleUnknown", launcher.AnyClass)
 	must(d.item.JID == "", oneJID, d.item.JID)
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // oneJID is the error of an option JID that would apply to many jobs.
@@ -130,8 +130,8 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 	}
 	return c.PushMany(ctx, func(yield func(RawJob) bool) {
 		before := ""
-		for one := range args {
-			item := d.Job(one, options...)
+		for arg := range args {
+			item := d.Job(arg, options...)
 			if item.JID != "" && item.JID == before {
 				item.Fail(fmt.Errorf(oneJID, item.JID))
 			}

@@ -86,10 +86,10 @@ func TestArgs(t *testing.T) {
 		got, err := read(`{"class":"A","jid":"1","args":["SECRET"]}`)
 		require.EqualError(t, err, "read the arguments of A: argument 1 (Size): a string, where int is wanted")
 		require.Zero(t, got)
-		wrong, ok := errors.AsType[*ArgumentError](err)
+		argErr, ok := errors.AsType[*ArgumentError](err)
 		require.True(t, ok)
-		require.Equal(t, 1, wrong.Position)
-		require.Equal(t, "belay.ArgumentError", wrong.ErrorClass(), "error_class of failed jobs, which people search for")
+		require.Equal(t, 1, argErr.Position)
+		require.Equal(t, "belay.ArgumentError", argErr.ErrorClass(), "error_class of failed jobs, which people search for")
 	})
 }
 

@@ -330,7 +330,7 @@ var errPrinted = errors.New("wrong command line")
 // readEnvironment sets the flags that were not given from their variables, and names everything that is wrong
 // with any flag.
 func readEnvironment(lookup func(string) (string, bool), flags []*Flag) error {
-	var wrong []error
+	var errs []error
 	for _, f := range flags {
 		value, _ := lookup(f.Variable)
 		if value != "" && !f.Given {
@@ -340,13 +340,13 @@ func readEnvironment(lookup func(string) (string, bool), flags []*Flag) error {
 			}
 			for _, value := range values {
 				if err := f.set(value); err != nil {
-					wrong = append(wrong, fmt.Errorf("%s=%q: %w", f.Variable, value, err))
+					errs = append(errs, fmt.Errorf("%s=%q: %w", f.Variable, value, err))
 				}
 			}
 		}
-		wrong = append(wrong, f.Check())
+		errs = append(errs, f.Check())
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // shown returns a word of the command line in a form that an error may show: a URL may hold a password.

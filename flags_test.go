@@ -134,20 +134,20 @@ func TestMainsFlagsAreThoseOfBelayWork(t *testing.T) {
 	help, err := exec.CommandContext(t.Context(), "go", "run", "./cmd/belay", "work", "--help").Output()
 	require.NoError(t, err)
 	byDefault := regexp.MustCompile(`\(default .*?\)`)
-	for _, one := range Flags(&MainConfig{}) {
+	for _, f := range Flags(&MainConfig{}) {
 		short := "   "
-		if one.Short != "" {
-			short = "-" + one.Short + ","
+		if f.Short != "" {
+			short = "-" + f.Short + ","
 		}
-		line := regexp.MustCompile(`(?m)^ +` + short + ` --` + one.Name + ` .*$`).FindString(string(help))
-		require.NotEmpty(t, line, one.Name)
-		want := byDefault.FindString(one.Usage)
-		if want == "" && one.String() != "" {
-			want = "(default " + one.String() + ")"
+		line := regexp.MustCompile(`(?m)^ +` + short + ` --` + f.Name + ` .*$`).FindString(string(help))
+		require.NotEmpty(t, line, f.Name)
+		want := byDefault.FindString(f.Usage)
+		if want == "" && f.String() != "" {
+			want = "(default " + f.String() + ")"
 		}
-		require.Equal(t, want != "", byDefault.MatchString(line), "%s: %s", one.Usage, line)
+		require.Equal(t, want != "", byDefault.MatchString(line), "%s: %s", f.Usage, line)
 		require.Contains(t, strings.ReplaceAll(line, `"`, ""), want)
-		require.Contains(t, string(help), one.Variable)
+		require.Contains(t, string(help), f.Variable)
 	}
 }
 

@@ -28,14 +28,14 @@ func NotIdempotent(reason string) DefineOption {
 	return declare(Idempotence{Declared: true, Reason: reason})
 }
 
-func declare(said Idempotence) DefineOption {
+func declare(declared Idempotence) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.idempotence.Declared {
 			def.wrong = append(def.wrong, errors.New("its idempotence is declared twice"))
 		}
-		if !said.Holds && strings.TrimSpace(said.Reason) == "" {
+		if !declared.Holds && strings.TrimSpace(declared.Reason) == "" {
 			def.wrong = append(def.wrong, errors.New("NotIdempotent needs a reason"))
 		}
-		def.idempotence, def.item.Idempotent = said, said.Holds
+		def.idempotence, def.item.Idempotent = declared, declared.Holds
 	})
 }

@@ -36,8 +36,8 @@ func (l *logText) lines(t *testing.T, message string) []map[string]any {
 	for text := range strings.Lines(l.String()) {
 		var line map[string]any
 		require.NoError(t, json.Unmarshal([]byte(text), &line), text)
-		if said, ok := line["msg"]; ok {
-			line["message"], line["level"] = said, strings.ToLower(fmt.Sprint(line["level"]))
+		if msg, ok := line["msg"]; ok {
+			line["message"], line["level"] = msg, strings.ToLower(fmt.Sprint(line["level"]))
 		}
 		if line["message"] == message {
 			found = append(found, line)
@@ -117,7 +117,7 @@ func TestAHandlersLogSaysWhichRunItIs(t *testing.T) {
 		require.NoError(t, awaitValue(t, "the end", done))
 
 		attempts := map[string]float64{"by slog": 2, "by zerolog": 2, "reported": 1}
-		if _, other := to(io.Discard, false).Handler().(*slog.JSONHandler); other {
+		if _, isJSON := to(io.Discard, false).Handler().(*slog.JSONHandler); isJSON {
 			delete(attempts, "by zerolog") // its lines have nowhere to go
 		}
 		for message, attempt := range attempts {
@@ -302,11 +302,11 @@ func TestFailedRunsAreReportedAndTheirErrorsAsRedacted(t *testing.T) {
 func TestWithoutALogOfTheProgramsTheServerLogsToStandardError(t *testing.T) { //nolint:paralleltest // what standard error is, is the whole program's
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
-	theirs := os.Stderr
+	stderr := os.Stderr
 	os.Stderr = writer
-	defer func() { os.Stderr = theirs }()
+	defer func() { os.Stderr = stderr }()
 	runOnce(t, "x", func() error { return errors.New("it broke") }, belay.ServerConfig{})
-	os.Stderr = theirs
+	os.Stderr = stderr
 	require.NoError(t, writer.Close())
 	text, err := io.ReadAll(reader)
 	require.NoError(t, err)

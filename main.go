@@ -148,11 +148,11 @@ func (cfg *MainConfig) openRedis(lookup func(string) (string, bool)) (redis driv
 		return redis, func() {}, err
 	}
 	fallback, _ := lookup("REDIS_URL")
-	ours, err := goredisdriver.Open(cmp.Or(cfg.RedisURL, fallback, defaultURL)) // not Open: a worker waits for a Redis that is away
+	client, err := goredisdriver.Open(cmp.Or(cfg.RedisURL, fallback, defaultURL)) // not Open: a worker waits for a Redis that is away
 	if err != nil {
 		return nil, nil, err
 	}
-	return ours, func() { _ = ours.Close() }, nil
+	return client, func() { _ = client.Close() }, nil
 }
 
 // openLog gives the program's logger its level, or makes one that writes to errs.

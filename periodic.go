@@ -94,21 +94,21 @@ func Jitter(d time.Duration) PeriodicOption {
 // The error names everything that is wrong with the jobs; Run returns it, too. Schedule panics after Run.
 func (s *Server) Schedule(jobs ...PeriodicJob) error {
 	l := s.made("Schedule")
-	var wrong []error
-	for _, one := range jobs {
-		if !one.made {
-			wrong = append(wrong, errors.New("a periodic job is empty; make it by Periodic"))
+	var errs []error
+	for _, periodic := range jobs {
+		if !periodic.made {
+			errs = append(errs, errors.New("a periodic job is empty; make it by Periodic"))
 			continue
 		}
-		p, err := one.job.Periodic(one.set)
+		p, err := periodic.job.Periodic(periodic.set)
 		if err == nil {
 			err = l.Schedule(p)
 		}
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("periodic job %q: %w", one.set.Name, err))
+			errs = append(errs, fmt.Errorf("periodic job %q: %w", periodic.set.Name, err))
 		}
 	}
-	if err := errors.Join(wrong...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		err = fmt.Errorf("belay: Schedule: %w", err)
 		s.unscheduled = errors.Join(s.unscheduled, err)
 		return err

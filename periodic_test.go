@@ -117,13 +117,13 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 		require.Equal(t, run.JID, last().JID)
 		require.Equal(t, what != "retrying", last().EndedAt != nil)
 		if what == "done" || what == "dead" { // the others change, or were refused since
-			one, runs, err := inspector.PeriodicHistory(t.Context(), what)
+			periodic, runs, err := inspector.PeriodicHistory(t.Context(), what)
 			require.NoError(t, err)
-			require.Equal(t, &runs[0], one.LastRun)
+			require.Equal(t, &runs[0], periodic.LastRun)
 			all, err := inspector.Periodic(t.Context())
 			require.NoError(t, err)
 			at := slices.IndexFunc(all, func(listed inspect.Periodic) bool { return listed.Name == what })
-			require.Equal(t, one.LastRun, all[at].LastRun)
+			require.Equal(t, periodic.LastRun, all[at].LastRun)
 		}
 		kept, ok := client.Driver().Do(t.Context(), driver.Command("TTL", lua.NewKeys(client.Config().Prefix).Iteration(run.JID)))[0].Value.(int64)
 		require.True(t, ok)

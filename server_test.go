@@ -75,14 +75,14 @@ func TestServer(t *testing.T) {
 		t.Parallel()
 		d, err := rueidisdriver.Open(drivertest.Redis(t).URL())
 		require.NoError(t, err)
-		ours := openWith(t, belay.ClientConfig{Unit: belay.Millis})
-		theirs, err := belay.NewClient(d, &belay.ClientConfig{Prefix: ours.Config().Prefix})
+		producer := openWith(t, belay.ClientConfig{Unit: belay.Millis})
+		consumer, err := belay.NewClient(d, &belay.ClientConfig{Prefix: producer.Config().Prefix})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, theirs.Close()) })
+		t.Cleanup(func() { require.NoError(t, consumer.Close()) })
 
 		greet := belay.Define[struct{ Name string }]("Greet", belay.Queue("mail"), belay.Timeout(time.Minute))
 		received := make(chan string, 3)
-		server := newServer(t, theirs, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 2, ShutdownTimeout: time.Second})
+		server := newServer(t, consumer, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 2, ShutdownTimeout: time.Second})
 		greet.Handle(server, func(ctx context.Context, args struct{ Name string }) error {
 			if _, limited := ctx.Deadline(); !limited {
 				return errors.New("the definition's timeout does not hold")
@@ -101,7 +101,7 @@ func TestServer(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- server.Run(t.Context()) }()
 
-		receipts, err := greet.EnqueueMany(t.Context(), ours, slices.Values([]struct{ Name string }{{"a"}, {"b"}}))
+		receipts, err := greet.EnqueueMany(t.Context(), producer, slices.Values([]struct{ Name string }{{"a"}, {"b"}}))
 		require.NoError(t, err)
 		require.Len(t, receipts, 2)
 		require.ElementsMatch(t, []string{"a", "b"}, []string{<-received, <-received})
@@ -127,8 +127,8 @@ func TestServer(t *testing.T) {
 		require.NoError(t, err)
 		failed := <-failures
 		require.EqualError(t, failed, "read the arguments of Typed: the job has 2, struct { N int } takes at most 1")
-		var wrong *belay.ArgumentError
-		require.ErrorAs(t, failed, &wrong)
+		var argErr *belay.ArgumentError
+		require.ErrorAs(t, failed, &argErr)
 		server.Stop()
 		require.NoError(t, <-done)
 		retried := client.Driver().Do(t.Context(), driver.Command("ZCARD", client.Config().Prefix+":retry"))[0]

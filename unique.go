@@ -55,28 +55,28 @@ func (o uniqueOption) Apply(rule *UniqueRule) { o(rule) }
 // is too large for a worker is released when a worker moves that job to the dead set.
 func Unique(options ...UniqueOption) JobOption {
 	var rule UniqueRule
-	var wrong []error
-	said := false
+	var errs []error
+	given := false
 	for _, option := range options {
 		if option == nil {
-			wrong = append(wrong, errNilOption)
+			errs = append(errs, errNilOption)
 			continue
 		}
 		before := rule.Until
 		option.Apply(&rule)
-		if _, isUntil := option.(Until); isUntil && said && rule.Until != before {
-			wrong = append(wrong, fmt.Errorf("unique until %s and until %s: choose one", before, rule.Until))
+		if _, isUntil := option.(Until); isUntil && given && rule.Until != before {
+			errs = append(errs, fmt.Errorf("unique until %s and until %s: choose one", before, rule.Until))
 		} else if isUntil {
-			said = true
+			given = true
 		}
 	}
-	if !said && rule.Until == "" {
+	if !given && rule.Until == "" {
 		rule.Until = UntilExecuting
 	}
 	return func(i *RawJob) {
 		own := rule // of each job: a middleware may change it
 		i.Unique, i.NotUnique = &own, false
-		for _, err := range wrong {
+		for _, err := range errs {
 			i.Fail(err)
 		}
 	}
@@ -138,21 +138,21 @@ func PerQueue() UniqueOption {
 func UniqueByFields(names ...string) DefineOption {
 	return definitionOption(func(def *definition) {
 		def.identify(func(shape *args.Shape, _ reflect.Type, rule *UniqueRule) error {
-			var wrong []error
+			var errs []error
 			if len(names) == 0 {
-				wrong = append(wrong, errors.New("UniqueByFields names none"))
+				errs = append(errs, errors.New("UniqueByFields names none"))
 			}
 			for _, name := range names {
 				position, err := shape.Position(name)
 				switch {
 				case err != nil:
-					wrong = append(wrong, fmt.Errorf("UniqueByFields: %w", err))
+					errs = append(errs, fmt.Errorf("UniqueByFields: %w", err))
 				case slices.Contains(rule.Positions, position):
-					wrong = append(wrong, fmt.Errorf("UniqueByFields names field %s twice", name))
+					errs = append(errs, fmt.Errorf("UniqueByFields names field %s twice", name))
 				}
 				rule.Positions = append(rule.Positions, position)
 			}
-			return errors.Join(wrong...)
+			return errors.Join(errs...)
 		})
 	})
 }

@@ -22,9 +22,9 @@ func TestWALLocation(t *testing.T) {
 
 func TestStampWAL(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	calls := 0
 	stamp := belay.StampWAL("main", func(context.Context) (belay.LSN, error) {
-		asked++
+		calls++
 		return 16 << 32, nil
 	})
 	d := belay.Define[int]("A", belay.WALLocation("ci", 9), belay.Idempotent())
@@ -34,7 +34,7 @@ func TestStampWAL(t *testing.T) {
 	item = d.Job(1, belay.WALLocation("main", 1))
 	require.NoError(t, stamp(t.Context(), &item))
 	require.Equal(t, belay.LSN(1), item.WAL["main"], "who pushes knows better")
-	require.Equal(t, 1, asked)
+	require.Equal(t, 1, calls)
 	require.Equal(t, belay.WAL{"ci": 9}, d.Job(1).WAL)
 	away := belay.StampWAL("main", func(context.Context) (belay.LSN, error) { return 0, errors.New("away") })
 	item = d.Job(1)

@@ -58,8 +58,8 @@ func TestWordsArePlain(t *testing.T) {
 				line := names.ReplaceAllString(line, "")
 				w := slices.IndexFunc(patterns, func(pattern *regexp.Regexp) bool { return pattern.MatchString(line) })
 				if w >= 0 {
-					said := fmt.Sprintf("%s:%d: %q: write %s", file, i+1, patterns[w].FindString(line), words[w].instead)
-					broken = append(broken, said)
+					problem := fmt.Sprintf("%s:%d: %q: write %s", file, i+1, patterns[w].FindString(line), words[w].instead)
+					broken = append(broken, problem)
 				}
 			}
 			if prose(line) && utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > widest {

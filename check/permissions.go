@@ -50,11 +50,11 @@ func (p permissions) may(command string) bool {
 // readPermissions reads what this user may do, by the best of three ways that works.
 func (f *facts) readPermissions(ctx context.Context, client driver.Client) {
 	list := needs(lua.NewKeys(f.cfg.Prefix), f.cfg.Queues, sampleIdentity())
-	asked := f.askScript(ctx, client, list)
-	if !asked || f.permissions.may("acl|whoami") {
+	answered := f.askScript(ctx, client, list)
+	if !answered || f.permissions.may("acl|whoami") {
 		f.permissions.user, _ = client.Do(ctx, driver.Command("ACL", "WHOAMI"))[0].Value.(string)
 	}
-	if !asked && !f.askACL(ctx, client, list) {
+	if !answered && !f.askACL(ctx, client, list) {
 		f.tryHarmless(ctx, client, list)
 	}
 }

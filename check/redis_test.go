@@ -144,8 +144,8 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 			do(t, server, append(strings.Fields("ACL SETUSER odd reset on >S3cr3tCanary"), strings.Fields(c.rules)...)...)
 			findings := checked(t, server, "odd:S3cr3tCanary@", Config{Prefix: "app"})
 			finding := findings.finding(c.name)
-			for _, said := range c.says {
-				require.Contains(t, finding.Found+"; "+finding.Advice, said, "%+v", findings)
+			for _, text := range c.says {
+				require.Contains(t, finding.Found+"; "+finding.Advice, text, "%+v", findings)
 			}
 			require.Equal(t, c.bad, badOnes(findings), "%+v", findings)
 			for _, finding := range findings {

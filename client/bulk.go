@@ -143,12 +143,12 @@ func (b *bulk) end(err error) bool {
 
 // report calls the callbacks of a slice.
 func (b *bulk) report(receipts []Receipt, err error) {
-	for _, one := range b.pushed {
-		receipt, why := receipts[one.at], err
+	for _, push := range b.pushed {
+		receipt, why := receipts[push.at], err
 		if receipt.Status != StatusUnknown && receipt.Status != StatusNotPushed {
 			why = nil
 		}
-		for _, callback := range one.callbacks {
+		for _, callback := range push.callbacks {
 			callback(receipt, why)
 		}
 	}

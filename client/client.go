@@ -71,18 +71,18 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if cfg.RepeatFor == 0 {
 		cfg.RepeatFor = DefaultRepeatFor
 	}
-	var wrong []error
+	var errs []error
 	if client == nil {
-		wrong = append(wrong, errors.New("no client: pass a driver.Client"))
+		errs = append(errs, errors.New("no client: pass a driver.Client"))
 	}
 	if cfg.PayloadLimit < 1 || cfg.PayloadLimit > job.MaxPayloadLimit {
-		wrong = append(wrong, fmt.Errorf("payload limit %d: it must be between 1 and %d bytes", cfg.PayloadLimit, job.MaxPayloadLimit))
+		errs = append(errs, fmt.Errorf("payload limit %d: it must be between 1 and %d bytes", cfg.PayloadLimit, job.MaxPayloadLimit))
 	}
 	if cfg.Unit != job.Seconds && cfg.Unit != job.Millis {
-		wrong = append(wrong, fmt.Errorf("time unit %d: it must be job.Seconds or job.Millis", cfg.Unit))
+		errs = append(errs, fmt.Errorf("time unit %d: it must be job.Seconds or job.Millis", cfg.Unit))
 	}
-	wrong = append(wrong, lua.CheckPrefix(cfg.Prefix))
-	if err := errors.Join(wrong...); err != nil {
+	errs = append(errs, lua.CheckPrefix(cfg.Prefix))
+	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
 	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))

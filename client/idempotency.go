@@ -113,7 +113,7 @@ func (s *pushKeys) idle() []string {
 func (c *Client) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeFor)
 	defer cancel()
-	for some := range slices.Chunk(c.pushKeys.idle(), lua.MaxItems) {
-		c.driver.Do(ctx, driver.Command(append([]string{"DEL"}, some...)...))
+	for keys := range slices.Chunk(c.pushKeys.idle(), lua.MaxItems) {
+		c.driver.Do(ctx, driver.Command(append([]string{"DEL"}, keys...)...))
 	}
 }

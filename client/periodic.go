@@ -39,10 +39,10 @@ const tickJID = "tick"
 // Periodic returns p with the job's payload, checked and complete. The error names everything that is wrong.
 // Middleware does not run for the jobs of ticks, because the process that polls enqueues them.
 func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
-	var wrong []error
+	var errs []error
 	refuse := func(is bool, why string) {
 		if is {
-			wrong = append(wrong, errors.New(why))
+			errs = append(errs, errors.New(why))
 		}
 	}
 	refuse(j.In != 0 || !j.At.IsZero(), "In and At: its schedule says when a periodic job is enqueued")
@@ -67,7 +67,7 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	j.JID = tickJID
 	draft, _, err := j.draft(time.Unix(0, 0)) // Periodic.TickJob adds the time of the tick to its limits
 	if err != nil {
-		return nil, errors.Join(append(wrong, err)...)
+		return nil, errors.Join(append(errs, err)...)
 	}
 	p.Job = draft.Encode()
 	if parsed, err := job.Parse(p.Job); err == nil {
@@ -76,7 +76,7 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 			p.Job = parsed.Patch(edit)
 		}
 	}
-	if err := errors.Join(append(wrong, j.checkPayload(p.Job), p.Check())...); err != nil {
+	if err := errors.Join(append(errs, j.checkPayload(p.Job), p.Check())...); err != nil {
 		return nil, err
 	}
 	return &p, nil

@@ -114,7 +114,7 @@ func TestPush_stampsWithRedisTime(t *testing.T) {
 func TestPush_refusesWhatNoWorkerCouldRun(t *testing.T) {
 	promises(t, Config{PayloadLimit: 4000}, map[string]func(w *world){
 		"before anything is sent": func(w *world) {
-			for said, j := range map[string]RawJob{
+			for message, j := range map[string]RawJob{
 				"the name of the class is empty":        {},
 				"control character":                     {Class: "A\n"},
 				"the name of the queue":                 {Class: "A", Queue: "a\x00"},
@@ -136,12 +136,12 @@ func TestPush_refusesWhatNoWorkerCouldRun(t *testing.T) {
 			} {
 				receipt, err := w.client.Push(w.Context(), j)
 				var invalid *InvalidError
-				require.ErrorAs(w, err, &invalid, said)
-				if said != "null" {
-					require.ErrorContains(w, err, said)
+				require.ErrorAs(w, err, &invalid, message)
+				if message != "null" {
+					require.ErrorContains(w, err, message)
 				}
 				require.Equal(w, StatusNotPushed, receipt.Status)
-				if said != "4000 are allowed" { // which is the client's to say
+				if message != "4000 are allowed" { // which is the client's to say
 					require.EqualError(w, j.Check(), invalid.Err.Error())
 				}
 			}

@@ -243,7 +243,7 @@ func retryJSON(rule job.RetryRule) (string, error) {
 
 // extra returns the fields that not every job has: first the job's options, then the caller's fields.
 func (j *RawJob) extra(begin time.Time) ([]job.Edit, error) {
-	fields, wrong := j.options(begin)
+	fields, errs := j.options(begin)
 	for _, field := range j.Extra {
 		text, err := job.Marshal(json.RawMessage(field.JSON)) // on one line, or a form in a browser would change it
 		if err != nil {
@@ -252,12 +252,12 @@ func (j *RawJob) extra(begin time.Time) ([]job.Edit, error) {
 		fields = append(fields, job.Edit{Name: field.Name, JSON: text})
 	}
 	for i, field := range fields {
-		wrong = append(wrong, j.checkExtra(field))
+		errs = append(errs, j.checkExtra(field))
 		if slices.ContainsFunc(fields[:i], func(earlier job.Edit) bool { return earlier.Name == field.Name }) {
-			wrong = append(wrong, fmt.Errorf("the field %q is set twice", field.Name))
+			errs = append(errs, fmt.Errorf("the field %q is set twice", field.Name))
 		}
 	}
-	return fields, errors.Join(wrong...)
+	return fields, errors.Join(errs...)
 }
 
 // checkExtra is job.CheckExtra for a client's jobs. It refuses the field of a lock, because a job that did not
@@ -274,15 +274,15 @@ func (j *RawJob) checkExtra(field job.Edit) error {
 }
 
 // options returns the fields of the options that the job has set.
-func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
+func (j *RawJob) options(begin time.Time) (fields []job.Edit, errs []error) {
 	if j.RetryQueue != "" {
 		fields = append(fields, job.SetString("retry_queue", j.RetryQueue))
-		wrong = append(wrong, job.CheckQueue(j.RetryQueue))
+		errs = append(errs, job.CheckQueue(j.RetryQueue))
 	}
 	if j.RetryFor != 0 {
 		fields = append(fields, job.SetInt("retry_for", int(j.RetryFor/time.Second)))
 		if j.RetryFor < 0 || j.RetryFor%time.Second != 0 {
-			wrong = append(wrong, fmt.Errorf("retry for %v: it must be a whole number of seconds", j.RetryFor))
+			errs = append(errs, fmt.Errorf("retry for %v: it must be a whole number of seconds", j.RetryFor))
 		}
 	}
 	switch {
@@ -291,7 +291,7 @@ func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
 	case j.Backtrace == AllLines:
 		fields = append(fields, job.Edit{Name: "backtrace", JSON: "true"})
 	case j.Backtrace < 0:
-		wrong = append(wrong, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or AllLines", j.Backtrace))
+		errs = append(errs, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or AllLines", j.Backtrace))
 	}
 	if j.NoDead {
 		fields = append(fields, job.Edit{Name: "dead", JSON: "false"})
@@ -302,38 +302,38 @@ func (j *RawJob) options(begin time.Time) (fields []job.Edit, wrong []error) {
 	if j.Timeout != 0 {
 		fields = append(fields, job.SetInt(job.FieldTimeout, int(j.Timeout/time.Millisecond)))
 		if j.Timeout < time.Millisecond {
-			wrong = append(wrong, fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", j.Timeout))
+			errs = append(errs, fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", j.Timeout))
 		}
 	}
 	if j.ExpiresIn != 0 {
 		seconds := strconv.FormatFloat(j.ExpiresIn.Seconds(), 'f', -1, 64)
 		expiry := job.SetStamp(job.FieldExpiry, begin.Add(j.ExpiresIn), job.Seconds)
 		fields = append(fields, job.Edit{Name: job.FieldExpiresIn, JSON: seconds}, expiry)
-		wrong = append(wrong, checkLimit("expires in", j.ExpiresIn))
+		errs = append(errs, checkLimit("expires in", j.ExpiresIn))
 	}
 	if j.Deadline != 0 {
 		fields = append(fields, job.SetInt(job.FieldDeadline, int(begin.Add(j.Deadline).UnixMilli())))
-		wrong = append(wrong, checkLimit("deadline", j.Deadline))
+		errs = append(errs, checkLimit("deadline", j.Deadline))
 	}
 	if j.Track != 0 {
 		fields = append(fields, job.SetInt(job.FieldTrack, int(j.Track/time.Millisecond)))
-		wrong = append(wrong, checkLimit("track", j.Track))
+		errs = append(errs, checkLimit("track", j.Track))
 	}
 	if len(j.Meta) > 0 {
 		meta, err := job.MetaFields(j.Meta)
 		if err != nil {
-			return fields, append(wrong, fmt.Errorf("meta: %w", err))
+			return fields, append(errs, fmt.Errorf("meta: %w", err))
 		}
 		fields = append(fields, meta...)
 	}
 	if len(j.Tags) > 0 {
 		text, err := job.Marshal(j.Tags)
 		if err != nil {
-			return fields, append(wrong, fmt.Errorf("tags: %w", err))
+			return fields, append(errs, fmt.Errorf("tags: %w", err))
 		}
 		fields = append(fields, job.Edit{Name: "tags", JSON: text})
 	}
-	return fields, wrong
+	return fields, errs
 }
 
 func checkLimit(name string, limit time.Duration) error {

@@ -56,8 +56,8 @@ func (r Receipt) stillUnknown(err error) error {
 // stops.
 func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt, error) {
 	all := slices.Clone(receipts)
-	var wrong []error
-	named := make(map[*oncePush]bool) // pushes whose error is in wrong
+	var errs []error
+	named := make(map[*oncePush]bool) // pushes whose error is in errs
 	for i := range all {
 		push := all[i].push
 		var err error
@@ -65,7 +65,7 @@ func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt,
 			continue
 		}
 		if !named[push] {
-			named[push], wrong = true, append(wrong, err)
+			named[push], errs = true, append(errs, err)
 		}
 		if !errors.Is(err, ErrNotRepeatable) {
 			for k := range all[i:] {
@@ -76,5 +76,5 @@ func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt,
 			break
 		}
 	}
-	return all, errors.Join(wrong...)
+	return all, errors.Join(errs...)
 }

@@ -71,9 +71,9 @@ func TestRepeat(t *testing.T) {
 			w.proxy.Add(faultproxy.DropReply(oncePushes))
 			old, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
-			other, err := New(w.client.Driver(), w.client.Config())
+			otherClient, err := New(w.client.Driver(), w.client.Config())
 			require.NoError(w, err)
-			_, err = other.Repeat(w.Context(), old)
+			_, err = otherClient.Repeat(w.Context(), old)
 			require.ErrorIs(w, err, ErrNotRepeatable, "it is another client's")
 			old.push.since -= RepeatWindow
 			before := w.proxy.Count("EVALSHA")

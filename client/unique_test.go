@@ -27,21 +27,21 @@ func TestRefusalsAreReported(t *testing.T) {
 	var text drivertest.Buffer
 	promises(t, Config{Logger: slog.New(logbook.JSON(&text, slog.LevelInfo))}, map[string]func(w *world){
 		"once a second for a class, with the number of those left out": func(w *world) {
-			other := unique(42)
+			report := unique(42)
 			class := "Report " + w.keys.Queue("q")
-			other.Class = class
+			report.Class = class
 			var receipts []Receipt
 			for range 4 {
-				receipt, err := w.client.Push(w.Context(), other)
+				receipt, err := w.client.Push(w.Context(), report)
 				require.NoError(w, err)
 				receipts = append(receipts, receipt)
 			}
-			other.PushOnce = true
+			report.PushOnce = true
 			w.client.refusals.mu.Lock()
 			last := w.client.refusals.classes[class]
 			w.client.refusals.classes[class] = classLog{last.at.Add(-refusalsEvery), last.left}
 			w.client.refusals.mu.Unlock()
-			receipt, err := w.client.Push(w.Context(), other)
+			receipt, err := w.client.Push(w.Context(), report)
 			require.NoError(w, err)
 			again, err := w.client.Repeat(w.Context(), receipt)
 			require.NoError(w, err)
@@ -101,16 +101,16 @@ func TestUnique(t *testing.T) {
 			require.Equal(w, first.JID, second.Holder)
 			require.NotEqual(w, first.JID, second.JID)
 			require.Len(w, w.queue("default"), 1)
-			other, err := w.client.Push(w.Context(), unique(43))
+			third, err := w.client.Push(w.Context(), unique(43))
 			require.NoError(w, err)
-			require.Equal(w, StatusQueued, other.Status)
+			require.Equal(w, StatusQueued, third.Status)
 		},
 		"a marked duplicate is stored, and names the job that it duplicates": func(w *world) {
 			first, err := w.client.Push(w.Context(), unique(42))
 			require.NoError(w, err)
-			other := unique(42)
-			other.Unique.MarkDuplicates = true
-			second, err := w.client.Push(w.Context(), other)
+			duplicate := unique(42)
+			duplicate.Unique.MarkDuplicates = true
+			second, err := w.client.Push(w.Context(), duplicate)
 			require.NoError(w, err)
 			require.Equal(w, Receipt{JID: second.JID, Queue: "default", Status: StatusQueued, Holder: first.JID}, second)
 			marked := w.queue("default")[1]
@@ -120,10 +120,10 @@ func TestUnique(t *testing.T) {
 			require.Equal(w, strconv.Quote(first.JID), text)
 			require.Equal(w, "[42]", parsed.ArgsJSON())
 
-			other.PushOnce, other.In = true, time.Hour
-			other.Unique = &dedup.Rule{Until: dedup.UntilExecuted, IncludingScheduled: true, MarkDuplicates: true}
+			duplicate.PushOnce, duplicate.In = true, time.Hour
+			duplicate.Unique = &dedup.Rule{Until: dedup.UntilExecuted, IncludingScheduled: true, MarkDuplicates: true}
 			w.proxy.Add(faultproxy.DropReply("Report"))
-			receipts, err := w.client.PushMany(w.Context(), seqOf(other, unique(42)))
+			receipts, err := w.client.PushMany(w.Context(), seqOf(duplicate, unique(42)))
 			require.NoError(w, err)
 			require.Equal(w, []Status{StatusScheduled, StatusDuplicate}, statuses(receipts))
 			require.Equal(w, first.JID, receipts[0].Holder)
@@ -138,9 +138,9 @@ func TestUnique(t *testing.T) {
 			require.ErrorContains(w, err, "are allowed")
 		},
 		"a duplicate leaves its positions with the lock": func(w *world) {
-			one := unique(42)
-			one.WAL = dedup.WAL{"main": 9 << 32}
-			first, err := w.client.Push(w.Context(), one)
+			report := unique(42)
+			report.WAL = dedup.WAL{"main": 9 << 32}
+			first, err := w.client.Push(w.Context(), report)
 			require.NoError(w, err)
 			stored, err := job.Parse(w.queue("default")[0])
 			require.NoError(w, err)
@@ -155,19 +155,19 @@ func TestUnique(t *testing.T) {
 				return holder.Left
 			}
 			require.Empty(w, left())
-			one.WAL = dedup.WAL{"main": 16 << 32, "ci": 1}
-			second, err := w.client.Push(w.Context(), one)
+			report.WAL = dedup.WAL{"main": 16 << 32, "ci": 1}
+			second, err := w.client.Push(w.Context(), report)
 			require.NoError(w, err)
 			require.Equal(w, first.JID, second.Holder)
 			require.Equal(w, "ci 0/1\nmain 10/0", left())
 
-			one.WAL, one.PushOnce = nil, true
-			one.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main": "A/0", "ci": "0/2"}`}} // as a line of a file has it
-			_, err = w.client.Push(w.Context(), one)
+			report.WAL, report.PushOnce = nil, true
+			report.Extra = []job.Edit{{Name: "wal_locations", JSON: `{"main": "A/0", "ci": "0/2"}`}} // as a line of a file has it
+			_, err = w.client.Push(w.Context(), report)
 			require.NoError(w, err)
 			require.Equal(w, "ci 0/2\nmain 10/0", left())
-			one.Unique = nil
-			_, err = w.client.Push(w.Context(), one)
+			report.Unique = nil
+			_, err = w.client.Push(w.Context(), report)
 			require.NoError(w, err)
 			require.Contains(w, w.queue("default")[1], `"wal_locations":{"main":"A/0","ci":"0/2"}`)
 		},
@@ -182,19 +182,19 @@ func TestUnique(t *testing.T) {
 					j.Extra = []job.Edit{{Name: "wal_locations", JSON: `{}`}}
 				},
 			} {
-				one := unique(42)
-				change(&one)
-				_, err := w.client.Push(w.Context(), one)
+				report := unique(42)
+				change(&report)
+				_, err := w.client.Push(w.Context(), report)
 				require.ErrorContains(w, err, want)
 			}
 		},
 		"no other receipt says that a push is a duplicate": func(w *world) {
-			one := unique(42)
-			one.Extra = []job.Edit{{Name: "duplicate-of", JSON: `"x"`}}
-			_, err := w.client.Push(w.Context(), one)
+			report := unique(42)
+			report.Extra = []job.Edit{{Name: "duplicate-of", JSON: `"x"`}}
+			_, err := w.client.Push(w.Context(), report)
 			require.ErrorContains(w, err, "cannot be set like this")
-			one.Unique = nil
-			_, err = w.client.Push(w.Context(), one)
+			report.Unique = nil
+			_, err = w.client.Push(w.Context(), report)
 			require.NoError(w, err, "a job of GitLab's, say")
 		},
 		"in a bulk with others each has its own receipt": func(w *world) {
@@ -245,9 +245,9 @@ func TestUnique(t *testing.T) {
 			require.Len(w, w.queue("default"), 2)
 		},
 		"a rule that cannot be is an error of the push": func(w *world) {
-			wrong := unique(1)
-			wrong.Unique = &dedup.Rule{Until: "for ever", TTL: -1}
-			_, err := w.client.Push(w.Context(), wrong)
+			report := unique(1)
+			report.Unique = &dedup.Rule{Until: "for ever", TTL: -1}
+			_, err := w.client.Push(w.Context(), report)
 			var invalid *InvalidError
 			require.ErrorAs(w, err, &invalid)
 			require.ErrorContains(w, err, "for ever")

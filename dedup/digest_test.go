@@ -146,9 +146,9 @@ func TestDigestInRuby(t *testing.T) {
 		puts Belay.digest_of(job["class"], job["queue"], job["args"])
 	end`)
 	command.Stdin = input
-	said, err := command.Output()
+	output, err := command.Output()
 	require.NoError(t, err, "belay.rb needs Sidekiq: apt-get install ruby-sidekiq")
-	all, lines := vectors(t), strings.Fields(string(said))
+	all, lines := vectors(t), strings.Fields(string(output))
 	require.Len(t, lines, len(all))
 	for i, v := range all {
 		require.Equal(t, v.Digest, lines[i], v.Args)

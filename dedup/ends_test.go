@@ -18,8 +18,8 @@ func TestNamesAndLockAreInTheTwoEnds(t *testing.T) {
 	args := `["` + strings.Repeat("x", 5000) + `",{"class":"Inner","jid":"inner"}]`
 	want := dedup.Lock{Digest: strings.Repeat("ab", 16), JID: "the-jid", Until: dedup.UntilExecuted, TTL: time.Hour}
 
-	ours := job.Draft{Class: "Ours", Queue: "q", JID: "the-jid", ArgsJSON: args, Extra: []job.Edit{want.Edit()}}.Encode()
-	parsed, lock := dedup.ReadEnds(ends(ours))
+	payload := job.Draft{Class: "Ours", Queue: "q", JID: "the-jid", ArgsJSON: args, Extra: []job.Edit{want.Edit()}}.Encode()
+	parsed, lock := dedup.ReadEnds(ends(payload))
 	require.Equal(t, "Ours", parsed.Class())
 	require.Equal(t, want, lock)
 

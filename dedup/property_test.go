@@ -204,17 +204,17 @@ func TestDigestProperties(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
 			n := nodes(3).Draw(t, "value")
-			one, other := n.spell(t), n.spell(t)
-			require.True(t, json.Valid([]byte(one)), one)
-			require.Equal(t, digest(t, one), digest(t, other), "%s and %s", one, other)
+			first, second := n.spell(t), n.spell(t)
+			require.True(t, json.Valid([]byte(first)), first)
+			require.Equal(t, digest(t, first), digest(t, second), "%s and %s", first, second)
 		})
 	})
 	t.Run("two_are_equal_only_when_their_values_are", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			one, other := nodes(2).Draw(t, "one").spell(t), nodes(2).Draw(t, "other").spell(t)
-			same := plain(one) == plain(other)
-			require.Equal(t, same, digest(t, one) == digest(t, other), "%s and %s", one, other)
+			first, second := nodes(2).Draw(t, "one").spell(t), nodes(2).Draw(t, "other").spell(t)
+			same := plain(first) == plain(second)
+			require.Equal(t, same, digest(t, first) == digest(t, second), "%s and %s", first, second)
 		})
 	})
 	t.Run("it_is_what_is_documented", func(t *testing.T) {

@@ -73,34 +73,34 @@ type Rule struct {
 
 // Check returns all errors of the rule, joined, or nil.
 func (r Rule) Check() error {
-	var wrong []error
+	var errs []error
 	switch {
 	case r.Until == "":
-		wrong = append(wrong, fmt.Errorf("unique until when? Set %s or %s", UntilExecuting, UntilExecuted))
+		errs = append(errs, fmt.Errorf("unique until when? Set %s or %s", UntilExecuting, UntilExecuted))
 	case !r.Until.known():
-		wrong = append(wrong, fmt.Errorf("unique until %q: it must be %s or %s", r.Until, UntilExecuting, UntilExecuted))
+		errs = append(errs, fmt.Errorf("unique until %q: it must be %s or %s", r.Until, UntilExecuting, UntilExecuted))
 	case r.RescheduleOnce && r.Until != UntilExecuted:
-		wrong = append(wrong, fmt.Errorf("reschedule once requires %s: with %s, a push after the start is accepted and runs anyway", UntilExecuted, r.Until))
+		errs = append(errs, fmt.Errorf("reschedule once requires %s: with %s, a push after the start is accepted and runs anyway", UntilExecuted, r.Until))
 	}
 	if r.RescheduleOnce && r.MarkDuplicates {
-		wrong = append(wrong, errors.New("reschedule once applies to refused duplicates, and mark duplicates refuses none: "+
+		errs = append(errs, errors.New("reschedule once applies to refused duplicates, and mark duplicates refuses none: "+
 			"choose one"))
 	}
 	if r.TTL != 0 {
-		wrong = append(wrong, CheckTTL(r.TTL))
+		errs = append(errs, CheckTTL(r.TTL))
 	}
 	if r.By != nil && len(r.Positions) > 0 {
-		wrong = append(wrong, errors.New("both By and Positions say which arguments identify a job; set one"))
+		errs = append(errs, errors.New("both By and Positions say which arguments identify a job; set one"))
 	}
 	for i, position := range r.Positions {
 		switch {
 		case position < 1:
-			wrong = append(wrong, fmt.Errorf("argument %d identifies no job: arguments are counted from 1", position))
+			errs = append(errs, fmt.Errorf("argument %d identifies no job: arguments are counted from 1", position))
 		case slices.Contains(r.Positions[:i], position):
-			wrong = append(wrong, fmt.Errorf("argument %d is named twice among those that identify a job", position))
+			errs = append(errs, fmt.Errorf("argument %d is named twice among those that identify a job", position))
 		}
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 func (u Until) known() bool { return u == UntilExecuting || u == UntilExecuted }

@@ -89,8 +89,8 @@ func TestRuleLock(t *testing.T) {
 	})
 	t.Run("neither_jid_nor_ttl_nor_strategy_counts", func(t *testing.T) {
 		t.Parallel()
-		other := with(func(d *job.Draft) { d.JID, d.Retry = "k", "3" })
-		require.Equal(t, lock(t, dedup.Rule{}, draft).Digest, lock(t, dedup.Rule{Until: dedup.UntilExecuting, TTL: time.Hour}, other).Digest)
+		otherDraft := with(func(d *job.Draft) { d.JID, d.Retry = "k", "3" })
+		require.Equal(t, lock(t, dedup.Rule{}, draft).Digest, lock(t, dedup.Rule{Until: dedup.UntilExecuting, TTL: time.Hour}, otherDraft).Digest)
 	})
 	t.Run("no_arguments_are_an_empty_array", func(t *testing.T) {
 		t.Parallel()

@@ -44,9 +44,9 @@ func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua
 
 // TooLarge returns how an entry above limit goes to the dead set: with its reason, and without its lock. If
 // the job should run once more for a refused duplicate, that run is dropped, because it would be as large.
-func TooLarge(one lua.Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) lua.TooLarge {
-	large := lua.NewTooLarge(one, key, queue, limit, now, unit)
-	parsed, lock := ReadEnds(one.Head, one.Tail)
+func TooLarge(entry lua.Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) lua.TooLarge {
+	large := lua.NewTooLarge(entry, key, queue, limit, now, unit)
+	parsed, lock := ReadEnds(entry.Head, entry.Tail)
 	if parsed == nil {
 		return large
 	}

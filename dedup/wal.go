@@ -38,19 +38,19 @@ type WAL map[string]LSN
 // ParseWAL parses positions by connection name. It returns all errors, joined.
 func ParseWAL(texts map[string]string) (WAL, error) {
 	w := make(WAL, len(texts))
-	var wrong []error
+	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		position, err := ParseLSN(texts[name])
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("the position of connection %.80q: %w", name, err))
+			errs = append(errs, fmt.Errorf("the position of connection %.80q: %w", name, err))
 			continue
 		}
 		w[name] = position
 	}
-	if len(wrong) == 0 {
-		wrong = append(wrong, w.Check())
+	if len(errs) == 0 {
+		errs = append(errs, w.Check())
 	}
-	return w, errors.Join(wrong...)
+	return w, errors.Join(errs...)
 }
 
 // Check returns an error unless there are at most MaxWAL positions, none of them 0, and each name is at most
@@ -59,17 +59,17 @@ func (w WAL) Check() error {
 	if len(w) == 0 {
 		return nil // the usual case, and every push checks it
 	}
-	var wrong []error
+	var errs []error
 	if len(w) > MaxWAL {
-		wrong = append(wrong, fmt.Errorf("%d positions in write-ahead logs: at most %d are allowed", len(w), MaxWAL))
+		errs = append(errs, fmt.Errorf("%d positions in write-ahead logs: at most %d are allowed", len(w), MaxWAL))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
-		wrong = append(wrong, checkConnection(name))
+		errs = append(errs, checkConnection(name))
 		if w[name] == 0 {
-			wrong = append(wrong, fmt.Errorf("the position of connection %.80q is 0: leave it out", name))
+			errs = append(errs, fmt.Errorf("the position of connection %.80q is 0: leave it out", name))
 		}
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 func checkConnection(name string) error {

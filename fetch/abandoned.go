@@ -27,9 +27,9 @@ func (k *Keyspace) abandonedRunOf(r *Run) *abandonment {
 		return nil
 	}
 	jid := r.JID()
-	for other := range k.ledger.in(abandoned) {
-		if other.abandonment.jid == jid {
-			return other.abandonment
+	for earlier := range k.ledger.in(abandoned) {
+		if earlier.abandonment.jid == jid {
+			return earlier.abandonment
 		}
 	}
 	return nil

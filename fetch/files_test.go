@@ -26,15 +26,15 @@ func TestCallsBetweenFilesGoDownFromTheLoop(t *testing.T) {
 	for len(calls) > 0 {
 		before := len(calls)
 		for file, called := range calls {
-			if !slices.ContainsFunc(slices.Collect(maps.Keys(called)), func(other string) bool { return calls[other] != nil }) {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(called)), func(callee string) bool { return calls[callee] != nil }) {
 				delete(calls, file) // it calls only files below
 			}
 		}
 		if len(calls) == before {
 			for file, called := range calls {
-				for other, names := range called {
-					if calls[other] != nil {
-						t.Errorf("%s calls %s: %s", file, other, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+				for callee, names := range called {
+					if calls[callee] != nil {
+						t.Errorf("%s calls %s: %s", file, callee, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 					}
 				}
 			}

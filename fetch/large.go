@@ -13,8 +13,8 @@ import (
 
 // addLarge records entries that must be moved to the dead set.
 func (k *Keyspace) addLarge(session *Session, at place, large ...lua.Large) {
-	for _, one := range large {
-		k.large = append(k.large, dedup.TooLarge(one, k.listAt(session, at), at.queue, k.cfg.Largest, k.Clock.Now(), k.cfg.Unit))
+	for _, entry := range large {
+		k.large = append(k.large, dedup.TooLarge(entry, k.listAt(session, at), at.queue, k.cfg.Largest, k.Clock.Now(), k.cfg.Unit))
 	}
 }
 

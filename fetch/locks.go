@@ -179,8 +179,8 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 			locks = append(locks, r.lock.whileHeld(k.session))
 		}
 	}
-	for some := range slices.Chunk(locks, lua.MaxItems) {
-		ask := k.Keys.Renew(some)
+	for chunk := range slices.Chunk(locks, lua.MaxItems) {
+		ask := k.Keys.Renew(chunk)
 		p.add(ask.Call, func(reply driver.Reply) {
 			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
 				k.cfg.Reporter.Refuse("renew locks", err)
@@ -192,8 +192,8 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 // addForgets deletes the positions that starts have kept for jobs whose end is confirmed. A job that continues
 // carries them in its payload. The reply does not matter: positions that are not deleted expire.
 func (k *Keyspace) addForgets(p *pipeline) {
-	for some := range slices.Chunk(k.obsolete, lua.MaxItems) {
-		p.add(k.Keys.ForgetLeft(some), func(driver.Reply) {})
+	for jids := range slices.Chunk(k.obsolete, lua.MaxItems) {
+		p.add(k.Keys.ForgetLeft(jids), func(driver.Reply) {})
 	}
 	k.obsolete = nil
 }

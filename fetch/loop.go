@@ -108,11 +108,11 @@ func (l *Loop) Open(at Space) (*Keyspace, error) {
 
 // Close closes the connections. Calls that are still in flight fail.
 func (l *Loop) Close() error {
-	var wrong []error
+	var errs []error
 	for _, k := range l.spaces {
-		wrong = append(wrong, k.close())
+		errs = append(errs, k.close())
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // Lost returns how many jobs were recovered from this process while it had them: their results were dropped.

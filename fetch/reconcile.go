@@ -107,10 +107,10 @@ func (k *Keyspace) addLengths(p *pipeline) {
 			k.fail(err)
 			return
 		}
-		ours := len(queues) + 1
-		k.handleLengths(queues, answer[:ours], still && op == k.lastOp, session.left-left)
+		ownLists := len(queues) + 1
+		k.handleLengths(queues, answer[:ownLists], still && op == k.lastOp, session.left-left)
 		k.handlePaused(queues, replies[1])
-		k.handleQuarantines(queues, answer[ours:])
+		k.handleQuarantines(queues, answer[ownLists:])
 		if p.small {
 			k.probed()
 		}

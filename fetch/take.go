@@ -55,8 +55,8 @@ func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, tak
 		return
 	}
 	k.succeed()
-	ours := session == k.session
-	if ours {
+	current := session == k.session
+	if current {
 		in.learn(queues, taken)
 		k.learnWhy(in, taken.Why)
 	}
@@ -65,7 +65,7 @@ func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, tak
 	}
 	for _, group := range taken.Jobs {
 		for _, bytes := range group.Bytes {
-			k.bring(session, queues[group.Queue], bytes, ours)
+			k.bring(session, queues[group.Queue], bytes, current)
 		}
 	}
 }

@@ -43,27 +43,27 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 // further in each run is not the cause of the crashes, however many there are. It asks Redis only about jobs
 // that would be quarantined or die, which are few.
 func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int, error) {
-	var asked []*job.Job
+	var crashed []*job.Job
 	for _, entry := range entries {
 		parsed, err := job.Parse(entry)
 		if err == nil && j.cfg.Crashes.Quarantines(parsed.InterruptedAgain()) {
-			asked = append(asked, parsed)
+			crashed = append(crashed, parsed)
 		}
 	}
-	if len(asked) == 0 {
+	if len(crashed) == 0 {
 		return nil, nil
 	}
-	asks, calls := lua.AskEach(asked, func(parsed *job.Job) lua.Ask[lua.StateRead] {
+	asks, calls := lua.AskEach(crashed, func(parsed *job.Job) lua.Ask[lua.StateRead] {
 		return j.cfg.Keys.ReadState(lua.StateOf(parsed), lua.FieldCrashes)
 	})
-	excused := make(map[string]int, len(asked))
+	excused := make(map[string]int, len(crashed))
 	for i, reply := range j.link.Do(ctx, calls...) {
 		state, err := asks[i].Read(reply)
 		if driver.Outage(err) {
 			return nil, fmt.Errorf("read how far crashed jobs came: %w", err)
 		}
 		if err == nil { // otherwise the key is not a state, and all crashes count
-			excused[asked[i].Raw()], _ = strconv.Atoi(state.Fields[0])
+			excused[crashed[i].Raw()], _ = strconv.Atoi(state.Fields[0])
 		}
 	}
 	return excused, nil

@@ -176,8 +176,8 @@ func (j *Janitor) stepped(seen heartbeat) bool {
 	if j.last.Now.IsZero() {
 		return true
 	}
-	ours, theirs := seen.sinceBoot-j.last.sinceBoot, seen.Now.Sub(j.last.Now)
-	return (ours - theirs).Abs() > skew
+	localGap, redisGap := seen.sinceBoot-j.last.sinceBoot, seen.Now.Sub(j.last.Now)
+	return (localGap - redisGap).Abs() > skew
 }
 
 // Pass recovers all processes that have been seen lapsed for long enough. me is our identity.
@@ -188,12 +188,12 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 		return err
 	}
 	tried := map[string]bool{me: true}
-	var wrong error
+	var errs error
 	for ctx.Err() == nil {
 		unreadable, err := j.readRecords(ctx, tried)
-		wrong = errors.Join(wrong, unreadable)
+		errs = errors.Join(errs, unreadable)
 		if err != nil {
-			return errors.Join(wrong, j.link.Excused(err))
+			return errors.Join(errs, j.link.Excused(err))
 		}
 		victims := j.confirmed(tried)
 		if len(victims) == 0 {
@@ -201,12 +201,12 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 		}
 		err = j.recover(ctx, me, victims)
 		if driver.Outage(err) {
-			return errors.Join(wrong, j.link.Excused(err))
+			return errors.Join(errs, j.link.Excused(err))
 		}
 		// One victim that cannot be recovered must not block the others.
-		wrong = errors.Join(wrong, err)
+		errs = errors.Join(errs, err)
 	}
-	return wrong
+	return errs
 }
 
 // readRecords reads what the heartbeat reply does not contain: further lapsed processes, and the records of
@@ -216,18 +216,18 @@ func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unrea
 		return nil, err
 	}
 	for names := range slices.Chunk(j.withoutRecord(tried), maxRecords) {
-		records, wrong, err := j.records(ctx, names)
+		records, unread, err := j.records(ctx, names)
 		if err != nil {
 			return unreadable, err
 		}
 		for _, identity := range names {
-			if wrong[identity] == nil {
+			if unread[identity] == nil {
 				record, ok := records[identity]
 				j.noteRecord(identity, record, ok)
 			}
-			tried[identity] = wrong[identity] != nil
+			tried[identity] = unread[identity] != nil
 		}
-		unreadable = errors.Join(unreadable, all(wrong))
+		unreadable = errors.Join(unreadable, all(unread))
 	}
 	return unreadable, nil
 }
@@ -342,19 +342,19 @@ func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) err
 	if outage == nil {
 		outage = j.recoverFormers(ctx, victims)
 	}
-	wrong := outage
+	errs := outage
 	for _, v := range victims {
 		if v.moved > 0 || v.state == lua.StateDead && v.finished() {
 			j.cfg.Log.Warn("recovered the jobs of a dead process", "dead", v.identity, "jobs", v.moved)
 		}
-		wrong = errors.Join(wrong, v.err)
+		errs = errors.Join(errs, v.err)
 		if outage == nil && v.finished() {
 			j.mu.Lock()
 			delete(j.lapsed, v.identity)
 			j.mu.Unlock()
 		}
 	}
-	return wrong
+	return errs
 }
 
 // recoverFormers recovers the jobs that dead processes hold under their earlier identities.

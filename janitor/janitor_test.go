@@ -233,14 +233,14 @@ func TestRecovery(t *testing.T) {
 				r.look(j, session)
 				return j.Pass(context.Background(), session.Identity)
 			}
-			var wrong error
+			var passErr error
 			drivertest.Eventually(t, func() bool {
 				if err := round(); err != nil {
-					wrong = err
+					passErr = err
 				}
-				return len(r.list(r.keys.Queue("good"))) == 1 && wrong != nil
+				return len(r.list(r.keys.Queue("good"))) == 1 && passErr != nil
 			}, 10*time.Second, 20*time.Millisecond)
-			require.ErrorContains(t, wrong, "broken")
+			require.ErrorContains(t, passErr, "broken")
 			require.Len(t, r.working("broken"), 1, "not lost")
 			r.do("DEL", r.keys.Queue("broken"))
 			drivertest.Eventually(t, func() bool {
@@ -356,11 +356,11 @@ func TestLatecomers(t *testing.T) {
 			j, session := r.newJanitor()
 			j.cfg.Beat = time.Minute // so that the lease outlasts the test
 			require.Zero(t, swept(t, j, session.Identity))
-			other := New(j.cfg)
+			otherJanitor := New(j.cfg)
 			held, err := lua.Lease(r.keys.Sweeper(), "another", sweeperBeats*j.cfg.Beat).Do(t.Context(), r.client)
 			require.NoError(t, err)
 			require.False(t, held)
-			require.Positive(t, swept(t, other, "another"), "it need not ask at each beat")
+			require.Positive(t, swept(t, otherJanitor, "another"), "it need not ask at each beat")
 		})
 
 		t.Run("more_lists_than_a_page_are_all_looked_at", func(t *testing.T) {

@@ -289,8 +289,8 @@ func (j *Janitor) read(ctx context.Context, p *pipeline, v *victim, at, room int
 // first, and before the page is moved, so that all entries are still at their positions.
 func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
-	for _, one := range slices.Backward(v.large) {
-		large := dedup.TooLarge(one, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
+	for _, entry := range slices.Backward(v.large) {
+		large := dedup.TooLarge(entry, v.lists[at], queue, j.cfg.Largest, j.now(), j.cfg.Unit)
 		calls, read := j.cfg.Keys.EndLarge(large, j.cfg.Log)
 		p.add(calls[0], func(reply driver.Reply) error {
 			_, err := read(reply)

@@ -74,13 +74,13 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	if !held {
 		return lua.LeaseRest(hold, j.Processes()), nil
 	}
-	var wrong error
+	var errs error
 	if !early {
 		j.sweptAt = time.Now()
-		wrong = errors.Join(j.sweepTombstones(ctx, replies[1]), j.forgetOld(ctx, replies[2]))
+		errs = errors.Join(j.sweepTombstones(ctx, replies[1]), j.forgetOld(ctx, replies[2]))
 	}
-	if err := j.unlistLocks(ctx); err != nil || wrong != nil {
-		return 0, errors.Join(wrong, err)
+	if err := j.unlistLocks(ctx); err != nil || errs != nil {
+		return 0, errors.Join(errs, err)
 	}
 	if j.locksLeft {
 		return unlistRest, nil
@@ -185,18 +185,18 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 	// A process that recovered one of them may have died before it reached the earlier identity of the dead
 	// process.
 	outage := j.moveJobs(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
-	wrong := errors.Join(all(unread), j.link.Excused(outage))
+	errs := errors.Join(all(unread), j.link.Excused(outage))
 	for _, v := range formers {
-		wrong = errors.Join(wrong, v.err)
+		errs = errors.Join(errs, v.err)
 	}
 	for _, v := range victims {
 		if v.moved > 0 {
 			j.cfg.Log.Warn("recovered late entries of a dead process", "dead", v.identity, "jobs", v.moved)
 		}
 		// A process that cannot be recovered must not stop the others.
-		wrong = errors.Join(wrong, v.err)
+		errs = errors.Join(errs, v.err)
 	}
-	return wrong
+	return errs
 }
 
 // forgetOld deletes these tombstones, unless the script finds that they are too young by Redis' clock or that a
@@ -209,12 +209,12 @@ func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 	if len(names) < forgotten {
 		defer func() { j.forgetAt = 0 }() // this was the last page
 	}
-	records, wrong, err := j.records(ctx, names)
+	records, errs, err := j.records(ctx, names)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		gone, err := false, wrong[name]
+		gone, err := false, errs[name]
 		if err == nil {
 			gone, err = j.cfg.Keys.Forget(name, records[name].Queues, tombstoneStands).Do(ctx, &j.link)
 		}
@@ -222,13 +222,13 @@ func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 		case driver.Outage(err):
 			return err
 		case err != nil:
-			wrong[name] = err
+			errs[name] = err
 		}
 		if !gone {
 			j.forgetAt++
 		}
 	}
-	return all(wrong)
+	return all(errs)
 }
 
 // records reads the records of these identities. Identities without a record are missing from the result. If a
@@ -254,4 +254,4 @@ func (j *Janitor) records(ctx context.Context, names []string) (records map[stri
 }
 
 // all joins these errors; nil for none.
-func all(wrong map[string]error) error { return errors.Join(slices.Collect(maps.Values(wrong))...) }
+func all(errs map[string]error) error { return errors.Join(slices.Collect(maps.Values(errs))...) }

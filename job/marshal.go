@@ -128,8 +128,8 @@ var options = json.JoinOptions(
 
 func appendValue(out []byte, v any) ([]byte, error) {
 	text, err := json.Marshal(v, options)
-	if ours, ok := errors.AsType[*placeError](err); ok {
-		return nil, ours
+	if placeErr, ok := errors.AsType[*placeError](err); ok {
+		return nil, placeErr
 	}
 	if err != nil {
 		return nil, err

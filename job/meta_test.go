@@ -40,8 +40,8 @@ func TestMetaFieldsAreReadBack(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, meta, j.Meta())
 	require.Len(t, meta, 3, "the caller's map is as it was")
-	for _, wrong := range []string{"", "1", `"a"`, "{", `{"a":1}x`} {
-		_, err := job.MetaFields(map[string]string{"cattr": wrong})
-		require.Error(t, err, wrong)
+	for _, text := range []string{"", "1", `"a"`, "{", `{"a":1}x`} {
+		_, err := job.MetaFields(map[string]string{"cattr": text})
+		require.Error(t, err, text)
 	}
 }

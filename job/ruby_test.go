@@ -26,9 +26,9 @@ func asRuby(t *testing.T, texts []string) []string {
 		STDIN.set_encoding("UTF-8"); STDOUT.set_encoding("UTF-8")
 		STDIN.each_line(chomp: true) { |line| puts(begin JSON.generate(JSON.parse(line)) rescue "#{$!.class}: #{$!.message.inspect}" end) }`)
 	command.Stdin = strings.NewReader(strings.Join(texts, "\n") + "\n")
-	said, err := command.Output()
+	output, err := command.Output()
 	require.NoError(t, err)
-	lines := strings.Split(strings.TrimSuffix(string(said), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(string(output), "\n"), "\n")
 	require.Len(t, lines, len(texts))
 	return lines
 }

@@ -28,18 +28,18 @@ func TestTheFirstLineSaysWhatStartsOnWhichRedis(t *testing.T) {
 	r.start(r.build(cfg))
 	r.eventually("it to work", func() bool { return strings.Contains(r.log.String(), `"working"`) })
 	first, _, _ := strings.Cut(r.log.String(), "\n")
-	var said struct {
+	var banner struct {
 		Version, Redis, Message string
 		Queues                  []string
 		Concurrency             int
 	}
-	require.NoError(t, json.Unmarshal([]byte(first), &said))
-	require.NotEmpty(t, said.Version)
-	said.Version = ""
-	require.Equal(t, "redis://"+server.Addr()+"/2", said.Redis)
-	require.Equal(t, "starting", said.Message)
-	require.Equal(t, []string{"critical", "mail"}, said.Queues)
-	require.Equal(t, 4, said.Concurrency)
+	require.NoError(t, json.Unmarshal([]byte(first), &banner))
+	require.NotEmpty(t, banner.Version)
+	banner.Version = ""
+	require.Equal(t, "redis://"+server.Addr()+"/2", banner.Redis)
+	require.Equal(t, "starting", banner.Message)
+	require.Equal(t, []string{"critical", "mail"}, banner.Queues)
+	require.Equal(t, 4, banner.Concurrency)
 	require.NotContains(t, r.log.String(), "s3cret")
 }
 

@@ -60,9 +60,9 @@ func (r *run) cancelled() bool { return r.shared != nil && r.shared.run.Load() =
 // failedToo reports whether the error of a cancelled run is a failure of its own. An operator's cancellation
 // is no error of the program, and neither is a request to run later.
 func failedToo(err error) bool {
-	ask, asked := errors.AsType[*retry.AskError](err)
+	ask, found := errors.AsType[*retry.AskError](err)
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, ErrCancelled) &&
-		(!asked || ask.Ask != retry.AskSnooze && ask.Ask != retry.AskRequeue)
+		(!found || ask.Ask != retry.AskSnooze && ask.Ask != retry.AskRequeue)
 }
 
 // marksEvery is how often marks are read without a notice from a heartbeat: in effect never.

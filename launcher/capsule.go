@@ -32,22 +32,22 @@ func (c Config) allCapsules() []Capsule {
 // newCapsules returns the capsules in the form that the loop needs; the first one is the worker itself. Its
 // error names everything that is wrong with them.
 func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
-	var wrong []error
+	var errs []error
 	var capsules []fetch.Capsule
 	names, owner := make(map[string]bool), make(map[string]string)
 	for i, its := range all {
 		switch {
 		case its.Name == "":
-			wrong = append(wrong, errors.New("a capsule has no name"))
+			errs = append(errs, errors.New("a capsule has no name"))
 		case i > 0 && its.Name == ownCapsule:
-			wrong = append(wrong, errors.New(`capsule "default": this is the server itself; give its queues by Queues`))
+			errs = append(errs, errors.New(`capsule "default": this is the server itself; give its queues by Queues`))
 		case names[its.Name]:
-			wrong = append(wrong, fmt.Errorf("capsule %q: there are two of that name", its.Name))
+			errs = append(errs, fmt.Errorf("capsule %q: there are two of that name", its.Name))
 		}
 		names[its.Name] = true
 		for _, queue := range its.Queues {
-			if other, taken := owner[queue.Name]; taken && other != its.Name {
-				wrong = append(wrong, fmt.Errorf("queue %q is in the capsules %q and %q: it can be in one only", queue.Name, other, its.Name))
+			if capsule, taken := owner[queue.Name]; taken && capsule != its.Name {
+				errs = append(errs, fmt.Errorf("queue %q is in the capsules %q and %q: it can be in one only", queue.Name, capsule, its.Name))
 			}
 			owner[queue.Name] = its.Name
 		}
@@ -56,15 +56,15 @@ func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
 			err = its.named(err)
 		}
 		if err != nil {
-			wrong = append(wrong, err)
+			errs = append(errs, err)
 			continue
 		}
 		capsules = append(capsules, fetch.Capsule{Order: order, Concurrency: its.Concurrency})
 	}
 	if len(owner) > lua.MaxQueues && len(all) > 1 {
-		wrong = append(wrong, fmt.Errorf("%d queues in all capsules: one process serves at most %d", len(owner), lua.MaxQueues))
+		errs = append(errs, fmt.Errorf("%d queues in all capsules: one process serves at most %d", len(owner), lua.MaxQueues))
 	}
-	return capsules, errors.Join(wrong...)
+	return capsules, errors.Join(errs...)
 }
 
 // named returns the errors of one further capsule; err is the error of its queues.

@@ -66,16 +66,16 @@ func TestALongJobGoesOnElsewhereAfterAStop(t *testing.T) {
 		first.Handle("Other", func(context.Context, *job.Job) error { <-free; return nil }, launcher.Class{})
 		payload := r.push("Import", "[]")
 		r.push("Other", "[]")
-		one := r.start(first)
+		worker := r.start(first)
 		require.Zero(t, receive(t, "the first run", begins))
 		receive(t, "item 300", reached)
 		require.Empty(t, r.state(jidOf(t, payload)), "nothing is written before the save interval is over")
-		r.eventually("the other job to run too", func() bool { return one.Busy() == 2 })
-		one.Stop()
+		r.eventually("the other job to run too", func() bool { return worker.Busy() == 2 })
+		worker.Stop()
 		r.eventually("the job to be back", func() bool { return len(r.list(r.keys.Queue("default"))) == 1 })
 		require.Equal(t, []string{payload}, r.list(r.keys.Queue("default")), "byte for byte")
 		require.Equal(t, "301", r.state(jidOf(t, payload))["c"])
-		require.Equal(t, 1, one.Busy(), "while the other job still runs")
+		require.Equal(t, 1, worker.Busy(), "while the other job still runs")
 
 		second := r.build(r.config())
 		second.Handle("Import", work(-1), launcher.Class{})
@@ -88,7 +88,7 @@ func TestALongJobGoesOnElsewhereAfterAStop(t *testing.T) {
 			require.Equal(t, int32(1), done[item].Load(), "item %d", item)
 		}
 		close(free)
-		one.wait(t)
+		worker.wait(t)
 	})
 }
 

@@ -109,10 +109,10 @@ func set[T comparable](field *T, value T) {
 
 // check names everything that is wrong, at once.
 func (c Config) check() error {
-	var wrong []error
+	var errs []error
 	must := func(ok bool, format string, args ...any) {
 		if !ok {
-			wrong = append(wrong, fmt.Errorf(format, args...))
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
 	must(c.Client != nil, "no client: pass a driver.Client")
@@ -128,8 +128,8 @@ func (c Config) check() error {
 		c.MaxInterruptions, retry.MinInterruptions)
 	must(c.DeadLimit >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they must not be negative", c.DeadLimit, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it must be between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
-	wrong = append(wrong, lua.CheckPrefix(c.Prefix))
-	return errors.Join(wrong...)
+	errs = append(errs, lua.CheckPrefix(c.Prefix))
+	return errors.Join(errs...)
 }
 
 func (c Config) crashPolicy() retry.CrashPolicy { return retry.CrashPolicy{Most: c.MaxInterruptions} }

@@ -46,9 +46,9 @@ func stackOf(all []byte, number int64) string {
 	const between = "\n\n"
 	head := []byte("goroutine " + strconv.FormatInt(number, 10) + " ")
 	for len(all) > 0 {
-		one, rest, _ := bytes.Cut(all, []byte(between))
-		if bytes.HasPrefix(one, head) {
-			return cutLines(one, maxStack)
+		stack, rest, _ := bytes.Cut(all, []byte(between))
+		if bytes.HasPrefix(stack, head) {
+			return cutLines(stack, maxStack)
 		}
 		all = rest
 	}

@@ -19,12 +19,12 @@ import (
 // An operator dumps a worker that does nothing: it may still be waiting for Redis.
 func TestDump_works_before_the_process_does(t *testing.T) {
 	t.Parallel()
-	var said bytes.Buffer
-	log := slog.New(logbook.JSON(&said, slog.LevelDebug))
+	var output bytes.Buffer
+	log := slog.New(logbook.JSON(&output, slog.LevelDebug))
 	worker, err := launcher.New(launcher.Config{Client: struct{ driver.Client }{}, Log: log})
 	require.NoError(t, err)
 	worker.Dump()
-	require.Contains(t, said.String(), "TestDump_works_before_the_process_does")
+	require.Contains(t, output.String(), "TestDump_works_before_the_process_does")
 	require.Empty(t, worker.Running())
 }
 

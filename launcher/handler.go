@@ -100,8 +100,8 @@ func (e *timeoutError) Error() string {
 	if e.deadline {
 		text = fmt.Sprintf("deadline passed after %v", e.after.Round(time.Millisecond))
 	}
-	if said := retry.Text(e.err); said != context.DeadlineExceeded.Error() {
-		text += ": " + said
+	if cause := retry.Text(e.err); cause != context.DeadlineExceeded.Error() {
+		text += ": " + cause
 	}
 	return text
 }

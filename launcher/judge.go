@@ -179,8 +179,8 @@ var addresses = []struct {
 // withoutAddresses returns the text of an error without addresses, because anyone who reaches the health
 // endpoint can read it. The log has the full text.
 func withoutAddresses(text string) string {
-	for _, one := range addresses {
-		text = one.at.ReplaceAllString(text, one.left)
+	for _, pattern := range addresses {
+		text = pattern.at.ReplaceAllString(text, pattern.left)
 	}
 	return text
 }

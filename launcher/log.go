@@ -76,9 +76,9 @@ func (r *run) names() []any {
 // zerologKey is the key under which zerolog.Ctx looks for a logger in a context. zerolog does not export the
 // key, and without it every run would need a logger of its own. So a call of zerolog.Ctx reveals the key.
 var zerologKey = func() any {
-	var asked keyRecorder
-	zerolog.Ctx(&asked)
-	return asked.key
+	var recorder keyRecorder
+	zerolog.Ctx(&recorder)
+	return recorder.key
 }()
 
 // A keyRecorder is a context that records the key it is asked for.

@@ -60,11 +60,11 @@ $`, out.String())
 	})
 	t.Run("gives way to a logger that the handler's own code puts in", func(t *testing.T) {
 		t.Parallel()
-		var theirs, ours bytes.Buffer
-		_, ctx := loggingRun(t, &ours)
-		ctx = zerolog.New(&theirs).WithContext(ctx)
+		var handlerLog, runLog bytes.Buffer
+		_, ctx := loggingRun(t, &runLog)
+		ctx = zerolog.New(&handlerLog).WithContext(ctx)
 		zerolog.Ctx(ctx).Info().Msg("here")
-		require.Contains(t, theirs.String(), "here")
-		require.Empty(t, ours.String())
+		require.Contains(t, handlerLog.String(), "here")
+		require.Empty(t, runLog.String())
 	})
 }

@@ -227,7 +227,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		p.pool.launcher.logRun(r, "", job.ExitDone)
 		return job.Done()
 	}
-	l, ours := p.pool.launcher, r.cancelledByBelay()
+	l, byBelay := p.pool.launcher, r.cancelledByBelay()
 	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {
 		outcome := job.Cancelled()
 		r.outcome = &outcome
@@ -240,7 +240,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 	excused := r.excused()
 	verdict := retry.Decide(l.cfg.Retry, retry.Run{
 		Job: excused, Queue: r.taken.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
-		Backoff: p.pool.registered(r.job).class.Backoff, Ours: ours,
+		Backoff: p.pool.registered(r.job).class.Backoff, Ours: byBelay,
 	})
 	if r.pastDeadline && verdict.Outcome.Exit() == job.ExitRetry {
 		verdict.Outcome = job.Expired(true) // the retry would start too late
@@ -249,7 +249,7 @@ func (p *processor) decide(r *run, err error) job.Outcome {
 		r.taken.Saved(r.job).Set(lua.FieldCrashes, "")
 	}
 	r.outcome = &verdict.Outcome
-	r.refused = verdict.Outcome.Exit() == job.ExitRequeued && !ours
+	r.refused = verdict.Outcome.Exit() == job.ExitRequeued && !byBelay
 	if verdict.Panic != nil {
 		l.logPanic("backoff", verdict.Panic)
 	}

@@ -173,8 +173,8 @@ func (l *Launcher) Runs() []RunCounts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := make([]RunCounts, len(s.list))
-	for i, one := range s.list {
-		counts[i] = one.RunCounts
+	for i, series := range s.list {
+		counts[i] = series.RunCounts
 	}
 	return counts
 }
@@ -190,9 +190,9 @@ func (s *statistics) unwritten() []unwritten {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []unwritten
-	for _, one := range s.list {
-		if now, then := &one.RunCounts, &one.written; now.Processed != then.Processed {
-			list = append(list, unwritten{one, *now, lua.ClassFigures{
+	for _, series := range s.list {
+		if now, then := &series.RunCounts, &series.written; now.Processed != then.Processed {
+			list = append(list, unwritten{series, *now, lua.ClassFigures{
 				Class: now.Class, Processed: now.Processed - then.Processed, Failed: now.Failed - then.Failed, Time: now.Took.Sum - then.Took.Sum,
 				Runs: now.Took.since(&then.Took), Waits: now.Waited.since(&then.Waited),
 			}})

@@ -135,9 +135,9 @@ func TestClassNamesWithoutEndAreCountedTogether(t *testing.T) {
 	counts := l.Runs()
 	require.Len(t, counts, 501)
 	var all uint64
-	for _, one := range counts {
-		all += one.Processed
-		require.Less(t, len(one.Class), 300)
+	for _, series := range counts {
+		all += series.Processed
+		require.Less(t, len(series.Class), 300)
 	}
 	require.Equal(t, uint64(classes+1), all)
 	require.Equal(t, launcher.OtherClass, counts[500].Class)

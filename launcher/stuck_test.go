@@ -23,12 +23,12 @@ func TestStuck(t *testing.T) {
 	cfg := r.config()
 	cfg.Concurrency = 1
 	l := r.build(cfg)
-	release, other := make(chan bool), make(chan bool, 1)
+	release, ran := make(chan bool), make(chan bool, 1)
 	reported := make(chan launcher.StuckRun, 8)
 	l.OnStuck(func(launcher.StuckRun) { panic("a stuck handler of no use") })
 	l.OnStuck(func(run launcher.StuckRun) { reported <- run })
 	l.Handle("Deaf", func(context.Context, *job.Job) error { stuckHere(release); return nil }, launcher.Class{Timeout: 10 * time.Millisecond})
-	l.Handle("Other", func(context.Context, *job.Job) error { other <- true; return nil }, launcher.Class{})
+	l.Handle("Other", func(context.Context, *job.Job) error { ran <- true; return nil }, launcher.Class{})
 	r.push("Deaf", `["secret"]`)
 	r.push("Other", "[]")
 	r.start(l)
@@ -48,10 +48,10 @@ func TestStuck(t *testing.T) {
 		require.Contains(t, log, part)
 	}
 	require.NotContains(t, log, "secret")
-	require.Empty(t, other, "its processor is taken")
+	require.Empty(t, ran, "its processor is taken")
 
 	close(release)
-	receive(t, "the next job on its processor", other)
+	receive(t, "the next job on its processor", ran)
 	r.eventually("both to be counted", func() bool { return r.counter(r.keys.Processed()) == "2" })
 	require.Contains(t, r.log.String(), "stuck handler panicked")
 	require.Empty(t, reported)

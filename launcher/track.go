@@ -48,17 +48,17 @@ func SetResult(ctx context.Context, value any) error {
 
 // KeepResult records the result of ctx's run, a JSON text, or the reason why there is none. The settle writes
 // it if the job is done.
-func KeepResult(ctx context.Context, text []byte, wrong error) error {
+func KeepResult(ctx context.Context, text []byte, reason error) error {
 	r, err := trackedRun(ctx)
 	if err != nil {
 		return fmt.Errorf("belay: set the result: %w", err)
 	}
-	if wrong == nil && len(text) > MaxResult {
-		wrong = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead", len(text), MaxResult)
+	if reason == nil && len(text) > MaxResult {
+		reason = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead", len(text), MaxResult)
 	}
-	if wrong != nil {
-		r.track.result.Store(&result{wrong: wrong.Error()})
-		return fmt.Errorf("belay: set the result: %w", wrong)
+	if reason != nil {
+		r.track.result.Store(&result{wrong: reason.Error()})
+		return fmt.Errorf("belay: set the result: %w", reason)
 	}
 	r.track.result.Store(&result{json: string(text)})
 	return nil

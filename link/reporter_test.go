@@ -16,8 +16,8 @@ import (
 	"github.com/belayq/belay/logbook"
 )
 
-// said is what a Reporter has logged: a word for each line.
-func said(t *testing.T, log *bytes.Buffer) []string {
+// wordsOf returns what a Reporter has logged: a word for each line.
+func wordsOf(t *testing.T, log *bytes.Buffer) []string {
 	t.Helper()
 	words := map[string]string{"redis is away": "away", "redis is back": "back", "redis refuses": "refuses", "redis denies access": "denies"}
 	var logged []string
@@ -45,40 +45,40 @@ func TestReporter(t *testing.T) {
 				r.Fail("beat", away)
 				time.Sleep(time.Second)
 			}
-			require.Equal(t, []string{"away"}, said(t, log))
+			require.Equal(t, []string{"away"}, wordsOf(t, log))
 			r.Succeed("beat")
 			r.Succeed("poll")
-			require.Empty(t, said(t, log), "not for all of us yet")
+			require.Empty(t, wordsOf(t, log), "not for all of us yet")
 			r.Succeed("jobs")
-			require.Equal(t, []string{"back"}, said(t, log))
+			require.Equal(t, []string{"back"}, wordsOf(t, log))
 			r.Succeed("jobs")
-			require.Empty(t, said(t, log))
+			require.Empty(t, wordsOf(t, log))
 		},
 		"takes_the_echo_of_an_outage_for_no_other": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("beat", away)
 			r.Succeed("beat")
-			require.Equal(t, []string{"away", "back"}, said(t, log))
+			require.Equal(t, []string{"away", "back"}, wordsOf(t, log))
 			for range 50 {
 				r.Fail("jobs", away)
 				time.Sleep(time.Second)
 				r.Succeed("jobs")
 			}
-			require.Empty(t, said(t, log))
+			require.Empty(t, wordsOf(t, log))
 		},
 		"tells_a_second_outage_when_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("beat", away)
 			r.Succeed("beat")
-			said(t, log)
+			wordsOf(t, log)
 			for range 3 {
 				r.Fail("beat", away)
 				time.Sleep(lasting / 2)
 			}
-			require.Equal(t, []string{"away"}, said(t, log))
+			require.Equal(t, []string{"away"}, wordsOf(t, log))
 			r.Succeed("beat")
-			require.Equal(t, []string{"back"}, said(t, log))
+			require.Equal(t, []string{"back"}, wordsOf(t, log))
 			time.Sleep(echo)
 			r.Fail("beat", away)
-			require.Equal(t, []string{"away"}, said(t, log), "at once, long after the last")
+			require.Equal(t, []string{"away"}, wordsOf(t, log), "at once, long after the last")
 		},
 		"tells_a_refusal_once_a_minute_for_each_who": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			for range 90 {
@@ -86,27 +86,27 @@ func TestReporter(t *testing.T) {
 				r.Succeed("poll")
 				time.Sleep(time.Second)
 			}
-			require.Equal(t, []string{"refuses", "refuses"}, said(t, log))
+			require.Equal(t, []string{"refuses", "refuses"}, wordsOf(t, log))
 			r.Fail("beat", refusal)
-			require.Equal(t, []string{"refuses"}, said(t, log))
+			require.Equal(t, []string{"refuses"}, wordsOf(t, log))
 		},
 		"tells_a_wrong_password_once_a_minute_as_an_error_and_its_end": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
-			wrong := &driver.NotSentError{Err: driver.NewServerError("WRONGPASS invalid username-password pair or user is disabled.")}
+			denial := &driver.NotSentError{Err: driver.NewServerError("WRONGPASS invalid username-password pair or user is disabled.")}
 			for range 90 {
-				r.Fail("beat", wrong)
-				r.Fail("jobs", wrong)
+				r.Fail("beat", denial)
+				r.Fail("jobs", denial)
 				r.Fail("jobs", away) // what a pipeline answers behind the first refusal
 				time.Sleep(time.Second)
 			}
 			require.Equal(t, 2, strings.Count(log.String(), `"level":"error"`))
 			require.Contains(t, log.String(), `"advice":"the user or the password`)
-			require.Equal(t, []string{"denies", "denies"}, said(t, log))
-			require.ErrorIs(t, r.Denied(), wrong)
+			require.Equal(t, []string{"denies", "denies"}, wordsOf(t, log))
+			require.ErrorIs(t, r.Denied(), denial)
 			r.Succeed("beat")
-			require.ErrorIs(t, r.Denied(), wrong, "not for all of us yet")
+			require.ErrorIs(t, r.Denied(), denial, "not for all of us yet")
 			r.Succeed("jobs")
 			require.NoError(t, r.Denied())
-			require.Equal(t, []string{"back"}, said(t, log))
+			require.Equal(t, []string{"back"}, wordsOf(t, log))
 		},
 		"tells_a_missing_permission_for_each_who_and_takes_it_for_a_denial_while_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			denied := driver.NewServerError("NOPERM this user has no permissions to run the 'zadd' command")
@@ -116,7 +116,7 @@ func TestReporter(t *testing.T) {
 				r.Succeed("poll")
 			}
 			require.Contains(t, log.String(), `"call":"poll"`)
-			require.Equal(t, []string{"denies", "denies"}, said(t, log))
+			require.Equal(t, []string{"denies", "denies"}, wordsOf(t, log))
 			require.ErrorIs(t, r.Denied(), denied)
 			time.Sleep(deniedFor + 1)
 			require.NoError(t, r.Denied())
@@ -124,7 +124,7 @@ func TestReporter(t *testing.T) {
 		"takes_a_refusal_for_a_sign_that_Redis_is_up": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("poll", away)
 			r.Fail("poll", refusal)
-			require.Equal(t, []string{"away", "back", "refuses"}, said(t, log))
+			require.Equal(t, []string{"away", "back", "refuses"}, wordsOf(t, log))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -90,13 +90,13 @@ $`, out.String())
 		text := <-read
 		require.Contains(t, text[max(0, len(text)-1000):], `"n":19999,`, "the newest line is kept")
 		require.Equal(t, dropped, book.Dropped(), "the reader lost no more lines")
-		said := uint64(0)
+		reported := uint64(0)
 		for _, count := range regexp.MustCompile(`"level":"warn","lines":(\d+)`).FindAllStringSubmatch(text, -1) {
 			lines, err := strconv.ParseUint(count[1], 10, 64)
 			require.NoError(t, err)
-			said += lines
+			reported += lines
 		}
-		require.Equal(t, dropped, said)
+		require.Equal(t, dropped, reported)
 		require.Equal(t, uint64(lines), dropped+uint64(strings.Count(text, filler)), "each line is read or counted")
 		require.NoError(t, reader.Close())
 	})

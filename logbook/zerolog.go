@@ -109,8 +109,8 @@ func (h zerologHandler) within(attr slog.Attr) slog.Attr {
 		return slog.Attr{} // as slog wants it: without a name there is no field
 	}
 	var inner []slog.Attr // of a group without a name, which stand in its place
-	for _, one := range attr.Value.Group() {
-		inner = append(inner, h.within(one))
+	for _, member := range attr.Value.Group() {
+		inner = append(inner, h.within(member))
 	}
 	attr.Value = slog.GroupValue(inner...)
 	return attr

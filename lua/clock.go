@@ -23,8 +23,8 @@ func TimeOf(reply driver.Reply) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("unexpected reply to TIME: %q", parts)
 	}
 	seconds, err := strconv.ParseInt(parts[0], 10, 64)
-	micros, wrong := strconv.ParseInt(parts[1], 10, 64)
-	if err = cmp.Or(err, wrong); err != nil {
+	micros, microsErr := strconv.ParseInt(parts[1], 10, 64)
+	if err = cmp.Or(err, microsErr); err != nil {
 		return time.Time{}, fmt.Errorf("read redis' time: %w", err)
 	}
 	return time.Unix(seconds, micros*1000), nil

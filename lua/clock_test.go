@@ -14,11 +14,11 @@ func TestClock(t *testing.T) {
 		var c Clock
 		require.True(t, c.Now().Equal(time.Now()), "this machine's until it knows better")
 		sent := time.Now()
-		theirs := sent.Add(time.Hour)
+		redisTime := sent.Add(time.Hour)
 		time.Sleep(20 * time.Millisecond) // the bubble's time: the round trip
-		c.Saw(theirs, sent, time.Now())
-		require.True(t, c.Now().Equal(theirs.Add(10*time.Millisecond)), "theirs was of the middle of the round trip")
+		c.Saw(redisTime, sent, time.Now())
+		require.True(t, c.Now().Equal(redisTime.Add(10*time.Millisecond)), "theirs was of the middle of the round trip")
 		time.Sleep(time.Minute)
-		require.True(t, c.Now().Equal(theirs.Add(time.Minute+10*time.Millisecond)))
+		require.True(t, c.Now().Equal(redisTime.Add(time.Minute+10*time.Millisecond)))
 	})
 }

@@ -213,17 +213,17 @@ func (m move) survives(w *world, c call, damage, mend func()) {
 	w.Helper()
 	before := w.copies(m.jobs)
 	damage()
-	wrong := c.make()
+	err := c.make()
 	mend()
-	if wrong != nil {
-		require.Equal(w, before, w.copies(m.jobs), "after %v", wrong)
+	if err != nil {
+		require.Equal(w, before, w.copies(m.jobs), "after %v", err)
 	}
-	if wrong != nil || !m.once {
+	if err != nil || !m.once {
 		require.NoError(w, c.make())
 	}
 	undisturbed := newWorld(w, openGoredis, drivertest.Redis(w).URL())
 	require.NoError(w, m.begin(undisturbed).make())
-	require.Equal(w, undisturbed.places(m.jobs), w.places(m.jobs), "after %v", wrong)
+	require.Equal(w, undisturbed.places(m.jobs), w.places(m.jobs), "after %v", err)
 }
 
 // copies are how many times each of these jobs lies anywhere.

@@ -124,9 +124,9 @@ func LargeOf(entry string) Large {
 func (r *reader) large() (all []Large) {
 	list := r.list()
 	for list.more() {
-		one := list.list()
-		all = append(all, Large{At: one.number(), Bytes: one.number(), Head: one.text(), Tail: one.text()})
-		list.err = one.end()
+		entry := list.list()
+		all = append(all, Large{At: entry.number(), Bytes: entry.number(), Head: entry.text(), Tail: entry.text()})
+		list.err = entry.end()
 	}
 	r.err = list.end()
 	return all

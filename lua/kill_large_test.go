@@ -25,11 +25,11 @@ func (w *world) killed(entry string, lock *Lock) string {
 
 func TestKillLarge(t *testing.T) {
 	const reason = `"error_class":"Belay::TooLarge","error_message":"too large: %d bytes, limit 5","failed_at":1700000000.0`
-	said := func(entry string) string { return strings.Replace(reason, "%d", strconv.Itoa(len(entry)), 1) }
+	reasonFor := func(entry string) string { return strings.Replace(reason, "%d", strconv.Itoa(len(entry)), 1) }
 	keep(t,
 		promise{"an_object_gets_its_reason_and_keeps_its_text", func(w *world) {
 			entry := " {\"class\":\"C\", \"args\":[\"\xff é\"]}\n"
-			want := " {" + said(entry) + `,` + entry[2:]
+			want := " {" + reasonFor(entry) + `,` + entry[2:]
 			require.Equal(w, want, w.killed(entry, nil))
 			require.InDelta(w, w.now(), w.score(w.keys.Dead(), want), 60)
 		}},
@@ -84,9 +84,9 @@ func TestKillLarge(t *testing.T) {
 		promise{"frees_no_lock_of_another", func(w *world) {
 			w.unique("a")
 			w.redis("DEL", w.keys.Queue("q"))
-			other := *lockOf("a")
-			other.Owner = OwnerOf("other", "C")
-			w.killed("123456", &other)
+			otherLock := *lockOf("a")
+			otherLock.Owner = OwnerOf("other", "C")
+			w.killed("123456", &otherLock)
 			require.NotNil(w, w.redis("GET", w.keys.Lock(lockOf("a").Digest)))
 		}},
 		promise{"twins_stay_two", func(w *world) {

@@ -167,10 +167,10 @@ func TestPushUnique(t *testing.T) {
 		promise{"with_a_number_the_answer_is_the_same_again_also_when_the_job_is_done", func(w *world) {
 			require.Empty(w, w.unique("a"))
 			number := &IdempotencyKey{Slot: w.keys.IdempotencySlot("s", 0), Number: 1, Mark: "m", Remember: time.Hour}
-			other := lockOf("c")
-			other.Digest = "d3"
+			otherLock := lockOf("c")
+			otherLock.Digest = "d3"
 			push := w.keys.PushUnique(number, []UniqueJob{
-				{Queue: "q", Scheduled: Scheduled{Job: "b"}, Lock: lockOf("b")}, {Queue: "q", Scheduled: Scheduled{Job: "c"}, Lock: other},
+				{Queue: "q", Scheduled: Scheduled{Job: "b"}, Lock: lockOf("b")}, {Queue: "q", Scheduled: Scheduled{Job: "c"}, Lock: otherLock},
 			})
 			first := ask(w, push)
 			require.Equal(w, PushedUnique{Word: PushStored, Holders: []string{"a", ""}}, first)

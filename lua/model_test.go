@@ -234,12 +234,12 @@ func (f *fleet) beat(rt *rapid.T) {
 	if m.state == StateAlive {
 		m.lapsed = false
 	}
-	for _, other := range f.members {
+	for _, member := range f.members {
 		switch {
-		case other.state == StateDead && other.holds() > 0:
-			require.Contains(rt, reply.Lapsed, other.identity, "its jobs must be followed")
-		case other.state == StateAlive:
-			require.Equal(rt, other.lapsed, slices.Contains(reply.Lapsed, other.identity), other.identity)
+		case member.state == StateDead && member.holds() > 0:
+			require.Contains(rt, reply.Lapsed, member.identity, "its jobs must be followed")
+		case member.state == StateAlive:
+			require.Equal(rt, member.lapsed, slices.Contains(reply.Lapsed, member.identity), member.identity)
 		}
 	}
 }

@@ -66,9 +66,9 @@ func TestSave(t *testing.T) {
 			require.Equal(w, "7", w.cursor())
 		}},
 		promise{"a_job_in_other_hands_is_lost", func(w *world) {
-			identity, other := w.process("q"), w.hold("a")
+			identity, holder := w.process("q"), w.hold("a")
 			w.unchanged(func() { require.Equal(w, SaveLost, w.save(identity, 1, "7")) })
-			require.Equal(w, SaveSaved, w.save(other, 1, "7"))
+			require.Equal(w, SaveSaved, w.save(holder, 1, "7"))
 		}},
 		promise{"a_quarantined_job_has_state", func(w *world) {
 			identity := w.process("q")
@@ -161,8 +161,8 @@ func TestStateEndsWithItsJob(t *testing.T) {
 			require.Equal(w, []string{"d", "c", "b", "a"}, w.waiting("q"))
 		}},
 		promise{"a_lost_job's_state_is_not_touched", func(w *world) {
-			identity, other := w.process("q"), w.hold("a")
-			w.save(other, 1, "7")
+			identity, holder := w.process("q"), w.hold("a")
+			w.save(holder, 1, "7")
 			state := cursorOf(5, "3")
 			require.Equal(w, []int{0}, w.settle(identity, 1, stateful(job.Requeued(), state)).Lost)
 			state.Keep = 0

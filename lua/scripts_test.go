@@ -198,9 +198,9 @@ func TestStatusWordsAreThoseThatGoReads(t *testing.T) {
 		want, known := statusWords[s.name]
 		require.True(t, known, "%s.lua: add its status words", s.name)
 		require.ElementsMatch(t, want, s.words("Returns"), "%s.lua", s.name)
-		said := firsts(literal, s.code)
+		words := firsts(literal, s.code)
 		for _, word := range want {
-			require.Contains(t, said, word, "%s.lua never says it", s.name)
+			require.Contains(t, words, word, "%s.lua never says it", s.name)
 		}
 	}
 }

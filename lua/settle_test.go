@@ -106,10 +106,10 @@ func TestSettle(t *testing.T) {
 			w.counted(1, 0)
 		}},
 		promise{"takes_a_job_only_out_of_the_list_it_was_taken_into", func(w *world) {
-			identity, other := w.process("q", "r"), w.hold("a")
+			identity, holder := w.process("q", "r"), w.hold("a")
 			w.holdMore(identity, "r", "a")
 			require.Equal(w, []int{0}, w.settle(identity, 1, end("q", "a", job.Done())).Lost)
-			require.Equal(w, []string{"a"}, w.list(w.keys.Working("q", other)))
+			require.Equal(w, []string{"a"}, w.list(w.keys.Working("q", holder)))
 			require.Equal(w, []string{"a"}, w.list(w.keys.Working("r", identity)))
 		}},
 		promise{"removes_exactly_one_of_two_identical_entries", func(w *world) {

@@ -185,10 +185,10 @@ func TestTick(t *testing.T) {
 			w.define(Registrar{}, "n", "a", "s")
 			lock := &Lock{Digest: strings.Repeat("0", 32), Owner: OwnerOf("first", "C"), Hold: time.Hour}
 			require.Equal(w, TickEnqueued, w.tickNow("n", tick, &TickJob{Queue: "q", JID: "first", Nominal: tick, Bytes: "job", Lock: lock}).Word)
-			other := *lock
-			other.Owner = OwnerOf("second", "C")
+			otherLock := *lock
+			otherLock.Owner = OwnerOf("second", "C")
 			next := "2026-03-30T03:00:00+02:00"
-			require.Equal(w, Ticked{TickRefused, "first"}, w.tickNow("n", next, &TickJob{Queue: "q", JID: "second", Nominal: next, Bytes: "job 2", Lock: &other}))
+			require.Equal(w, Ticked{TickRefused, "first"}, w.tickNow("n", next, &TickJob{Queue: "q", JID: "second", Nominal: next, Bytes: "job 2", Lock: &otherLock}))
 			require.Equal(w, next, w.lastTick("n"))
 			require.Equal(w, []string{"job"}, w.waiting("q"))
 			require.Regexp(w, `refused first$`, w.list(w.keys.PeriodicRuns("n"))[0])
@@ -199,10 +199,10 @@ func TestTick(t *testing.T) {
 			w.define(Registrar{}, "n", "a", "s")
 			lock := &Lock{Digest: strings.Repeat("0", 32), Owner: OwnerOf("first", "C"), Hold: time.Hour}
 			require.Equal(w, TickEnqueued, w.tickNow("n", tick, &TickJob{Queue: "q", JID: "first", Nominal: tick, Bytes: "job", Lock: lock}).Word)
-			other := *lock
-			other.Owner = OwnerOf("second", "C")
+			otherLock := *lock
+			otherLock.Owner = OwnerOf("second", "C")
 			next := "2026-03-30T03:00:00+02:00"
-			second := TickJob{Queue: "q", JID: "second", Nominal: next, Bytes: "job 2", Lock: &other}
+			second := TickJob{Queue: "q", JID: "second", Nominal: next, Bytes: "job 2", Lock: &otherLock}
 			for _, c := range []struct {
 				due           time.Duration // after the first one took the lock
 				before, after bool

@@ -90,7 +90,7 @@ func Decide(p Policy, r Run) Verdict {
 	if r.Ours {
 		return Verdict{Outcome: job.Requeued(), Reason: "cancelled by us"}
 	}
-	ask := asked(r.Err)
+	ask := askOf(r.Err)
 	switch ask.Ask {
 	case AskSnooze:
 		after := min(ask.After, maxDelay)

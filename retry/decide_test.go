@@ -20,8 +20,8 @@ var (
 	now     = time.Unix(1700000000, 500e6)
 )
 
-// one is the dice that always shows n.
-func one(n int) func(int) int { return func(int) int { return n } }
+// always returns dice that always show n.
+func always(n int) func(int) int { return func(int) int { return n } }
 
 // payload puts fields into an otherwise good payload of queue "q".
 func payload(fields string) string {
@@ -74,12 +74,12 @@ func TestDecide(t *testing.T) {
 		reason  string
 	}{
 		{promise: "no_error_is_done", exit: job.ExitDone, want: "-", counts: "p", reason: "done"},
-		{promise: "no_error_is_done_though_we_had_cancelled", with: ours, exit: job.ExitDone, want: "-", counts: "p", reason: "done"},
-		{promise: "an_error_we_brought_about_is_requeued", err: context.Canceled, with: ours, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
+		{promise: "no_error_is_done_though_we_had_cancelled", with: cancelledByUs, exit: job.ExitDone, want: "-", counts: "p", reason: "done"},
+		{promise: "an_error_we_brought_about_is_requeued", err: context.Canceled, with: cancelledByUs, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
 		{promise: "a_requeue_counts_nothing", err: fmt.Errorf("wrapped: %w", retry.Requeue(errBoom)), exit: job.ExitRequeued, want: "-", reason: "requeued by its handler"},
 		{promise: "a_requeue_keeps_what_may_not_be_retried", fields: `"retry":false`, err: retry.Requeue(nil), exit: job.ExitRequeued, want: "-", reason: "requeued by its handler"},
-		{promise: "even_a_panic_we_brought_about_is_requeued", err: &retry.PanicError{Value: 1}, with: ours, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
-		{promise: "even_what_the_handler_asked_while_cancelled_is", err: retry.Kill(errBoom), with: ours, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
+		{promise: "even_a_panic_we_brought_about_is_requeued", err: &retry.PanicError{Value: 1}, with: cancelledByUs, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
+		{promise: "even_what_the_handler_asked_while_cancelled_is", err: retry.Kill(errBoom), with: cancelledByUs, exit: job.ExitRequeued, want: "-", reason: "cancelled by us"},
 
 		{promise: "snooze_changes_no_byte_and_counts_nothing", fields: `"retry":0,"enqueued_at":1.5`, err: retry.Snooze(time.Hour),
 			exit: job.ExitSnoozed, after: time.Hour, want: `"retry":0,"enqueued_at":1.5`, reason: "snoozed by its handler"},
@@ -187,7 +187,7 @@ func TestDecide(t *testing.T) {
 			t.Parallel()
 			raw := payload(row.fields)
 			policy := retry.Policy{}
-			run := retry.Run{Job: parse(t, raw), Queue: "q", Err: row.err, Now: now, Rand: one(3)}
+			run := retry.Run{Job: parse(t, raw), Queue: "q", Err: row.err, Now: now, Rand: always(3)}
 			if row.with != nil {
 				row.with(&policy, &run)
 			}
@@ -243,8 +243,8 @@ func TestAFailedRunKeepsTheFloatsOfTheProducer(t *testing.T) {
 	}
 }
 
-func ours(_ *retry.Policy, r *retry.Run)   { r.Ours = true }
-func millis(p *retry.Policy, _ *retry.Run) { p.Unit = job.Millis }
+func cancelledByUs(_ *retry.Policy, r *retry.Run) { r.Ours = true }
+func millis(p *retry.Policy, _ *retry.Run)        { p.Unit = job.Millis }
 
 func maxRetries(n int) func(*retry.Policy, *retry.Run) {
 	return func(p *retry.Policy, _ *retry.Run) { p.MaxRetries = n }

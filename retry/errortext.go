@@ -86,8 +86,8 @@ func chain(err error) (links []error) {
 	return links
 }
 
-// asked returns the outermost AskError of the handler; the zero AskError if there is none, or if it panicked.
-func asked(err error) AskError {
+// askOf returns the outermost AskError of the handler; the zero AskError if there is none, or if it panicked.
+func askOf(err error) AskError {
 	for _, link := range chain(err) {
 		switch e := link.(type) { //nolint:errorlint // each link of the chain is visited by itself
 		case *PanicError:

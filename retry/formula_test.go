@@ -25,11 +25,11 @@ func TestFormula(t *testing.T) {
 			{retry.Sidekiq6, 0, 10, 7 * time.Second}, {retry.Sidekiq6, 4, 10, 35 * time.Second},
 			{retry.Sidekiq4, 0, 30, 7 * time.Second}, {retry.Sidekiq4, 4, 30, 35 * time.Second},
 		} {
-			asked := []int{}
-			dice := func(n int) int { asked = append(asked, n); return 7 }
+			ranges := []int{}
+			dice := func(n int) int { ranges = append(ranges, n); return 7 }
 			base := time.Duration(math.Pow(float64(c.count), 4)+15) * time.Second
 			require.Equal(t, base+c.wantJitter, c.formula.Delay(c.count, dice))
-			require.Equal(t, []int{c.wantRange}, asked)
+			require.Equal(t, []int{c.wantRange}, ranges)
 
 			want := time.Minute + c.wantJitter
 			if c.formula == retry.Sidekiq4 {

@@ -20,7 +20,7 @@ func runAll(t require.TestingT, p retry.Policy, raw string, fail func() error) (
 	for {
 		runs++
 		require.LessOrEqual(t, runs, 1000, "it never dies")
-		end = retry.Decide(p, retry.Run{Job: parse(t, raw), Queue: "q", Err: fail(), Now: at, Rand: one(0)})
+		end = retry.Decide(p, retry.Run{Job: parse(t, raw), Queue: "q", Err: fail(), Now: at, Rand: always(0)})
 		if end.Outcome.Exit() != job.ExitRetry {
 			return runs, end
 		}

@@ -16,7 +16,7 @@ import (
 // is stored once. A word is lua.DefineDue if more ticks are due than go in one call, or if they could not be
 // fired; call Define again then. With an error, the words are those that are known. Of cfg, it needs Keys, Unit
 // and Log.
-func Define(ctx context.Context, link *link.Link, cfg Config, by lua.Registrar, definitions []lua.Definition) (words []string, wrong error) {
+func Define(ctx context.Context, link *link.Link, cfg Config, by lua.Registrar, definitions []lua.Definition) (words []string, errs error) {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	p := &Poller{cfg: cfg, link: link, ticks: newTicks()}
 	rest := make([]int, len(definitions)) // the places of those that have no other word than due
@@ -24,17 +24,17 @@ func Define(ctx context.Context, link *link.Link, cfg Config, by lua.Registrar, 
 		rest[i] = i
 	}
 	for range maxRounds {
-		asked := make([]lua.Definition, len(rest))
+		batch := make([]lua.Definition, len(rest))
 		for i, at := range rest {
-			asked[i] = definitions[at]
+			batch[i] = definitions[at]
 		}
-		ask := cfg.Keys.Define(by, asked)
+		ask := cfg.Keys.Define(by, batch)
 		answers, err := ask.Read(link.Carry(ctx, 0, ask.Call)[0])
 		if err == nil && len(answers) != len(rest) {
 			err = fmt.Errorf("%d answers to %d definitions", len(answers), len(rest))
 		}
 		if err != nil {
-			return words, errors.Join(wrong, err)
+			return words, errors.Join(errs, err)
 		}
 		if words == nil {
 			words = make([]string, len(definitions))
@@ -45,16 +45,16 @@ func Define(ctx context.Context, link *link.Link, cfg Config, by lua.Registrar, 
 			words[at] = answers[i]
 			switch answers[i] {
 			case lua.DefineDue:
-				due, names = append(due, at), append(names, asked[i].Name)
+				due, names = append(due, at), append(names, batch[i].Name)
 			case lua.DefineStored:
-				p.logLeftOut(asked[i].Name)
+				p.logLeftOut(batch[i].Name)
 			}
 		}
 		// What could not be fired is asked for once more, because the plan may have been put off.
-		if rest = due; len(due) == 0 || wrong != nil {
-			return words, wrong
+		if rest = due; len(due) == 0 || errs != nil {
+			return words, errs
 		}
-		_, wrong = p.fireAll(ctx, names, false)
+		_, errs = p.fireAll(ctx, names, false)
 	}
-	return words, wrong
+	return words, errs
 }

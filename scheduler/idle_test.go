@@ -65,9 +65,9 @@ func TestAPollerThatWasReplacedStandsBy(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(r *rig) {
 		r.pass()
-		other := func() { r.do("SET", r.keys.Poller(), "another", "PX", "2000") }
-		other()
-		for deadline := time.Now().Add(10 * time.Second); r.pass() < time.Second; other() {
+		takeLease := func() { r.do("SET", r.keys.Poller(), "another", "PX", "2000") }
+		takeLease()
+		for deadline := time.Now().Add(10 * time.Second); r.pass() < time.Second; takeLease() {
 			require.True(r.t, time.Now().Before(deadline), "it never asks again")
 			time.Sleep(10 * time.Millisecond)
 		}

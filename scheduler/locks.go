@@ -76,13 +76,13 @@ func (l *Locks) check(ctx context.Context, names []string) error {
 		return fmt.Errorf("read periodic jobs: %w", err)
 	}
 	for _, s := range stored {
-		one, err := ReadPeriodic(s.Definition)
-		if err != nil || one.lock == "" {
+		periodic, err := ReadPeriodic(s.Definition)
+		if err != nil || periodic.lock == "" {
 			continue // the poller names what is wrong
 		}
-		value, err := lua.Texts(l.link.Do(ctx, driver.Command("MGET", l.keys.Lock(one.lock)))[0])
+		value, err := lua.Texts(l.link.Do(ctx, driver.Command("MGET", l.keys.Lock(periodic.lock)))[0])
 		if err != nil {
-			return fmt.Errorf("read the lock of the periodic job %q: %w", one.Name, err)
+			return fmt.Errorf("read the lock of the periodic job %q: %w", periodic.Name, err)
 		}
 		holder, held := lua.HolderOf(strings.Join(value, ""))
 		if !held || now.Sub(holder.Since) < oldLock {
@@ -90,17 +90,17 @@ func (l *Locks) check(ctx context.Context, names []string) error {
 		}
 		exists, err := l.exists(ctx, holder.JID)
 		if err != nil {
-			return fmt.Errorf("look for the job %s of the periodic job %q: %w", holder.JID, one.Name, err)
+			return fmt.Errorf("look for the job %s of the periodic job %q: %w", holder.JID, periodic.Name, err)
 		}
 		if exists {
 			continue
 		}
-		freed, err := l.keys.ReleaseFrom(one.lock, value[0]).Do(ctx, &l.link)
+		freed, err := l.keys.ReleaseFrom(periodic.lock, value[0]).Do(ctx, &l.link)
 		if err != nil {
-			return fmt.Errorf("free the lock of the periodic job %q: %w", one.Name, err)
+			return fmt.Errorf("free the lock of the periodic job %q: %w", periodic.Name, err)
 		}
 		if freed.Held {
-			l.link.Log.Warn("lock of a tick freed: its job is in no place", "periodic", one.Name, "jid", holder.JID, "since", holder.Since)
+			l.link.Log.Warn("lock of a tick freed: its job is in no place", "periodic", periodic.Name, "jid", holder.JID, "since", holder.Since)
 		}
 	}
 	return nil
@@ -166,7 +166,7 @@ func (l *Locks) inQueues(ctx context.Context, jid string) (bool, error) {
 
 // inHands looks among the jobs that processes hold.
 func (l *Locks) inHands(ctx context.Context, jid string) (bool, error) {
-	var wrong error
+	var readErr error
 	found, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) (found bool) {
 		for _, entry := range page {
 			ask := l.keys.ReadRecord(entry.Bytes)
@@ -174,14 +174,14 @@ func (l *Locks) inHands(ctx context.Context, jid string) (bool, error) {
 			if err == nil && record != nil {
 				found, err = l.inLists(ctx, l.keys.ListsOf(record.Queues, entry.Bytes), jid)
 			}
-			if wrong = err; found || err != nil {
+			if readErr = err; found || err != nil {
 				return true
 			}
 		}
 		return false
 	})
-	if wrong != nil {
-		return false, wrong
+	if readErr != nil {
+		return false, readErr
 	}
 	return found, err
 }
@@ -189,13 +189,13 @@ func (l *Locks) inHands(ctx context.Context, jid string) (bool, error) {
 // inLists reads lists from the end at which jobs arrive: those that leave meanwhile move no others out of
 // sight.
 func (l *Locks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
-	for some := range slices.Chunk(lists, lua.MaxQueues) {
-		ask := lua.Lengths(some)
+	for chunk := range slices.Chunk(lists, lua.MaxQueues) {
+		ask := lua.Lengths(chunk)
 		lengths, err := ask.Read(l.link.Do(ctx, ask.Call)[0])
 		if err != nil {
 			return false, err
 		}
-		for i, list := range some {
+		for i, list := range chunk {
 			for skip := 0; skip < lengths[i]; {
 				room := l.link.Page()
 				ask := l.keys.Page(list, lua.OrderYoungest, skip, lua.MaxItems, room)

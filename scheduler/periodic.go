@@ -117,10 +117,10 @@ func (p *Periodic) Check() error {
 	if p.Overlap == "" {
 		p.Overlap = OverlapSkip
 	}
-	var wrong []error
+	var errs []error
 	must := func(ok bool, format string, args ...any) {
 		if !ok {
-			wrong = append(wrong, fmt.Errorf(format, args...))
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
 	must(p.Name != "" && len(p.Name) <= maxName && strings.IndexFunc(p.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0 && strings.ToValidUTF8(p.Name, "") == p.Name,
@@ -130,22 +130,22 @@ func (p *Periodic) Check() error {
 	must(p.Jitter >= 0 && p.Jitter <= 24*time.Hour && p.Jitter%time.Millisecond == 0, "jitter %v: it must be whole milliseconds, at most a day", p.Jitter)
 	var err error
 	if p.schedule, err = ParseSchedule(p.Cron, p.Zone); err != nil {
-		wrong = append(wrong, err)
+		errs = append(errs, err)
 	}
 	if p.template, err = job.Parse(p.Job); err != nil {
-		wrong = append(wrong, err)
+		errs = append(errs, err)
 	} else {
-		wrong = append(wrong, job.CheckQueue(p.template.QueueOrDefault()))
+		errs = append(errs, job.CheckQueue(p.template.QueueOrDefault()))
 		p.lock = p.overlapLock()
 	}
-	if err := errors.Join(wrong...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	definition := p.Definition()
 	size := len(definition.Text)
 	must(size <= lua.MaxDefinition, "its definition is %d bytes long, and %d are allowed: pass a reference to the data instead", size, lua.MaxDefinition)
 	p.digest = definition.Digest
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 // overlapLock returns the digest of the lock that OverlapRule makes, if the jobs have it.
@@ -266,8 +266,8 @@ const (
 // class sets.
 func (p *Periodic) track(now time.Time) time.Duration {
 	first := p.schedule.Next(now)
-	asked, _ := p.template.Track()
-	return max(asked, minTracked, min(lua.MaxRuns*p.schedule.Next(first).Sub(first), maxTracked))
+	track, _ := p.template.Track()
+	return max(track, minTracked, min(lua.MaxRuns*p.schedule.Next(first).Sub(first), maxTracked))
 }
 
 // A LastTick is a value of the hash PeriodicLast: the last tick, or the time from which ticks count.

@@ -114,8 +114,8 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	}
 	p.apart = p.apart || err != nil || p.link.Unchecked()
 	if !p.link.Unchecked() && !driver.Outage(err) {
-		tick, wrong := p.fire(ctx)
-		next, err = min(next, tick), errors.Join(err, wrong)
+		tick, fireErr := p.fire(ctx)
+		next, err = min(next, tick), errors.Join(err, fireErr)
 	}
 	return max(next, soonest), p.link.Excused(err)
 }
@@ -144,7 +144,7 @@ func SayLeft(keys lua.Keys) driver.Call { return driver.Command("PUBLISH", keys.
 // promoteAll promotes the due jobs of both sets, retries first as in Ruby, and returns the time until the next
 // job is due. While nothing is due, it reads both sets in one round trip. After it has found due jobs, it reads
 // each set in a round trip of its own: a job of each may be more than the server's output buffer holds.
-func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, wrong error) {
+func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, errs error) {
 	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
 	most := len(sets)
 	if p.apart {
@@ -154,26 +154,26 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	next = p.cfg.Every
 	if p.cfg.Off {
 		if time.Since(p.heldAt) >= hold/2 {
-			_, wrong = p.carry(ctx, me) // keeps the lease
+			_, errs = p.carry(ctx, me) // keeps the lease
 		}
-		return next, wrong
+		return next, errs
 	}
 	for together := range slices.Chunk(sets, most) {
 		looks, calls := lua.AskEach(together, func(set string) lua.Ask[lua.Due] { return p.page(set, p.skip[set], len(together)) })
 		replies, err := p.carry(ctx, me, calls...)
 		if err != nil {
-			return next, errors.Join(wrong, err)
+			return next, errors.Join(errs, err)
 		}
 		for i, set := range together {
 			until, err := p.drain(ctx, me, set, looks[i], replies[i])
-			wrong = errors.Join(wrong, err)
+			errs = errors.Join(errs, err)
 			next = min(next, until)
 			if p.heldAs != me || p.link.Unchecked() {
-				return next, wrong
+				return next, errs
 			}
 		}
 	}
-	return next, wrong
+	return next, errs
 }
 
 // carry sends calls that carry jobs. If half of the lease is over, the same round trip renews it, so the lease
@@ -187,8 +187,8 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	plan := p.lookAtPlan()
 	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call, plan.Call}, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
-	_, wrong := p.ticks.saw(now, plan, replies[1])
-	return replies[2:], errors.Join(err, wrong)
+	_, planErr := p.ticks.saw(now, plan, replies[1])
+	return replies[2:], errors.Join(err, planErr)
 }
 
 // rest returns how long a standby waits before it asks for the lease again.
@@ -218,7 +218,7 @@ func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
 // drain promotes the due jobs of one set, whose first page is in reply, and returns the time until the next job
 // is due.
 func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Due], reply driver.Reply) (time.Duration, error) {
-	var wrong error
+	var errs error
 	skip := p.skip[set] // jobs that cannot be moved, which must not block the jobs after them
 	p.skip[set] = 0
 	due, err := first.Read(reply)
@@ -230,66 +230,66 @@ func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Du
 	for range maxPages {
 		stuck, refused := p.promoteLarge(ctx, set, due.Large)
 		if driver.Outage(refused) {
-			return p.cfg.Every, errors.Join(wrong, refused)
+			return p.cfg.Every, errors.Join(errs, refused)
 		}
-		skip, wrong = skip+stuck, errors.Join(wrong, refused)
+		skip, errs = skip+stuck, errors.Join(errs, refused)
 		if len(due.Jobs) == 0 && len(due.Large) == 0 {
 			if due.Next < 0 {
-				return p.cfg.Every, wrong
+				return p.cfg.Every, errs
 			}
-			return due.Next, wrong
+			return due.Next, errs
 		}
 		if due.Jobs, err = p.dropCancelled(ctx, set, due.Jobs); err != nil {
-			return p.cfg.Every, errors.Join(wrong, p.link.Excused(err))
+			return p.cfg.Every, errors.Join(errs, p.link.Excused(err))
 		}
 		var stay int
 		due, stay, refused, err = p.promote(ctx, me, set, skip, due.Jobs)
-		wrong = errors.Join(wrong, refused)
+		errs = errors.Join(errs, refused)
 		if err == nil && stay > 0 {
 			skip += stay
 			due, _, _, err = p.promote(ctx, me, set, skip, nil)
 		}
 		if err != nil || p.heldAs != me {
-			return p.cfg.Every, errors.Join(wrong, p.link.Excused(err))
+			return p.cfg.Every, errors.Join(errs, p.link.Excused(err))
 		}
 	}
 	p.skip[set] = skip
-	return soonest, wrong
+	return soonest, errs
 }
 
 // promoteLarge moves due entries that are too large to be read to their queues, the last one first, so that
 // the positions of the others stay valid. An entry of a queue that workers of Belay take goes to the dead set,
 // and so does one whose ends do not contain its queue.
 // stuck is how many could not be moved for a permanent reason.
-func (p *Poller) promoteLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, wrong error) {
-	for _, one := range slices.Backward(entries) {
-		queue, known := job.QueueInEnds(one.Head, one.Tail)
-		ours, err := !known, error(nil)
+func (p *Poller) promoteLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, lastErr error) {
+	for _, entry := range slices.Backward(entries) {
+		queue, known := job.QueueInEnds(entry.Head, entry.Tail)
+		dead, err := !known, error(nil)
 		if known {
-			ours, err = p.takenByBelay(ctx, queue)
+			dead, err = p.takenByBelay(ctx, queue)
 		}
 		switch {
 		case err != nil:
-		case ours:
-			err = p.killLarge(ctx, set, one)
+		case dead:
+			err = p.killLarge(ctx, set, entry)
 		default:
-			_, err = p.cfg.Keys.PromoteLarge(set, queue, one).Do(ctx, p.link)
+			_, err = p.cfg.Keys.PromoteLarge(set, queue, entry).Do(ctx, p.link)
 		}
 		if err != nil {
-			err = fmt.Errorf("move a due job of %d bytes: %w", one.Bytes, err)
+			err = fmt.Errorf("move a due job of %d bytes: %w", entry.Bytes, err)
 		}
 		switch {
 		case driver.Outage(err):
 			return stuck, err
 		case err != nil:
-			stuck, wrong = stuck+1, err
+			stuck, lastErr = stuck+1, err
 		}
 	}
-	return stuck, wrong
+	return stuck, lastErr
 }
 
-func (p *Poller) killLarge(ctx context.Context, set string, one lua.Large) error {
-	large := dedup.TooLarge(one, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)
+func (p *Poller) killLarge(ctx context.Context, set string, entry lua.Large) error {
+	large := dedup.TooLarge(entry, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)
 	large.Sorted = true
 	calls, read := p.cfg.Keys.EndLarge(large, p.cfg.Log)
 	_, err := read(p.link.Do(ctx, calls...)[0])
@@ -336,8 +336,8 @@ func (p *Poller) logPromoted(group lua.Promotions, moved int) {
 	case moved < len(group.Jobs):
 		p.cfg.Log.Debug("promoted due jobs", "queue", group.Queue, "jobs", moved, "due", len(group.Jobs))
 	default:
-		for _, one := range group.Jobs {
-			if parsed, err := job.Parse(one.New); err == nil {
+		for _, promotion := range group.Jobs {
+			if parsed, err := job.Parse(promotion.New); err == nil {
 				p.cfg.Log.Debug("promoted", "jid", parsed.JID(), "class", parsed.DisplayClass(), "queue", group.Queue)
 			}
 		}
@@ -363,18 +363,18 @@ func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.T
 		to, new := lua.Promotions{}, raw
 		if err == nil {
 			to.Queue = parsed.QueueOrDefault()
-			wrong, crashed := parsed.CheckToRun(), p.cfg.Crashes.Quarantines(parsed.InterruptedCount())
-			if wrong != nil || crashed {
-				ours, failed := p.takenByBelay(ctx, to.Queue)
+			checkErr, crashed := parsed.CheckToRun(), p.cfg.Crashes.Quarantines(parsed.InterruptedCount())
+			if checkErr != nil || crashed {
+				taken, failed := p.takenByBelay(ctx, to.Queue)
 				if failed != nil {
 					return nil, failed
 				}
-				if ours {
+				if taken {
 					// Other programs count interruptions in this field too, and read no quarantine.
-					err, to.Quarantine = wrong, crashed
+					err, to.Quarantine = checkErr, crashed
 				}
 			}
-			if wrong == nil { // else it moves as it is
+			if checkErr == nil { // else it moves as it is
 				new = parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)
 			}
 		}

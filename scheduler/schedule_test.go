@@ -70,12 +70,12 @@ func TestTicksAreThoseOfAnIndependentTable(t *testing.T) {
 	definitions, all := make(map[string]int), 0
 	for _, line := range readTable(t) {
 		definitions[line.cron+line.zone]++
-		one := &Periodic{Name: "n", Cron: line.cron, Zone: line.zone, CatchUp: CatchUpAll, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
-		require.NoError(t, one.Check())
+		periodic := &Periodic{Name: "n", Cron: line.cron, Zone: line.zone, CatchUp: CatchUpAll, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
+		require.NoError(t, periodic.Check())
 		var fired []time.Time
 		last := LastTick{At: line.start}
 		for now := line.start; now.Before(line.end); {
-			s := one.step(last, now, now)
+			s := periodic.step(last, now, now)
 			require.False(t, s.reset)
 			if !s.fire.IsZero() {
 				require.False(t, now.Before(s.fire), "early")
@@ -216,15 +216,15 @@ func TestWhatIsCaughtUpWith(t *testing.T) {
 		{name: "the next tick has been already", cron: "0 * * * *", last: "2026-05-10T13:00:00Z", now: noon, next: "2026-05-10T14:00:00Z"},
 		{name: "a beginning that lies ahead is reset", cron: "0 * * * *", last: "2026-05-10T12:00:01Z", sinceOnly: true, now: noon, reset: true},
 	} {
-		one := &Periodic{Name: "n", Cron: c.cron, CatchUp: c.catchUp, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
-		require.NoError(t, one.Check(), c.name)
+		periodic := &Periodic{Name: "n", Cron: c.cron, CatchUp: c.catchUp, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
+		require.NoError(t, periodic.Check(), c.name)
 		text := func(at time.Time) string {
 			if at.IsZero() {
 				return ""
 			}
 			return at.UTC().Format(time.RFC3339)
 		}
-		s := one.step(LastTick{At: at(c.last), Ticked: !c.sinceOnly}, at(c.now), at(c.now))
+		s := periodic.step(LastTick{At: at(c.last), Ticked: !c.sinceOnly}, at(c.now), at(c.now))
 		require.Equal(t, []any{c.fire, c.newLast, c.next, c.reset, c.passed}, []any{text(s.fire), text(s.last), text(s.next), s.reset, s.passed}, c.name)
 	}
 }
@@ -232,12 +232,12 @@ func TestWhatIsCaughtUpWith(t *testing.T) {
 // A jitter may be much longer than the interval: each tick fires, in order, before the next one.
 func TestALongJitterLosesNoTick(t *testing.T) {
 	t.Parallel()
-	one := &Periodic{Name: "n", Cron: "@every 7s", Jitter: time.Hour, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
-	require.NoError(t, one.Check())
+	periodic := &Periodic{Name: "n", Cron: "@every 7s", Jitter: time.Hour, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
+	require.NoError(t, periodic.Check())
 	begun := time.Unix(7_000_000, 0).UTC()
 	last, fired := LastTick{At: begun, Ticked: true}, 0
 	for now := begun; now.Before(begun.Add(time.Hour)); now = now.Add(100 * time.Millisecond) {
-		s := one.step(last, now, begun)
+		s := periodic.step(last, now, begun)
 		if s.fire.IsZero() {
 			continue
 		}
@@ -252,14 +252,14 @@ func TestALongJitterLosesNoTick(t *testing.T) {
 func TestJitterIsTheSameEverywhereAndNeverEarly(t *testing.T) {
 	t.Parallel()
 	jitter := 10 * time.Minute
-	one := &Periodic{Name: "n", Cron: "0 * * * *", Jitter: jitter, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
-	require.NoError(t, one.Check())
-	again, err := ReadPeriodic(one.Definition())
+	periodic := &Periodic{Name: "n", Cron: "0 * * * *", Jitter: jitter, Job: job.Draft{Class: "C", Queue: "q"}.Encode()}
+	require.NoError(t, periodic.Check())
+	again, err := ReadPeriodic(periodic.Definition())
 	require.NoError(t, err)
 	at, low, high := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 0, 0
 	for range 1000 {
 		at = at.Add(time.Hour)
-		due := one.dueAt(at)
+		due := periodic.dueAt(at)
 		require.Equal(t, due, again.dueAt(at))
 		require.False(t, due.Before(at))
 		require.True(t, due.Before(at.Add(jitter)))
@@ -268,7 +268,7 @@ func TestJitterIsTheSameEverywhereAndNeverEarly(t *testing.T) {
 		} else if due.Sub(at) > 3*jitter/4 {
 			high++
 		}
-		require.Equal(t, due, one.step(LastTick{At: at.Add(-time.Hour), Ticked: true}, at.Add(-time.Minute), at.Add(-time.Minute)).next)
+		require.Equal(t, due, periodic.step(LastTick{At: at.Add(-time.Hour), Ticked: true}, at.Add(-time.Minute), at.Add(-time.Minute)).next)
 	}
 	require.InDelta(t, 250, low, 60)
 	require.InDelta(t, 250, high, 60)

@@ -49,23 +49,23 @@ func newTicks() ticks {
 }
 
 // saw reads the reply of lookAtPlan: the names of the periodic jobs that are due.
-func (t *ticks) saw(asked time.Time, look lua.Ask[lua.Due], reply driver.Reply) (names []string, err error) {
+func (t *ticks) saw(askedAt time.Time, look lua.Ask[lua.Due], reply driver.Reply) (names []string, err error) {
 	due, err := look.Read(reply)
 	if err == nil {
-		if asked.Sub(t.lookedAt) > hold {
+		if askedAt.Sub(t.lookedAt) > hold {
 			t.beganAt = time.Time{}
 		}
-		t.lookedAt = asked
+		t.lookedAt = askedAt
 	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read which periodic jobs are due: %w", err)
 	case len(due.Jobs) > 0:
-		t.nextAt = asked
+		t.nextAt = askedAt
 	case due.Next < 0:
 		t.nextAt = time.Time{}
 	default:
-		t.nextAt = asked.Add(due.Next)
+		t.nextAt = askedAt.Add(due.Next)
 	}
 	return due.Jobs, nil
 }
@@ -91,8 +91,8 @@ func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 		if until > 0 {
 			return min(next, until), p.keepUp(ctx)
 		}
-		look, asked := p.lookAtPlan(), time.Now()
-		names, err := p.ticks.saw(asked, look, p.link.Do(ctx, look.Call)[0])
+		look, askedAt := p.lookAtPlan(), time.Now()
+		names, err := p.ticks.saw(askedAt, look, p.link.Do(ctx, look.Call)[0])
 		if err != nil {
 			return next, err
 		}
@@ -106,23 +106,23 @@ func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 
 // fireAll fires one tick of each of these periodic jobs, and returns how many it moved. With resets it only
 // resets the jobs whose last tick lies in the future.
-func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (moved int, wrong error) {
-	for some := range slices.Chunk(names, lua.MaxDefinitions) {
-		now, jobs, unusable, err := p.readPeriodic(ctx, some)
+func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (moved int, errs error) {
+	for chunk := range slices.Chunk(names, lua.MaxDefinitions) {
+		now, jobs, unusable, err := p.readPeriodic(ctx, chunk)
 		if err != nil {
-			return moved, errors.Join(wrong, err)
+			return moved, errors.Join(errs, err)
 		}
 		var asks []lua.Ask[lua.Ticked]
-		for _, one := range jobs {
-			if resets && !one.step.reset {
+		for _, periodic := range jobs {
+			if resets && !periodic.step.reset {
 				continue
 			}
-			ask, err := p.tick(one, now)
+			ask, err := p.tick(periodic, now)
 			if err != nil {
-				unusable = append(unusable, unusableJob{one.Name, err})
+				unusable = append(unusable, unusableJob{periodic.Name, err})
 				continue
 			}
-			jobs[len(asks)], asks = one, append(asks, ask)
+			jobs[len(asks)], asks = periodic, append(asks, ask)
 		}
 		var replies []driver.Reply
 		if len(asks) > 0 {
@@ -132,7 +132,7 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 			ticked, err := asks[i].Read(reply)
 			switch {
 			case driver.Outage(err):
-				return moved, errors.Join(wrong, fmt.Errorf("fire a periodic job: %w", err))
+				return moved, errors.Join(errs, fmt.Errorf("fire a periodic job: %w", err))
 			case err != nil:
 				unusable = append(unusable, unusableJob{jobs[i].Name, fmt.Errorf("fire the periodic job %q: %w", jobs[i].Name, err)})
 			case ticked.Word == lua.TickWaits:
@@ -145,10 +145,10 @@ func (p *Poller) fireAll(ctx context.Context, names []string, resets bool) (move
 			}
 		}
 		if !resets {
-			wrong = errors.Join(wrong, p.putOff(ctx, unusable, now))
+			errs = errors.Join(errs, p.putOff(ctx, unusable, now))
 		}
 	}
-	return moved, wrong
+	return moved, errs
 }
 
 // An unusableJob is a periodic job that cannot be fired, with the reason.
@@ -163,16 +163,16 @@ func (p *Poller) putOff(ctx context.Context, jobs []unusableJob, now time.Time) 
 	if len(jobs) == 0 {
 		return nil
 	}
-	var wrong error
+	var errs error
 	calls := make([]driver.Call, len(jobs))
-	for i, one := range jobs {
-		wrong = errors.Join(wrong, one.err)
-		calls[i] = p.cfg.Keys.PutOffPeriodic(one.name, now.Add(unusableFor))
+	for i, unusable := range jobs {
+		errs = errors.Join(errs, unusable.err)
+		calls[i] = p.cfg.Keys.PutOffPeriodic(unusable.name, now.Add(unusableFor))
 	}
 	for _, reply := range p.link.Do(ctx, calls...) {
-		wrong = errors.Join(wrong, reply.Err)
+		errs = errors.Join(errs, reply.Err)
 	}
-	return wrong
+	return errs
 }
 
 // A planned is a periodic job as it is stored, with its next action.
@@ -188,24 +188,24 @@ func (p *Poller) readPeriodic(ctx context.Context, names []string) (now time.Tim
 	read, up := p.cfg.Keys.PeriodicStored(names), p.cfg.Keys.UpSince()
 	replies := p.link.Carry(ctx, len(names)*lua.MaxDefinition, append(read, up.Call)...)
 	now, stored, err := lua.ReadPeriodicStored(names, replies)
-	since, wrong := up.Read(replies[len(read)])
-	if err = cmp.Or(err, wrong); err != nil {
+	since, upErr := up.Read(replies[len(read)])
+	if err = cmp.Or(err, upErr); err != nil {
 		return now, nil, nil, fmt.Errorf("read periodic jobs: %w", err)
 	}
 	if p.ticks.beganAt.IsZero() {
 		p.ticks.beganAt = now
 	}
 	for _, s := range stored {
-		one, err := p.known(s)
+		periodic, err := p.known(s)
 		if err != nil {
 			unusable = append(unusable, unusableJob{s.Definition.Name, fmt.Errorf("the periodic job %q: %w", s.Definition.Name, err)})
 			continue
 		}
 		next := step{reset: true} // if the last tick was deleted or overwritten
 		if last, err := ReadLastTick(s.Last); err == nil {
-			next = one.step(last, now, since)
+			next = periodic.step(last, now, since)
 		}
-		jobs = append(jobs, planned{Periodic: one, lastText: s.Last, step: next})
+		jobs = append(jobs, planned{Periodic: periodic, lastText: s.Last, step: next})
 	}
 	return now, jobs, unusable, nil
 }
@@ -216,15 +216,15 @@ func (p *Poller) known(s lua.StoredDefinition) (*Periodic, error) {
 	if was != nil && was.digest == s.Definition.Digest {
 		return was, nil
 	}
-	one, err := ReadPeriodic(s.Definition)
+	periodic, err := ReadPeriodic(s.Definition)
 	if err != nil {
 		return nil, err
 	}
-	if was != nil && (was.Cron != one.Cron || was.Zone != one.Zone) {
+	if was != nil && (was.Cron != periodic.Cron || was.Zone != periodic.Zone) {
 		p.logLeftOut(was.Name)
 	}
-	p.ticks.known[one.Name] = one
-	return one, nil
+	p.ticks.known[periodic.Name] = periodic
+	return periodic, nil
 }
 
 // logLeftOut logs that the tick that waited for the job of an earlier one, if any, is left out, because the
@@ -238,9 +238,9 @@ func (p *Poller) logLeftOut(name string) {
 }
 
 // tick returns the call for the action of a periodic job now.
-func (p *Poller) tick(one planned, now time.Time) (ask lua.Ask[lua.Ticked], err error) {
-	s := one.step
-	plan := lua.Plan{Name: one.Name, Digest: one.digest, State: lua.PlanRunning, Expected: one.lastText}
+func (p *Poller) tick(periodic planned, now time.Time) (ask lua.Ask[lua.Ticked], err error) {
+	s := periodic.step
+	plan := lua.Plan{Name: periodic.Name, Digest: periodic.digest, State: lua.PlanRunning, Expected: periodic.lastText}
 	if s.reset {
 		plan.Last, plan.Next = lua.PlanNow, lua.PlanNow
 		return p.cfg.Keys.Tick(plan, nil), nil
@@ -251,36 +251,37 @@ func (p *Poller) tick(one planned, now time.Time) (ask lua.Ask[lua.Ticked], err 
 	}
 	var j *lua.TickJob
 	if !s.fire.IsZero() {
-		if j, err = one.TickJob(s.fire, now, p.cfg.Unit); err != nil {
+		if j, err = periodic.TickJob(s.fire, now, p.cfg.Unit); err != nil {
 			return ask, err
 		}
 		// While an earlier tick waited, others of OverlapQueue that came due are refused. Of ticks that came
 		// due while no process polled, or a moment later, each waits for the one before it, whose job was
 		// late too.
-		j.WaitsBefore = one.lock != "" && one.Overlap == OverlapQueue
-		j.WaitsAfter = one.lock != "" && j.DueAt.Before(p.ticks.beganAt.Add(lateFor))
+		j.WaitsBefore = periodic.lock != "" && periodic.Overlap == OverlapQueue
+		j.WaitsAfter = periodic.lock != "" && j.DueAt.Before(p.ticks.beganAt.Add(lateFor))
 	}
 	return p.cfg.Keys.Tick(plan, j), nil
 }
 
 // logTick logs the result of a tick.
-func (p *Poller) logTick(one planned, ticked lua.Ticked) {
-	s := one.step
+func (p *Poller) logTick(periodic planned, ticked lua.Ticked) {
+	s := periodic.step
 	if s.reset {
 		why := "last tick lies in the future, because a clock was set; ticks count from now on"
-		if _, err := ReadLastTick(one.lastText); err != nil {
+		if _, err := ReadLastTick(periodic.lastText); err != nil {
 			why = "last tick is missing or unreadable; ticks count from now on"
 		}
-		p.cfg.Log.Warn(why, "periodic", one.Name, "last", one.lastText)
+		p.cfg.Log.Warn(why, "periodic", periodic.Name, "last", periodic.lastText)
 	}
 	if s.passed {
 		p.cfg.Log.Info("ticks that passed are left out",
-			"periodic", one.Name, "last", one.lastText, "catch_up", string(one.CatchUp), "tick", s.last, "fired", !s.fire.IsZero())
+			"periodic", periodic.Name, "last", periodic.lastText, "catch_up", string(periodic.CatchUp), "tick", s.last,
+			"fired", !s.fire.IsZero())
 	}
 	if !s.fire.IsZero() {
 		p.cfg.Log.Debug("tick",
-			"periodic", one.Name, "tick", s.fire, "class", one.Class(), "queue", one.Queue(), "outcome", ticked.Word,
-			"holder", ticked.Holder)
+			"periodic", periodic.Name, "tick", s.fire, "class", periodic.Class(), "queue", periodic.Queue(),
+			"outcome", ticked.Word, "holder", ticked.Holder)
 	}
 }
 

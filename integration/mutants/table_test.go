@@ -534,7 +534,7 @@ var bugs = []mutant{
 		name: "ticks are tracked no longer than their class asks",
 		harm: "the history of a nightly job does not show last week's outcome",
 		edits: []edit{{
-			"scheduler/periodic.go", `return max(asked, minTracked, min(`, `return max(asked, min(minTracked, `,
+			"scheduler/periodic.go", `return max(track, minTracked, min(`, `return max(track, min(minTracked, `,
 		}},
 		pkg: ".", run: "TestTheHistoryOfAPeriodicJobHasOutcomes",
 		caught: "TestTheHistoryOfAPeriodicJobHasOutcomes", says: "as long as the next ticks take",

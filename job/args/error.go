@@ -50,13 +50,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) ErrorClass() string { return "belay.ArgumentError" }
 
 func (p *place) error(index int, text string, err error) error {
-	wrong := &Error{Position: index + 1, Field: p.name, Got: kindOf(text), Want: p.of, Err: err}
+	argErr := &Error{Position: index + 1, Field: p.name, Got: kindOf(text), Want: p.of, Err: err}
 	inner, found := errors.AsType[*json.UnmarshalTypeError](err)
 	if found && !readsItself(p.of) && inner.Type != nil {
-		wrong.Got, wrong.Want = kindNamed(inner.Value), inner.Type
-		wrong.Field = strings.Trim(p.name+"."+inner.Field, ".")
+		argErr.Got, argErr.Want = kindNamed(inner.Value), inner.Type
+		argErr.Field = strings.Trim(p.name+"."+inner.Field, ".")
 	}
-	return wrong
+	return argErr
 }
 
 // kindNamed returns the kind of a JSON value from encoding/json's description, which may also contain the

@@ -138,9 +138,9 @@ func refill[T any](t *testing.T, args []string) {
 	t.Helper()
 	var first T
 	if err := shapeOf[T](t).Fill(reflect.ValueOf(&first).Elem(), args); err != nil {
-		var wrong *Error
-		require.ErrorAs(t, err, &wrong)
-		require.NotEmpty(t, wrong.Error())
+		var argErr *Error
+		require.ErrorAs(t, err, &argErr)
+		require.NotEmpty(t, argErr.Error())
 		return
 	}
 	if _, err := job.Marshal(json.RawMessage("[" + strings.Join(args, ",") + "]")); err != nil {

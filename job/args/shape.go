@@ -61,7 +61,7 @@ func isPlainStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && !
 
 // addFields adds the arguments for the fields of t, which is T or embedded in it at path.
 func (s *Shape) addFields(t reflect.Type, path []int) error {
-	var wrong []error
+	var errs []error
 	for i := range t.NumField() {
 		field := t.Field(i)
 		tag, err := readTag(field)
@@ -81,9 +81,9 @@ func (s *Shape) addFields(t reflect.Type, path []int) error {
 				err = s.add(p)
 			}
 		}
-		wrong = append(wrong, err)
+		errs = append(errs, err)
 	}
-	return errors.Join(wrong...)
+	return errors.Join(errs...)
 }
 
 func (s *Shape) add(p place) error {

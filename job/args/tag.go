@@ -16,21 +16,21 @@ type fieldTag struct {
 }
 
 func readTag(field reflect.StructField) (fieldTag, error) {
-	ours, theirs := field.Tag.Get("belay"), field.Tag.Get("json")
-	if ours == "-" || theirs == "-" {
+	belayTag, jsonTag := field.Tag.Get("belay"), field.Tag.Get("json")
+	if belayTag == "-" || jsonTag == "-" {
 		return fieldTag{skip: true}, nil
 	}
-	name, options, _ := strings.Cut(theirs, ",")
-	tag := fieldTag{rest: ours == ",rest", name: name}
-	said := strings.Split(options, ",")
+	name, list, _ := strings.Cut(jsonTag, ",")
+	tag := fieldTag{rest: belayTag == ",rest", name: name}
+	options := strings.Split(list, ",")
 	switch {
-	case ours != "" && !tag.rest:
-		return tag, fmt.Errorf(`field %s: the tag belay:%q is not known; there are belay:"-" and belay:",rest"`, field.Name, ours)
-	case slices.Contains(said, "string"):
+	case belayTag != "" && !tag.rest:
+		return tag, fmt.Errorf(`field %s: the tag belay:%q is not known; there are belay:"-" and belay:",rest"`, field.Name, belayTag)
+	case slices.Contains(options, "string"):
 		return tag, fmt.Errorf(`field %s: the tag json:",string" is not for arguments: make the field a string`, field.Name)
-	case slices.Contains(said, "omitzero"):
+	case slices.Contains(options, "omitzero"):
 		tag.omit = isZero
-	case slices.Contains(said, "omitempty"):
+	case slices.Contains(options, "omitempty"):
 		tag.omit = isEmpty
 	}
 	return tag, nil
@@ -50,13 +50,13 @@ func isEmpty(v reflect.Value) bool {
 // isZero reports whether encoding/json omits v from a field with omitzero: it calls v's IsZero method, if
 // there is one. v is addressable.
 func isZero(v reflect.Value) bool {
-	asked := v
+	receiver := v
 	if kind := v.Kind(); kind != reflect.Pointer && kind != reflect.Interface {
-		asked = v.Addr() // it has the methods of both
+		receiver = v.Addr() // it has the methods of both
 	} else if v.IsNil() {
 		return true
 	}
-	if own, ok := asked.Interface().(interface{ IsZero() bool }); ok {
+	if own, ok := receiver.Interface().(interface{ IsZero() bool }); ok {
 		return own.IsZero()
 	}
 	return v.IsZero()

@@ -43,18 +43,18 @@ func TestAProcessServesHealthAsLongAsItRuns(t *testing.T) {
 	lines, log := io.Pipe()
 	worker, _ := build(t, drivertest.Redis(t).URL(), launcher.Config{})
 	stop := run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
-	var said struct{ Address, Message string }
+	var line struct{ Address, Message string }
 	text, err := bufio.NewReader(lines).ReadBytes('\n')
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &said))
-	require.Equal(t, "serving health checks", said.Message)
-	url := "http://" + said.Address + "/healthz"
+	require.NoError(t, json.Unmarshal(text, &line))
+	require.Equal(t, "serving health checks", line.Message)
+	url := "http://" + line.Address + "/healthz"
 	answer, err := http.Get(url)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 
-	taken := service.Process{Worker: worker, HealthAddr: said.Address}.Run(context.Background())
+	taken := service.Process{Worker: worker, HealthAddr: line.Address}.Run(context.Background())
 	require.ErrorContains(t, taken, "belay: listen for health checks: ")
 	stop()
 	_, err = http.Get(url)
@@ -65,15 +65,15 @@ func TestIdleConnectionsDoNotDelayProbes(t *testing.T) {
 	lines, log := io.Pipe()
 	worker, _ := build(t, drivertest.Redis(t).URL(), launcher.Config{})
 	run(t, service.Process{Worker: worker, HealthAddr: "127.0.0.1:0", Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
-	var said struct{ Address string }
+	var line struct{ Address string }
 	text, err := bufio.NewReader(lines).ReadBytes('\n')
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &said))
+	require.NoError(t, json.Unmarshal(text, &line))
 
 	const clients = 300
 	conns := make([]net.Conn, clients)
 	for i := range conns {
-		conns[i], err = net.Dial("tcp", said.Address)
+		conns[i], err = net.Dial("tcp", line.Address)
 		require.NoError(t, err)
 		defer func() { _ = conns[i].Close() }()
 		if i%2 == 0 { // the others connect and ask nothing
@@ -81,7 +81,7 @@ func TestIdleConnectionsDoNotDelayProbes(t *testing.T) {
 		}
 	}
 	probe := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := probe.Get("http://" + said.Address + "/healthz")
+	answer, err := probe.Get("http://" + line.Address + "/healthz")
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusOK, answer.StatusCode)
