@@ -434,7 +434,7 @@ func (a *act) sendOnce(ctx context.Context, chosen []*pick) (lost, again []*pick
 		asks, calls := lua.AskEach(some, func(p *batch) lua.Ask[lua.Acted] {
 			p.source.Near = max(p.source.Near-left, 0)
 			ended = append(ended, p.ended()...)
-			return a.i.keys.Act(p.source, []lua.Errand{p.errand})
+			return a.i.keys.Act(p.source, []lua.ActGroup{p.group})
 		})
 		if len(ended) > 0 {
 			calls = append(calls, a.i.keys.AnnounceEnded(ended))
