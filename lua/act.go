@@ -38,8 +38,8 @@ type Source struct {
 // workers took jobs before it or brought some back, or up to MaxItems jobs of the same page have left.
 const Around = 1024 + MaxItems
 
-// An ActGroup has jobs with the same destination. Queue is used with DestinationQueue only. Jobs have a New with
-// DestinationQueue and DestinationSame, and no Lock with DestinationSame.
+// An ActGroup has jobs with the same destination. Queue is used with DestinationQueue only. Jobs have a New
+// with DestinationQueue and DestinationSame, and no Lock with DestinationSame.
 //
 // A job's Lock, if it has one and still owns it, is freed with the job or passes to the run in Again. A job
 // that goes to a queue takes its lock, if it is free, for its Hold. A job that goes to another time prolongs
