@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// A ScriptSender sends calls to one server, each script in a form that the server can run, and remembers whether
-// that server knows script flags. A client shares it with its lanes. The zero ScriptSender is ready for use.
+// A ScriptSender sends calls to one server, each script in a form that the server can run, and remembers
+// whether that server knows script flags. A client shares it with its lanes. The zero ScriptSender is ready.
 type ScriptSender struct {
 	// plain: the server does not know a "#!lua" line (miniredis, Redis before 7).
 	plain atomic.Bool

@@ -111,7 +111,8 @@ func (i *Inspector) Act(ctx context.Context, task Task, progress func(ActCounts)
 
 // A Step is a part of a task.
 type Step struct {
-	// ActCounts counts what this step did. If the task has a next step, Missing has the IDs and Refs that remain.
+	// ActCounts counts what this step did. If the task has a next step, Missing has the IDs and Refs that
+	// remain.
 	ActCounts
 	// Looked is how many entries the step read.
 	Looked int `json:"looked"`
