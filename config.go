@@ -123,11 +123,11 @@ func Queues(names ...string) []QueueWeight {
 func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.Zerolog(log)) }
 
 // build returns the server's launcher and its log. It names everything that is wrong, at once.
-func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, *slog.Logger, error) {
+func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *slog.Logger, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = logbook.New(logbook.JSON(os.Stderr, slog.LevelInfo)).Logger()
 	}
-	book, log := logbook.Behind(cfg.Logger)
+	buffer, log := logbook.Behind(cfg.Logger)
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of := c.Config()
 	var l *launcher.Launcher
@@ -144,5 +144,5 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Book, *sl
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
 		Check: logFindings,
 	})
-	return l, book, log, err
+	return l, buffer, log, err
 }

@@ -12,5 +12,5 @@ type Counters struct {
 
 // Counters returns the counters of the server. It may be called at any time.
 func (s *Server) Counters() Counters {
-	return Counters{s.made("Counters").Counters(), s.book.Dropped()}
+	return Counters{s.made("Counters").Counters(), s.buffer.Dropped()}
 }

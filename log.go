@@ -21,7 +21,7 @@ func Log(ctx context.Context) *slog.Logger { return launcher.Log(ctx) }
 // panicked.
 func (s *Server) DroppedLines() uint64 {
 	s.made("DroppedLines")
-	return s.book.Dropped()
+	return s.buffer.Dropped()
 }
 
 // lastWords is how long the end of a server, and of a program, waits for the reader of its log.

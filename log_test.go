@@ -167,7 +167,7 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 			require.NoError(t, reader.Close())
 			require.NoError(t, writer.Close())
 		})
-		// A line for each at level debug: more than a pipe and a book have room for.
+		// A line for each at level debug: more than a pipe and a buffer have room for.
 		_, err = work.EnqueueMany(t.Context(), client, slices.Values(make([]int, jobs)))
 		require.NoError(t, err)
 		for range jobs {

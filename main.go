@@ -132,7 +132,7 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	if err != nil {
 		return refuse(err)
 	}
-	defer server.book.Flush(lastWords)
+	defer server.buffer.Flush(lastWords)
 	app := &App{Client: client, Server: server, Log: cfg.Server.Logger}
 	if err := app.run(setUp, cfg); err != nil {
 		server.log.Error("worker failed", "error", err)

@@ -44,7 +44,7 @@ func (p Process) Run(ctx context.Context) error {
 	if p.MetricsAddr != "" && p.Metrics == nil {
 		return errors.New("belay: a Process with MetricsAddr and without Metrics")
 	}
-	defer p.Server.book.Flush(lastWords)
+	defer p.Server.buffer.Flush(lastWords)
 	return service.Process{
 		Worker: p.Server.launcher, HealthAddr: p.HealthAddr, Reopen: p.Reopen, Log: p.Server.log,
 		MetricsAddr: p.MetricsAddr, Metrics: p.Metrics,

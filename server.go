@@ -19,8 +19,8 @@ import (
 type Server struct {
 	launcher   *launcher.Launcher
 	middleware client.Chain[Middleware]
-	book       *logbook.Book
-	log        *slog.Logger // into the book
+	buffer     *logbook.Buffer
+	log        *slog.Logger // into the buffer
 	// unscheduled joins the errors of Schedule.
 	unscheduled error
 }
@@ -32,11 +32,11 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("belay: NewServer: the client is nil; check the error of Open")
 	}
-	l, book, log, err := cfg.build(c)
+	l, buffer, log, err := cfg.build(c)
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	s := &Server{launcher: l, book: book, log: log}
+	s := &Server{launcher: l, buffer: buffer, log: log}
 	l.Use(s.around)
 	return s, nil
 }
@@ -72,7 +72,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.ready(); err != nil {
 		return err
 	}
-	defer s.book.Flush(lastWords)
+	defer s.buffer.Flush(lastWords)
 	return group.Run(ctx)
 }
 

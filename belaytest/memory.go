@@ -20,9 +20,9 @@ import (
 // memory is a Redis within the test: miniredis, called as a function. It has no socket and no goroutine, so it
 // works in a bubble of testing/synctest, where its clock is the bubble's.
 type memory struct {
-	redis   *server.Server
-	topics  *miniredis.Miniredis // of redis, for what is published
-	dialect driver.Dialect
+	redis  *server.Server
+	topics *miniredis.Miniredis // of redis, for what is published
+	sender driver.ScriptSender
 
 	mu      sync.Mutex
 	changed chan struct{} // closed by the next call
@@ -52,22 +52,22 @@ func (m *memory) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 		}
 		return replies
 	}
-	replies := m.dialect.Do(calls, m.send)
+	replies := m.sender.Do(calls, m.send)
 	m.announce()
 	return replies
 }
 
-func (m *memory) send(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
+func (m *memory) send(calls []driver.Call, replies []driver.Reply, indexes []int, form driver.ScriptForm) {
 	for _, i := range indexes {
-		replies[i] = m.call(words(calls[i], how))
+		replies[i] = m.call(words(calls[i], form))
 	}
 }
 
-func words(call driver.Call, how driver.Naming) []string {
+func words(call driver.Call, form driver.ScriptForm) []string {
 	if call.Script == nil {
 		return call.Args
 	}
-	verb, body := how.Words(call.Script)
+	verb, body := form.Words(call.Script)
 	return slices.Concat([]string{verb, body, strconv.Itoa(len(call.Keys))}, call.Keys, call.Args)
 }
 

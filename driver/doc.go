@@ -9,7 +9,7 @@
 //   - every failure reports whether the call may have been executed (Certain), and whether waiting
 //     cures it (Outage)
 //   - replies that came before a connection broke are kept
-//   - a script that the server does not have is loaded, each script separately and in order (Dialect)
+//   - a script that the server does not have is loaded, each script separately and in order (ScriptSender)
 //   - a wait ends at its limit, or is released, and moves nothing unread except after an uncertain error
 //   - replies have neutral types: nil, string, int64, []any
 //

@@ -40,8 +40,8 @@ type Selection struct {
 	PayloadLimit int
 }
 
-// A Tally counts what an act has done so far.
-type Tally struct {
+// ActCounts counts what an act has done so far.
+type ActCounts struct {
 	// Moved counts jobs that reached their destination.
 	Moved int `json:"moved"`
 	// Gone counts jobs that were read and had left before they could be moved: a worker or another operator
@@ -59,22 +59,22 @@ type Tally struct {
 }
 
 // Add adds what a later step of the same task did. Missing becomes that of the later step.
-func (t *Tally) Add(step Tally) {
-	t.Moved, t.Gone, t.Refused = t.Moved+step.Moved, t.Gone+step.Gone, t.Refused+step.Refused
-	t.Missing = step.Missing
+func (c *ActCounts) Add(step ActCounts) {
+	c.Moved, c.Gone, c.Refused = c.Moved+step.Moved, c.Gone+step.Gone, c.Refused+step.Refused
+	c.Missing = step.Missing
 	for _, why := range step.Problems {
-		t.addProblem(why)
+		c.addProblem(why)
 	}
 	for gem, jobs := range step.Locked {
-		t.addLocked(gem, jobs)
+		c.addLocked(gem, jobs)
 	}
 }
 
-func (t *Tally) addLocked(gem string, jobs int) {
-	if t.Locked == nil {
-		t.Locked = make(map[string]int)
+func (c *ActCounts) addLocked(gem string, jobs int) {
+	if c.Locked == nil {
+		c.Locked = make(map[string]int)
 	}
-	t.Locked[gem] += jobs
+	c.Locked[gem] += jobs
 }
 
 // foreignLock names the Ruby gem that has locked a job that moves.
@@ -85,9 +85,9 @@ func (a *act) foreignLock(e Entry) string {
 	return e.parsed.ForeignLock()
 }
 
-func (t *Tally) addProblem(why string) {
-	if len(t.Problems) < maxProblems && !slices.Contains(t.Problems, why) {
-		t.Problems = append(t.Problems, why)
+func (c *ActCounts) addProblem(why string) {
+	if len(c.Problems) < maxProblems && !slices.Contains(c.Problems, why) {
+		c.Problems = append(c.Problems, why)
 	}
 }
 
@@ -97,22 +97,23 @@ func (t *Tally) addProblem(why string) {
 // no more jobs from a queue than it held.
 //
 // After an error, the jobs that have moved stay moved, and Act may be called again. If a reply of Redis was
-// lost, up to 256 more jobs than the Tally says may have moved.
-func (i *Inspector) Act(ctx context.Context, task Task, progress func(Tally)) (Tally, error) {
+// lost, up to 256 more jobs than ActCounts says may have moved.
+func (i *Inspector) Act(ctx context.Context, task Task, progress func(ActCounts)) (ActCounts, error) {
 	a, err := i.start(ctx, task, "", true)
 	for err == nil && !a.ended {
 		if err = a.next(ctx); err == nil && progress != nil {
-			progress(a.tally)
+			progress(a.counts)
 		}
 	}
 	a.missing()
-	return a.tally, err
+	return a.counts, err
 }
 
 // A Step is a part of a task.
 type Step struct {
-	// Tally counts what this step did. If the task has a next step, Missing has the IDs and Refs that remain.
-	Tally
+	// ActCounts counts what this step did. If the task has a next step, Missing has the IDs and Refs that
+	// remain.
+	ActCounts
 	// Looked is how many entries the step read.
 	Looked int `json:"looked"`
 	// Next continues the task; empty at its end.
@@ -132,7 +133,7 @@ func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, e
 		err = a.next(ctx)
 	}
 	a.missing()
-	step := Step{Tally: a.tally, Looked: a.looked}
+	step := Step{ActCounts: a.counts, Looked: a.looked}
 	if !a.ended {
 		at := a.pager.position()
 		at.Spread = a.spread
@@ -154,7 +155,7 @@ type act struct {
 	// for each.
 	spread int
 	looked int
-	tally  Tally
+	counts ActCounts
 	// moved is called for each job that was moved.
 	moved func(Entry)
 	// unmarked is the score of the newest mark of a cancelled job; marks up to it do not cancel what is
@@ -224,7 +225,7 @@ func (a *act) direct(ctx context.Context) error {
 			return err
 		}
 		if !found {
-			a.tally.Missing = append(a.tally.Missing, ref)
+			a.counts.Missing = append(a.counts.Missing, ref)
 			continue
 		}
 		if a.waits(entry) {
@@ -261,7 +262,7 @@ func (a *act) missing() {
 	for _, id := range a.Selection.IDs {
 		if a.wanted[id] {
 			delete(a.wanted, id)
-			a.tally.Missing = append(a.tally.Missing, id)
+			a.counts.Missing = append(a.counts.Missing, id)
 		}
 	}
 }
@@ -363,10 +364,10 @@ func (a *act) send(ctx context.Context, chosen []*pick) error {
 		if moved, gone, err = a.search(ctx, lost); err != nil {
 			break
 		}
-		a.tally.Gone += len(gone)
+		a.counts.Gone += len(gone)
 		for _, p := range gone {
 			if p.name != "" {
-				a.tally.Missing = append(a.tally.Missing, p.name)
+				a.counts.Missing = append(a.counts.Missing, p.name)
 			}
 		}
 		if try == tries {
@@ -434,7 +435,7 @@ func (a *act) sendOnce(ctx context.Context, chosen []*pick) (lost, again []*pick
 		asks, calls := lua.AskEach(chunk, func(p *batch) lua.Ask[lua.Acted] {
 			p.source.Near = max(p.source.Near-left, 0)
 			ended = append(ended, p.ended()...)
-			return a.i.keys.Act(p.source, []lua.Errand{p.errand})
+			return a.i.keys.Act(p.source, []lua.ActGroup{p.group})
 		})
 		if len(ended) > 0 {
 			calls = append(calls, a.i.keys.AnnounceEnded(ended))
@@ -459,10 +460,10 @@ func (a *act) sendOnce(ctx context.Context, chosen []*pick) (lost, again []*pick
 				}
 				for _, p := range picks {
 					if !p.refused && !slices.Contains(lost, p) {
-						a.tally.Moved++
+						a.counts.Moved++
 						a.moved(p.Entry)
 						if gem := a.foreignLock(p.Entry); gem != "" {
-							a.tally.addLocked(gem, 1)
+							a.counts.addLocked(gem, 1)
 						}
 					}
 				}
@@ -483,6 +484,6 @@ func (a *act) refuse(why string, picks ...*pick) {
 	for _, p := range picks {
 		p.stays, p.refused = true, true
 	}
-	a.tally.Refused += len(picks)
-	a.tally.addProblem(why)
+	a.counts.Refused += len(picks)
+	a.counts.addProblem(why)
 }

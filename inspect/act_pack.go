@@ -32,15 +32,15 @@ const maxDeep = 16
 // A batch is the content of one script call.
 type batch struct {
 	source lua.Source
-	errand lua.Errand
-	picks  []*pick // of the errand's jobs
+	group  lua.ActGroup
+	picks  []*pick // of the group's jobs
 	bytes  int
 }
 
 // ended returns the jids of its tracked jobs, if they end.
 func (p *batch) ended() (jids []string) {
-	for _, promotion := range p.errand.Jobs {
-		if promotion.State != nil && p.errand.Fate != lua.FateQueue {
+	for _, promotion := range p.group.Jobs {
+		if promotion.State != nil && p.group.Destination != lua.DestinationQueue {
 			jids = append(jids, promotion.State.JID)
 		}
 	}
@@ -57,12 +57,12 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 	}
 	open := make(map[kind]*batch)
 	for _, pick := range chosen {
-		errand, jobs, why := a.destination(pick.Entry)
+		group, jobs, why := a.destination(pick.Entry)
 		if why != nil {
 			a.refuse(fmt.Sprintf("%s: %v", pick.ID, why), pick)
 			continue
 		}
-		of := kind{errand.Queue, errand.Need}
+		of := kind{group.Queue, group.Need}
 		p := open[of]
 		size := len(jobs.Old) + len(jobs.New)
 		if jobs.State != nil {
@@ -72,11 +72,11 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 			size += len(jobs.Lock.Again.Bytes)
 		}
 		if p == nil || len(p.picks) == a.maxIn(p) || p.bytes+size > lua.MaxBytes || pick.index-p.source.Near >= lua.MaxItems {
-			p = &batch{source: a.sourceOf(pick.index), errand: errand}
+			p = &batch{source: a.sourceOf(pick.index), group: group}
 			open[of] = p
 			batches = append(batches, p)
 		}
-		p.errand.Jobs, p.picks = append(p.errand.Jobs, jobs), append(p.picks, pick)
+		p.group.Jobs, p.picks = append(p.group.Jobs, jobs), append(p.picks, pick)
 		a.spread++
 		p.bytes += size
 	}
@@ -105,24 +105,24 @@ func (a *act) maxIn(p *batch) int {
 }
 
 // destination returns the destination and the new bytes of one job, or why it cannot be sent.
-func (a *act) destination(e Entry) (errand lua.Errand, jobs lua.Promotion, why error) {
+func (a *act) destination(e Entry) (group lua.ActGroup, jobs lua.Promotion, why error) {
 	jobs = lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e), State: a.stateOf(e)}
 	switch a.Action {
 	case Kill:
-		return lua.Errand{Fate: lua.FateDead}, jobs, nil
+		return lua.ActGroup{Destination: lua.DestinationDead}, jobs, nil
 	case Delete:
-		return lua.Errand{Fate: lua.FateGone}, jobs, nil
+		return lua.ActGroup{Destination: lua.DestinationNone}, jobs, nil
 	case Reschedule:
-		return lua.Errand{Fate: lua.FateLater, Score: strconv.FormatFloat(float64(a.At.UnixMicro()+int64(a.spread))/1e6, 'f', -1, 64)}, jobs, nil
+		return lua.ActGroup{Destination: lua.DestinationTime, Score: strconv.FormatFloat(float64(a.At.UnixMicro()+int64(a.spread))/1e6, 'f', -1, 64)}, jobs, nil
 	case Move:
 		if e.parsed == nil {
-			return errand, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
+			return group, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
 		}
 		jobs.New = e.parsed.Patch(e.parsed.MovedTo(a.To)...)
 		if a.Home.sorted() {
-			return lua.Errand{Fate: lua.FateHere}, jobs, nil
+			return lua.ActGroup{Destination: lua.DestinationSame}, jobs, nil
 		}
-		return lua.Errand{Fate: lua.FateQueue, Queue: a.To, Quarantined: a.Home.place == PlaceQuarantined}, jobs, nil
+		return lua.ActGroup{Destination: lua.DestinationQueue, Queue: a.To, Quarantined: a.Home.place == PlaceQuarantined}, jobs, nil
 	}
 	parsed := e.parsed
 	if kept, ok := e.kept(); ok {
@@ -130,20 +130,20 @@ func (a *act) destination(e Entry) (errand lua.Errand, jobs lua.Promotion, why e
 		parsed, _ = job.Parse(kept)
 	}
 	if parsed == nil {
-		return errand, jobs, fmt.Errorf("%s: no worker could run it", e.Problem)
+		return group, jobs, fmt.Errorf("%s: no worker could run it", e.Problem)
 	}
 	limit := cmp.Or(a.Selection.PayloadLimit, job.DefaultPayloadLimit)
 	if e.ErrorClass == job.TooLargeClass && e.Bytes > limit+job.PayloadSlack {
-		return errand, jobs, fmt.Errorf("%s; it would die again: workers take up to %d bytes (--payload-limit %d)",
+		return group, jobs, fmt.Errorf("%s; it would die again: workers take up to %d bytes (--payload-limit %d)",
 			e.ErrorMessage, limit+job.PayloadSlack, limit)
 	}
 	queue := parsed.QueueOrDefault()
 	if err := job.CheckQueue(queue); err != nil {
-		return errand, jobs, err
+		return group, jobs, err
 	}
-	errand = lua.Errand{Fate: lua.FateQueue, Queue: queue, Need: a.Home == Dead() && !stored(parsed), Unmarked: &a.unmarked}
+	group = lua.ActGroup{Destination: lua.DestinationQueue, Queue: queue, Need: a.Home == Dead() && !stored(parsed), Unmarked: &a.unmarked}
 	jobs.New = a.renewed(parsed)
-	return errand, jobs, nil
+	return group, jobs, nil
 }
 
 // stored reports whether every push of the job's class is stored, duplicates too, so that no push waits for a

@@ -25,7 +25,7 @@ func TestActsOnPartOfALongQueue(t *testing.T) {
 				}
 			}
 			w.push(w.keys.Queue("q"), all...)
-			require.Equal(w, Tally{Moved: jobs - len(want)}, w.act(Waiting("q"), Delete, Selection{Filter: Filter{Class: "Even"}}))
+			require.Equal(w, ActCounts{Moved: jobs - len(want)}, w.act(Waiting("q"), Delete, Selection{Filter: Filter{Class: "Even"}}))
 			left := w.list(w.keys.Queue("q"))
 			slices.Sort(left)
 			slices.Sort(want)
@@ -41,7 +41,7 @@ func TestActsOnPartOfALongQueue(t *testing.T) {
 				}
 			}
 			w.push(w.keys.Queue("q"), all...)
-			require.Equal(w, Tally{Moved: len(ids)}, w.act(Waiting("q"), Delete, Selection{IDs: ids}))
+			require.Equal(w, ActCounts{Moved: len(ids)}, w.act(Waiting("q"), Delete, Selection{IDs: ids}))
 		},
 	})
 }
@@ -98,9 +98,9 @@ func TestActsReachEachSelectedJobOfAQueue(t *testing.T) {
 				}
 				inspector := w.inspectorOf(worker)
 				inspector.orderly = 400
-				tally, err := inspector.Act(w.Context(), task, nil)
+				counts, err := inspector.Act(w.Context(), task, nil)
 				require.NoError(rt, err)
-				require.Zero(rt, tally.Refused, tally.Problems)
+				require.Zero(rt, counts.Refused, counts.Problems)
 				left := make(map[string]bool)
 				for _, job := range w.list(key) {
 					require.False(rt, left[job], "%s is there twice", job)
@@ -111,11 +111,11 @@ func TestActsReachEachSelectedJobOfAQueue(t *testing.T) {
 					require.False(rt, !left[job] && !selected[job] && !taken[job], "%s is lost", job)
 				}
 				if burst == 0 {
-					require.Zero(rt, tally.Gone)
+					require.Zero(rt, counts.Gone)
 				}
-				require.Len(rt, w.list(key), length+more-len(taken)-tally.Moved)
+				require.Len(rt, w.list(key), length+more-len(taken)-counts.Moved)
 				if move {
-					require.Len(rt, w.list(w.keys.Queue("r")), tally.Moved)
+					require.Len(rt, w.list(w.keys.Queue("r")), counts.Moved)
 				}
 			})
 		},

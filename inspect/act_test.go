@@ -42,11 +42,11 @@ func texts(value any) []string {
 	return found
 }
 
-func (w *world) act(home Home, action Action, selection Selection) Tally {
+func (w *world) act(home Home, action Action, selection Selection) ActCounts {
 	w.Helper()
-	tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: action, Selection: selection}, nil)
+	counts, err := w.inspector.Act(w.Context(), Task{Home: home, Action: action, Selection: selection}, nil)
 	require.NoError(w, err)
-	return tally
+	return counts
 }
 
 func (w *world) ids(home Home, skip int) (ids []string) {
@@ -62,7 +62,7 @@ func TestRetry(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"gives a dead job one more run and forgets its crashes": func(w *world) {
 			w.fill(w.keys.Dead(), 1, sample("A", "1", `"retry_count":25`, `"interrupted_count":3`, `"interrupted_at":1.5`, `"error_class":"E"`, `"x":{"y":[]}`))
-			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{IDs: []string{"1"}}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Dead(), Retry, Selection{IDs: []string{"1"}}))
 			require.Empty(w, w.set(w.keys.Dead()))
 			j, err := job.Parse(w.list(w.keys.Queue("q"))[0])
 			require.NoError(w, err)
@@ -103,19 +103,19 @@ func TestRetry(t *testing.T) {
 		},
 		"refuses what nothing could run and leaves it where it is": func(w *world) {
 			w.fill(w.keys.Dead(), 1, "garbage", sample("A", "1"), `{"class":"A","jid":"2","args":[],"queue":"a\nb"}`)
-			tally := w.act(Dead(), Retry, Selection{All: true})
-			require.Equal(w, 1, tally.Moved)
-			require.Equal(w, 2, tally.Refused)
-			require.Len(w, tally.Problems, 2)
+			counts := w.act(Dead(), Retry, Selection{All: true})
+			require.Equal(w, 1, counts.Moved)
+			require.Equal(w, 2, counts.Refused)
+			require.Len(w, counts.Problems, 2)
 			require.Len(w, w.set(w.keys.Dead()), 2)
 		},
 		"a broken queue stops only the jobs that go there": func(w *world) {
 			w.do("SET", w.keys.Queue("q"), "no list")
 			w.fill(w.keys.Dead(), 1, sample("A", "1"), `{"class":"A","jid":"2","args":[],"queue":"good"}`, sample("A", "3"))
-			tally := w.act(Dead(), Retry, Selection{All: true})
-			require.Equal(w, 1, tally.Moved)
-			require.Equal(w, 2, tally.Refused)
-			require.Contains(w, tally.Problems[0], "WRONGTYPE")
+			counts := w.act(Dead(), Retry, Selection{All: true})
+			require.Equal(w, 1, counts.Moved)
+			require.Equal(w, 2, counts.Refused)
+			require.Contains(w, counts.Problems[0], "WRONGTYPE")
 			require.Len(w, w.set(w.keys.Dead()), 2)
 			require.Len(w, w.list(w.keys.Queue("good")), 1)
 		},
@@ -124,15 +124,15 @@ func TestRetry(t *testing.T) {
 				w.fill(w.keys.Dead(), float64(i), sample("A", strconv.Itoa(i)))
 			}
 			// All that was retried dies again before the next page is read.
-			comeback := func(Tally) {
+			comeback := func(ActCounts) {
 				for _, payload := range w.list(w.keys.Queue("q")) {
 					w.do("ZADD", w.keys.Dead(), "2e9", payload)
 				}
 				w.do("DEL", w.keys.Queue("q"))
 			}
-			tally, err := w.inspector.Act(w.Context(), Task{Home: Dead(), Action: Retry, Selection: Selection{All: true}}, comeback)
+			counts, err := w.inspector.Act(w.Context(), Task{Home: Dead(), Action: Retry, Selection: Selection{All: true}}, comeback)
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: 600}, tally)
+			require.Equal(w, ActCounts{Moved: 600}, counts)
 			require.Len(w, w.set(w.keys.Dead()), 600)
 		},
 	})
@@ -159,30 +159,30 @@ func TestSelection(t *testing.T) {
 				{Selection{All: true}, nil, nil},
 			} {
 				fill()
-				tally := w.act(Dead(), Delete, c.selection)
+				counts := w.act(Dead(), Delete, c.selection)
 				require.ElementsMatch(w, c.left, w.ids(Dead(), 0), "%+v", c.selection)
-				require.Equal(w, 6-len(c.left), tally.Moved)
-				require.Equal(w, c.missing, tally.Missing)
+				require.Equal(w, 6-len(c.left), counts.Moved)
+				require.Equal(w, c.missing, counts.Missing)
 			}
 		},
 		"jobs that others took meanwhile are counted": func(w *world) {
 			w.fill(w.keys.Retry(), 1, sample("A", "1"), sample("A", "2"))
 			snatcher := &snatching{Inspector: w.inspector, do: func() { w.do("ZREM", w.keys.Retry(), sample("A", "1")) }}
-			tally, err := snatcher.act(w.Context(), Retries(), Delete, Selection{IDs: []string{"1", "2"}})
+			counts, err := snatcher.act(w.Context(), Retries(), Delete, Selection{IDs: []string{"1", "2"}})
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: 1, Gone: 1, Missing: []string{"1"}}, tally)
+			require.Equal(w, ActCounts{Moved: 1, Gone: 1, Missing: []string{"1"}}, counts)
 		},
 		"a queue and its quarantined jobs": func(w *world) {
 			for i := range 700 {
 				w.do("LPUSH", w.keys.Queue("q"), sample([]string{"A", "B"}[i%2], strconv.Itoa(i)))
 			}
 			w.do("LPUSH", w.keys.Quarantine("q"), sample("A", "s"))
-			require.Equal(w, Tally{Moved: 1}, w.act(Quarantined("q"), Kill, Selection{IDs: []string{"s"}}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Quarantined("q"), Kill, Selection{IDs: []string{"s"}}))
 			require.Equal(w, []string{sample("A", "s")}, w.set(w.keys.Dead()), "as it was")
-			require.Equal(w, Tally{Moved: 350}, w.act(Waiting("q"), Delete, Selection{Filter: Filter{Class: "A"}}))
-			require.Equal(w, Tally{Moved: 2, Missing: []string{"0"}}, w.act(Waiting("q"), Delete, Selection{IDs: []string{"1", "699", "0"}}))
+			require.Equal(w, ActCounts{Moved: 350}, w.act(Waiting("q"), Delete, Selection{Filter: Filter{Class: "A"}}))
+			require.Equal(w, ActCounts{Moved: 2, Missing: []string{"0"}}, w.act(Waiting("q"), Delete, Selection{IDs: []string{"1", "699", "0"}}))
 			require.Len(w, w.list(w.keys.Queue("q")), 348)
-			require.Equal(w, Tally{Moved: 348}, w.act(Waiting("q"), Delete, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 348}, w.act(Waiting("q"), Delete, Selection{All: true}))
 			require.Empty(w, w.list(w.keys.Queue("q")))
 		},
 		"killed, they push the oldest out of a full dead set": func(w *world) {
@@ -190,7 +190,7 @@ func TestSelection(t *testing.T) {
 			w.fill(w.keys.Dead(), now-3600, "one", "two", "three")
 			w.fill(w.keys.Dead(), now-200*24*3600, "ancient")
 			w.fill(w.keys.Retry(), now+3600, sample("A", "1"), sample("A", "2"))
-			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Kill, Selection{IDs: []string{"1"}}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Retries(), Kill, Selection{IDs: []string{"1"}}))
 			require.Equal(w, []string{"one", "two", "three", sample("A", "1")}, w.set(w.keys.Dead()), "the limits are a server's")
 			limited := w.inspector.WithDeadLimits(3, 0)
 			_, err := limited.Act(w.Context(), Task{Home: Retries(), Action: Kill, Selection: Selection{All: true}}, nil)
@@ -207,9 +207,9 @@ func TestSelection(t *testing.T) {
 			}
 			push(0, 3)
 			pushing := &snatching{Inspector: w.inspector, do: func() { push(3, 3*lua.Around); w.do("RPOP", w.keys.Queue("q")) }}
-			tally, err := pushing.act(w.Context(), Waiting("q"), Delete, Selection{IDs: []string{"0", "1"}})
+			counts, err := pushing.act(w.Context(), Waiting("q"), Delete, Selection{IDs: []string{"0", "1"}})
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: 1, Gone: 1, Missing: []string{"0"}}, tally, "a job that has left is reported, and nothing else")
+			require.Equal(w, ActCounts{Moved: 1, Gone: 1, Missing: []string{"0"}}, counts, "a job that has left is reported, and nothing else")
 		},
 		"no more is deleted from a queue than lay in it": func(w *world) {
 			push := func(n int) {
@@ -218,9 +218,9 @@ func TestSelection(t *testing.T) {
 				}
 			}
 			push(300)
-			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Delete, Selection: Selection{All: true}}, func(Tally) { push(200) })
+			counts, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Delete, Selection: Selection{All: true}}, func(ActCounts) { push(200) })
 			require.NoError(w, err)
-			require.Equal(w, 300, tally.Moved)
+			require.Equal(w, 300, counts.Moved)
 		},
 		"what cannot be meant is refused": func(w *world) {
 			for _, c := range []struct {
@@ -236,9 +236,9 @@ func TestSelection(t *testing.T) {
 				w.fill(w.keys.Dead(), float64(i), sample("A", strconv.Itoa(i)))
 			}
 			ctx, cancel := context.WithCancel(w.Context())
-			tally, err := w.inspector.Act(ctx, Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}, func(Tally) { cancel() })
+			counts, err := w.inspector.Act(ctx, Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}, func(ActCounts) { cancel() })
 			require.ErrorIs(w, err, context.Canceled)
-			require.Equal(w, lua.MaxItems, tally.Moved)
+			require.Equal(w, lua.MaxItems, counts.Moved)
 			require.Len(w, w.set(w.keys.Dead()), 600-lua.MaxItems)
 		},
 	})
@@ -268,18 +268,18 @@ type snatching struct {
 	do func()
 }
 
-func (s *snatching) act(ctx context.Context, home Home, action Action, selection Selection) (Tally, error) {
+func (s *snatching) act(ctx context.Context, home Home, action Action, selection Selection) (ActCounts, error) {
 	a, err := s.start(ctx, Task{Home: home, Action: action, Selection: selection}, "", false)
 	if err != nil {
-		return a.tally, err
+		return a.counts, err
 	}
 	page, err := a.pager.next(ctx)
 	if err != nil {
-		return a.tally, err
+		return a.counts, err
 	}
 	s.do()
 	err = a.page(ctx, page)
-	return a.tally, err
+	return a.counts, err
 }
 
 func TestEntries(t *testing.T) {

@@ -221,7 +221,7 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 	for err == nil && !a.ended && !c.late() {
 		err = a.next(ctx)
 	}
-	c.unseen = append(c.unseen, a.tally.Problems...)
+	c.unseen = append(c.unseen, a.counts.Problems...)
 	if refused, ok := errors.AsType[*driver.ServerError](err); ok && refused.Code == "WRONGTYPE" && home.queue != "" {
 		c.unseen = append(c.unseen, home.String()+" is not a list")
 		return nil

@@ -93,7 +93,7 @@ func (s *Seconds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// maxProblems bounds the problems that one Status or Tally lists: more than these usually have one cause.
+// maxProblems bounds the problems that one Status or ActCounts lists: more than these usually have one cause.
 const maxProblems = 20
 
 // A reading collects the replies of one request. An error reply about a single key becomes a problem; any

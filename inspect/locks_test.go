@@ -170,7 +170,7 @@ func TestActsAndLocks(t *testing.T) {
 					w.do("DEL", w.keys.Queue("q"))
 					put(uniqueSample("a", nil))
 					put(sample("Report", "plain"))
-					require.Equal(w, Tally{Moved: 2}, w.act(home, action, Selection{All: true}), "%s in %s", action, home)
+					require.Equal(w, ActCounts{Moved: 2}, w.act(home, action, Selection{All: true}), "%s in %s", action, home)
 					require.Empty(w, w.locks(), "%s in %s", action, home)
 				}
 			}
@@ -179,7 +179,7 @@ func TestActsAndLocks(t *testing.T) {
 		"only the job's own lock is released, and not by a copy": func(w *world) {
 			w.unique(digest, "b", time.Hour)
 			w.fill(w.keys.Retry(), 4e9, uniqueSample("a", nil))
-			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Delete, Selection{IDs: []string{"a"}}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Retries(), Delete, Selection{IDs: []string{"a"}}))
 			require.Len(w, w.locks(), 1)
 		},
 		"one that promised a duplicate one more run is followed by that": func(w *world) {
@@ -189,7 +189,7 @@ func TestActsAndLocks(t *testing.T) {
 				require.Equal(w, "a", w.unique(digest, "b", time.Hour))
 				w.do("DEL", w.keys.Queue("q"))
 				w.fill(w.keys.Retry(), 4e9, uniqueSample("a", again, `"retry_count":3`, `"error_message":"x"`))
-				require.Equal(w, Tally{Moved: 1}, w.act(Retries(), action, Selection{All: true}))
+				require.Equal(w, ActCounts{Moved: 1}, w.act(Retries(), action, Selection{All: true}))
 				waiting := w.list(w.keys.Queue("q"))
 				require.Len(w, waiting, 1)
 				rerun, err := job.Parse(waiting[0])
@@ -201,7 +201,7 @@ func TestActsAndLocks(t *testing.T) {
 				require.Len(w, locks, 1)
 				require.Equal(w, rerun.JID(), locks[0].JID)
 				require.NotEqual(w, "a", rerun.JID())
-				require.Equal(w, Tally{Moved: 1}, w.act(Waiting("q"), Delete, Selection{All: true}))
+				require.Equal(w, ActCounts{Moved: 1}, w.act(Waiting("q"), Delete, Selection{All: true}))
 				require.Empty(w, w.locks())
 				require.Empty(w, w.list(w.keys.Queue("q")), "once")
 			}
@@ -210,59 +210,59 @@ func TestActsAndLocks(t *testing.T) {
 			w.unique(digest, "a", time.Hour)
 			w.do("SETRANGE", w.keys.Lock(digest), "0", "s")
 			w.fill(w.keys.Retry(), 4e9, uniqueSample("a", nil))
-			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Retry, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Retries(), Retry, Selection{All: true}))
 			require.True(w, w.locks()[0].Started)
 		},
 		"one whose lock has lapsed is retried without": func(w *world) {
 			w.unique(digest, "b", time.Hour)
 			w.fill(w.keys.Retry(), 4e9, uniqueSample("a", nil))
-			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Retry, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Retries(), Retry, Selection{All: true}))
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
 		"a scheduled job takes its lock if that is free, and runs in any case": func(w *world) {
 			w.fill(w.keys.Schedule(), 4e9, uniqueSample("a", nil), uniqueSample("b", nil))
-			require.Equal(w, Tally{Moved: 2}, w.act(Scheduled(), Retry, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 2}, w.act(Scheduled(), Retry, Selection{All: true}))
 			require.Equal(w, "a", w.locks()[0].JID)
 		},
 		"a dead job takes its lock again, or stays and the reason names the holder": func(w *world) {
 			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", nil), sample("Report", "plain"), uniqueSample("b", func(l *dedup.Lock) { l.Until = dedup.UntilExecuting }))
-			tally := w.act(Dead(), Retry, Selection{IDs: []string{"a", "b", "plain"}})
-			require.Equal(w, Tally{Moved: 2, Refused: 1, Problems: []string{"b: it is a duplicate of a, which has the lock"}}, tally)
+			counts := w.act(Dead(), Retry, Selection{IDs: []string{"a", "b", "plain"}})
+			require.Equal(w, ActCounts{Moved: 2, Refused: 1, Problems: []string{"b: it is a duplicate of a, which has the lock"}}, counts)
 			require.Len(w, w.set(w.keys.Dead()), 1)
 			require.Equal(w, "a", w.locks()[0].JID)
 			require.Positive(w, w.locks()[0].TTL.Duration)
 			require.Len(w, w.list(w.keys.Queue("q")), 2)
 			_, _, err := w.inspector.ReleaseLock(w.Context(), digest)
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
 		"a dead one that was marked, not refused, runs beside the others": func(w *world) {
 			w.unique(digest, "b", time.Hour)
 			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", nil, `"duplicate-of":"b"`))
-			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Dead(), Retry, Selection{All: true}))
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
 		"a dead job of a class that stores duplicates is retried at once, marked or not": func(w *world) {
 			w.unique(digest, "b", time.Hour)
 			marks := func(l *dedup.Lock) { l.Mark = true }
 			w.fill(w.keys.Dead(), 1e9, uniqueSample("a", marks), uniqueSample("old", nil), uniqueSample("c", marks, `"duplicate-of":"b"`))
-			tally := w.act(Dead(), Retry, Selection{All: true})
-			require.Equal(w, Tally{Moved: 2, Refused: 1, Problems: []string{"old: it is a duplicate of b, which has the lock"}}, tally)
+			counts := w.act(Dead(), Retry, Selection{All: true})
+			require.Equal(w, ActCounts{Moved: 2, Refused: 1, Problems: []string{"old: it is a duplicate of b, which has the lock"}}, counts)
 			require.Equal(w, "b", w.locks()[0].JID)
 		},
 		"of many of one kind one is brought back, and all others stay": func(w *world) {
 			for n := range lua.MaxItems + 20 {
 				w.fill(w.keys.Dead(), 1e9+float64(n), uniqueSample(fmt.Sprintf("%03d", n), nil))
 			}
-			tally := w.act(Dead(), Retry, Selection{All: true})
-			require.Equal(w, 1, tally.Moved)
-			require.Equal(w, lua.MaxItems+19, tally.Refused)
+			counts := w.act(Dead(), Retry, Selection{All: true})
+			require.Equal(w, 1, counts.Moved)
+			require.Equal(w, lua.MaxItems+19, counts.Refused)
 			require.Len(w, w.set(w.keys.Dead()), lua.MaxItems+19)
 		},
 		"a lock that cannot be read is none": func(w *world) {
 			w.fill(w.keys.Retry(), 4e9, sample("Report", "a", `"belay_unique":{"digest":"x"}`))
-			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Delete, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Retries(), Delete, Selection{All: true}))
 		},
 	})
 }

@@ -38,9 +38,9 @@ func TestMove(t *testing.T) {
 			}
 			w.do("LPUSH", w.keys.Queue("mial"), "garbage", inQueueOf("B", "mial", 1))
 			want = append(want, inQueueOf("B", "mail", 1))
-			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("mial"), Action: Move, Selection: Selection{All: true}, To: "mail"}, nil)
+			counts, err := w.inspector.Act(w.Context(), Task{Home: Waiting("mial"), Action: Move, Selection: Selection{All: true}, To: "mail"}, nil)
 			require.NoError(w, err)
-			require.Equal(w, []int{601, 1}, []int{tally.Moved, tally.Refused}, tally.Problems)
+			require.Equal(w, []int{601, 1}, []int{counts.Moved, counts.Refused}, counts.Problems)
 			require.Equal(w, want, w.oldestFirst(w.keys.Queue("mail")))
 			require.Equal(w, []string{"garbage"}, w.oldestFirst(w.keys.Queue("mial")))
 			require.Equal(w, int64(1), w.do("SISMEMBER", w.keys.Queues(), "mail"))
@@ -65,11 +65,11 @@ func TestMove(t *testing.T) {
 					}
 				}
 			}}
-			tally, err := w.inspectorOf(worker).Act(w.Context(), Task{Home: Waiting("mixed"), Action: Move, Selection: Selection{Filter: Filter{Class: "A"}}, To: "mail"}, nil)
+			counts, err := w.inspectorOf(worker).Act(w.Context(), Task{Home: Waiting("mixed"), Action: Move, Selection: Selection{Filter: Filter{Class: "A"}}, To: "mail"}, nil)
 			require.NoError(w, err)
 			require.Greater(w, taken, 200)
 			got := w.oldestFirst(w.keys.Queue("mail"))
-			require.Len(w, got, tally.Moved)
+			require.Len(w, got, counts.Moved)
 			left := w.oldestFirst(w.keys.Queue("mixed"))
 			for _, payload := range left {
 				require.NotContains(w, payload, `"class":"A"`, "none is passed over")
@@ -109,9 +109,9 @@ func TestMove(t *testing.T) {
 					w.do("ZADD", key, "1700000009", inQueueOf("A", "mail", 10+n))
 					want[inQueueOf("A", "go_mail", 10+n)] = "1700000009"
 				}
-				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Filter: Filter{Class: "A", Queue: "mail"}}, To: "go_mail"}, nil)
+				counts, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Filter: Filter{Class: "A", Queue: "mail"}}, To: "go_mail"}, nil)
 				require.NoError(w, err)
-				require.Equal(w, Tally{Moved: 603, Locked: map[string]int{"Sidekiq Enterprise": 602}}, tally)
+				require.Equal(w, ActCounts{Moved: 603, Locked: map[string]int{"Sidekiq Enterprise": 602}}, counts)
 				got := make(map[string]string)
 				all := w.do("ZRANGE", key, "0", "-1", "WITHSCORES").([]any)
 				for n := 0; n < len(all); n += 2 {
@@ -130,9 +130,9 @@ func TestMove(t *testing.T) {
 					words = []string{"ZADD", home.key(w.keys), "1", retried, "2", locked}
 				}
 				w.do(words...)
-				tally, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Filter: Filter{Class: "A", Queue: "mail"}}, To: "go_mail"}, nil)
+				counts, err := w.inspector.Act(w.Context(), Task{Home: home, Action: Move, Selection: Selection{Filter: Filter{Class: "A", Queue: "mail"}}, To: "go_mail"}, nil)
 				require.NoError(w, err)
-				require.Equal(w, Tally{Moved: 2, Locked: map[string]int{"sidekiq-unique-jobs": 1}}, tally)
+				require.Equal(w, ActCounts{Moved: 2, Locked: map[string]int{"sidekiq-unique-jobs": 1}}, counts)
 			}
 			require.Contains(w, w.oldestFirst(w.keys.Queue("go_mail")), after)
 			require.Contains(w, w.do("ZRANGE", w.keys.Schedule(), "0", "-1"), after)

@@ -78,8 +78,8 @@ func (i *Inspector) Return(ctx context.Context, payloadLimit int, log *slog.Logg
 		queues[name] = true
 	}
 	for _, queue := range slices.Sorted(maps.Keys(queues)) {
-		tally, err := i.Act(ctx, Task{Home: Quarantined(queue), Action: Retry, Selection: Selection{All: true, PayloadLimit: payloadLimit}}, nil)
-		returned.Quarantined += tally.Moved
+		counts, err := i.Act(ctx, Task{Home: Quarantined(queue), Action: Retry, Selection: Selection{All: true, PayloadLimit: payloadLimit}}, nil)
+		returned.Quarantined += counts.Moved
 		if err != nil {
 			return returned, err
 		}

@@ -61,7 +61,7 @@ func TestARetryIsNewerThanACancellation(t *testing.T) {
 			w.after("mark", marks.read) // a heartbeat falls into the search
 			require.Equal(w, CancelDone, w.cancel("1")["1"].Result)
 			require.True(w, marks.drops(sample("A", "1", created)), "the worker has the mark")
-			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{IDs: []string{"1"}}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Dead(), Retry, Selection{IDs: []string{"1"}}))
 			waiting := w.list(w.keys.Queue("q"))
 			require.Len(w, waiting, 1)
 			require.False(w, marks.drops(waiting[0]))
@@ -75,7 +75,7 @@ func TestARetryIsNewerThanACancellation(t *testing.T) {
 			marks.read()
 			for _, home := range []Home{Dead(), Retries(), Scheduled()} {
 				w.fill(home.key(w.keys), 2e9, sample("A", "1", created))
-				require.Equal(w, Tally{Moved: 1}, w.act(home, Retry, Selection{IDs: []string{"1"}}))
+				require.Equal(w, ActCounts{Moved: 1}, w.act(home, Retry, Selection{IDs: []string{"1"}}))
 				waiting := w.list(w.keys.Queue("q"))
 				require.Len(w, waiting, 1)
 				require.False(w, marks.drops(waiting[0]), "%s", home)
@@ -91,7 +91,7 @@ func TestARetryIsNewerThanACancellation(t *testing.T) {
 				require.NoError(w, err)
 				marks.read()
 			})
-			require.Equal(w, Tally{Moved: 2}, w.act(Dead(), Retry, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 2}, w.act(Dead(), Retry, Selection{All: true}))
 			require.Len(w, w.list(w.keys.Queue("q")), 2)
 			for _, payload := range w.list(w.keys.Queue("q")) {
 				require.False(w, marks.drops(payload), payload)
@@ -113,7 +113,7 @@ func TestARetryIsNewerThanACancellation(t *testing.T) {
 			w.process("h:1:aa", "q")
 			w.fill(w.keys.Dead(), 1, sample("A", "1", created))
 			w.after("mark", func() {
-				require.Equal(w, Tally{Moved: 1}, (&world{T: w.T, inspector: w.inspectorOf(w.driver)}).act(Dead(), Retry, Selection{All: true}))
+				require.Equal(w, ActCounts{Moved: 1}, (&world{T: w.T, inspector: w.inspectorOf(w.driver)}).act(Dead(), Retry, Selection{All: true}))
 				w.do("LMOVE", w.keys.Queue("q"), w.keys.Working("q", "h:1:aa"), "RIGHT", "LEFT")
 			})
 			require.Equal(w, CancelStopping, w.cancel("1")["1"].Result)
@@ -135,7 +135,7 @@ func TestARetryEndsTheLimitsOfAJob(t *testing.T) {
 			} {
 				w.fill(w.keys.Dead(), 1, sample("A", name, fields...))
 			}
-			require.Equal(w, Tally{Moved: 3}, w.act(Dead(), Retry, Selection{All: true}))
+			require.Equal(w, ActCounts{Moved: 3}, w.act(Dead(), Retry, Selection{All: true}))
 			waiting := w.list(w.keys.Queue("q"))
 			require.Len(w, waiting, 3)
 			for _, payload := range waiting {

@@ -60,7 +60,7 @@ func TestActsDeepInALongQueue(t *testing.T) {
 				}
 			}
 			task := Task{Home: Waiting("q"), Action: Delete, Selection: Selection{Filter: Filter{Class: "A"}}}
-			tally, err := w.inspectorOf(worker).Act(w.Context(), task, nil)
+			counts, err := w.inspectorOf(worker).Act(w.Context(), task, nil)
 			require.NoError(w, err)
 			require.Positive(w, taken)
 			left := w.list(w.keys.Queue("q"))
@@ -72,8 +72,8 @@ func TestActsDeepInALongQueue(t *testing.T) {
 			for text, stays := range want {
 				require.Equal(w, stays, found[text], text)
 			}
-			require.Len(w, left, jobs-taken-tally.Moved)
-			require.LessOrEqual(w, tally.Moved, selected)
+			require.Len(w, left, jobs-taken-counts.Moved)
+			require.LessOrEqual(w, counts.Moved, selected)
 		},
 		"move jobs in their order": func(w *world) {
 			const jobs = 20_000
@@ -85,9 +85,9 @@ func TestActsDeepInALongQueue(t *testing.T) {
 				}
 			}
 			w.push(w.keys.Queue("q"), all...)
-			tally, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Move, Selection: Selection{Filter: Filter{Class: "A"}}, To: "r"}, nil)
+			counts, err := w.inspector.Act(w.Context(), Task{Home: Waiting("q"), Action: Move, Selection: Selection{Filter: Filter{Class: "A"}}, To: "r"}, nil)
 			require.NoError(w, err)
-			require.Equal(w, Tally{Moved: jobs / 2, Locked: map[string]int{"Sidekiq Enterprise": jobs / 2}}, tally)
+			require.Equal(w, ActCounts{Moved: jobs / 2, Locked: map[string]int{"Sidekiq Enterprise": jobs / 2}}, counts)
 			moved := w.oldestFirst(w.keys.Queue("r"))
 			require.Equal(w, want[:7000], moved[:7000])
 			require.ElementsMatch(w, want, moved)
@@ -182,15 +182,15 @@ func (v *vast) page(what string, call func(ctx context.Context) error) {
 }
 
 // act measures an act.
-func (v *vast) act(task Task) Tally {
+func (v *vast) act(task Task) ActCounts {
 	v.Helper()
 	started := time.Now()
-	tally, err := v.inspector.Act(v.Context(), task, nil)
+	counts, err := v.inspector.Act(v.Context(), task, nil)
 	require.NoError(v, err)
-	what := fmt.Sprintf("%s %d in %s", task.Action, tally.Moved, task.Home)
+	what := fmt.Sprintf("%s %d in %s", task.Action, counts.Moved, task.Home)
 	v.Logf("%-45s %v", what, time.Since(started).Round(time.Millisecond))
 	v.slow(what)
-	return tally
+	return counts
 }
 
 func (v *vast) first(home Home, skip int) (entries []Entry) {

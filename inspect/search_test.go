@@ -244,11 +244,11 @@ func TestRefs(t *testing.T) {
 				require.NoError(w, err, ref)
 				require.False(w, ok, ref)
 			}
-			tally := w.act(Waiting("q"), Delete, Selection{Refs: []string{waiting[900], waiting[10], waiting[900]}})
-			require.Equal(w, Tally{Moved: 1, Missing: []string{waiting[10]}}, tally)
+			counts := w.act(Waiting("q"), Delete, Selection{Refs: []string{waiting[900], waiting[10], waiting[900]}})
+			require.Equal(w, ActCounts{Moved: 1, Missing: []string{waiting[10]}}, counts)
 			require.Len(w, w.list(w.keys.Queue("q")), 699)
-			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}))
-			require.Equal(w, Tally{Missing: dead[:1]}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}), "a second press")
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}))
+			require.Equal(w, ActCounts{Missing: dead[:1]}, w.act(Dead(), Retry, Selection{Refs: dead[:1]}), "a second press")
 			require.Len(w, w.set(w.keys.Dead()), 1)
 		},
 		"name one of several entries with one jid": func(w *world) {
@@ -270,8 +270,8 @@ func TestRefs(t *testing.T) {
 							ref = entry.Ref()
 						}
 					}
-					require.Equal(w, Tally{Moved: 1}, w.act(home, Delete, Selection{Refs: []string{ref}}))
-					require.Equal(w, Tally{Missing: []string{ref}}, w.act(home, Delete, Selection{Refs: []string{ref}}), "a second press")
+					require.Equal(w, ActCounts{Moved: 1}, w.act(home, Delete, Selection{Refs: []string{ref}}))
+					require.Equal(w, ActCounts{Missing: []string{ref}}, w.act(home, Delete, Selection{Refs: []string{ref}}), "a second press")
 					var left []string
 					for entry, err := range w.inspector.Entries(w.Context(), home, 0) {
 						require.NoError(w, err)
@@ -287,7 +287,7 @@ func TestRefs(t *testing.T) {
 				require.NoError(w, err)
 				w.do("DEL", w.keys.Dead())
 				w.fill(w.keys.Dead(), 1700000000, sample("A", entry.Ref()))
-				require.Equal(w, Tally{Missing: []string{entry.Ref()}}, w.act(Dead(), Delete, Selection{Refs: []string{entry.Ref()}}))
+				require.Equal(w, ActCounts{Missing: []string{entry.Ref()}}, w.act(Dead(), Delete, Selection{Refs: []string{entry.Ref()}}))
 			}
 			require.Len(w, w.set(w.keys.Dead()), 1)
 		},
@@ -368,9 +368,9 @@ func TestStep(t *testing.T) {
 		},
 		"a filter is the same as a search's": func(w *world) {
 			w.everywhere()
-			require.Equal(w, Tally{Moved: 1}, w.act(Retries(), Kill, Selection{Filter: Filter{Text: "readTIMEOUT"}}))
-			require.Equal(w, Tally{}, w.act(Dead(), Delete, Selection{Filter: Filter{Text: "readtimeout", Class: "C"}}))
-			require.Equal(w, Tally{Moved: 1}, w.act(Dead(), Delete, Selection{Filter: Filter{Text: "café", Class: "C"}}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Retries(), Kill, Selection{Filter: Filter{Text: "readTIMEOUT"}}))
+			require.Equal(w, ActCounts{}, w.act(Dead(), Delete, Selection{Filter: Filter{Text: "readtimeout", Class: "C"}}))
+			require.Equal(w, ActCounts{Moved: 1}, w.act(Dead(), Delete, Selection{Filter: Filter{Text: "café", Class: "C"}}))
 		},
 	})
 }
@@ -388,16 +388,16 @@ func TestReschedule(t *testing.T) {
 				w.fill(c.key, 2e9, payload, sample("B", "2"))
 				task := Task{Home: c.home, Action: Reschedule, Selection: Selection{IDs: []string{"1"}}, At: at}
 				for range 2 { // a second press has the same answer
-					tally, err := w.inspector.Act(w.Context(), task, nil)
+					counts, err := w.inspector.Act(w.Context(), task, nil)
 					require.NoError(w, err)
-					require.Equal(w, Tally{Moved: 1}, tally)
+					require.Equal(w, ActCounts{Moved: 1}, counts)
 					require.Equal(w, score, w.do("ZSCORE", c.key, payload))
 				}
 				require.Equal(w, "2000000001", w.do("ZSCORE", c.key, sample("B", "2")))
 				task.Selection.IDs = []string{"3"}
-				tally, err := w.inspector.Act(w.Context(), task, nil)
+				counts, err := w.inspector.Act(w.Context(), task, nil)
 				require.NoError(w, err)
-				require.Equal(w, Tally{Missing: []string{"3"}}, tally)
+				require.Equal(w, ActCounts{Missing: []string{"3"}}, counts)
 			}
 		},
 		"counts each of many jobs once, earlier or later": func(w *world) {
@@ -405,17 +405,17 @@ func TestReschedule(t *testing.T) {
 				w.do("ZADD", w.keys.Schedule(), strconv.Itoa(1_893_553_000+n), sample("A", strconv.Itoa(n)))
 			}
 			task := Task{Home: Scheduled(), Action: Reschedule, Selection: Selection{All: true}, At: at}
-			var tally Tally
+			var counts ActCounts
 			for more, cursor := true, ""; more; {
 				step, err := w.inspector.Step(w.Context(), task, cursor)
 				require.NoError(w, err)
-				tally.Add(step.Tally)
+				counts.Add(step.ActCounts)
 				cursor, more = step.Next, step.Next != ""
 			}
-			require.Equal(w, Tally{Moved: 600}, tally)
-			tally, err := w.inspector.Act(w.Context(), task, nil)
+			require.Equal(w, ActCounts{Moved: 600}, counts)
+			counts, err := w.inspector.Act(w.Context(), task, nil)
 			require.NoError(w, err)
-			require.Equal(w, Tally{}, tally)
+			require.Equal(w, ActCounts{}, counts)
 			times := make(map[string]bool)
 			all := texts(w.do("ZRANGE", w.keys.Schedule(), "0", "-1", "WITHSCORES"))
 			for n := 0; n < len(all); n += 2 {
@@ -437,9 +437,9 @@ func TestReschedule(t *testing.T) {
 			now, err := w.inspector.Now(w.Context())
 			require.NoError(w, err)
 			task := Task{Home: Scheduled(), Action: Reschedule, Selection: Selection{All: true}, At: now.Add(24 * time.Hour)}
-			tally, err := w.inspector.Act(w.Context(), task, nil)
+			counts, err := w.inspector.Act(w.Context(), task, nil)
 			require.NoError(w, err)
-			require.Equal(w, 2, tally.Moved)
+			require.Equal(w, 2, counts.Moved)
 			require.InDelta(w, (25 * time.Hour).Milliseconds(), w.do("PTTL", w.keys.Lock(own)), 60_000)
 			require.InDelta(w, 60_000, w.do("PTTL", w.keys.Lock(other)), 60_000)
 		},

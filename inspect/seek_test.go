@@ -70,14 +70,14 @@ func TestASearchByJID(t *testing.T) {
 					w.do("RPOP", w.keys.Queue("q"), "1000")
 				}
 			}})
-			tally := w.act(Waiting("q"), Delete, Selection{IDs: sought})
-			require.Equal(w, Tally{Moved: len(sought)}, tally)
+			counts := w.act(Waiting("q"), Delete, Selection{IDs: sought})
+			require.Equal(w, ActCounts{Moved: len(sought)}, counts)
 			require.Positive(w, taken)
 			left := w.list(w.keys.Queue("q"))
 			require.Len(w, left, jobs-taken-len(sought))
 			w.inspector = w.through(w.driver)
 			w.fill(w.keys.Retry(), 1, all[10_000:21_000]...)
-			require.Equal(w, Tally{Moved: 7}, w.act(Retries(), Delete, Selection{IDs: sought[:7]}))
+			require.Equal(w, ActCounts{Moved: 7}, w.act(Retries(), Delete, Selection{IDs: sought[:7]}))
 			require.Equal(w, int64(11_000-7), w.do("ZCARD", w.keys.Retry()))
 		},
 		"reads a jid as JSON has it": func(w *world) {

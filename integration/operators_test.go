@@ -107,14 +107,14 @@ func (s *site) contest(operators *inspect.Inspector, n int) *contest {
 	for i := range c.actions {
 		c.actions[i] = actions[rand.IntN(len(actions))]
 		pair.Go(func() {
-			tally, err := operators.Act(s.t.Context(), inspect.Task{
+			counts, err := operators.Act(s.t.Context(), inspect.Task{
 				Home: c.home, Action: c.actions[i], Selection: inspect.Selection{IDs: []string{c.jid}},
 				To: "other", At: time.Unix(1_700_000_000, 0), // at once
 			}, nil)
-			if err != nil || tally.Moved+len(tally.Missing) != 1 {
-				s.t.Errorf("%s in %s: %+v, %v", c.actions[i], c.home, tally, err)
+			if err != nil || counts.Moved+len(counts.Missing) != 1 {
+				s.t.Errorf("%s in %s: %+v, %v", c.actions[i], c.home, counts, err)
 			}
-			c.moved[i] = tally.Moved
+			c.moved[i] = counts.Moved
 		})
 	}
 	pair.Wait()
@@ -251,9 +251,9 @@ func TestAQueueIsClearedInBoundedSteps(t *testing.T) {
 	s.do("CONFIG", "RESETSTAT")
 	out, errs, code := s.belay("queues", "clear", "mail", "--yes", "--json")
 	require.Zero(t, code, errs)
-	var tally inspect.Tally
-	require.NoError(t, json.Unmarshal([]byte(out), &tally))
-	require.Equal(t, inspect.Tally{Moved: jobs}, tally)
+	var counts inspect.ActCounts
+	require.NoError(t, json.Unmarshal([]byte(out), &counts))
+	require.Equal(t, inspect.ActCounts{Moved: jobs}, counts)
 	require.Zero(t, s.do("LLEN", s.keys.Queue("mail")))
 	require.Equal(t, jobs, s.calls("lrem"), "each was removed by its bytes")
 	require.GreaterOrEqual(t, s.calls("evalsha"), 2*(jobs/page), "a page of them is read, and a page is moved")

@@ -61,7 +61,7 @@ func (r *run) loggers() *runLoggers {
 		return made
 	}
 	info := r.info()
-	// Names are cut here because a program's own logger has no Book that would cut them.
+	// Names are cut here because a program's own logger has no Buffer that would cut them.
 	jid, class, queue := logbook.CutName(info.JID), logbook.CutName(r.job.DisplayClass()), logbook.CutName(info.Queue)
 	log := slog.New(r.launcher().cfg.Logging.Handler).With("jid", jid, "class", class, "queue", queue, "attempt", info.Attempt)
 	r.made.CompareAndSwap(nil, &runLoggers{slog: log, zerolog: logbook.ZerologOf(log.Handler())})

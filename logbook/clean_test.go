@@ -13,13 +13,13 @@ import (
 	"github.com/belayq/belay/logbook"
 )
 
-// oneLine writes one line into a Book and answers what its reader got.
+// oneLine writes one line into a Buffer and answers what its reader got.
 func oneLine(t *testing.T, write func(log *slog.Logger)) string {
 	t.Helper()
 	var out bytes.Buffer
-	book := logbook.New(logbook.JSON(&out, slog.LevelInfo))
-	write(book.Logger())
-	require.True(t, book.Flush(time.Minute))
+	buffer := logbook.New(logbook.JSON(&out, slog.LevelInfo))
+	write(buffer.Logger())
+	require.True(t, buffer.Flush(time.Minute))
 	return out.String()
 }
 
@@ -60,9 +60,9 @@ func TestALineShowsOnlyThePrefixOfALongName(t *testing.T) {
 	require.Equal(t, stack, fields["stack"], "other fields stay whole")
 
 	var out bytes.Buffer
-	book := logbook.New(slog.NewJSONHandler(&out, nil))
-	log := book.Logger()
+	buffer := logbook.New(slog.NewJSONHandler(&out, nil))
+	log := buffer.Logger()
 	log.Info("said", "jid", giant)
-	require.True(t, book.Flush(time.Minute))
+	require.True(t, buffer.Flush(time.Minute))
 	require.Less(t, out.Len(), 2000, "nor does a reader of the program's own get it")
 }

@@ -3,7 +3,7 @@
 //
 // A worker may log while it holds a mutex, or between two heartbeats. If it waited because the reader of its
 // standard error has stopped, a disk is slow, or a slog.Handler sends each line over a network, other
-// processes would declare it dead. So records go into a [Book], which buffers a bounded number of records and
+// processes would declare it dead. So records go into a [Buffer], which holds a bounded number of records and
 // bytes. One goroutine, which exists only while records wait, passes them on. If the buffer is full, the
 // oldest records are dropped, counted, and the count is logged.
 //

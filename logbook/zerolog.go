@@ -29,13 +29,13 @@ func Zerolog(log zerolog.Logger) slog.Handler {
 }
 
 // ZerologOf returns the zerolog.Logger that h writes by, with h's fields, or nil if h is not of JSON or
-// Zerolog. Lines written to it directly have the same form, and are buffered if h writes into a Book.
+// Zerolog. Lines written to it directly have the same form, and are buffered if h writes into a Buffer.
 func ZerologOf(h slog.Handler) *zerolog.Logger {
 	switch h := h.(type) {
 	case handler:
 		log := ZerologOf(h.to)
 		if z, ok := h.to.(zerologHandler); ok && z.out != nil {
-			*log = log.Output(lineWriter{h.book, z.out})
+			*log = log.Output(lineWriter{h.buffer, z.out})
 		}
 		return log
 	case zerologHandler:

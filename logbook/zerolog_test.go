@@ -36,13 +36,13 @@ func TestABookOfAnyHandler(t *testing.T) {
 	t.Run("passes records on with their time and fields, which are those of the moment of logging", func(t *testing.T) {
 		t.Parallel()
 		kept := &keeper{}
-		book := logbook.New(kept)
+		buffer := logbook.New(kept)
 		before := time.Now()
 		record := slog.NewRecord(before, slog.LevelError, "failed", 0)
 		record.Add("a", 1, "b", 2, "c", 3, "d", 4, "e", 5, "f", 6, "g", 7)
-		require.NoError(t, book.Logger().Handler().Handle(t.Context(), record))
+		require.NoError(t, buffer.Logger().Handler().Handle(t.Context(), record))
 		record.Add("of the caller's own copy", true)
-		require.True(t, book.Flush(patience))
+		require.True(t, buffer.Flush(patience))
 		require.Len(t, kept.records, 1)
 		require.Equal(t, before, kept.records[0].Time)
 		require.Equal(t, 7, kept.records[0].NumAttrs())
@@ -50,42 +50,42 @@ func TestABookOfAnyHandler(t *testing.T) {
 	t.Run("asks the handler for its level each time", func(t *testing.T) {
 		t.Parallel()
 		kept := &keeper{}
-		book := logbook.New(kept)
-		book.Logger().Debug("unwanted")
+		buffer := logbook.New(kept)
+		buffer.Logger().Debug("unwanted")
 		kept.level.Set(slog.LevelDebug)
-		book.Logger().Debug("now")
-		require.True(t, book.Flush(patience))
+		buffer.Logger().Debug("now")
+		require.True(t, buffer.Flush(patience))
 		require.Len(t, kept.records, 1)
 	})
 	t.Run("keeps attributes and groups", func(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
-		book := logbook.New(slog.NewTextHandler(&out, nil))
-		book.Logger().With("a", 1).WithGroup("g").Info("said", "b", 2)
-		require.True(t, book.Flush(patience))
+		buffer := logbook.New(slog.NewTextHandler(&out, nil))
+		buffer.Logger().With("a", 1).WithGroup("g").Info("said", "b", 2)
+		require.True(t, buffer.Flush(patience))
 		require.Contains(t, out.String(), "msg=said a=1 g.b=2")
 	})
 	t.Run("logs the number of dropped lines as a record", func(t *testing.T) {
 		t.Parallel()
 		goOn := make(chan struct{})
 		var out bytes.Buffer
-		book := logbook.New(slog.NewJSONHandler(writerFunc(func(p []byte) (int, error) {
+		buffer := logbook.New(slog.NewJSONHandler(writerFunc(func(p []byte) (int, error) {
 			<-goOn
 			return out.Write(p)
 		}), nil))
 		for range 10_000 {
-			book.Logger().Info("line")
+			buffer.Logger().Info("line")
 		}
 		close(goOn)
-		require.True(t, book.Flush(patience))
+		require.True(t, buffer.Flush(patience))
 		require.Regexp(t, `"level":"WARN","msg":"log lines dropped[^"]*","lines":\d+\}`, out.String())
 	})
 	t.Run("is the one that a handler writes into", func(t *testing.T) {
 		t.Parallel()
-		book := logbook.New(slog.NewTextHandler(io.Discard, nil))
-		log := book.Logger().With("a", 1)
+		buffer := logbook.New(slog.NewTextHandler(io.Discard, nil))
+		log := buffer.Logger().With("a", 1)
 		same, behind := logbook.Behind(log)
-		require.Same(t, book, same)
+		require.Same(t, buffer, same)
 		require.Same(t, log, behind)
 	})
 }
@@ -95,11 +95,11 @@ func TestZerolog(t *testing.T) {
 	t.Run("has the user's logger write the records, with its level, fields and hooks", func(t *testing.T) {
 		t.Parallel()
 		var out shared
-		book := logbook.New(logbook.Zerolog(zerolog.New(&out).Level(zerolog.InfoLevel).With().Str("service", "shop").Logger()))
-		log := book.Logger()
+		buffer := logbook.New(logbook.Zerolog(zerolog.New(&out).Level(zerolog.InfoLevel).With().Str("service", "shop").Logger()))
+		log := buffer.Logger()
 		require.False(t, log.Enabled(t.Context(), slog.LevelDebug))
 		log.Warn("said \"so\"", "jid", "a\"\n", "queues", []string{"x", "y"}, logbook.Millis("took_ms", 1500*time.Microsecond), "error", errors.New("why"))
-		require.True(t, book.Flush(patience))
+		require.True(t, buffer.Flush(patience))
 		require.Equal(t, `{"level":"warn","service":"shop","jid":"a\"\n","queues":["x","y"],"took_ms":1.5,"error":"why","message":"said \"so\""}`+"\n", out.String())
 	})
 	t.Run("writes groups before names, and one time per line", func(t *testing.T) {
@@ -123,16 +123,16 @@ func TestZerolog(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out shared
 			first := true
-			book := logbook.New(logbook.Zerolog(zerolog.New(writerFunc(func(p []byte) (int, error) {
+			buffer := logbook.New(logbook.Zerolog(zerolog.New(writerFunc(func(p []byte) (int, error) {
 				if first {
 					first = false
 					time.Sleep(3 * time.Second)
 				}
 				return out.Write(p)
 			}))))
-			book.Logger().Info("on time")
-			book.Logger().Info("late")
-			require.True(t, book.Flush(time.Minute))
+			buffer.Logger().Info("on time")
+			buffer.Logger().Info("late")
+			require.True(t, buffer.Flush(time.Minute))
 			require.Equal(t, `{"level":"info","message":"on time"}`+"\n"+`{"level":"info","waited_ms":3000,"message":"late"}`+"\n", out.String())
 		})
 	})
@@ -154,17 +154,17 @@ func TestZerologOf(t *testing.T) {
 	require.Equal(t, `{"level":"info","a":1,"b":1000,"g.c":2,"message":"direct"}`+"\n", out.String())
 
 	reader, goOn := &shared{}, make(chan struct{})
-	book := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
+	buffer := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
 		<-goOn
 		return reader.Write(p)
 	}), slog.LevelInfo))
-	book.Logger().Info("one")
-	log := logbook.ZerologOf(book.Logger().Handler())
+	buffer.Logger().Info("one")
+	log := logbook.ZerologOf(buffer.Logger().Handler())
 	log.Debug().Msg("unwanted")
 	log.Info().Msg("two") // would hang for ever if it were not buffered
-	book.Logger().Info("three")
+	buffer.Logger().Info("three")
 	close(goOn)
-	require.True(t, book.Flush(patience))
+	require.True(t, buffer.Flush(patience))
 	require.Regexp(t, `(?s)"time":"[^"]+","message":"one".*"time":"[^"]+","message":"two".*"message":"three"`, reader.String())
 	require.Equal(t, 3, strings.Count(reader.String(), "\n"))
 }
@@ -185,7 +185,7 @@ func TestLeveled(t *testing.T) {
 	}
 }
 
-// What a line costs the caller: written at once, and into a Book.
+// What a line costs the caller: written at once, and into a Buffer.
 func BenchmarkLine(b *testing.B) {
 	line := func(log *slog.Logger) {
 		log.Warn("run failed", "jid", "b4a577edbccf1d805744efa9", "class", "WelcomeEmail", "queue", "mail", "attempt", 3, "took_ms", 1.5, "error", "it broke")

@@ -7,16 +7,16 @@ import (
 
 var actScript = load("act")
 
-// A Fate is the destination that an operator chooses for a job.
-type Fate string
+// A Destination is where an operator sends a job.
+type Destination string
 
-// The fates.
+// The destinations.
 const (
-	FateQueue Fate = "queue" // to the back of a queue
-	FateDead  Fate = "dead"  // to the dead set, as it is
-	FateGone  Fate = "gone"
-	FateLater Fate = "later" // to another time in its set
-	FateHere  Fate = "here"  // new bytes, in the same place of its set
+	DestinationQueue Destination = "queue" // the back of a queue
+	DestinationDead  Destination = "dead"  // the dead set, as it is
+	DestinationNone  Destination = "gone"  // it is deleted
+	DestinationTime  Destination = "later" // another time in its set
+	DestinationSame  Destination = "here"  // the same place of its set, with new bytes
 )
 
 // A Source is the place from which jobs are moved.
@@ -38,30 +38,30 @@ type Source struct {
 // workers took jobs before it or brought some back, or up to MaxItems jobs of the same page have left.
 const Around = 1024 + MaxItems
 
-// An Errand has jobs with the same fate. Queue is used with FateQueue only. Jobs have a New with FateQueue and
-// FateHere, and no Lock with FateHere.
+// An ActGroup has jobs with the same destination. Queue is used with DestinationQueue only. Jobs have a New
+// with DestinationQueue and DestinationSame, and no Lock with DestinationSame.
 //
 // A job's Lock, if it has one and still owns it, is freed with the job or passes to the run in Again. A job
 // that goes to a queue takes its lock, if it is free, for its Hold. A job that goes to another time prolongs
 // its own lock to its Hold.
-type Errand struct {
-	Fate  Fate
-	Queue string
-	// Score is when the first job runs, with FateLater. Each of the others runs a microsecond after the one
-	// before it.
+type ActGroup struct {
+	Destination Destination
+	Queue       string
+	// Score is when the first job runs, with DestinationTime. Each of the others runs a microsecond after the
+	// one before it.
 	Score string
 	// Need keeps a job in its sorted set if another job holds its lock.
 	Need bool
 	// Quarantined moves jobs to the queue's quarantine list instead; they run alone.
 	Quarantined bool
 	// Unmarked, if set, is the value of job.FieldUnmarked in the new bytes, or 0 if they have none: there is no
-	// mark that would cancel a job with these bytes. If there is one, no job moves. All errands of an Act have
+	// mark that would cancel a job with these bytes. If there is one, no job moves. All groups of an Act have
 	// the same.
 	Unmarked *int64
 	Jobs     []Promotion
 }
 
-// Acted is the result of an Act. Positions count from 0 through all errands. All other jobs were moved.
+// Acted is the result of an Act. Positions count from 0 through all groups. All other jobs were moved.
 type Acted struct {
 	// Gone are jobs that were not found in a set, or in a list around the place where they were read; nothing
 	// was written for them.
@@ -70,7 +70,7 @@ type Acted struct {
 	Held []Blocked
 	// Replaced are jobs that moved, and whose place in the list the youngest job has taken.
 	Replaced []int
-	// Marked, if not 0, is the score of a mark that is newer than the errands know. No job has moved.
+	// Marked, if not 0, is the score of a mark that is newer than the groups know. No job has moved.
 	Marked int64
 }
 
@@ -83,30 +83,30 @@ type Blocked struct {
 
 // Act moves jobs for an operator. The caller keeps within MaxItems and MaxBytes, and moves nothing from the
 // dead set to the dead set. Jobs are added to a queue in the given order, so the last one runs last.
-func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
+func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
 	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique(), k.Cancelled()}
 	args := []string{"set", "", strconv.Itoa(source.Near), strconv.Itoa(source.Orderly), strconv.Itoa(Around), strconv.Itoa(MaxBytes)}
 	if source.List {
 		args[0] = "list"
 	}
 	args = append(args, k.deadLimits()...)
-	for _, errand := range errands {
-		if errand.Unmarked != nil {
-			args[1] = strconv.FormatInt(*errand.Unmarked, 10)
+	for _, group := range groups {
+		if group.Unmarked != nil {
+			args[1] = strconv.FormatInt(*group.Unmarked, 10)
 		}
 		list := 0
-		if errand.Fate == FateQueue {
-			to := k.Queue(errand.Queue)
-			if errand.Quarantined {
-				to = k.Quarantine(errand.Queue)
+		if group.Destination == DestinationQueue {
+			to := k.Queue(group.Queue)
+			if group.Quarantined {
+				to = k.Quarantine(group.Queue)
 			}
 			keys = append(keys, to)
 			list = len(keys)
 		}
-		for _, jobs := range alike(errand.Jobs, func(p *Promotion) ownedKind { return p.owned().kind() }) {
-			args = append(args, string(errand.Fate), strconv.Itoa(list), cmp.Or(errand.Score, errand.Queue), errand.locks(jobs[0].Lock))
+		for _, jobs := range alike(group.Jobs, func(p *Promotion) ownedKind { return p.owned().kind() }) {
+			args = append(args, string(group.Destination), strconv.Itoa(list), cmp.Or(group.Score, group.Queue), group.locks(jobs[0].Lock))
 			keys, args = appendOwned(k, keys, args, jobs, (*Promotion).owned, func(args []string, p *Promotion) []string {
-				if args = append(args, p.Old); errand.Fate == FateQueue || errand.Fate == FateHere {
+				if args = append(args, p.Old); group.Destination == DestinationQueue || group.Destination == DestinationSame {
 					args = append(args, p.New)
 				}
 				return args
@@ -119,15 +119,15 @@ func (k Keys) Act(source Source, errands []Errand) Ask[Acted] {
 func (p *Promotion) owned() owned { return owned{p.Lock, p.State} }
 
 // locks returns what to do with the locks of jobs like one with this lock.
-func (e Errand) locks(lock *Lock) string {
+func (g ActGroup) locks(lock *Lock) string {
 	switch {
 	case lock == nil:
 		return "none"
-	case e.Fate == FateLater:
+	case g.Destination == DestinationTime:
 		return "hold"
-	case e.Fate != FateQueue:
+	case g.Destination != DestinationQueue:
 		return "free"
-	case e.Need:
+	case g.Need:
 		return "need"
 	}
 	return "take"

@@ -12,12 +12,12 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// fates sends a job to queue q, one to the dead and one away.
-func fates() []Errand {
-	return []Errand{
-		{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "retried", New: "retried"}}},
-		{Fate: FateDead, Jobs: []Promotion{{Old: "killed"}}},
-		{Fate: FateGone, Jobs: []Promotion{{Old: "deleted"}}},
+// eachDestination sends a job to queue q, one to the dead and one away.
+func eachDestination() []ActGroup {
+	return []ActGroup{
+		{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: "retried", New: "retried"}}},
+		{Destination: DestinationDead, Jobs: []Promotion{{Old: "killed"}}},
+		{Destination: DestinationNone, Jobs: []Promotion{{Old: "deleted"}}},
 	}
 }
 
@@ -25,7 +25,7 @@ func TestActDeepInAListTakesOnlyTheJobs(t *testing.T) {
 	keep(t, promise{"and_the_youngest_takes_the_place_of_each", func(w *world) {
 		w.push("q", "a", "b", "c", "d", "e", "f")
 		deep := func(near int, jobs ...string) Acted {
-			return ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1, Near: near}, errand(FateGone, jobs...)))
+			return ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1, Near: near}, groupTo(DestinationNone, jobs...)))
 		}
 		require.Equal(w, Acted{Replaced: []int{0}}, deep(1, "b"))
 		require.Equal(w, []string{"a", "f", "c", "d", "e"}, w.waiting("q"))
@@ -39,14 +39,14 @@ func TestActDeepInAListTakesOnlyTheJobs(t *testing.T) {
 		large := strings.Repeat("x", 1<<20)
 		w.push("q", large+"1", large+"2", "a", large+"3", large+"4")
 		require.Equal(w, Acted{Replaced: []int{0}},
-			ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1, Near: 4}, errand(FateGone, "a"))))
+			ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1, Near: 4}, groupTo(DestinationNone, "a"))))
 	}})
 }
 
 func TestActLaterKeepsTheJobInItsSet(t *testing.T) {
 	keep(t, promise{"with_a_new_score_if_it_is_there", func(w *world) {
 		w.dueAt(w.keys.Retry(), -time.Hour, "a", "b")
-		later := []Errand{{Fate: FateLater, Score: "1893553445.678901", Jobs: []Promotion{{Old: "a"}, {Old: "gone"}}}}
+		later := []ActGroup{{Destination: DestinationTime, Score: "1893553445.678901", Jobs: []Promotion{{Old: "a"}, {Old: "gone"}}}}
 		require.Equal(w, []int{1}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, later)).Gone)
 		require.Equal(w, []string{"b", "a"}, w.sorted(w.keys.Retry()))
 		require.InDelta(w, 1893553445.678901, w.score(w.keys.Retry(), "a"), 1e-6)
@@ -57,19 +57,19 @@ func TestActHereKeepsTheJobInItsPlace(t *testing.T) {
 	keep(t, promise{"with_new_bytes_if_it_is_there", func(w *world) {
 		w.dueAt(w.keys.Retry(), -time.Hour, "a", "b", "taken")
 		was := w.score(w.keys.Retry(), "a")
-		here := []Errand{{Fate: FateHere, Jobs: []Promotion{{Old: "a", New: "z"}, {Old: "gone", New: "y"}, {Old: "b", New: "taken"}}}}
+		here := []ActGroup{{Destination: DestinationSame, Jobs: []Promotion{{Old: "a", New: "z"}, {Old: "gone", New: "y"}, {Old: "b", New: "taken"}}}}
 		require.Equal(w, []int{1, 2}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, here)).Gone)
 		require.ElementsMatch(w, []string{"b", "taken", "z"}, w.sorted(w.keys.Retry()), "no job replaces another")
 		require.InDelta(w, was, w.score(w.keys.Retry(), "z"), 0)
 	}})
 }
 
-func errand(fate Fate, jobs ...string) []Errand {
-	e := Errand{Fate: fate}
+func groupTo(destination Destination, jobs ...string) []ActGroup {
+	group := ActGroup{Destination: destination}
 	for _, job := range jobs {
-		e.Jobs = append(e.Jobs, Promotion{Old: job})
+		group.Jobs = append(group.Jobs, Promotion{Old: job})
 	}
-	return []Errand{e}
+	return []ActGroup{group}
 }
 
 func TestAct(t *testing.T) {
@@ -77,10 +77,10 @@ func TestAct(t *testing.T) {
 		promise{"each_job_of_a_set_goes_where_it_is_sent", func(w *world) {
 			w.dueAt(w.keys.Retry(), -time.Hour, "a", "b", "c", "d", "stays")
 			w.push("q", "older")
-			gone := ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []Errand{
-				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "a", New: "a'"}, {Old: "b", New: "b'"}}},
-				{Fate: FateDead, Jobs: []Promotion{{Old: "c"}}},
-				{Fate: FateGone, Jobs: []Promotion{{Old: "d"}}},
+			gone := ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []ActGroup{
+				{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: "a", New: "a'"}, {Old: "b", New: "b'"}}},
+				{Destination: DestinationDead, Jobs: []Promotion{{Old: "c"}}},
+				{Destination: DestinationNone, Jobs: []Promotion{{Old: "d"}}},
 			}))
 			require.Empty(w, gone)
 			require.Equal(w, []string{"older", "a'", "b'"}, w.waiting("q"), "at the back, in the order given")
@@ -92,9 +92,9 @@ func TestAct(t *testing.T) {
 		promise{"of_a_list_the_oldest_copy_leaves", func(w *world) {
 			w.push("q", "a", "b", "a", "c", "d", "a")
 			from := Source{Key: w.keys.Queue("q"), List: true, Orderly: 10_000}
-			require.Empty(w, ask(w, w.keys.Act(from, errand(FateGone, "a", "d"))))
+			require.Empty(w, ask(w, w.keys.Act(from, groupTo(DestinationNone, "a", "d"))))
 			require.Equal(w, []string{"b", "a", "c", "a"}, w.waiting("q"))
-			require.Empty(w, ask(w, w.keys.Act(from, errand(FateDead, "a"))))
+			require.Empty(w, ask(w, w.keys.Act(from, groupTo(DestinationDead, "a"))))
 			require.Equal(w, []string{"b", "c", "a"}, w.waiting("q"))
 			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
 		}},
@@ -106,20 +106,20 @@ func TestAct(t *testing.T) {
 			w.push("q", jobs...)
 			for n, orderly := range []int{10_000, 1} {
 				from := Source{Key: w.keys.Queue("q"), List: true, Orderly: orderly}
-				require.Equal(w, Acted{Gone: []int{0}}, ask(w, w.keys.Act(from, errand(FateGone, jobs[Around+n]))))
-				require.Empty(w, ask(w, w.keys.Act(from, errand(FateGone, jobs[Around-1+n]))).Gone)
+				require.Equal(w, Acted{Gone: []int{0}}, ask(w, w.keys.Act(from, groupTo(DestinationNone, jobs[Around+n]))))
+				require.Empty(w, ask(w, w.keys.Act(from, groupTo(DestinationNone, jobs[Around-1+n]))).Gone)
 			}
 		}},
 		promise{"what_is_not_there_any_more_is_returned_and_nothing_is_written_for_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "there")
-			errands := []Errand{
-				{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: "gone", New: "gone'"}, {Old: "there", New: "there'"}}},
-				{Fate: FateGone, Jobs: []Promotion{{Old: "never"}}},
+			groups := []ActGroup{
+				{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: "gone", New: "gone'"}, {Old: "there", New: "there'"}}},
+				{Destination: DestinationNone, Jobs: []Promotion{{Old: "never"}}},
 			}
-			require.Equal(w, Acted{Gone: []int{0, 2}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)))
+			require.Equal(w, Acted{Gone: []int{0, 2}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, groups)))
 			require.Equal(w, []string{"there'"}, w.waiting("q"))
 			w.unchanged(func() {
-				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands)), "the second of two comes late")
+				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, groups)), "the second of two comes late")
 			})
 		}},
 		promise{"a_key_of_a_wrong_type_stops_all_before_anything_is_written", func(w *world) {
@@ -127,14 +127,14 @@ func TestAct(t *testing.T) {
 			for _, key := range []string{w.keys.Queue("q"), w.keys.Dead()} {
 				w.redis("SET", key, "neither list nor set")
 				w.unchanged(func() {
-					refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry()}, fates()))
+					refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry()}, eachDestination()))
 				})
 				w.redis("DEL", key)
 			}
 			w.unchanged(func() {
-				refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry(), List: true, Orderly: 10_000}, errand(FateGone, "retried")))
+				refused(w, "WRONGTYPE", w.keys.Act(Source{Key: w.keys.Retry(), List: true, Orderly: 10_000}, groupTo(DestinationNone, "retried")))
 			})
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates())))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, eachDestination())))
 		}},
 		promise{"the_dead_are_a_microsecond_apart", func(w *world) {
 			var jobs []string
@@ -142,7 +142,7 @@ func TestAct(t *testing.T) {
 				jobs = append(jobs, fmt.Sprint("job", i))
 			}
 			w.dueAt(w.keys.Retry(), time.Hour, jobs...)
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, errand(FateDead, jobs...))))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, groupTo(DestinationDead, jobs...))))
 			scores := map[float64]bool{}
 			for _, job := range jobs {
 				scores[w.score(w.keys.Dead(), job)] = true
@@ -153,17 +153,17 @@ func TestAct(t *testing.T) {
 	)
 }
 
-// ofLock is an errand for job a, which has lock d, and for one that has none.
-func ofLock(fate Fate, need bool, again *Again) []Errand {
+// ofLock is a group of job a, which has lock d, and of one that has none.
+func ofLock(destination Destination, need bool, again *Again) []ActGroup {
 	lock := lockOf("a")
 	lock.Again = again
-	return []Errand{{Fate: fate, Queue: "q", Need: need, Jobs: []Promotion{
+	return []ActGroup{{Destination: destination, Queue: "q", Need: need, Jobs: []Promotion{
 		{Old: "plain", New: "plain"}, {Old: "a", New: "a", Lock: lock}, {Old: "last", New: "last"},
 	}}}
 }
 
 func TestActEndsLocks(t *testing.T) {
-	for name, fate := range map[string]Fate{"killed": FateDead, "deleted": FateGone} {
+	for name, destination := range map[string]Destination{"killed": DestinationDead, "deleted": DestinationNone} {
 		t.Run(name, func(t *testing.T) {
 			// waiting has the job wait for a retry, with its lock.
 			waiting := func(w *world) Source {
@@ -175,7 +175,7 @@ func TestActEndsLocks(t *testing.T) {
 			keep(t,
 				promise{"with_the_job_in_the_same_step", func(w *world) {
 					from := waiting(w)
-					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(destination, false, onceMore))))
 					w.free()
 					require.Empty(w, w.waiting("q"))
 					require.Empty(w, w.sorted(w.keys.Retry()))
@@ -183,7 +183,7 @@ func TestActEndsLocks(t *testing.T) {
 				promise{"in_a_queue_too", func(w *world) {
 					w.push("q", "plain", "last")
 					w.unique("a")
-					require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 10_000}, ofLock(fate, false, nil))))
+					require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 10_000}, ofLock(destination, false, nil))))
 					w.free()
 				}},
 				promise{"but_no_other_and_none_of_a_job_that_has_left", func(w *world) {
@@ -191,17 +191,17 @@ func TestActEndsLocks(t *testing.T) {
 					w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
 					w.unique("b")
 					w.redis("DEL", w.keys.Queue("q"))
-					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(destination, false, onceMore))))
 					w.held("-", "b")
 					w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
 					w.unique("a")
-					require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(fate, false, nil))))
+					require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(destination, false, nil))))
 					w.held("-", "a")
 				}},
 				promise{"and_hands_them_to_the_run_that_a_duplicate_was_promised", func(w *world) {
 					from := waiting(w)
 					require.Equal(w, "a", w.unique("b"))
-					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(destination, false, onceMore))))
 					w.held("-", "a2")
 					require.Equal(w, []string{"a2"}, w.waiting("q"))
 				}},
@@ -209,20 +209,20 @@ func TestActEndsLocks(t *testing.T) {
 					from := waiting(w)
 					w.unique("b")
 					w.redis("SET", w.keys.Queue("q"), "no queue")
-					w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Act(from, ofLock(fate, false, onceMore))) })
+					w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Act(from, ofLock(destination, false, onceMore))) })
 				}},
 				promise{"also_when_they_cannot_be_listed", func(w *world) {
 					from := waiting(w)
 					w.redis("DEL", w.keys.Unique())
 					w.redis("RPUSH", w.keys.Unique(), "no index")
-					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(destination, false, onceMore))))
 					require.Zero(w, w.number("EXISTS", w.keys.Lock("d")))
 				}},
 				promise{"but_for_a_key_that_is_no_lock", func(w *world) {
 					from := waiting(w)
 					w.redis("DEL", w.keys.Lock("d"))
 					w.redis("RPUSH", w.keys.Lock("d"), "no lock")
-					require.Empty(w, ask(w, w.keys.Act(from, ofLock(fate, false, onceMore))))
+					require.Empty(w, ask(w, w.keys.Act(from, ofLock(destination, false, onceMore))))
 					require.Equal(w, []string{"no lock"}, w.list(w.keys.Lock("d")))
 				}},
 			)
@@ -234,7 +234,7 @@ func TestActTakesLocks(t *testing.T) {
 	keep(t,
 		promise{"of_the_scheduled_if_they_are_free", func(w *world) {
 			w.dueAt(w.keys.Schedule(), -time.Hour, "plain", "a", "last")
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Schedule()}, ofLock(FateQueue, false, nil))))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Schedule()}, ofLock(DestinationQueue, false, nil))))
 			w.held("-", "a")
 			require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
 		}},
@@ -244,7 +244,7 @@ func TestActTakesLocks(t *testing.T) {
 				w.redis("LPUSH", w.keys.Lock("d"), "x")
 				w.redis("SET", w.keys.Unique(), "junk")
 				w.dueAt(set, -time.Hour, "plain", "a", "last")
-				require.Empty(w, ask(w, w.keys.Act(Source{Key: set}, ofLock(FateQueue, set == w.keys.Dead(), nil))))
+				require.Empty(w, ask(w, w.keys.Act(Source{Key: set}, ofLock(DestinationQueue, set == w.keys.Dead(), nil))))
 				require.Equal(w, []string{"plain", "a", "last"}, w.waiting("q"))
 				require.Regexp(w, "^-a\nMail\n", w.redis("GET", w.keys.Lock("d")))
 			}
@@ -252,7 +252,7 @@ func TestActTakesLocks(t *testing.T) {
 		promise{"and_moves_those_whose_lock_another_has", func(w *world) {
 			w.unique("b")
 			w.dueAt(w.keys.Schedule(), -time.Hour, "plain", "a", "last")
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Schedule()}, ofLock(FateQueue, false, nil))))
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Schedule()}, ofLock(DestinationQueue, false, nil))))
 			w.held("-", "b")
 			require.Equal(w, []string{"b", "plain", "a", "last"}, w.waiting("q"))
 		}},
@@ -260,31 +260,31 @@ func TestActTakesLocks(t *testing.T) {
 			w.unique("b")
 			w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")
 			from := Source{Key: w.keys.Dead()}
-			require.Equal(w, Acted{Held: []Blocked{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+			require.Equal(w, Acted{Held: []Blocked{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(DestinationQueue, true, nil))))
 			w.held("-", "b")
 			require.Equal(w, []string{"a"}, w.sorted(w.keys.Dead()))
 			require.Equal(w, []string{"b", "plain", "last"}, w.waiting("q"))
 			w.unchanged(func() {
-				require.Equal(w, Acted{Gone: []int{0, 2}, Held: []Blocked{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+				require.Equal(w, Acted{Gone: []int{0, 2}, Held: []Blocked{{1, "b"}}}, ask(w, w.keys.Act(from, ofLock(DestinationQueue, true, nil))))
 			})
 			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
-			require.Equal(w, Acted{Gone: []int{0, 2}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))))
+			require.Equal(w, Acted{Gone: []int{0, 2}}, ask(w, w.keys.Act(from, ofLock(DestinationQueue, true, nil))))
 			w.held("-", "a")
 			w.unchanged(func() {
-				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))), "it has its own lock, and has left")
+				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(DestinationQueue, true, nil))), "it has its own lock, and has left")
 			})
 			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
 			w.unique("b")
 			w.unchanged(func() {
-				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(FateQueue, true, nil))), "who has left needs no lock")
+				require.Equal(w, Acted{Gone: []int{0, 1, 2}}, ask(w, w.keys.Act(from, ofLock(DestinationQueue, true, nil))), "who has left needs no lock")
 			})
 		}},
 		promise{"of_two_that_are_the_same_one_gets_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "a", "b")
-			errand := []Errand{{Fate: FateQueue, Queue: "q", Need: true, Jobs: []Promotion{
+			groups := []ActGroup{{Destination: DestinationQueue, Queue: "q", Need: true, Jobs: []Promotion{
 				{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "b", New: "b", Lock: lockOf("b")},
 			}}}
-			require.Equal(w, Acted{Held: []Blocked{{1, "a"}}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errand)))
+			require.Equal(w, Acted{Held: []Blocked{{1, "a"}}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, groups)))
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 		}},
 	)

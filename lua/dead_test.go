@@ -38,11 +38,11 @@ var killers = map[string]func(w *world, fatal bool){
 	},
 	"act": func(w *world, fatal bool) {
 		w.dueAt(w.keys.Retry(), time.Hour, "new")
-		fate := FateGone
+		destination := DestinationNone
 		if fatal {
-			fate = FateDead
+			destination = DestinationDead
 		}
-		require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, errand(fate, "new"))))
+		require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, groupTo(destination, "new"))))
 	},
 	"kill_large": func(w *world, fatal bool) {
 		identity, bytes := w.hold(tooLarge), tooLarge

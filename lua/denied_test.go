@@ -126,32 +126,32 @@ var moves = []move{
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Retry(), time.Hour, "retried", "killed", "deleted")
-		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, fates()))
+		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, eachDestination()))
 	}},
 	{script: "act", jobs: []string{"retried", "killed", "deleted"}, once: true, begin: func(w *world) call {
 		w.quarantine("r", "retried", "killed", "deleted")
-		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), List: true, Orderly: 10_000}, fates()))
+		return try(w, w.keys.Act(Source{Key: w.keys.Quarantine("r"), List: true, Orderly: 10_000}, eachDestination()))
 	}},
 	{script: "act", jobs: []string{"oldest", "middle", "youngest"}, once: true, begin: func(w *world) call {
 		w.push("r", "oldest", "middle", "youngest")
-		return try(w, w.keys.Act(Source{Key: w.keys.Queue("r"), List: true, Orderly: 1, Near: 1}, errand(FateDead, "middle")))
+		return try(w, w.keys.Act(Source{Key: w.keys.Queue("r"), List: true, Orderly: 1, Near: 1}, groupTo(DestinationDead, "middle")))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Dead(), time.Hour, "plain", "a", "last")
-		return try(w, w.keys.Act(Source{Key: w.keys.Dead()}, ofLock(FateQueue, false, nil)))
+		return try(w, w.keys.Act(Source{Key: w.keys.Dead()}, ofLock(DestinationQueue, false, nil)))
 	}},
 	{script: "act", jobs: []string{"retried"}, once: true, begin: func(w *world) call {
 		w.dueAt(w.keys.Dead(), time.Hour, "retried")
-		errands := errand(FateQueue, "retried")
-		errands[0].Queue, errands[0].Unmarked = "q", new(int64)
-		return try(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands))
+		groups := groupTo(DestinationQueue, "retried")
+		groups[0].Queue, groups[0].Unmarked = "q", new(int64)
+		return try(w, w.keys.Act(Source{Key: w.keys.Dead()}, groups))
 	}},
 	{script: "act", jobs: []string{"a", "plain", "last", "a2"}, once: true, begin: func(w *world) call {
 		w.unique("a")
 		w.settle(w.begin(false), 1, locked(job.Retried("a", time.Hour), nil))
 		w.unique("b")
 		w.dueAt(w.keys.Retry(), -time.Hour, "plain", "last")
-		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, ofLock(FateDead, false, onceMore)))
+		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, ofLock(DestinationDead, false, onceMore)))
 	}},
 	{script: "forget", jobs: []string{"job"}, begin: func(w *world) call {
 		identity := w.hold("job")

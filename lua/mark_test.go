@@ -194,9 +194,9 @@ func TestMarks(t *testing.T) {
 		}},
 		promise{"that_are_newer_than_a_retry_knows_stop_it", func(w *world) {
 			retry := func(newest int64) Acted {
-				errands := errand(FateQueue, "job")
-				errands[0].Queue, errands[0].Unmarked = "q", &newest
-				return ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, errands))
+				groups := groupTo(DestinationQueue, "job")
+				groups[0].Queue, groups[0].Unmarked = "q", &newest
+				return ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, groups))
 			}
 			w.dueAt(w.keys.Dead(), time.Hour, "job")
 			at := ask(w, w.keys.Mark([]Mark{{JID: "a"}}))

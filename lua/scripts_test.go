@@ -218,7 +218,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
 		case "act":
 			require.ElementsMatch(t, []string{
-				"set", "list", string(FateQueue), string(FateDead), string(FateGone), string(FateLater), string(FateHere), "hold",
+				"set", "list", string(DestinationQueue), string(DestinationDead), string(DestinationNone), string(DestinationTime), string(DestinationSame), "hold",
 				"none", "free", "take", "need",
 			}, s.words("ARGV"))
 		case "page":

@@ -49,21 +49,21 @@ func TestTrackedJobs(t *testing.T) {
 			w.lapse(identity)
 			orphan := Orphan{Old: gone.Raw(), New: gone.Raw(), Home: HomeDead, State: EndedState(gone, TrackDead, time.Unix(2, 0))}
 			require.Zero(w, ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{orphan}}}, w.today)).Moved)
-			errands := []Errand{{Fate: FateGone, Jobs: []Promotion{{Old: gone.Raw(), State: EndedState(gone, TrackCancelled, time.Unix(2, 0))}}}}
-			require.Equal(w, []int{0}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, errands)).Gone)
+			groups := []ActGroup{{Destination: DestinationNone, Jobs: []Promotion{{Old: gone.Raw(), State: EndedState(gone, TrackCancelled, time.Unix(2, 0))}}}}
+			require.Equal(w, []int{0}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, groups)).Gone)
 			require.Equal(w, TrackWaiting, w.stateOf("gone").State)
 		}},
 		promise{"that_an_operator_deletes_kills_or_revives_say_so", func(w *world) {
 			a, b := tracked(w.TB, "a"), tracked(w.TB, "b")
 			w.dueAt(w.keys.Retry(), -time.Hour, a.Raw(), b.Raw(), "plain")
-			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []Errand{
-				{Fate: FateGone, Jobs: []Promotion{{Old: "plain"}, {Old: a.Raw(), State: EndedState(a, TrackCancelled, time.Unix(2, 0))}}},
-				{Fate: FateDead, Jobs: []Promotion{{Old: b.Raw(), State: EndedState(b, TrackDead, time.Unix(2, 0))}}},
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []ActGroup{
+				{Destination: DestinationNone, Jobs: []Promotion{{Old: "plain"}, {Old: a.Raw(), State: EndedState(a, TrackCancelled, time.Unix(2, 0))}}},
+				{Destination: DestinationDead, Jobs: []Promotion{{Old: b.Raw(), State: EndedState(b, TrackDead, time.Unix(2, 0))}}},
 			})))
 			require.Equal(w, TrackedJob{Tracked{JID: "a", State: TrackCancelled}, a.Raw()}, w.stateOf("a"))
 			require.InDelta(w, 60, w.number("TTL", w.keys.Iteration("a")), 2)
 			require.Equal(w, TrackDead, w.stateOf("b").State)
-			revive := []Errand{{Fate: FateQueue, Queue: "q", Jobs: []Promotion{{Old: b.Raw(), New: b.Raw(), State: RevivedState(b)}}}}
+			revive := []ActGroup{{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: b.Raw(), New: b.Raw(), State: RevivedState(b)}}}}
 			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, revive)))
 			require.Equal(w, TrackWaiting, w.stateOf("b").State)
 			require.Empty(w, w.hash(w.keys.Iteration("b"))[FieldEndedAt])

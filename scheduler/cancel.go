@@ -16,7 +16,7 @@ func (p *Poller) dropCancelled(ctx context.Context, set string, jobs []string) (
 	if p.cfg.Marks.Len() == 0 {
 		return jobs, nil
 	}
-	errand := lua.Errand{Fate: lua.FateGone}
+	group := lua.ActGroup{Destination: lua.DestinationNone}
 	var dropped []*job.Job
 	var ended []string // jids of tracked jobs
 	for _, raw := range jobs {
@@ -33,7 +33,7 @@ func (p *Poller) dropCancelled(ctx context.Context, set string, jobs []string) (
 		} else {
 			state = &lua.JobState{JID: parsed.JID()} // a cursor of an earlier run ends with the job
 		}
-		errand.Jobs = append(errand.Jobs, lua.Promotion{
+		group.Jobs = append(group.Jobs, lua.Promotion{
 			Old: raw, Lock: lock.Ending(parsed, parsed.QueueOrDefault(), now, p.cfg.Unit), State: state,
 		})
 		dropped = append(dropped, parsed)
@@ -41,7 +41,7 @@ func (p *Poller) dropCancelled(ctx context.Context, set string, jobs []string) (
 	if len(dropped) == 0 {
 		return jobs, nil
 	}
-	act := p.cfg.Keys.Act(lua.Source{Key: set}, []lua.Errand{errand})
+	act := p.cfg.Keys.Act(lua.Source{Key: set}, []lua.ActGroup{group})
 	acted, err := act.Read(p.link.Carry(ctx, 0, act.Call)[0])
 	if err != nil {
 		return nil, fmt.Errorf("drop cancelled jobs: %w", err)

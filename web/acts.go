@@ -197,7 +197,7 @@ func doneOf(action inspect.Action) string { return capital(action.Past()) }
 
 func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
-func describe(action inspect.Action, t inspect.Tally) flash {
+func describe(action inspect.Action, t inspect.ActCounts) flash {
 	f := flash{Text: fmt.Sprintf("%s: %s.", doneOf(action), plural(t.Moved, "job", "jobs")), Problems: slices.Clone(t.Problems)}
 	if gone := max(t.Gone, len(t.Missing)); gone > 0 {
 		f.Text += fmt.Sprintf(" %s had left already.", plural(gone, "job", "jobs"))

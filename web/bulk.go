@@ -20,9 +20,9 @@ const stepTime = time.Second
 type order struct {
 	act    Act
 	task   inspect.Task
-	cursor string        // where the next step begins
-	so     inspect.Tally // what earlier steps did; only for showing it
-	of     int           // how many jobs there were at its beginning
+	cursor string            // where the next step begins
+	before inspect.ActCounts // what earlier steps did; only for showing it
+	of     int               // how many jobs there were at its beginning
 }
 
 func (d *Dashboard) readOrder(form url.Values) (order, error) {
@@ -30,7 +30,7 @@ func (d *Dashboard) readOrder(form url.Values) (order, error) {
 		In: form.Get("in"), Queue: form.Get("queue"), Name: form.Get("do"), To: form.Get("to"),
 		All: form.Get("all") != "", Class: form.Get("class"), Text: form.Get("text"), IDs: slices.Concat(form["id"], form["ref"]),
 	}}
-	o.so.Moved, o.so.Gone, o.so.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
+	o.before.Moved, o.before.Gone, o.before.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
 	home, err := homeOf(o.act.In, o.act.Queue)
 	if err != nil {
 		return o, err
@@ -209,7 +209,7 @@ type progressBody struct {
 	Action  inspect.Action
 	At      int64
 	Cursor  string
-	Tally   inspect.Tally
+	Counts  inspect.ActCounts
 	Of      int
 	Percent int
 }
@@ -236,14 +236,14 @@ func (d *Dashboard) act(v *visit) error {
 	}
 	did, next, err := d.step(v.ctx, o)
 	d.audit(v, o.act, err, "moved", did.Moved, "gone", did.Gone, "refused", did.Refused, "complete", err == nil && next == "")
-	tally := o.so
-	tally.Add(did)
+	counts := o.before
+	counts.Add(did)
 	if err != nil {
-		return fmt.Errorf("%s: %s so far, and the rest is where it was: %w", verbOf(o.task.Action), plural(tally.Moved, "job", "jobs"), err)
+		return fmt.Errorf("%s: %s so far, and the rest is where it was: %w", verbOf(o.task.Action), plural(counts.Moved, "job", "jobs"), err)
 	}
-	worked := tally.Moved + tally.Gone + tally.Refused
+	worked := counts.Moved + counts.Gone + counts.Refused
 	if next == "" {
-		answer := describe(o.task.Action, tally)
+		answer := describe(o.task.Action, counts)
 		if o.task.Later && worked < o.of {
 			answer.Text += " The others are due later."
 		}
@@ -258,7 +258,7 @@ func (d *Dashboard) act(v *visit) error {
 		}
 		o.of = worked + left
 	}
-	body := progressBody{Order: o.act, Action: o.task.Action, Cursor: next, Tally: tally, Of: max(o.of, worked)}
+	body := progressBody{Order: o.act, Action: o.task.Action, Cursor: next, Counts: counts, Of: max(o.of, worked)}
 	if !o.act.At.IsZero() {
 		body.At = o.act.At.UnixMilli()
 	}
@@ -291,11 +291,11 @@ func (d *Dashboard) readTime(v *visit, o *order) error {
 }
 
 // step works for stepTime, or until the act is complete. next is where to continue.
-func (d *Dashboard) step(ctx context.Context, o order) (sum inspect.Tally, next string, err error) {
+func (d *Dashboard) step(ctx context.Context, o order) (sum inspect.ActCounts, next string, err error) {
 	until := time.Now().Add(d.stepTime)
 	for cursor := o.cursor; ; {
 		did, err := d.inspector.Step(ctx, o.task, cursor)
-		sum.Add(did.Tally)
+		sum.Add(did.ActCounts)
 		if err != nil || did.Next == "" {
 			return sum, "", err
 		}

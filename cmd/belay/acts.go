@@ -150,7 +150,7 @@ func (a *act) run(homes []inspect.Home) error {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	var sum inspect.Tally
+	var sum inspect.ActCounts
 	reported := time.Now()
 	selection := a.selection
 	until, err := a.instant(ctx)
@@ -159,17 +159,17 @@ func (a *act) run(homes []inspect.Home) error {
 	}
 	for _, home := range homes {
 		before := sum
-		progress := func(tally inspect.Tally) {
+		progress := func(counts inspect.ActCounts) {
 			if now := time.Now(); now.Sub(reported) >= progressEvery {
 				reported = now
-				a.cmd.PrintErrf("%d %s so far\n", before.Moved+tally.Moved, a.action.Past())
+				a.cmd.PrintErrf("%d %s so far\n", before.Moved+counts.Moved, a.action.Past())
 			}
 		}
-		var tally inspect.Tally
-		tally, err = a.inspector.Act(ctx, inspect.Task{Home: home, Action: a.action, Selection: selection, To: a.to, At: until}, progress)
-		sum.Add(tally)
-		selection.IDs = tally.Missing // they may be in the next home
-		if err != nil || a.many() == (len(tally.Missing) > 0) {
+		var counts inspect.ActCounts
+		counts, err = a.inspector.Act(ctx, inspect.Task{Home: home, Action: a.action, Selection: selection, To: a.to, At: until}, progress)
+		sum.Add(counts)
+		selection.IDs = counts.Missing // they may be in the next home
+		if err != nil || a.many() == (len(counts.Missing) > 0) {
 			break
 		}
 	}
@@ -180,7 +180,7 @@ func (a *act) run(homes []inspect.Home) error {
 }
 
 // report prints the result.
-func (a *act) report(homes []inspect.Home, sum inspect.Tally, err error) error {
+func (a *act) report(homes []inspect.Home, sum inspect.ActCounts, err error) error {
 	_ = show(a.cmd, sum, func(t *table) {
 		t.row(fmt.Sprintf("%d %s", sum.Moved, a.action.Past()))
 		if sum.Gone > 0 && a.many() {

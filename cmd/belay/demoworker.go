@@ -35,15 +35,15 @@ func newDemoWorker(at *redisFlags) *cobra.Command {
 			if !strings.Contains(at.prefix, demoPrefix) {
 				return usage("this command is a part of belay demo")
 			}
-			book := logbook.New(logbook.JSON(cmd.ErrOrStderr(), slog.LevelInfo))
-			defer book.Flush(lastWords)
+			buffer := logbook.New(logbook.JSON(cmd.ErrOrStderr(), slog.LevelInfo))
+			defer buffer.Flush(lastWords)
 			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: at.prefix})
 			if err != nil {
 				return err
 			}
 			server, err := belay.NewServer(client, belay.ServerConfig{
 				Queues: belay.Queues(demoQueue), Concurrency: demoConcurrency, Heartbeat: demoBeat, TTL: demoTTL,
-				ShutdownTimeout: demoShutdown, Logger: book.Logger(),
+				ShutdownTimeout: demoShutdown, Logger: buffer.Logger(),
 			})
 			if err != nil {
 				return err

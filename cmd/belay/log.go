@@ -29,8 +29,8 @@ const lastWords = time.Second
 // standard error, or for a disk.
 type journal struct {
 	*slog.Logger
-	book *logbook.Book
-	file *logFile // nil if the log goes to standard error
+	buffer *logbook.Buffer
+	file   *logFile // nil if the log goes to standard error
 }
 
 // openJournal opens the log. It writes to errs unless the flags name a file.
@@ -47,8 +47,8 @@ func openJournal(flags logFlags, errs io.Writer) (*journal, error) {
 	if flags.format == "console" {
 		out = console(out)
 	}
-	j.book = logbook.New(logbook.JSON(out, logLevels[flags.level]))
-	j.Logger = j.book.Logger()
+	j.buffer = logbook.New(logbook.JSON(out, logLevels[flags.level]))
+	j.Logger = j.buffer.Logger()
 	return j, nil
 }
 
@@ -66,7 +66,7 @@ func (j *journal) reopen() {
 
 // close writes the buffered lines, unless the reader has stopped.
 func (j *journal) close() {
-	if j.book.Flush(lastWords) && j.file != nil {
+	if j.buffer.Flush(lastWords) && j.file != nil {
 		_ = j.file.Load().Close()
 	}
 }

@@ -7,12 +7,10 @@
 // it. The author of a handler must consider that and declare it in the definition:
 //
 //	idempotence  a definition has neither Idempotent nor NotIdempotent; a NotIdempotent has no reason
-//	onehandler   a class gets a second handler on the same server, which panics when the program starts
 //
-// Switch a check off by its name: -onehandler=false. Tests may define jobs without a declaration; examples
-// may not, because they are copied. belayvet assumes that everything it cannot see is right: options that a
-// function returns, and handlers that another package registers. So a report should be correct, but the lack
-// of one proves nothing.
+// Switch the check off by its name: -idempotence=false. Tests may define jobs without a declaration; examples
+// may not, because they are copied. belayvet assumes that everything it cannot see is right, such as options
+// that a function returns. So a report should be correct, but the lack of one proves nothing.
 //
 // It is a module of its own, so that programs which import Belay do not get its dependency.
 package main
@@ -24,8 +22,9 @@ import (
 )
 
 func main() {
-	// Older versions reported unique classes that are NotIdempotent under this name, and build files may
-	// switch it off.
-	flag.Bool("uniqueeffects", false, "no effect: kept so that build files which set it still work")
-	unitchecker.Main(idempotence, oneHandler)
+	// Older versions had checks with these names, and build files may switch them off.
+	for _, name := range []string{"onehandler", "uniqueeffects"} {
+		flag.Bool(name, false, "no effect: kept so that build files which set it still work")
+	}
+	unitchecker.Main(idempotence)
 }

@@ -15,7 +15,7 @@ import (
 // belayPath is the package whose functions belayvet knows by name.
 const belayPath = "github.com/belayq/belay"
 
-// sources builds a package in SSA form for the two checks. It reports nothing.
+// sources builds a package in SSA form for the check. It reports nothing.
 var sources = &analysis.Analyzer{
 	Name:       "belaysource",
 	Doc:        "build SSA form of packages that use Belay",
@@ -32,8 +32,6 @@ type source struct {
 	// exposed are locations that may be written elsewhere: their addresses are used as values, or all fields
 	// of their struct are written at once.
 	exposed map[location]bool
-	names   map[location]place
-	always  map[*ssa.Function][]registration
 }
 
 // A location is a global variable (*ssa.Global), a field of all values of a struct (*types.Var), or a local
@@ -60,10 +58,7 @@ func newSource(pass *analysis.Pass) *source {
 	}
 	pkg := program.CreatePackage(pass.Pkg, pass.Files, pass.TypesInfo, false)
 	pkg.Build()
-	s := &source{
-		pass, nil, map[location][]*ssa.Store{}, map[location][]ssa.Value{}, map[location]bool{},
-		map[location]place{}, map[*ssa.Function][]registration{},
-	}
+	s := &source{pass, nil, map[location][]*ssa.Store{}, map[location][]ssa.Value{}, map[location]bool{}}
 	s.add(pkg.Func("init"))
 	for _, name := range pass.TypesInfo.Defs {
 		if fn, ok := name.(*types.Func); ok {

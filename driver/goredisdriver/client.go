@@ -14,12 +14,12 @@ var _ driver.Client = (*Client)(nil)
 
 // Client is a driver.Client over a *redis.Client. It is safe for concurrent use.
 type Client struct {
-	redis   *redis.Client
-	owned   bool
-	dialect *driver.Dialect
-	closed  atomic.Bool
+	redis  *redis.Client
+	owned  bool
+	sender *driver.ScriptSender
+	closed atomic.Bool
 
-	turnover driver.Turnover
+	reconnects driver.ReconnectLimiter
 }
 
 // Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
@@ -34,14 +34,14 @@ func Open(url string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(options)
 	}
-	return &Client{redis: redis.NewClient(enforced(options)), owned: true, dialect: &driver.Dialect{}}, nil
+	return &Client{redis: redis.NewClient(enforced(options)), owned: true, sender: &driver.ScriptSender{}}, nil
 }
 
 // New returns a Client that uses a user's own client. Its Do uses client with its hooks, pool and timeouts,
 // but sends nothing again; its lanes and waiters are new clients with the same address, credentials and
 // dialer. Close leaves client open.
 func New(client *redis.Client) *Client {
-	return &Client{redis: client, dialect: &driver.Dialect{}}
+	return &Client{redis: client, sender: &driver.ScriptSender{}}
 }
 
 // Lane implements driver.Client. A Do waits for one of the lane's connections until the deadline of its
@@ -52,7 +52,7 @@ func (c *Client) Lane(conns int) (driver.Client, error) {
 	}
 	options := enforced(c.redis.Options())
 	options.PoolSize = conns
-	return &Client{redis: redis.NewClient(options), owned: true, dialect: c.dialect}, nil
+	return &Client{redis: redis.NewClient(options), owned: true, sender: c.sender}, nil
 }
 
 // Close implements driver.Client. Closing again does nothing.

@@ -22,14 +22,14 @@ type command struct {
 }
 
 // prepare spells the call out. Words are pointers into the call, which saves an allocation for each.
-func (c *command) prepare(ctx context.Context, call *driver.Call, how driver.Naming) {
+func (c *command) prepare(ctx context.Context, call *driver.Call, form driver.ScriptForm) {
 	args := make([]any, 0, len(call.Keys)+len(call.Args)+3)
 	if call.Script == nil {
 		args = append(args, call.Args[0]) // go-redis reads the name, so it stays a string
 		args = appendWords(args, call.Args[1:])
 	} else {
 		var verb string
-		verb, c.body = how.Words(call.Script)
+		verb, c.body = form.Words(call.Script)
 		args = append(args, verb, &c.body, len(call.Keys))
 		args = appendWords(args, call.Keys)
 		args = appendWords(args, call.Args)

@@ -16,15 +16,15 @@ func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	if _, ok := ctx.Deadline(); !ok {
 		ctx = driver.Until(ctx, time.Now().Add(driver.CallTimeout))
 	}
-	return c.dialect.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
-		c.send(ctx, calls, replies, indexes, how)
+	return c.sender.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, form driver.ScriptForm) {
+		c.send(ctx, calls, replies, indexes, form)
 	})
 }
 
-func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
+func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver.Reply, indexes []int, form driver.ScriptForm) {
 	batch := make([]command, len(indexes))
 	for k, i := range indexes {
-		batch[k].prepare(ctx, &calls[i], how)
+		batch[k].prepare(ctx, &calls[i], form)
 	}
 	batch[len(batch)-1].reply.atEnd = func() error { return c.retire(batch) }
 	err := ctx.Err()
@@ -50,12 +50,12 @@ func (c *Client) exec(ctx context.Context, batch []command) error {
 	return err
 }
 
-// retire closes the connection, after its last reply was read, if Turnover says so. (go-redis closes those
-// of a replica too, after a command whose reply it parses itself.)
+// retire closes the connection, after its last reply was read, if the ReconnectLimiter says so. (go-redis
+// closes those of a replica too, after a command whose reply it parses itself.)
 func (c *Client) retire(batch []command) error {
 	waited := time.Since(batch[0].written)
 	for k := range batch {
-		if c.turnover.Due(batch[k].reply.err, waited, c.redis.Options().PoolSize) {
+		if c.reconnects.Due(batch[k].reply.err, waited, c.redis.Options().PoolSize) {
 			return errRetired
 		}
 	}

@@ -66,7 +66,7 @@ func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn,
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
-			return &fresh{Conn: conn, tcp: tcp}, nil
+			return &refusableConn{Conn: conn, tcp: tcp}, nil
 		}
 		if err == nil {
 			return conn, nil

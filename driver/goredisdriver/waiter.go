@@ -16,9 +16,9 @@ import (
 
 // A waiter blocks on the one connection of a client of its own.
 type waiter struct {
-	redis    *redis.Client
-	release  driver.Releaser
-	turnover driver.Turnover
+	redis      *redis.Client
+	release    driver.Releaser
+	reconnects driver.ReconnectLimiter
 	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own id,
 	// so that a release never uses the id of an earlier connection.
 	id atomic.Int64
@@ -30,7 +30,7 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 	options := enforced(c.redis.Options())
 	options.PoolSize = 1
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
-	options.Dialer = patient(options.Dialer)
+	options.Dialer = withGrace(options.Dialer)
 	onConnect := options.OnConnect
 	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		if onConnect != nil {
@@ -44,45 +44,45 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 	return w, nil
 }
 
-// patient returns a dialer of connections whose deadline does not interrupt a reply that is arriving.
-func patient(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+// withGrace returns a dialer of connections whose deadline does not interrupt a reply that is arriving.
+func withGrace(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		patient := &flowing{Conn: conn}
+		extended := &graceConn{Conn: conn}
 		if raw, ok := conn.(syscall.Conn); ok { // go-redis uses it to check whether an idle connection was closed
 			return struct {
-				*flowing
+				*graceConn
 				syscall.Conn
-			}{patient, raw}, nil
+			}{extended, raw}, nil
 		}
-		return patient, nil
+		return extended, nil
 	}
 }
 
-// A flowing is a connection that extends its deadline by driver.WaitGrace whenever bytes arrive.
-type flowing struct {
+// A graceConn is a connection that extends its deadline by driver.WaitGrace whenever bytes arrive.
+type graceConn struct {
 	net.Conn
 	deadline atomic.Pointer[time.Time]
 }
 
-func (f *flowing) SetDeadline(at time.Time) error {
-	f.deadline.Store(&at)
-	return f.Conn.SetDeadline(at)
+func (c *graceConn) SetDeadline(at time.Time) error {
+	c.deadline.Store(&at)
+	return c.Conn.SetDeadline(at)
 }
 
-func (f *flowing) SetReadDeadline(at time.Time) error {
-	f.deadline.Store(&at)
-	return f.Conn.SetReadDeadline(at)
+func (c *graceConn) SetReadDeadline(at time.Time) error {
+	c.deadline.Store(&at)
+	return c.Conn.SetReadDeadline(at)
 }
 
-func (f *flowing) Read(p []byte) (int, error) {
-	n, err := f.Conn.Read(p)
-	at := f.deadline.Load()
+func (c *graceConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	at := c.deadline.Load()
 	if later := time.Now().Add(driver.WaitGrace); n > 0 && at != nil && !at.IsZero() && at.Before(later) {
-		_ = f.SetReadDeadline(later) // if it cannot be set, the reply ends sooner
+		_ = c.SetReadDeadline(later) // if it cannot be set, the reply ends sooner
 	}
 	return n, err
 }
@@ -109,9 +109,9 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 		ctx := driver.Until(context.WithoutCancel(ctx), deadline)
 		move := blockingMove{deadline: deadline}
 		call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
-		move.prepare(ctx, &call, driver.Naming{})
+		move.prepare(ctx, &call, driver.ScriptForm{})
 		move.reply.atEnd = func() error {
-			if w.turnover.Due(move.reply.err, 0, 1) { // a wait is silent while there are no jobs
+			if w.reconnects.Due(move.reply.err, 0, 1) { // a wait is silent while there are no jobs
 				return errRetired
 			}
 			return nil

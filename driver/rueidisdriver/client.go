@@ -19,9 +19,9 @@ var _ driver.Client = (*Client)(nil)
 type Client struct {
 	options rueidis.ClientOption // as given
 	*connection
-	dialect *driver.Dialect
+	sender *driver.ScriptSender
 
-	turnover driver.Turnover
+	reconnects driver.ReconnectLimiter
 	// calls is held for reading by each call that may use the connection.
 	calls sync.RWMutex
 }
@@ -56,18 +56,18 @@ func New(options rueidis.ClientOption) (*Client, error) {
 	case options.Sentinel.MasterSet == "" && n != 1:
 		return nil, fmt.Errorf("rueidisdriver: %d addresses: exactly one is needed", n)
 	}
-	return newClient(options, 256, &driver.Dialect{})
+	return newClient(options, 256, &driver.ScriptSender{})
 }
 
 // newClient returns a client with room for a number of pipelines in flight; one more waits its turn. Room is
 // what takes rueidis longest to make for a new connection, and in an outage connections are made again and
 // again.
-func newClient(options rueidis.ClientOption, room int, dialect *driver.Dialect) (*Client, error) {
+func newClient(options rueidis.ClientOption, room int, sender *driver.ScriptSender) (*Client, error) {
 	conn, err := connect(options, func(o *rueidis.ClientOption) { o.RingScaleEachConn = bits.Len(uint(room - 1)) })
 	if err != nil {
 		return nil, err
 	}
-	return &Client{options: options, connection: conn, dialect: dialect}, nil
+	return &Client{options: options, connection: conn, sender: sender}, nil
 }
 
 // A connection is a rueidis client and its link.
@@ -160,7 +160,7 @@ func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("rueidisdriver: a lane of %d connections: at least one is needed", conns)
 	}
-	return newClient(c.options, 16*conns, c.dialect)
+	return newClient(c.options, 16*conns, c.sender)
 }
 
 // Server returns the URL of the server without user, password and parameters, for display. For a client

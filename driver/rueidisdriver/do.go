@@ -20,12 +20,12 @@ func (c *Client) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	if !ok {
 		deadline = time.Now().Add(driver.CallTimeout)
 	}
-	return c.dialect.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
+	return c.sender.Do(calls, func(calls []driver.Call, replies []driver.Reply, indexes []int, form driver.ScriptForm) {
 		if err := c.unusable(ctx); err != nil {
 			fill(replies, indexes, &driver.NotSentError{Err: err})
 			return
 		}
-		c.send(deadline, calls, replies, indexes, how)
+		c.send(deadline, calls, replies, indexes, form)
 	})
 }
 
@@ -39,7 +39,7 @@ func (c *Client) unusable(ctx context.Context) error {
 
 // send builds the pipeline and passes it to rueidis. Both can panic because of a call. The failure is
 // certain before rueidis has the pipeline, and uncertain after.
-func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.Reply, indexes []int, how driver.Naming) {
+func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.Reply, indexes []int, form driver.ScriptForm) {
 	handed := false
 	defer func() {
 		if p := recover(); p != nil {
@@ -53,7 +53,7 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	}()
 	batch := make([]rueidis.Completed, len(indexes))
 	for k, i := range indexes {
-		batch[k] = build(c.redis.B(), &calls[i], how)
+		batch[k] = build(c.redis.B(), &calls[i], form)
 	}
 	handed = true
 	before := c.link.generation()
@@ -72,7 +72,7 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	case broken && ending != gaveUp:
 		c.replace(used)
 	case c.link.waited(used) >= driver.Silence && c.calls.TryLock(): // no other call is cut
-		if c.turnover.Due(nil, driver.Silence, 1) {
+		if c.reconnects.Due(nil, driver.Silence, 1) {
 			c.replace(used)
 		}
 		c.calls.Unlock()
@@ -84,7 +84,7 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 func (c *Client) isBroken(err error) bool {
 	var refused *driver.ServerError
 	if errors.As(err, &refused) {
-		return c.turnover.Due(refused, 0, 1)
+		return c.reconnects.Due(refused, 0, 1)
 	}
 	return err != nil && !driver.Certain(err)
 }
@@ -121,11 +121,11 @@ func fill(replies []driver.Reply, indexes []int, err error) {
 
 // build spells a call out. It declares no keys: with one server no slot is needed, and rueidis would
 // require that all keys are in one slot.
-func build(b rueidis.Builder, call *driver.Call, how driver.Naming) rueidis.Completed {
+func build(b rueidis.Builder, call *driver.Call, form driver.ScriptForm) rueidis.Completed {
 	if call.Script == nil {
 		return b.Arbitrary(call.Args...).Build()
 	}
-	verb, body := how.Words(call.Script)
+	verb, body := form.Words(call.Script)
 	return b.Arbitrary(verb, body, strconv.Itoa(len(call.Keys))).Args(call.Keys...).Args(call.Args...).Build()
 }
 

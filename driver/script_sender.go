@@ -7,23 +7,23 @@ import (
 	"sync/atomic"
 )
 
-// A Dialect runs scripts on one server, and remembers whether that server knows script flags. A client
-// shares it with its lanes. The zero Dialect is ready for use.
-type Dialect struct {
+// A ScriptSender sends calls to one server, each script in a form that the server can run, and remembers
+// whether that server knows script flags. A client shares it with its lanes. The zero ScriptSender is ready.
+type ScriptSender struct {
 	// plain: the server does not know a "#!lua" line (miniredis, Redis before 7).
 	plain atomic.Bool
 }
 
-// A Naming says how one pipeline names its scripts.
-type Naming struct {
-	text  bool // by their text (EVAL) instead of its digest (EVALSHA)
+// A ScriptForm is the form in which one pipeline has its scripts.
+type ScriptForm struct {
+	text  bool // their text (EVAL) instead of its digest (EVALSHA)
 	flags bool // with the first line, which has flags
 }
 
 // Words returns the first two words of the command that runs script.
-func (n Naming) Words(script *Script) (verb, body string) {
-	text, digest := script.Text(n.flags)
-	if n.text {
+func (f ScriptForm) Words(script *Script) (verb, body string) {
+	text, digest := script.Text(f.flags)
+	if f.text {
 		return "EVAL", text
 	}
 	return "EVALSHA", digest
@@ -31,12 +31,12 @@ func (n Naming) Words(script *Script) (verb, body string) {
 
 // A Send is an adapter's part: it sends calls[i], for each i of indexes in this order, as one pipeline,
 // never sends anything again, and stores each reply in replies[i].
-type Send func(calls []Call, replies []Reply, indexes []int, how Naming)
+type Send func(calls []Call, replies []Reply, indexes []int, form ScriptForm)
 
 // Do implements Client.Do: it refuses calls that must not be sent and sends the others once. Only the
 // scripts that the server did not have are sent again, in order, by their text, and behind them the calls with
 // Again.
-func (d *Dialect) Do(calls []Call, send Send) []Reply {
+func (s *ScriptSender) Do(calls []Call, send Send) []Reply {
 	replies := make([]Reply, len(calls))
 	indexes := make([]int, 0, len(calls))
 	for i := range calls {
@@ -44,37 +44,37 @@ func (d *Dialect) Do(calls []Call, send Send) []Reply {
 			indexes = append(indexes, i)
 		}
 	}
-	flags := !d.plain.Load()
-	once(send, calls, replies, indexes, Naming{flags: flags})
+	flags := !s.plain.Load()
+	once(send, calls, replies, indexes, ScriptForm{flags: flags})
 	unknown := which(replies, indexes, isUnknownScript)
-	once(send, calls, replies, unknown, Naming{text: true, flags: flags})
+	once(send, calls, replies, unknown, ScriptForm{text: true, flags: flags})
 	if flags {
-		d.withoutFlags(send, calls, replies, which(replies, unknown, isNotCompiled))
+		s.withoutFlags(send, calls, replies, which(replies, unknown, isNotCompiled))
 	}
 	if len(unknown) > 0 {
-		once(send, calls, replies, slices.DeleteFunc(indexes, func(i int) bool { return !calls[i].Again }), Naming{})
+		once(send, calls, replies, slices.DeleteFunc(indexes, func(i int) bool { return !calls[i].Again }), ScriptForm{})
 	}
 	return replies
 }
 
 // withoutFlags sends scripts that did not compile once more, without a first line with flags. If any then
 // compiles, the server does not know such lines and gets no more of them.
-func (d *Dialect) withoutFlags(send Send, calls []Call, replies []Reply, refused []int) {
+func (s *ScriptSender) withoutFlags(send Send, calls []Call, replies []Reply, refused []int) {
 	flagged := refused[:0]
 	for _, i := range refused {
 		if calls[i].Script.sourceSHA != calls[i].Script.plainSHA {
 			flagged = append(flagged, i)
 		}
 	}
-	once(send, calls, replies, flagged, Naming{text: true})
+	once(send, calls, replies, flagged, ScriptForm{text: true})
 	if len(which(replies, flagged, isNotCompiled)) < len(flagged) {
-		d.plain.Store(true)
+		s.plain.Store(true)
 	}
 }
 
-func once(send Send, calls []Call, replies []Reply, indexes []int, how Naming) {
+func once(send Send, calls []Call, replies []Reply, indexes []int, form ScriptForm) {
 	if len(indexes) > 0 {
-		send(calls, replies, indexes, how)
+		send(calls, replies, indexes, form)
 	}
 }
 

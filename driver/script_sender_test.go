@@ -14,9 +14,9 @@ type scripted struct {
 	sent  []string
 }
 
-func (s *scripted) send(calls []Call, replies []Reply, indexes []int, how Naming) {
+func (s *scripted) send(calls []Call, replies []Reply, indexes []int, form ScriptForm) {
 	for _, i := range indexes {
-		verb, body := how.Words(calls[i].Script)
+		verb, body := form.Words(calls[i].Script)
 		s.sent = append(s.sent, verb+" "+calls[i].Script.Name())
 		replies[i] = s.answer(verb, body)
 	}
@@ -40,38 +40,38 @@ func TestDialect(t *testing.T) {
 
 	t.Run("sends_again_only_what_is_unknown_and_in_order", func(t *testing.T) {
 		t.Parallel()
-		var d Dialect
+		var sender ScriptSender
 		server := &scripted{known: map[string]bool{}}
 		ok := []Reply{{Value: "ok"}, {Value: "ok"}}
-		require.Equal(t, ok, d.Do([]Call{{Script: bare}, {Script: flagged}}, server.send))
-		require.Equal(t, ok, d.Do([]Call{{Script: bare}, {Script: flagged}}, server.send))
+		require.Equal(t, ok, sender.Do([]Call{{Script: bare}, {Script: flagged}}, server.send))
+		require.Equal(t, ok, sender.Do([]Call{{Script: bare}, {Script: flagged}}, server.send))
 		require.Equal(t, []string{"EVALSHA bare", "EVALSHA flagged", "EVAL bare", "EVAL flagged", "EVALSHA bare", "EVALSHA flagged"}, server.sent)
 	})
 
 	t.Run("learns_once_that_a_server_does_not_know_flags", func(t *testing.T) {
 		t.Parallel()
-		var d Dialect
+		var sender ScriptSender
 		server := &scripted{known: map[string]bool{}, old: true}
 		for range 2 {
-			require.Equal(t, []Reply{{Value: "ok"}}, d.Do([]Call{{Script: flagged}}, server.send))
+			require.Equal(t, []Reply{{Value: "ok"}}, sender.Do([]Call{{Script: flagged}}, server.send))
 		}
 		require.Equal(t, []string{"EVALSHA flagged", "EVAL flagged", "EVAL flagged", "EVALSHA flagged"}, server.sent)
 	})
 
 	t.Run("learns_nothing_from_a_script_that_never_compiles", func(t *testing.T) {
 		t.Parallel()
-		var d Dialect
+		var sender ScriptSender
 		server := &scripted{known: map[string]bool{}}
-		require.Error(t, d.Do([]Call{{Script: broken}}, server.send)[0].Err)
-		require.Equal(t, []Reply{{Value: "ok"}}, d.Do([]Call{{Script: flagged}}, server.send))
+		require.Error(t, sender.Do([]Call{{Script: broken}}, server.send)[0].Err)
+		require.Equal(t, []Reply{{Value: "ok"}}, sender.Do([]Call{{Script: flagged}}, server.send))
 		_, digest := flagged.Text(true)
 		require.True(t, server.known[digest])
 	})
 
 	t.Run("refuses_before_sending", func(t *testing.T) {
 		t.Parallel()
-		var d Dialect
-		replies := d.Do([]Call{{}, Command("SUBSCRIBE", "c")}, func([]Call, []Reply, []int, Naming) { t.Error("sent") })
+		var sender ScriptSender
+		replies := sender.Do([]Call{{}, Command("SUBSCRIBE", "c")}, func([]Call, []Reply, []int, ScriptForm) { t.Error("sent") })
 		for _, reply := range replies {
 			var unsent *NotSentError
 			require.ErrorAs(t, reply.Err, &unsent)

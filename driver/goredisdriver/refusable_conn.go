@@ -13,10 +13,10 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A fresh is a connection that the server may close at once, because it has too many clients. If a write
-// fails, the server's last reply is read for the error; the write's own error would only be a broken pipe.
-// (Servers with TLS send nothing before the handshake.)
-type fresh struct {
+// A refusableConn is a connection that the server may close at once, because it has too many clients. If a
+// write fails, the server's last reply is read for the error; the write's own error would only be a broken
+// pipe. (Servers with TLS send nothing before the handshake.)
+type refusableConn struct {
 	net.Conn
 	tcp     *net.TCPConn
 	replied atomic.Bool // a reply has been read
@@ -24,20 +24,20 @@ type fresh struct {
 }
 
 // SyscallConn implements syscall.Conn: go-redis asks the system whether an idle connection is still open.
-func (f *fresh) SyscallConn() (syscall.RawConn, error) { return f.tcp.SyscallConn() }
+func (c *refusableConn) SyscallConn() (syscall.RawConn, error) { return c.tcp.SyscallConn() }
 
 // Read implements net.Conn.
-func (f *fresh) Read(p []byte) (int, error) {
-	n, err := f.Conn.Read(p)
+func (c *refusableConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
 	switch {
-	case f.full.Load() && err != nil:
+	case c.full.Load() && err != nil:
 		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and
 		// goes on.
 		err = closedAtOnce(err)
-	case f.replied.Load():
+	case c.replied.Load():
 	case n > 0:
-		f.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
-		f.replied.Store(true)
+		c.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
+		c.replied.Store(true)
 	case closed(err):
 		err = closedAtOnce(err)
 	}
@@ -48,17 +48,17 @@ func (f *fresh) Read(p []byte) (int, error) {
 const refusal = "-ERR max number of clients"
 
 // Write implements net.Conn.
-func (f *fresh) Write(p []byte) (int, error) {
-	n, err := f.Conn.Write(p)
-	if err != nil && f.full.Load() {
+func (c *refusableConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil && c.full.Load() {
 		return n, closedAtOnce(err)
 	}
-	if err == nil || f.replied.Load() || !closed(err) {
+	if err == nil || c.replied.Load() || !closed(err) {
 		return n, err
 	}
 	reply := make([]byte, 256)
-	_ = f.SetReadDeadline(time.Now().Add(lastWords))
-	if length, _ := f.Conn.Read(reply); length > 0 && reply[0] == '-' {
+	_ = c.SetReadDeadline(time.Now().Add(lastWords))
+	if length, _ := c.Conn.Read(reply); length > 0 && reply[0] == '-' {
 		line, _, _ := strings.Cut(string(reply[1:length]), "\r\n")
 		return n, fmt.Errorf("%s: %w", line, err)
 	}

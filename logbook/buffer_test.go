@@ -52,32 +52,32 @@ func TestBook(t *testing.T) {
 	t.Run("writes lines in order, with their time, and keeps no goroutine", func(t *testing.T) {
 		t.Parallel()
 		var out shared
-		book := logbook.New(logbook.JSON(&out, slog.LevelInfo))
-		log := book.Logger()
+		buffer := logbook.New(logbook.JSON(&out, slog.LevelInfo))
+		log := buffer.Logger()
 		for _, message := range []string{"one", "two", "three"} {
 			log.Info(message, "jid", "abc")
 		}
-		require.True(t, book.Flush(patience))
+		require.True(t, buffer.Flush(patience))
 		require.Regexp(t, `(?s)^\{"level":"info","jid":"abc","time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z","message":"one"\}
 .*"two".*"three"\}
 $`, out.String())
-		require.Zero(t, book.Dropped())
-		require.True(t, book.Flush(0), "it does not wait when there is nothing")
+		require.Zero(t, buffer.Dropped())
+		require.True(t, buffer.Flush(0), "it does not wait when there is nothing")
 	})
 
 	t.Run("does not block if the reader has stopped, drops the oldest lines, counts them and logs the count", func(t *testing.T) {
 		t.Parallel()
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
-		book := logbook.New(logbook.JSON(writer, slog.LevelInfo))
-		log := book.Logger()
+		buffer := logbook.New(logbook.JSON(writer, slog.LevelInfo))
+		log := buffer.Logger()
 		filler := strings.Repeat("x", 100)
-		const lines = 20_000 // far more than a pipe and a book hold
+		const lines = 20_000 // far more than a pipe and a buffer hold
 		for n := range lines {
 			log.Info(filler, "n", n) // would hang for ever
 		}
-		require.False(t, book.Flush(time.Millisecond))
-		dropped := book.Dropped()
+		require.False(t, buffer.Flush(time.Millisecond))
+		dropped := buffer.Dropped()
 		require.Positive(t, dropped)
 
 		read := make(chan string)
@@ -85,11 +85,11 @@ $`, out.String())
 			text, _ := io.ReadAll(reader)
 			read <- string(text)
 		}()
-		require.True(t, book.Flush(patience))
+		require.True(t, buffer.Flush(patience))
 		require.NoError(t, writer.Close())
 		text := <-read
 		require.Contains(t, text[max(0, len(text)-1000):], `"n":19999,`, "the newest line is kept")
-		require.Equal(t, dropped, book.Dropped(), "the reader lost no more lines")
+		require.Equal(t, dropped, buffer.Dropped(), "the reader lost no more lines")
 		reported := uint64(0)
 		for _, count := range regexp.MustCompile(`"level":"warn","lines":(\d+)`).FindAllStringSubmatch(text, -1) {
 			lines, err := strconv.ParseUint(count[1], 10, 64)
@@ -105,26 +105,26 @@ $`, out.String())
 		t.Parallel()
 		goOn := make(chan struct{})
 		var most int
-		book := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
+		buffer := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
 			<-goOn
 			most = max(most, len(p))
 			return len(p), nil
 		}), slog.LevelInfo))
-		log := book.Logger()
+		log := buffer.Logger()
 		dump := strings.Repeat("goroutine ", 100_000)
 		for range 30 {
 			log.Info(dump)
 		}
-		require.GreaterOrEqual(t, book.Dropped(), uint64(25))
+		require.GreaterOrEqual(t, buffer.Dropped(), uint64(25))
 		close(goOn)
-		require.True(t, book.Flush(patience))
+		require.True(t, buffer.Flush(patience))
 		require.Greater(t, most, len(dump))
 	})
 
 	t.Run("survives a reader that panics or ends its goroutine", func(t *testing.T) {
 		t.Parallel()
 		var out shared
-		book := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
+		buffer := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
 			switch {
 			case bytes.Contains(p, []byte("panic")):
 				panic("reader")
@@ -133,26 +133,26 @@ $`, out.String())
 			}
 			return out.Write(p)
 		}), slog.LevelInfo))
-		log := book.Logger()
+		log := buffer.Logger()
 		for _, message := range []string{"panic", "goexit", "fine"} {
 			log.Info(message)
-			require.True(t, book.Flush(patience))
+			require.True(t, buffer.Flush(patience))
 		}
 		require.Contains(t, out.String(), "fine")
-		require.Equal(t, uint64(2), book.Dropped())
+		require.Equal(t, uint64(2), buffer.Dropped())
 	})
 
 	t.Run("accepts lines from any goroutine, its own reader included", func(t *testing.T) {
 		t.Parallel()
 		var out shared
 		var log *slog.Logger
-		book := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
+		buffer := logbook.New(logbook.JSON(writerFunc(func(p []byte) (int, error) {
 			if bytes.Contains(p, []byte("first")) {
 				log.Info("of the reader")
 			}
 			return out.Write(p)
 		}), slog.LevelInfo))
-		log = book.Logger()
+		log = buffer.Logger()
 		var writers sync.WaitGroup
 		for range 8 {
 			writers.Go(func() {
@@ -162,8 +162,8 @@ $`, out.String())
 			})
 		}
 		writers.Wait()
-		require.True(t, book.Flush(patience))
+		require.True(t, buffer.Flush(patience))
 		require.Equal(t, 800, strings.Count(out.String(), "of the reader"))
-		require.Zero(t, book.Dropped())
+		require.Zero(t, buffer.Dropped())
 	})
 }

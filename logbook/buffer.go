@@ -22,16 +22,16 @@ const (
 
 // An entry is what waits: a record, or a line that zerolog has written.
 type entry struct {
-	to     slog.Handler // the Book's, with attributes and groups
+	to     slog.Handler // the Buffer's, with attributes and groups
 	record slog.Record
 	out    io.Writer // for a line
 	line   []byte
 	bytes  int
 }
 
-// A Book buffers records and passes them on in order. Its methods may be called from any goroutine, and only
+// A Buffer holds records and passes them on in order. Its methods may be called from any goroutine, and only
 // Flush waits.
-type Book struct {
+type Buffer struct {
 	to slog.Handler
 
 	mu      sync.Mutex
@@ -44,25 +44,25 @@ type Book struct {
 	idle chan struct{}
 }
 
-// New returns a Book that passes records to h, with the time of logging, in the Book's goroutine. Records
+// New returns a Buffer that passes records to h, with the time of logging, in the Buffer's goroutine. Records
 // that h is not Enabled for cost nothing. It ignores errors of h.
-func New(h slog.Handler) *Book { return &Book{to: h} }
+func New(h slog.Handler) *Buffer { return &Buffer{to: h} }
 
-// Behind returns a logger with the lines of log that does not block, and its Book: log itself, if it writes
-// into a Book.
-func Behind(log *slog.Logger) (*Book, *slog.Logger) {
+// Behind returns a logger with the lines of log that does not block, and its Buffer: log itself, if it writes
+// into a Buffer.
+func Behind(log *slog.Logger) (*Buffer, *slog.Logger) {
 	if into, ok := log.Handler().(handler); ok {
-		return into.book, log
+		return into.buffer, log
 	}
-	book := New(log.Handler())
-	return book, book.Logger()
+	buffer := New(log.Handler())
+	return buffer, buffer.Logger()
 }
 
-// Logger returns a logger that writes into the Book.
-func (b *Book) Logger() *slog.Logger { return slog.New(handler{b, b.to}) }
+// Logger returns a logger that writes into the Buffer.
+func (b *Buffer) Logger() *slog.Logger { return slog.New(handler{b, b.to}) }
 
 // Dropped returns how many records were dropped so far.
-func (b *Book) Dropped() uint64 {
+func (b *Buffer) Dropped() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.dropped
@@ -70,7 +70,7 @@ func (b *Book) Dropped() uint64 {
 
 // Flush waits until all records are passed on, at most for d, and reports whether they are. It is for the end
 // of a program; more records may follow.
-func (b *Book) Flush(d time.Duration) bool {
+func (b *Buffer) Flush(d time.Duration) bool {
 	b.mu.Lock()
 	idle := b.idle
 	b.mu.Unlock()
@@ -85,10 +85,10 @@ func (b *Book) Flush(d time.Duration) bool {
 	}
 }
 
-// A handler writes into a Book.
+// A handler writes into a Buffer.
 type handler struct {
-	book *Book
-	to   slog.Handler // the Book's, with attributes and groups
+	buffer *Buffer
+	to     slog.Handler // the Buffer's, with attributes and groups
 }
 
 // Enabled implements slog.Handler.
@@ -97,32 +97,32 @@ func (h handler) Enabled(ctx context.Context, level slog.Level) bool { return h.
 // Handle implements slog.Handler. It never blocks and never fails.
 func (h handler) Handle(_ context.Context, record slog.Record) error {
 	cut, bytes := cutNames(record)
-	h.book.add(entry{to: h.to, record: cut, bytes: bytes})
+	h.buffer.add(entry{to: h.to, record: cut, bytes: bytes})
 	return nil
 }
 
 // WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return handler{h.book, h.to.WithAttrs(attrs)}
+	return handler{h.buffer, h.to.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (h handler) WithGroup(name string) slog.Handler { return handler{h.book, h.to.WithGroup(name)} }
+func (h handler) WithGroup(name string) slog.Handler { return handler{h.buffer, h.to.WithGroup(name)} }
 
-// A lineWriter writes lines to a writer by way of a Book.
+// A lineWriter writes lines to a writer by way of a Buffer.
 type lineWriter struct {
-	book *Book
-	out  io.Writer
+	buffer *Buffer
+	out    io.Writer
 }
 
 // Write implements io.Writer. It never blocks and never fails.
 func (l lineWriter) Write(line []byte) (int, error) {
-	l.book.add(entry{out: l.out, line: bytes.Clone(line), bytes: len(line)})
+	l.buffer.add(entry{out: l.out, line: bytes.Clone(line), bytes: len(line)})
 	return len(line), nil
 }
 
 // add adds a record. It never blocks.
-func (b *Book) add(added entry) {
+func (b *Buffer) add(added entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// The oldest records are dropped first, because the newest matter most.
@@ -139,7 +139,7 @@ func (b *Book) add(added entry) {
 	}
 }
 
-func (b *Book) takeLocked() entry {
+func (b *Buffer) takeLocked() entry {
 	oldest := b.waiting[0]
 	b.waiting[0] = entry{}
 	if b.waiting = b.waiting[1:]; len(b.waiting) == 0 {
@@ -150,7 +150,7 @@ func (b *Book) takeLocked() entry {
 }
 
 // passOn passes records on, one at a time, until none waits.
-func (b *Book) passOn(idle chan struct{}) {
+func (b *Buffer) passOn(idle chan struct{}) {
 	defer func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -170,7 +170,7 @@ func (b *Book) passOn(idle chan struct{}) {
 
 // next takes the oldest record, or makes one about dropped records. Without a record the goroutine that
 // passes them on ends.
-func (b *Book) next() (entry, bool) {
+func (b *Buffer) next() (entry, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last := len(b.waiting) == 0
@@ -189,7 +189,7 @@ func (b *Book) next() (entry, bool) {
 
 // handle passes a record on. A user's handler that panics or ends its goroutine costs a record, not the
 // process.
-func (b *Book) handle(e entry) {
+func (b *Buffer) handle(e entry) {
 	passed := false
 	defer func() {
 		_ = recover()
