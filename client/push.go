@@ -138,12 +138,12 @@ func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 		r.stored.WAL = wal.Lines()
 	}
 	r.stored.Job = draft.Encode()
-	longest := len(r.stored.Job)
+	size := len(r.stored.Job)
 	if r.stored.Mark {
-		longest += len(`,"":""`) + len(dedup.DuplicateOf) + maxJID
+		size += len(`,"":""`) + len(dedup.DuplicateOf) + maxJID
 	}
-	if longest > c.cfg.PayloadLimit {
-		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead", longest, c.cfg.PayloadLimit)
+	if size > c.cfg.PayloadLimit {
+		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead", size, c.cfg.PayloadLimit)
 	}
 	return j.checkPayload(r.stored.Job)
 }
@@ -245,14 +245,14 @@ func (c *Client) checkWorkers(ctx context.Context, needs int) error {
 	if needs <= lua.FirstProtocol || needs <= lua.Protocol && int64(now) < c.currentUntil.Load() {
 		return nil
 	}
-	least, identity, err := c.keys.MinProtocol(ctx, c.driver)
+	lowest, identity, err := c.keys.MinProtocol(ctx, c.driver)
 	switch {
 	case driver.Forbidden(err): // this user may only push: nothing is known to be wrong
 	case err != nil:
 		return fmt.Errorf("belay: not pushed: read the protocol of the workers: %w", err)
-	case identity != "" && least < needs:
+	case identity != "" && lowest < needs:
 		return fmt.Errorf("belay: not pushed: %w: the job needs protocol %d, and the process %s understands %d: update its program first",
-			ErrOldWorker, needs, identity, least)
+			ErrOldWorker, needs, identity, lowest)
 	}
 	if needs <= lua.Protocol {
 		c.currentUntil.Store(int64(now + currentFor))

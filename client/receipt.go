@@ -86,8 +86,8 @@ type InvalidError struct {
 }
 
 func (e *InvalidError) Error() string {
-	const longest = 255 // the limit of names; an error need not repeat the whole of a longer one
-	return fmt.Sprintf("belay: cannot push a job of class %.*q: %v", longest, e.Class, e.Err)
+	const maxClass = 255 // the limit of names; an error need not repeat the whole of a longer one
+	return fmt.Sprintf("belay: cannot push a job of class %.*q: %v", maxClass, e.Class, e.Err)
 }
 
 func (e *InvalidError) Unwrap() error { return e.Err }

@@ -21,8 +21,8 @@ func (k *Keyspace) addLarge(session *Session, at place, large ...lua.Large) {
 // addTooLarge moves entries that are too large to the dead set, a few at a time, because each move copies many
 // bytes within Redis. The last one of a list goes first, so that the positions of the others stay valid.
 func (k *Keyspace) addTooLarge(p *pipeline) {
-	const most = 4
-	for range min(len(k.large), most) {
+	const maxMoves = 4
+	for range min(len(k.large), maxMoves) {
 		last := len(k.large) - 1
 		calls, read := k.Keys.EndLarge(k.large[last], k.cfg.Log)
 		k.large = k.large[:last]

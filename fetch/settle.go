@@ -34,10 +34,10 @@ type batch struct {
 // addSettles adds settles to a pipeline: unacknowledged ones, those of isolated runs, and one of newly
 // finished runs. It reports whether any of them is sent again.
 func (k *Keyspace) addSettles(p *pipeline) (again bool) {
-	most := min(len(k.unacked), maxBatches)
-	batches := slices.Clone(k.unacked[:most])
-	k.unacked = slices.Delete(k.unacked, 0, most)
-	again = most > 0
+	count := min(len(k.unacked), maxBatches)
+	batches := slices.Clone(k.unacked[:count])
+	k.unacked = slices.Delete(k.unacked, 0, count)
+	again = count > 0
 	for r := k.ledger.first(isolated); r != nil && len(batches) < maxBatches && r.owner.mayNumber(); r = k.ledger.first(isolated) {
 		batches = append(batches, k.newBatch(r.owner, []*Run{r}))
 	}
@@ -71,10 +71,10 @@ func (k *Keyspace) nextBatch() *batch {
 	if !session.mayNumber() {
 		return nil
 	}
-	bytes, most, room := 0, k.part(), k.room()
-	gathered := make([]*Run, 0, min(k.ledger.count(finished), most))
+	bytes, maxRuns, room := 0, k.part(), k.room()
+	gathered := make([]*Run, 0, min(k.ledger.count(finished), maxRuns))
 	for r := range ordered {
-		if len(gathered) == most || bytes > room {
+		if len(gathered) == maxRuns || bytes > room {
 			break
 		}
 		if r.owner != session {

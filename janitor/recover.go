@@ -158,10 +158,10 @@ func (v *victim) note(err error) error {
 // as large as earlier ones.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
-	most := max(j.room()/j.typical, 1)
+	maxVictims := max(j.room()/j.typical, 1)
 	for _, v := range victims {
 		// A page that was read is always moved.
-		if !v.done && (v.page != nil || len(turn) < most) {
+		if !v.done && (v.page != nil || len(turn) < maxVictims) {
 			turn = append(turn, v)
 		}
 	}

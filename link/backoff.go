@@ -27,18 +27,18 @@ type Backoff struct {
 
 // Next returns the delay after one more failure: about twice the last one, from First to Max.
 func (b *Backoff) Next() time.Duration {
-	b.delay = min(max(2*b.delay, cmp.Or(b.First, FirstRest)), b.longest())
+	b.delay = min(max(2*b.delay, cmp.Or(b.First, FirstRest)), b.maxDelay())
 	return Jitter(b.delay)
 }
 
 // Last returns the longest delay, and so does each later Next, until Reset: for a failure that lasts until an
 // operator acts.
 func (b *Backoff) Last() time.Duration {
-	b.delay = b.longest()
+	b.delay = b.maxDelay()
 	return Jitter(b.delay)
 }
 
-func (b *Backoff) longest() time.Duration { return cmp.Or(b.Max, MaxRest) }
+func (b *Backoff) maxDelay() time.Duration { return cmp.Or(b.Max, MaxRest) }
 
 // Reset makes the next delay the first one again.
 func (b *Backoff) Reset() { b.delay = 0 }

@@ -35,14 +35,13 @@ type Page struct {
 	Entries []Entry
 }
 
-// Page reads entries of a list or a sorted set in this order, without the first skip of them: at most most
-// entries, never more than MaxItems, and room bytes, at most MaxBytes, which the last entry may exceed by
-// its own size. Entries come and go between two pages, so a reader of several pages may get one twice or miss
-// one.
-func (k Keys) Page(key string, order Order, skip, most, room int) Ask[Page] {
+// Page reads entries of a list or a sorted set in this order, without the first skip of them: at most limit
+// entries, never more than MaxItems, and room bytes, at most MaxBytes, which the last entry may exceed by its
+// own size. Entries come and go between two pages, so a reader of several pages may get one twice or miss one.
+func (k Keys) Page(key string, order Order, skip, limit, room int) Ask[Page] {
 	scored := order == OrderLowest || order == OrderHighest
 	return asking(pageScript, []string{key},
-		[]string{string(order), strconv.Itoa(skip), strconv.Itoa(min(most, MaxItems)), strconv.Itoa(min(room, MaxBytes))},
+		[]string{string(order), strconv.Itoa(skip), strconv.Itoa(min(limit, MaxItems)), strconv.Itoa(min(room, MaxBytes))},
 		func(r reader) (Page, error) {
 			return Page{Total: r.number(), Entries: r.entries(scored, false)}, r.end()
 		})

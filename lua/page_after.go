@@ -39,9 +39,9 @@ func (k Keys) SeekAfter(set string, cursor Cursor, jids []string) Ask[[]Entry] {
 	return k.pageAfter(set, cursor, MaxSought, jids)
 }
 
-func (k Keys) pageAfter(set string, cursor Cursor, most int, jids []string) Ask[[]Entry] {
+func (k Keys) pageAfter(set string, cursor Cursor, limit int, jids []string) Ask[[]Entry] {
 	args := []string{
-		cursor.From, cursor.To, strconv.Itoa(most), strconv.Itoa(min(cmp.Or(cursor.Room, MaxBytes), MaxBytes)), bit(cursor.Leaves), cursor.Left,
+		cursor.From, cursor.To, strconv.Itoa(limit), strconv.Itoa(min(cmp.Or(cursor.Room, MaxBytes), MaxBytes)), bit(cursor.Leaves), cursor.Left,
 	}
 	return asking(pageAfterScript, []string{set}, append(args, jids...), func(r reader) ([]Entry, error) {
 		return r.entries(true, len(jids) > 0), r.end()

@@ -22,17 +22,17 @@ const (
 	FirstProtocol = 1
 )
 
-// MinProtocol returns the least protocol of the processes that are registered and not declared dead, and
+// MinProtocol returns the lowest protocol of the processes that are registered and not declared dead, and
 // the identity of one that has it, which is empty if there is none. Ruby's processes have no record of ours
 // and do not count. Processes that lapsed count: they may renew their session. It reads pages of MaxItems
 // processes, two round trips each.
-func (k Keys) MinProtocol(ctx context.Context, client driver.Client) (least int, identity string, err error) {
+func (k Keys) MinProtocol(ctx context.Context, client driver.Client) (lowest int, identity string, err error) {
 	for first := 0; ; first += MaxItems {
 		// A score of 0 is that of a process that was declared dead.
 		names, err := Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Alive(), "(0", "+inf",
 			"LIMIT", strconv.Itoa(first), strconv.Itoa(MaxItems)))[0])
 		if err != nil || len(names) == 0 {
-			return least, identity, err
+			return lowest, identity, err
 		}
 		calls := make([]driver.Call, len(names))
 		for i, name := range names {
@@ -40,15 +40,15 @@ func (k Keys) MinProtocol(ctx context.Context, client driver.Client) (least int,
 		}
 		for i, reply := range client.Do(ctx, calls...) {
 			if reply.Err != nil {
-				return least, identity, fmt.Errorf("read the protocol of %s: %w", names[i], reply.Err)
+				return lowest, identity, fmt.Errorf("read the protocol of %s: %w", names[i], reply.Err)
 			}
 			text, _ := reply.Value.(string)
 			protocol, err := strconv.Atoi(text)
 			if err != nil {
 				protocol = FirstProtocol // a worker from before the number
 			}
-			if protocol < least || identity == "" {
-				least, identity = protocol, names[i]
+			if protocol < lowest || identity == "" {
+				lowest, identity = protocol, names[i]
 			}
 		}
 	}

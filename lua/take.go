@@ -35,14 +35,14 @@ type TakenJobs struct {
 	Bytes []string
 }
 
-// Take moves up to most jobs from the queues, in this order, into the working lists of identity: at most page
-// bytes, which the last job may exceed by its own size. For entries larger than largest bytes it returns only
-// what KillLarge needs.
-func (k Keys) Take(identity string, queues []string, most, page, largest int) Ask[Taken] {
+// Take moves up to maxJobs jobs from the queues, in this order, into the working lists of identity: at most
+// page bytes, which the last job may exceed by its own size. For entries larger than largest bytes it returns
+// only what KillLarge needs.
+func (k Keys) Take(identity string, queues []string, maxJobs, page, largest int) Ask[Taken] {
 	keys := make([]string, 0, 3+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.QuarantineRun(identity))
 	args := make([]string, 0, 4+len(queues))
-	args = append(args, identity, strconv.Itoa(min(most, MaxItems)), strconv.Itoa(min(page, MaxBytes)), strconv.Itoa(largest))
+	args = append(args, identity, strconv.Itoa(min(maxJobs, MaxItems)), strconv.Itoa(min(page, MaxBytes)), strconv.Itoa(largest))
 	for _, queue := range queues {
 		keys = append(keys, k.Queue(queue), k.Working(queue, identity))
 		args = append(args, queue)

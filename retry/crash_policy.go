@@ -18,11 +18,11 @@ type CrashPolicy struct {
 	Most int
 }
 
-func (p CrashPolicy) most() int { return cmp.Or(p.Most, DefaultMaxInterruptions) }
+func (p CrashPolicy) limit() int { return cmp.Or(p.Most, DefaultMaxInterruptions) }
 
 // Quarantines reports whether a job that was running in this many crashes is quarantined.
-func (p CrashPolicy) Quarantines(interruptions int) bool { return interruptions >= p.most()-1 }
+func (p CrashPolicy) Quarantines(interruptions int) bool { return interruptions >= p.limit()-1 }
 
 // Kills reports whether a job dies that was running in this many crashes, and was running alone in the last
 // one.
-func (p CrashPolicy) Kills(interruptions int) bool { return interruptions >= p.most() }
+func (p CrashPolicy) Kills(interruptions int) bool { return interruptions >= p.limit() }

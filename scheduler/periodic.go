@@ -208,9 +208,9 @@ func (p *Periodic) dueAt(nominal time.Time) time.Time {
 	if p.Jitter == 0 {
 		return nominal
 	}
-	most := p.Jitter
+	maxJitter := p.Jitter
 	if next := p.schedule.Next(nominal); !next.IsZero() {
-		most = min(most, next.Sub(nominal))
+		maxJitter = min(maxJitter, next.Sub(nominal))
 	}
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(p.Name + "\n" + strconv.FormatInt(nominal.Unix(), 10)))
@@ -219,7 +219,7 @@ func (p *Periodic) dueAt(nominal time.Time) time.Time {
 	mixed ^= mixed >> 33
 	mixed *= 0xff51afd7ed558ccd
 	mixed ^= mixed >> 33
-	return nominal.Add(time.Duration(mixed%uint64(most.Milliseconds())) * time.Millisecond)
+	return nominal.Add(time.Duration(mixed%uint64(maxJitter.Milliseconds())) * time.Millisecond)
 }
 
 // TickJob makes the job of the tick with this nominal time. A zero time is for a job without a tick.

@@ -146,9 +146,9 @@ func SayLeft(keys lua.Keys) driver.Call { return driver.Command("PUBLISH", keys.
 // each set in a round trip of its own: a job of each may be more than the server's output buffer holds.
 func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, errs error) {
 	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
-	most := len(sets)
+	atOnce := len(sets)
 	if p.apart {
-		most = 1
+		atOnce = 1
 	}
 	p.apart = false
 	next = p.cfg.Every
@@ -158,7 +158,7 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 		}
 		return next, errs
 	}
-	for together := range slices.Chunk(sets, most) {
+	for together := range slices.Chunk(sets, atOnce) {
 		looks, calls := lua.AskEach(together, func(set string) lua.Ask[lua.Due] { return p.page(set, p.skip[set], len(together)) })
 		replies, err := p.carry(ctx, me, calls...)
 		if err != nil {

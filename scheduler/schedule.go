@@ -193,12 +193,12 @@ func (s *Schedule) nextReal(after time.Time) time.Time {
 	}
 }
 
-// last returns the last ticks after an instant and until now, at most the given number, the earliest first.
-func (s *Schedule) last(after, now time.Time, most int) []time.Time {
+// last returns the last ticks after an instant and until now, at most limit of them, the earliest first.
+func (s *Schedule) last(after, now time.Time, limit int) []time.Time {
 	// The period that is searched begins short and grows, so that neither a schedule of years nor one of
 	// seconds that did not fire for a year takes long.
 	now = now.In(s.zone)
-	for stretch := time.Duration(most) * time.Second; ; stretch *= 2 {
+	for stretch := time.Duration(limit) * time.Second; ; stretch *= 2 {
 		from := now.Add(-stretch)
 		whole := stretch <= 0 || !from.After(after)
 		if whole {
@@ -210,8 +210,8 @@ func (s *Schedule) last(after, now time.Time, most int) []time.Time {
 				ticks = append(ticks, at)
 			}
 		}
-		if whole || len(ticks) >= most {
-			return ticks[max(0, len(ticks)-most):]
+		if whole || len(ticks) >= limit {
+			return ticks[max(0, len(ticks)-limit):]
 		}
 	}
 }
