@@ -143,7 +143,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r.push("other", 1)
 			require.True(t, pumpAll(rigPatience, func() bool { return len(r.of("other")) == 1 }, r))
 			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), crashedTwice("mail"))
-			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
+			r.do("HSET", r.keys.Record(r.session.Identity), "quarantine_queue", "mail")
 			pumpAll(5*time.Second, func() bool { return r.k.reconcile.foundQuarantined() }, r)
 			r.push("other", 1)
 			r.push("mail", 1)

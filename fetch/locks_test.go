@@ -412,7 +412,7 @@ func TestLocksOfTheDead(t *testing.T) {
 			victim := r.session.Identity
 			j := r.pushUnique(untilExecuted, 1, job.SetInt("interrupted_count", 2))
 			r.do("RPOPLPUSH", r.keys.Queue("mail"), r.keys.QuarantineRun(victim))
-			r.do("HSET", r.keys.Record(victim), "beat_ms", "20", "alone", "mail")
+			r.do("HSET", r.keys.Record(victim), "beat_ms", "20", "quarantine_queue", "mail")
 			_, err := r.keys.Start(victim, []lua.Start{{
 				Queue: "mail", Quarantined: true, Bytes: j.bytes, Lock: *j.Lock.Stored("Test"), Mark: true,
 			}}).Do(r.ctx, r.direct)

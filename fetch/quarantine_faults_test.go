@@ -101,7 +101,7 @@ func TestAQuarantinedJobOfUnknownQueueStaysWhereItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, clients["go-redis"], 2, "mail")
 	r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), crashedTwice("mail"))
-	r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
+	r.do("HSET", r.keys.Record(r.session.Identity), "quarantine_queue", "mail")
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "HGET", Do: faultproxy.Close()})
 	pumpAll(5*time.Second, func() bool { return len(r.k.reconcile.orphaned) == 1 }, r)
 	t.Logf("found %d", len(r.k.reconcile.orphaned))

@@ -133,7 +133,7 @@ func TestQuarantinedJobs(t *testing.T) {
 			r := newRig(t, open, 2, "mail")
 			orphan := crashedTwice("mail")
 			r.do("LPUSH", r.keys.QuarantineRun(r.session.Identity), orphan)
-			r.do("HSET", r.keys.Record(r.session.Identity), "alone", "mail")
+			r.do("HSET", r.keys.Record(r.session.Identity), "quarantine_queue", "mail")
 			r.push("mail", 1)
 			for len(r.running) == 0 {
 				r.beat()

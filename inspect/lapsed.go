@@ -42,20 +42,20 @@ func (i *Inspector) heldByLapsed(ctx context.Context, r *reading, processes []Pr
 	return jobs
 }
 
-// addHeldByLapsed puts the counts into the queues' rows, and adds rows for queues that are not listed.
-func (s *Status) addHeldByLapsed(jobs map[string]int64) {
+// addHeldByDead puts the counts into the queues' rows, and adds rows for queues that are not listed.
+func (s *Status) addHeldByDead(jobs map[string]int64) {
 	for n := range s.Queues {
-		s.Queues[n].HeldByLapsed = jobs[s.Queues[n].Name]
+		s.Queues[n].HeldByDead = jobs[s.Queues[n].Name]
 		delete(jobs, s.Queues[n].Name)
 	}
 	for name, count := range jobs {
 		if count > 0 && len(s.Queues) < maxShown {
-			s.Queues = append(s.Queues, Queue{Name: name, HeldByLapsed: count})
+			s.Queues = append(s.Queues, Queue{Name: name, HeldByDead: count})
 		}
 	}
 	slices.SortFunc(s.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
 	for _, queue := range s.Queues {
-		s.HeldByLapsed += queue.HeldByLapsed
+		s.HeldByDead += queue.HeldByDead
 	}
 }
 
@@ -68,6 +68,6 @@ func (s *Status) addNoConsumer() {
 	for n := range s.Queues {
 		queue := &s.Queues[n]
 		takes := func(p Process) bool { return p.takes(queue.Name) }
-		queue.NoConsumer = queue.Size+queue.Quarantined+queue.HeldByLapsed > 0 && !slices.ContainsFunc(s.Processes, takes)
+		queue.NoConsumer = queue.Size+queue.Quarantined+queue.HeldByDead > 0 && !slices.ContainsFunc(s.Processes, takes)
 	}
 }

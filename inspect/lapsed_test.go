@@ -24,7 +24,7 @@ func TestAQueueHasAConsumerWhereALivingProcessTakesFromIt(t *testing.T) {
 	require.True(t, marked(mail, worker, taker))
 	require.False(t, marked(mail, worker, Process{State: StateAlive}), "one that has not said its queues yet")
 	require.True(t, marked(Queue{Name: "mail", Quarantined: 1}, worker), "a quarantined job waits as well")
-	require.True(t, marked(Queue{Name: "mail", HeldByLapsed: 1}, worker), "and so will one that is recovered")
+	require.True(t, marked(Queue{Name: "mail", HeldByDead: 1}, worker), "and so will one that is recovered")
 	require.False(t, marked(Queue{Name: "mail"}, worker))
 
 	more := Status{Queues: []Queue{mail}, Processes: []Process{worker}, ProcessCount: 2}
@@ -47,11 +47,11 @@ func TestJobsOfLapsedWorkersAreCounted(t *testing.T) {
 			w.do("SADD", w.keys.Queues(), "mail")
 			status := w.status()
 			require.Empty(w, status.Problems)
-			require.Equal(w, int64(4), status.HeldByLapsed)
+			require.Equal(w, int64(4), status.HeldByDead)
 			require.Len(w, status.Queues, 2)
 			require.Equal(w, "gone", status.Queues[0].Name)
-			require.Equal(w, int64(1), status.Queues[0].HeldByLapsed)
-			require.Equal(w, int64(3), status.Queues[1].HeldByLapsed)
+			require.Equal(w, int64(1), status.Queues[0].HeldByDead)
+			require.Equal(w, int64(3), status.Queues[1].HeldByDead)
 		},
 	})
 }

@@ -21,9 +21,9 @@ type Queue struct {
 	// them. QuarantinedFor is how long the next of them has been waiting. They are not in Size.
 	Quarantined    int64   `json:"quarantined"`
 	QuarantinedFor Seconds `json:"quarantined_seconds"`
-	// HeldByLapsed counts its jobs that lapsed workers of Belay hold. A living worker recovers them. They are
+	// HeldByDead counts its jobs that lapsed workers of Belay hold. A living worker recovers them. They are
 	// not in Size.
-	HeldByLapsed int64 `json:"in_dead_hands"`
+	HeldByDead int64 `json:"held_by_dead"`
 	// NoConsumer reports that there are jobs of any of these kinds and that no living process takes from the
 	// queue.
 	NoConsumer bool `json:"no_consumer"`

@@ -31,8 +31,8 @@ type Status struct {
 	// Quarantined counts further jobs that wait to run alone, because too many processes crashed while
 	// running them.
 	Quarantined int64 `json:"quarantined"`
-	// HeldByLapsed counts further jobs that lapsed workers of Belay hold. A living worker recovers them.
-	HeldByLapsed int64 `json:"in_dead_hands"`
+	// HeldByDead counts further jobs that lapsed workers of Belay hold. A living worker recovers them.
+	HeldByDead int64 `json:"held_by_dead"`
 	// Scheduled, Retries and Dead are the sizes of the three sets.
 	Scheduled int64 `json:"scheduled"`
 	Retries   int64 `json:"retries"`
@@ -66,14 +66,14 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 		s.Processes = i.processes(ctx, &r.processes, processes, s.At)
 	}
 	if r.err() == nil {
-		s.addHeldByLapsed(i.heldByLapsed(ctx, &r.queues, s.Processes))
+		s.addHeldByDead(i.heldByLapsed(ctx, &r.queues, s.Processes))
 		s.addNoConsumer()
 	}
 	return s.summed(&r)
 }
 
 // Sizes reads a Status without processes: its cost grows with the number of queues, and with nothing else.
-// NoConsumer and HeldByLapsed are not known then.
+// NoConsumer and HeldByDead are not known then.
 func (i *Inspector) Sizes(ctx context.Context) (Status, error) {
 	var r readings
 	s, queues, _ := i.summary(ctx, &r)

@@ -230,7 +230,7 @@ func (r *chaos) facts() (f court.Facts, keys []string) {
 
 // places are where jobs lie, by how the names of their keys begin.
 var places = map[string]string{
-	"queue:": "queue", "belay:working:": "working", "belay:alone:": "alone", "belay:suspects:": "suspects",
+	"queue:": "queue", "belay:working:": "working", "belay:quarantine-run:": "quarantine run", "belay:quarantine:": "quarantine",
 	"schedule": "schedule", "retry": "retry", "dead": "dead",
 }
 

@@ -34,14 +34,14 @@ func TestClockSteps(t *testing.T) {
 	widow.recovered()
 	long.undisturbed(stepped)
 
-	heir, second := newBereaved(t, clock, "rueidis"), newBereaved(t, clock, "rueidis")
-	heir.kill()
+	successor, second := newBereaved(t, clock, "rueidis"), newBereaved(t, clock, "rueidis")
+	successor.kill()
 	stepped = clock.set(-time.Hour)
 	second.kill()
 	each((*routine).waitsEnd)
 	each((*routine).onTime)
-	heir.inherited()
-	heir.recovered()
+	successor.inherited()
+	successor.recovered()
 	second.recovered()
 	long.undisturbed(stepped)
 
@@ -65,7 +65,7 @@ func TestClockSteps(t *testing.T) {
 	long.undisturbed(stepped)
 	long.settled()
 	each((*routine).settled)
-	for _, b := range []*bereaved{widow, heir, second} {
+	for _, b := range []*bereaved{widow, successor, second} {
 		b.settled()
 	}
 }

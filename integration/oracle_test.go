@@ -137,7 +137,7 @@ func (s *site) waiting() int {
 		for _, pattern in ipairs(ARGV) do n = n + #redis.call('KEYS', pattern) end
 		return n`
 	words := []string{"EVAL", count, "2", s.keys.Retry(), s.keys.Schedule()}
-	for _, lists := range []string{":queue:*", ":belay:working:*", ":belay:suspects:*", ":belay:alone:*"} {
+	for _, lists := range []string{":queue:*", ":belay:working:*", ":belay:quarantine:*", ":belay:quarantine-run:*"} {
 		words = append(words, strings.TrimPrefix(s.prefix+lists, ":")) // a site may have no prefix
 	}
 	n, ok := s.do(words...).(int64)

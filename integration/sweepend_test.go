@@ -40,8 +40,8 @@ func (s *stage) whereabouts() map[string]lying {
 		name := strings.TrimPrefix(key, s.prefix+":")
 		var entries []string
 		switch {
-		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "belay:working:"), strings.HasPrefix(name, "belay:alone:"),
-			strings.HasPrefix(name, "belay:suspects:"):
+		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "belay:working:"), strings.HasPrefix(name, "belay:quarantine-run:"),
+			strings.HasPrefix(name, "belay:quarantine:"):
 			entries = s.list(key)
 		case name == "schedule", name == "retry", name == "dead":
 			entries = s.set(key)
@@ -72,7 +72,7 @@ func (s *stage) foresee() outcome {
 		its := accounts[class]
 		lies, waits := found[jid]
 		switch {
-		case waits && strings.HasPrefix(lies.key, "belay:alone:") && lies.InterruptedCount()+1 >= retry.DefaultMaxInterruptions:
+		case waits && strings.HasPrefix(lies.key, "belay:quarantine-run:") && lies.InterruptedCount()+1 >= retry.DefaultMaxInterruptions:
 			// Its death counts as a failed run, as every death does.
 			expect.processed, expect.failed, expect.dead = expect.processed+lies.failures()+1, expect.failed+lies.failures()+1, expect.dead+1
 			continue

@@ -38,7 +38,7 @@ func TestCrashPolicy(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
 			r.do("LPUSH", r.keys.QuarantineRun(r.victim), crashed("mail", 2))
-			r.do("HSET", r.keys.Record(r.victim), "alone", "mail")
+			r.do("HSET", r.keys.Record(r.victim), "quarantine_queue", "mail")
 			r.lapse(r.victim)
 			j, session := r.newJanitor()
 			r.recover(j, session, func() bool { return r.do("ZCARD", r.keys.Dead()) == int64(1) })
@@ -56,7 +56,7 @@ func TestCrashPolicy(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
 			r.do("LPUSH", r.keys.QuarantineRun(r.victim), crashed("other", 1))
-			r.do("HSET", r.keys.Record(r.victim), "alone", "other")
+			r.do("HSET", r.keys.Record(r.victim), "quarantine_queue", "other")
 			require.Equal(t, 2, r.interrupt(r.keys.Quarantine("other")).InterruptedCount())
 		})
 
@@ -77,7 +77,7 @@ func TestCrashPolicy(t *testing.T) {
 				list := r.keys.Working("mail", r.victim)
 				if c.alone {
 					list = r.keys.QuarantineRun(r.victim)
-					r.do("HSET", r.keys.Record(r.victim), "alone", "mail")
+					r.do("HSET", r.keys.Record(r.victim), "quarantine_queue", "mail")
 				}
 				r.do("LPUSH", list, entry)
 				parsed, err := job.Parse(entry)

@@ -358,13 +358,13 @@ func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) err
 }
 
 // recoverFormers recovers the jobs that dead processes hold under their earlier identities.
-func (j *Janitor) recoverFormers(ctx context.Context, heirs []*victim) error {
-	records := make(map[string]lua.Record, len(heirs))
+func (j *Janitor) recoverFormers(ctx context.Context, successors []*victim) error {
+	records := make(map[string]lua.Record, len(successors))
 	var names []string
-	for _, heir := range heirs {
-		if heir.state == lua.StateDead && heir.finished() {
-			names = append(names, heir.identity)
-			records[heir.identity] = heir.record
+	for _, successor := range successors {
+		if successor.state == lua.StateDead && successor.finished() {
+			names = append(names, successor.identity)
+			records[successor.identity] = successor.record
 		}
 	}
 	former, err := j.formerVictims(ctx, names, records)
@@ -372,10 +372,10 @@ func (j *Janitor) recoverFormers(ctx context.Context, heirs []*victim) error {
 		return err
 	}
 	outage := j.moveJobs(ctx, "", slices.Collect(maps.Values(former)))
-	for _, heir := range heirs {
-		if v := former[heir.identity]; v != nil {
-			heir.moved += v.moved
-			heir.err = v.err
+	for _, successor := range successors {
+		if v := former[successor.identity]; v != nil {
+			successor.moved += v.moved
+			successor.err = v.err
 		}
 	}
 	return outage
@@ -384,10 +384,10 @@ func (j *Janitor) recoverFormers(ctx context.Context, heirs []*victim) error {
 // formerVictims returns, by the current identities of dead processes, their earlier identities whose lists
 // may hold jobs: a job may have reached such a list after Redis lost that identity (FLUSHALL, a lossy
 // restart). Once its lists were found empty it has a tombstone, and the sweep reads them like any others.
-func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map[string]lua.Record) (map[string]*victim, error) {
+func (j *Janitor) formerVictims(ctx context.Context, successors []string, records map[string]lua.Record) (map[string]*victim, error) {
 	var names []string
-	for _, heir := range heirs {
-		if former := records[heir].Formerly; former != "" {
+	for _, successor := range successors {
+		if former := records[successor].Formerly; former != "" {
 			names = append(names, former)
 		}
 	}
@@ -396,10 +396,10 @@ func (j *Janitor) formerVictims(ctx context.Context, heirs []string, records map
 		return nil, err
 	}
 	victims := make(map[string]*victim)
-	for _, heir := range heirs {
-		former := records[heir].Formerly
-		if record := formers[former]; record.Heir == heir && !record.Emptied {
-			victims[heir] = &victim{identity: former, record: record, lists: j.cfg.Keys.ListsOf(record.Queues, former)}
+	for _, successor := range successors {
+		former := records[successor].Formerly
+		if record := formers[former]; record.Successor == successor && !record.Emptied {
+			victims[successor] = &victim{identity: former, record: record, lists: j.cfg.Keys.ListsOf(record.Queues, former)}
 		}
 	}
 	return victims, nil

@@ -160,7 +160,7 @@ func TestOrphansAreReported(t *testing.T) {
 	r.do("LPUSH", r.keys.Working("rest", victim), payload(0))
 	r.do("LPUSH", r.keys.Working("rest", victim), "{")
 	r.do("LPUSH", r.keys.QuarantineRun(victim), payload(2))
-	r.do("HSET", r.keys.Record(victim), "alone", "rest")
+	r.do("HSET", r.keys.Record(victim), "quarantine_queue", "rest")
 
 	l := r.build(r.config())
 	var orphans, deaths diary

@@ -127,7 +127,7 @@ func (k Keys) WorkingLists(queues []string, identity string) []string {
 
 // Quarantine is the list of a queue's jobs that were running in so many crashes that they run alone from now
 // on: the next one to run is on the right.
-func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:suspects:" + queue }
+func (k Keys) Quarantine(queue string) string { return k.prefix + "belay:quarantine:" + queue }
 
 // QuarantineLists are Quarantine of each of these queues, in order.
 func (k Keys) QuarantineLists(queues []string) []string {
@@ -140,7 +140,7 @@ func (k Keys) QuarantineLists(queues []string) []string {
 
 // QuarantineRun is the list of the one quarantined job that a process runs. While it holds one, its process
 // takes nothing.
-func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:alone:" + identity }
+func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:quarantine-run:" + identity }
 
 // ListsOf are all lists that can hold jobs of a process with these queues: its working lists, in order, and
 // last that of its quarantined job.

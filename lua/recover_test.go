@@ -20,7 +20,7 @@ func TestRecover(t *testing.T) {
 			w.unchanged(func() { require.Equal(w, Recovered{State: StateUnknown}, w.rescue("host:1:x", "a")) })
 		}},
 		promise{"jobs_come_to_the_head_of_their_queue_in_their_order", func(w *world) {
-			identity, heir := w.hold("a", "b", "c"), w.process("q")
+			identity, successor := w.hold("a", "b", "c"), w.process("q")
 			w.push("q", "d")
 			w.lapse(identity)
 			before := w.now()
@@ -29,7 +29,7 @@ func TestRecover(t *testing.T) {
 			require.Equal(w, Recovered{State: StateDead, Left: 0, Moved: 3}, w.rescue(identity, page...))
 			require.Equal(w, []string{"a", "b", "c", "d"}, w.waiting("q"))
 			w.within(before*1000-1, w.score(w.keys.Tombstones(), identity), w.now()*1000)
-			require.Equal(w, []TakenJobs{{Bytes: []string{"a"}}}, w.take(heir, 1, "q").Jobs)
+			require.Equal(w, []TakenJobs{{Bytes: []string{"a"}}}, w.take(successor, 1, "q").Jobs)
 		}},
 		promise{"new_bytes_take_the_place_of_the_old", func(w *world) {
 			identity := w.hold("a", "b")

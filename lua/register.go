@@ -21,8 +21,8 @@ type Record struct {
 	Concurrency int
 	// Formerly is the identity that this process had before it was declared dead or forgotten, if any.
 	Formerly string
-	// Heir is the identity that its process took after it, if any.
-	Heir string
+	// Successor is the identity that its process took after it, if any.
+	Successor string
 	// QuarantineQueue is the queue of the last quarantined job that it took, if any.
 	QuarantineQueue string
 	// Emptied reports that all its lists were once found empty after its end: jobs that are there now were
@@ -50,7 +50,7 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		"concurrency", strconv.Itoa(record.Concurrency), "formerly", record.Formerly, "protocol", strconv.Itoa(Protocol),
 	}
 	if record.QuarantineQueue != "" { // a process that has lost its record
-		args = append(args, "alone", record.QuarantineQueue)
+		args = append(args, "quarantine_queue", record.QuarantineQueue)
 	}
 	return asking(registerScript, []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Record(former), k.Up()}, args,
 		func(r reader) (Registered, error) {
@@ -61,7 +61,7 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 // ReadRecord reads the record of identity; nil if there is none.
 func (k Keys) ReadRecord(identity string) Ask[*Record] {
 	return Ask[*Record]{read: readRecord, Call: driver.Command("HMGET", k.Record(identity),
-		"queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "alone", "heir")}
+		"queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "quarantine_queue", "successor")}
 }
 
 func readRecord(r reader) (*Record, error) {
@@ -74,7 +74,7 @@ func readRecord(r reader) (*Record, error) {
 	}
 	queues := r.textOrNil()
 	record := &Record{Beat: time.Duration(number()) * time.Millisecond, TTL: time.Duration(number()) * time.Millisecond, Concurrency: number(),
-		Formerly: r.textOrNil(), Emptied: r.textOrNil() == "1", QuarantineQueue: r.textOrNil(), Heir: r.textOrNil()}
+		Formerly: r.textOrNil(), Emptied: r.textOrNil() == "1", QuarantineQueue: r.textOrNil(), Successor: r.textOrNil()}
 	if err := r.end(); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ if former ~= identity then
     redis.call('HSET', former_record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
   end
   -- The last registration has the former identity's jobs: the reply to an earlier one may have been lost.
-  redis.call('HSET', former_record, 'heir', identity)
+  redis.call('HSET', former_record, 'successor', identity)
 end
 redis.call('HSET', record, 'ttl_ms', ttl_ms, 'mark', 0, unpack(ARGV, fields_at))
 note_up(alive, up, now_ms)

@@ -34,7 +34,7 @@ func TestRegister(t *testing.T) {
 		promise{"a_name_whose_record_was_lost_gets_it_back", func(w *world) {
 			identity := w.hold("a")
 			w.redis("DEL", w.keys.Record(identity))
-			w.redis("HSET", w.keys.Record(identity), "alone", "r") // what another script may have noted meanwhile
+			w.redis("HSET", w.keys.Record(identity), "quarantine_queue", "r") // what another script may have noted meanwhile
 			require.Equal(w, StateUnrecorded, ask(w, w.keys.Heartbeat(identity, someTTL)).State)
 			record := Record{Queues: []string{"q"}, TTL: someTTL, Beat: time.Second, Concurrency: 1}
 			require.True(w, ask(w, w.keys.Register(identity, record)).OK)

@@ -37,7 +37,7 @@ func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarant
 
 // QuarantinedFrom reads the queue of the quarantined job that identity took last.
 func (k Keys) QuarantinedFrom(identity string) Ask[string] {
-	return Ask[string]{Call: driver.Command("HGET", k.Record(identity), "alone"), read: readText}
+	return Ask[string]{Call: driver.Command("HGET", k.Record(identity), "quarantine_queue"), read: readText}
 }
 
 func readTakenQuarantined(r reader) (taken TakenQuarantined, err error) {

@@ -34,7 +34,7 @@ for position = 1, count do
   local waiting = resting[position] == 0 and redis.pcall('LLEN', quarantine) or 0
   if type(waiting) == 'number' and waiting > 0 then
     -- The list names no queue, and no janitor should have to parse its name.
-    redis.call('HSET', record, 'alone', ARGV[1 + position])
+    redis.call('HSET', record, 'quarantine_queue', ARGV[1 + position])
     return { 'taken', position, redis.call('LMOVE', quarantine, running, 'RIGHT', 'LEFT') }
   end
 end

@@ -17,7 +17,7 @@ func TestTakeQuarantined(t *testing.T) {
 			require.Equal(w, TakenQuarantined{Word: QuarantineTaken, Queue: 1, Bytes: "b1"}, w.takeAlone(identity, "a", "b", "c"))
 			require.Equal(w, []string{"b1"}, w.list(w.keys.QuarantineRun(identity)))
 			require.Equal(w, []string{"b2"}, w.list(w.keys.Quarantine("b")))
-			require.Equal(w, "b", w.redis("HGET", w.keys.Record(identity), "alone"))
+			require.Equal(w, "b", w.redis("HGET", w.keys.Record(identity), "quarantine_queue"))
 		}},
 		promise{"refuses_a_second_one_and_take_refuses_anything_beside_it", func(w *world) {
 			identity := w.process("q")

@@ -94,10 +94,10 @@ func alerts(s inspect.Status) (list []alert) {
 	if lapsed > 0 {
 		list = append(list, alert{Bad: true, Link: "busy",
 			Text: fmt.Sprintf("%s stopped sending heartbeats; %s waiting for recovery", plural(lapsed, "process has", "processes have"),
-				plural(s.HeldByLapsed, "job is", "jobs are"))})
+				plural(s.HeldByDead, "job is", "jobs are"))})
 	}
 	for _, queue := range s.Queues {
-		waiting := queue.Size + queue.Quarantined + queue.HeldByLapsed
+		waiting := queue.Size + queue.Quarantined + queue.HeldByDead
 		switch {
 		case queue.NoConsumer:
 			list = append(list, alert{Bad: true, Link: "queue", Name: queue.Name,

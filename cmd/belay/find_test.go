@@ -82,7 +82,7 @@ func TestMoveTakesAClassToAnotherQueue(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"), deadJob("B", "2"), deadJob("A", "3"))
-	h.do("LPUSH", h.key("belay:suspects:mail"), deadJob("A", "4"))
+	h.do("LPUSH", h.key("belay:quarantine:mail"), deadJob("A", "4"))
 	for _, set := range []string{"schedule", "retry", "dead"} {
 		h.do("ZADD", h.key(set), "1800000000", deadJob("A", "of-"+set), "1800000000", deadJob("B", "of-"+set))
 	}
@@ -98,7 +98,7 @@ func TestMoveTakesAClassToAnotherQueue(t *testing.T) {
 				}
 			}
 		}
-		for _, payload := range append(h.payloads("LRANGE", h.key("belay:suspects:"+queue), "0", "-1"), h.payloads("LRANGE", h.key("queue:"+queue), "0", "-1")...) {
+		for _, payload := range append(h.payloads("LRANGE", h.key("belay:quarantine:"+queue), "0", "-1"), h.payloads("LRANGE", h.key("queue:"+queue), "0", "-1")...) {
 			var waiting struct{ Class, JID string }
 			require.NoError(t, json.Unmarshal([]byte(payload), &waiting))
 			jids = append(jids, waiting.Class+waiting.JID)

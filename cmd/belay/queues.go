@@ -16,7 +16,7 @@ const queuesHelp = `Lists the queues with their sizes, how long their oldest job
 their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it prints one JSON object a line, with these stable fields:
-  name, size, latency_seconds, paused, quarantined, quarantined_seconds, in_dead_hands, no_consumer
+  name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer
 At most 1,000 queues are listed.
 
 Exit status: 0; 1 if Redis, or a queue that standard error names, cannot be read; 2 for a wrong command line.`
@@ -213,7 +213,7 @@ func printQueues(t *table, s inspect.Status) {
 func queueNotes(queue inspect.Queue) string {
 	quarantined := fmt.Sprintf("%d quarantined for %s", queue.Quarantined, short(queue.QuarantinedFor))
 	notes := []string{
-		word(queue.Paused, "paused"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByLapsed),
+		word(queue.Paused, "paused"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByDead),
 		word(queue.NoConsumer, "no consumer"),
 	}
 	return strings.Join(strings.Fields(strings.Join(notes, " ")), " ")

@@ -22,7 +22,7 @@ func TestReturnGivesBackWhatOnlyBelayWouldRun(t *testing.T) {
 			for n := range 3 {
 				h.push("Held", fmt.Sprint(n), "-q", "mail")
 			}
-			h.do("LPUSH", h.key("belay:suspects:low"), `{"class":"A","jid":"q1","queue":"low","args":[],"retry_count":1,"interrupted_count":2,"interrupted_at":1.5}`)
+			h.do("LPUSH", h.key("belay:quarantine:low"), `{"class":"A","jid":"q1","queue":"low","args":[],"retry_count":1,"interrupted_count":2,"interrupted_at":1.5}`)
 			h.do("SADD", h.key("queues"), "low")
 			drivertest.Eventually(t, func() bool { return h.do("LLEN", h.key("queue:mail")) == int64(1) }, soon, 10*time.Millisecond)
 

@@ -16,14 +16,14 @@ sets, and the worker processes, including Sidekiq's, with the running jobs that 
 ago. "no consumer" marks a queue from which no living process takes jobs.
 
 With --json it prints one JSON object, with these stable fields:
-  at, processed, failed, duplicates, enqueued, quarantined, in_dead_hands, scheduled, retries, dead, queue_count, process_count,
+  at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, queue_count, process_count,
   problems [text]
-  queues     [{name, size, latency_seconds, paused, quarantined, quarantined_seconds, in_dead_hands, no_consumer}]
+  queues     [{name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer}]
   processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency,
                capsules [{name, concurrency, mode, queues, weights {queue: weight}}], busy, quiet, rss_kb, started_at,
                beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
 duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose workers died
-too often while they ran, so they run alone. in_dead_hands are jobs of workers whose heartbeats have stopped; a living
+too often while they ran, so they run alone. held_by_dead are jobs of workers whose heartbeats have stopped; a living
 worker recovers them. state is that of a process: alive, lapsed (its heartbeats have stopped) or gone. At most 1,000
 queues, processes and running jobs are listed; the counts are of all. problems are keys with unexpected contents.
 
@@ -94,8 +94,8 @@ func readStatus(ctx context.Context, i *inspect.Inspector) (inspect.Status, erro
 func printStatus(t *table, s inspect.Status) {
 	t.row("PROCESSED", "FAILED", "ENQUEUED", "QUARANTINED", "SCHEDULED", "RETRIES", "DEAD", "DUPLICATES")
 	t.row(s.Processed, s.Failed, s.Enqueued, s.Quarantined, s.Scheduled, s.Retries, s.Dead, s.Duplicates)
-	if s.HeldByLapsed > 0 {
-		t.section(heldByDead(s.HeldByLapsed))
+	if s.HeldByDead > 0 {
+		t.section(heldByDead(s.HeldByDead))
 	}
 	printQueues(t, s)
 	printProcesses(t, s)

@@ -69,7 +69,7 @@ func TestStatusMarksQueuesWithoutAConsumer(t *testing.T) {
 	h := newHouse(t)
 	h.push("A", "-q", "mail")
 	h.do("SADD", h.key("queues"), "alone", "empty")
-	h.do("LPUSH", h.key("belay:suspects:alone"), deadJob("A", "1"))
+	h.do("LPUSH", h.key("belay:quarantine:alone"), deadJob("A", "1"))
 	out := h.invoke("", "status").out
 	require.Regexp(t, `(?m)^mail +1 .*no consumer`, out)
 	require.Regexp(t, `(?m)^alone +0 .*1 quarantined .*no consumer`, out)
@@ -95,8 +95,8 @@ func TestStatusShowsJobsHeldByDeadWorkers(t *testing.T) {
 	require.Regexp(t, `(?m)^mail +0 .*held by dead workers: 1 no consumer`, h.invoke("", "queues").out)
 	var status inspect.Status
 	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "status", "--json").out), &status))
-	require.Equal(t, int64(1), status.HeldByLapsed)
-	require.Equal(t, int64(1), status.Queues[0].HeldByLapsed)
+	require.Equal(t, int64(1), status.HeldByDead)
+	require.Equal(t, int64(1), status.Queues[0].HeldByDead)
 	require.True(t, status.Queues[0].NoConsumer)
 }
 

@@ -72,7 +72,7 @@ func (t *top) counters() string {
 	}
 	text += fmt.Sprintf("  enqueued %d  retries %d  scheduled %d  dead %d", s.Enqueued, s.Retries, s.Scheduled, s.Dead)
 	text += word(s.Quarantined > 0, fmt.Sprintf("  quarantined %d", s.Quarantined))
-	text += word(s.HeldByLapsed > 0, fmt.Sprintf("  held by dead workers %d", s.HeldByLapsed))
+	text += word(s.HeldByDead > 0, fmt.Sprintf("  held by dead workers %d", s.HeldByDead))
 	return text + fmt.Sprintf("  failed %d  processed %d", s.Failed, s.Processed)
 }
 
@@ -141,7 +141,7 @@ func (t *top) rows() (rows []topRow) {
 	case tabQueues:
 		for _, q := range t.status.Queues {
 			rows = append(rows, topRow{
-				key: q.Name, queue: q.Name, alarm: q.NoConsumer || q.HeldByLapsed > 0,
+				key: q.Name, queue: q.Name, alarm: q.NoConsumer || q.HeldByDead > 0,
 				cells: []string{q.Name, fmt.Sprint(q.Size), short(q.Latency), queueNotes(q)},
 			})
 		}

@@ -87,8 +87,8 @@ const (
 	me, other  = "h:1:aa", "h:2:bb"
 	mine       = "belay:working:q:h:1:aa"
 	queue      = "queue:q"
-	quarantine = "belay:suspects:q"
-	alone      = "belay:alone:h:1:aa"
+	quarantine = "belay:quarantine:q"
+	alone      = "belay:quarantine-run:h:1:aa"
 )
 
 // begin is a log in which both processes have registered.

@@ -92,10 +92,10 @@ func (k *keyspace) spot(key string) *spot {
 		s.place = Dead
 	case strings.HasPrefix(name, "queue:"):
 		s.place, s.queue = Queue, strings.TrimPrefix(name, "queue:")
-	case strings.HasPrefix(name, "belay:suspects:"):
-		s.place, s.queue = Quarantine, strings.TrimPrefix(name, "belay:suspects:")
-	case strings.HasPrefix(name, "belay:alone:"):
-		s.place, s.identity = Alone, strings.TrimPrefix(name, "belay:alone:")
+	case strings.HasPrefix(name, "belay:quarantine:"):
+		s.place, s.queue = Quarantine, strings.TrimPrefix(name, "belay:quarantine:")
+	case strings.HasPrefix(name, "belay:quarantine-run:"):
+		s.place, s.identity = QuarantineRun, strings.TrimPrefix(name, "belay:quarantine-run:")
 	case strings.HasPrefix(name, "belay:working:"):
 		known, ok := k.workings[key]
 		if !ok {
@@ -156,7 +156,7 @@ type process struct {
 	known           bool // it has a record
 	registeredAt    int  // the step in which it was made
 	beatMs, ttlMs   float64
-	alone           string
+	quarantineQueue string
 	emptiedAt       int     // the step in which its lists were found empty after its end; 0 for not yet
 	tombstoned      bool    // it is gone for good
 	forgotten       bool    // and so is its tombstone

@@ -350,7 +350,7 @@ func (s *stride) judgeMark(of *subject, l *lock, marked string) {
 // over reports whether a job has ended: it is nowhere, or among the dead, who hold no locks.
 func (of *subject) over() bool { return of.abroad == nil && (of.copies == 0 || of.edge.To == Dead) }
 
-func (of *subject) inHand() bool { return of.edge.To == Working || of.edge.To == Alone }
+func (of *subject) inHand() bool { return of.edge.To == Working || of.edge.To == QuarantineRun }
 
 // clockSlack is how far apart, in ms, two instants may be that one script wrote, if the server was stopped in
 // between.

@@ -65,8 +65,8 @@ func (s *stride) hset(c []string) {
 			p.ttlMs, p.known, p.registeredAt = scoreOf(value), true, s.Number
 		case name == "beat_ms":
 			p.beatMs = scoreOf(value)
-		case name == "alone":
-			p.alone = value
+		case name == "quarantine_queue":
+			p.quarantineQueue = value
 		case name == "emptied" && p.emptiedAt == 0:
 			p.emptiedAt = s.Number
 		case strings.HasPrefix(name, "batch:"):

@@ -9,7 +9,7 @@ const (
 	Nowhere Place = iota
 	Queue
 	Working
-	Alone
+	QuarantineRun
 	Quarantine
 	Schedule
 	Retry
@@ -20,7 +20,7 @@ const (
 	placeCount
 )
 
-var placeNames = [placeCount]string{"nowhere", "queue", "working", "alone", "quarantine", "schedule", "retry", "dead", "abroad"}
+var placeNames = [placeCount]string{"nowhere", "queue", "working", "quarantine run", "quarantine", "schedule", "retry", "dead", "abroad"}
 
 func (p Place) String() string { return placeNames[p] }
 

@@ -62,8 +62,8 @@ func (c *crossing) takenAlone() Move {
 	c.requireEnd(c.out, true)
 	c.requireSameBytes()
 	p := c.k.process(c.in.at.identity)
-	if p.alone != c.out.at.queue {
-		c.fail(NotAlone, "the record of %s names %q as its quarantined job's queue, and it came from %q", p.identity, p.alone, c.out.at.queue)
+	if p.quarantineQueue != c.out.at.queue {
+		c.fail(NotAlone, "the record of %s names %q as its quarantined job's queue, and it came from %q", p.identity, p.quarantineQueue, c.out.at.queue)
 	}
 	if c.in.at.len() > 1 {
 		c.fail(NotAlone, "%s has another quarantined job in hand", p.identity)
@@ -119,7 +119,7 @@ func (c *crossing) dies() Move {
 	found := c.changed()
 	_, interrupted := found["interrupted_count"]
 	c.exits.failed++
-	if interrupted && c.out.at.place == Alone {
+	if interrupted && c.out.at.place == QuarantineRun {
 		c.requireInterruption(found)
 		return Died
 	}
@@ -211,9 +211,9 @@ func (c *crossing) requireHome(interruptions int) {
 		interruptions -= before
 	}
 	switch {
-	case c.out.at.place == Alone && interruptions >= c.k.crashLimit:
+	case c.out.at.place == QuarantineRun && interruptions >= c.k.crashLimit:
 		home = Dead
-	case c.out.at.place == Alone || interruptions >= c.k.crashLimit-1:
+	case c.out.at.place == QuarantineRun || interruptions >= c.k.crashLimit-1:
 		home = Quarantine
 	}
 	if c.in.at.place != home {

@@ -64,31 +64,31 @@ func TestACleanHistoryHasNoViolations(t *testing.T) {
 			a.recover(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1", crash(1))))
 			for n, from := range []string{queue, quarantine} {
 				identity := []string{"h:3:cc", "h:4:dd"}[n]
-				to := []string{"belay:working:q:h:3:cc", "belay:alone:h:4:dd"}[n]
+				to := []string{"belay:working:q:h:3:cc", "belay:quarantine-run:h:4:dd"}[n]
 				a.step(c("HSET belay:process:"+identity+" ttl_ms 6000 beat_ms 1500 queues", `["q"]`), c("ZADD belay:alive "+ms(10)+" "+identity))
 				old, now, home := p("1", crash(1)), p("1", crash(2), `"interrupted_at":5.5`), c("RPUSH "+quarantine)
 				if n == 1 {
 					old, now, home = now, p("1", crash(3), `"interrupted_at":5.5`, `"error_class":"E"`, `"error_message":"m"`), c("ZADD dead 1")
-					a.step(c("HSET belay:process:"+identity+" alone q"), c("LMOVE "+from+" "+to+" RIGHT LEFT"))
+					a.step(c("HSET belay:process:"+identity+" quarantine_queue q"), c("LMOVE "+from+" "+to+" RIGHT LEFT"))
 				} else {
 					a.step(c("LMOVE " + from + " " + to + " RIGHT LEFT"))
 				}
 				a.look(identity, 10.1, 11.6, 13.2)
 				a.declareDead(identity, 14, append(count(n, n), c("LREM "+to+" 1", old), append(home, now))...)
 			}
-		}, []string{"working->queue (recovered)", "working->quarantine (recovered)", "quarantine->alone (taken)", "alone->dead (died)"}, "1 dead"},
+		}, []string{"working->queue (recovered)", "working->quarantine (recovered)", "quarantine->quarantine run (taken)", "quarantine run->dead (died)"}, "1 dead"},
 		"a quarantined job is requeued, recovered, and done": {func(a *aof) {
 			a.step(c("ZADD retry 1", p("1", `"interrupted_count":2`)))
 			a.step(c("ZREM retry", p("1", `"interrupted_count":2`)), c("LPUSH "+quarantine, p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))))
 			text := p("1", `"interrupted_count":2`, fmt.Sprintf(`"enqueued_at":%d`, start))
 			takeAlone := func() {
-				a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
+				a.step(c("HSET belay:process:"+me+" quarantine_queue q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			}
 			takeAlone()
 			a.settle(0, 0, c("LREM "+alone+" -1", text), c("RPUSH "+quarantine, text))
 			takeAlone()
 			a.settle(1, 0, c("LREM "+alone+" -1", text))
-		}, []string{"retry->quarantine (promoted)", "alone->quarantine (requeued)", "alone->nowhere (ended)"}, "1 done"},
+		}, []string{"retry->quarantine (promoted)", "quarantine run->quarantine (requeued)", "quarantine run->nowhere (ended)"}, "1 done"},
 		"found with the dead": {func(a *aof) {
 			a.step(c("ZADD belay:tombstones NX "+ms(1)+" "+me), c("HSET belay:process:"+me+" emptied 1"), c("ZREM belay:alive "+me))
 			a.push(p("1"))
@@ -372,13 +372,13 @@ func TestABreachIsSeen(t *testing.T) {
 			quarantined(a)
 			a.push(p("2"))
 			a.take()
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
+			a.step(c("HSET belay:process:"+me+" quarantine_queue q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 		}, []oracle.Rule{oracle.NotAlone}},
 		"a quarantined job whose queue is not named": {func(a *aof) { quarantined(a); a.step(c("LMOVE " + quarantine + " " + alone + " RIGHT LEFT")) }, []oracle.Rule{oracle.NotAlone}},
 		"a quarantined job taken like any other":     {func(a *aof) { quarantined(a); a.step(c("LMOVE " + quarantine + " " + mine + " RIGHT LEFT")) }, []oracle.Rule{oracle.IllegalEdge}},
 		"a quarantined job sent back to the queue": {func(a *aof) {
 			quarantined(a)
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
+			a.step(c("HSET belay:process:"+me+" quarantine_queue q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			a.settle(0, 0, c("LREM "+alone+" -1", suspected), c("RPUSH "+queue, suspected))
 		}, []oracle.Rule{oracle.IllegalEdge}},
 		"a quarantined job promoted to its queue": {func(a *aof) {
@@ -396,18 +396,18 @@ func TestABreachIsSeen(t *testing.T) {
 		}, []oracle.Rule{oracle.IllegalEdge}},
 		"a crashing job that goes on": {func(a *aof) {
 			quarantined(a)
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
+			a.step(c("HSET belay:process:"+me+" quarantine_queue q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			dead(a, c("LREM "+alone+" 1", suspected), c("RPUSH "+quarantine, strings.Replace(suspected, `count":2`, `count":3`, 1)))
 		}, []oracle.Rule{oracle.IllegalEdge}},
 		"a crashing job killed too soon": {func(a *aof) {
 			a.step(c("ZADD schedule 1", p("1", `"interrupted_count":1`)))
 			a.step(c("ZREM schedule", p("1", `"interrupted_count":1`)), c("LPUSH "+quarantine, strings.Replace(suspected, `count":2`, `count":1`, 1)))
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
+			a.step(c("HSET belay:process:"+me+" quarantine_queue q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			dead(a, append(count(1, 1), c("LREM "+alone+" 1", strings.Replace(suspected, `count":2`, `count":1`, 1)), c("ZADD dead 1", suspected))...)
 		}, []oracle.Rule{oracle.IllegalEdge, oracle.IllegalEdge}},
 		"a crashing job that dies and is not counted": {func(a *aof) {
 			quarantined(a)
-			a.step(c("HSET belay:process:"+me+" alone q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
+			a.step(c("HSET belay:process:"+me+" quarantine_queue q"), c("LMOVE "+quarantine+" "+alone+" RIGHT LEFT"))
 			dead(a, c("LREM "+alone+" 1", suspected), c("ZADD dead 1", strings.Replace(suspected, `count":2`, `count":3`, 1)))
 		}, []oracle.Rule{oracle.Counters}},
 		"an unreadable entry of a dead process that is not counted": {func(a *aof) {

@@ -58,7 +58,7 @@ func falls(was, now string) bool {
 // inHand reports whether a process has a job, or had it as the step began. One that dies unread, because of its
 // size, may have been due.
 func (s *stride) inHand(of *subject) bool {
-	held := func(place Place) bool { return place == Working || place == Alone }
+	held := func(place Place) bool { return place == Working || place == QuarantineRun }
 	if of.trip != nil {
 		dies := slices.ContainsFunc(of.trip.ins, func(l leg) bool { return l.place() == Dead })
 		return slices.ContainsFunc(of.trip.outs, func(l leg) bool { return dies || held(l.place()) })

@@ -32,7 +32,7 @@ func TestBreaches(t *testing.T) {
 		"waits for a retry":   {verdict.Lost, newStory("a").push(0, "T").run(1, 2, "a", "T", history.Failed).lies("retry", "T", `,"retry_count":0`)},
 		"done, and in retry":  {verdict.Lost, newStory("a").push(0, "T").run(1, 2, "a", "T", history.OK).lies("retry", "T", "")},
 		"quarantined to the end": {verdict.Lost, newStory("a", "b", "c").push(0, "T").kill(1, "b").kill(2, "c").
-			lies("suspects", "T", `,"interrupted_count":2`)},
+			lies("quarantine", "T", `,"interrupted_count":2`)},
 		"dead with a retry left": {verdict.Lost, newStory("a").push(0, "T").run(1, 2, "a", "T", history.Failed).
 			run(3, 4, "a", "T", history.Failed, seen{failures: 1}).lies("dead", "T", `,"retry_count":1`)},
 

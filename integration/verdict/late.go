@@ -51,9 +51,9 @@ func (w *world) judgeRecoveries() {
 	slices.Sort(v.Excused)
 }
 
-// charged is how much of the time until a job of a dead process ran in its heir nothing excuses, by the process
+// charged is how much of the time until a job of a dead process ran in its successor nothing excuses, by the process
 // that could judge the dead one all the time and had the least trouble itself.
-func (w *world) charged(dead, heir *process, took span, busy []span) (most time.Duration) {
+func (w *world) charged(dead, successor *process, took span, busy []span) (most time.Duration) {
 	for _, judge := range w.sorted() {
 		if judge == dead || judge.up == 0 || judge.up+2*w.Beat >= took.from || judge.until() <= took.to {
 			continue
@@ -62,7 +62,7 @@ func (w *world) charged(dead, heir *process, took span, busy []span) (most time.
 		for _, p := range w.sorted() {
 			spans := w.wrong(p)
 			switch {
-			case p == dead || p == judge || p == heir:
+			case p == dead || p == judge || p == successor:
 				excused = append(excused, spans...)
 			case took.within(spans) == 0:
 			case p.until() < took.to: // the job may have come to it, unnoticed, and waited for its end to be noticed
