@@ -122,8 +122,8 @@ type Client interface {
 	Close() error
 }
 
-// Until returns a context with a deadline for Client.Do. It needs no timer, because an adapter reads the
-// deadline: it does not end at that time.
+// Until returns a context with a deadline, at which it does not end. It needs no timer, because an adapter
+// reads the deadline of a Do, and a client library that of a dial.
 func Until(ctx context.Context, at time.Time) context.Context { return until{ctx, at} }
 
 type until struct {

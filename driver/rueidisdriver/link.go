@@ -58,6 +58,10 @@ func dialPlain(ctx context.Context, addr string, dialer *net.Dialer, config *tls
 	return dialer.DialContext(ctx, "tcp", addr)
 }
 
+// dialledKey is the key of a context's *int64, in which Dial stores the generation of a connection that it
+// dials with this context.
+type dialledKey struct{}
+
 // Dial is the client's DialCtxFn. After its errors it is certain that nothing was sent.
 func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if l.shut.Load() {
