@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -10,13 +11,17 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/adapters"
+	"github.com/belayq/belay/driver/drivertest/relay"
 )
 
 // A Redis without TLS answers nothing to a handshake; other servers answer text.
 func TestTLSToAPlainPortIsExplained(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t)
-	text := speaksFirst(t, "-ERR max number of clients reached\r\n")
+	text := relay.Serve(t, func(conn net.Conn) {
+		_, _ = io.WriteString(conn, "-ERR max number of clients reached\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	}).Addr()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 		for addr, says := range map[string]string{
 			redis.Addr(): "does not answer the TLS handshake, and probably does not speak TLS at this port",
@@ -39,28 +44,4 @@ func TestTLSToNoServerIsNotExplained(t *testing.T) {
 		require.ErrorContains(t, err, "connection refused")
 		require.NotContains(t, strings.ToLower(err.Error()), "tls")
 	})
-}
-
-// speaksFirst returns the address of a server that sends text to each connection, and reads until its end.
-func speaksFirst(t *testing.T, text string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				_, _ = conn.Write([]byte(text))
-				for b := make([]byte, 1024); err == nil; {
-					_, err = conn.Read(b)
-				}
-			}()
-		}
-	}()
-	return listener.Addr().String()
 }
