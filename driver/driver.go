@@ -16,9 +16,9 @@ type Call struct {
 	Keys []string
 	// Args are the script's ARGV, or the command's words.
 	Args []string
-	// Again marks a plain command that announces what scripts of its pipeline did. If one of them had to be
-	// loaded first, it ran after this command, so the command is sent once more, behind it.
-	Again bool
+	// Announces marks a plain command that announces what scripts of its pipeline did. If one of them had to
+	// be loaded first, it ran after this command, so the command is sent once more, behind it.
+	Announces bool
 }
 
 // Command returns the Call of a plain command: Command("GET", "a").
@@ -90,7 +90,7 @@ func Size(value any) (bytes int) {
 type Client interface {
 	// Do sends the calls as one pipeline and returns their replies in order: len(replies) == len(calls).
 	//
-	// Each call is executed at most once (but see Call.Again), whatever happens to the connection. A call
+	// Each call is executed at most once (but see Call.Announces), whatever happens to the connection. A call
 	// without a reply gets an error for which Certain is false; calls that were answered before the
 	// connection broke keep their replies. A script that the server does not have is loaded and run, and only
 	// that script is sent again: after the rest of the pipeline, and several of them in order. A call that

@@ -16,8 +16,8 @@ import (
 // usualRound is the default round of a Link.
 const usualRound = 1500 * time.Millisecond
 
-// episode is how long a link counts as slow after its last failed call. Its owner reports it once in that
-// time.
+// episode is how long failures belong together: a slow link is logged again only if no call has failed on it for
+// so long, and an outage that begins sooner after the last one usually is no new one (see Reporter).
 const episode = time.Minute
 
 // A Link is the connection of one duty, or of one client, to Redis. Every call gets its own deadline, which

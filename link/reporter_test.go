@@ -76,7 +76,7 @@ func TestReporter(t *testing.T) {
 			require.Equal(t, []string{"away"}, wordsOf(t, log))
 			r.Succeed("beat")
 			require.Equal(t, []string{"back"}, wordsOf(t, log))
-			time.Sleep(echo)
+			time.Sleep(episode)
 			r.Fail("beat", away)
 			require.Equal(t, []string{"away"}, wordsOf(t, log), "at once, long after the last")
 		},
