@@ -140,8 +140,7 @@ func aRefusedDial(t *testing.T, w *world) {
 	}
 }
 
-// noRedis holds that who gets no handshake has sent none of its calls: there is nothing to repeat, and it
-// says so.
+// noRedis checks that a client whose handshake is not answered has sent none of its calls, and reports that.
 func noRedis(t *testing.T, w *world) {
 	for name, answer := range map[string]string{"closes": "", "speaks HTTP": "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "is silent": "silence"} {
 		client := w.open(t, relay.Serve(t, func(conn net.Conn) { serveNoRedis(conn, answer) }).Addr())
@@ -157,7 +156,7 @@ func noRedis(t *testing.T, w *world) {
 			})
 		}
 		calls.Wait()
-		if answer != "silence" { // of which a waiter hears when its limit is over
+		if answer != "silence" { // a waiter would notice it only at its limit
 			_, _, err := waiter.Wait(t.Context(), "a", "b", time.Second)
 			requireNotSent(t, err)
 		}

@@ -255,9 +255,10 @@ func aRefusedPassword(t *testing.T, w *world) {
 	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
 }
 
-// nothingOfItsOwn allows a user only what the test asks for, and the number of a connection, without which nothing
-// could release its wait. An adapter also greets and authenticates, which no ACL denies. The proxy sees what else it
-// sends, such as the name of its library: a newer server may know a command that this one does not.
+// nothingOfItsOwn allows a user only what the test asks for, and the number of a connection, without which
+// nothing could release its wait. An adapter also greets and authenticates, which no ACL denies. The proxy
+// sees what else it sends, such as the name of its library: a newer server may know a command that this one
+// does not.
 func nothingOfItsOwn(t *testing.T, w *world) {
 	server := drivertest.Start(t)
 	words := []string{"ACL", "SETUSER", "tight", "on", ">pass", "~*", "&news", "-@all", "+client|id", "+client|unblock"}

@@ -36,7 +36,7 @@ func TestTLSToAPlainPortIsExplained(t *testing.T) {
 	})
 }
 
-// A server that is away is not said to lack TLS.
+// The error for a server that is away does not blame TLS.
 func TestTLSToNoServerIsNotExplained(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {

@@ -112,9 +112,9 @@ type Client interface {
 	Waiter() (Waiter, error)
 
 	// Listen subscribes to a channel on a connection of its own. It blocks until ctx ends or the connection
-	// fails, and its error says why. It calls subscribed when the server has confirmed the subscription, and
-	// from then on received with each message, in order. Messages of any other time are lost, so the caller
-	// reads their subject again after subscribed. The callbacks must not block. A connection that is
+	// fails, and returns the reason. It calls subscribed when the server has confirmed the subscription, and
+	// from then on received with each message, in order. Earlier messages are lost, so after subscribed the
+	// caller reads once more what the messages are about. The callbacks must not block. A connection that is
 	// silent for ListenProbe is probed, and given up if it stays silent for as long again.
 	Listen(ctx context.Context, channel string, subscribed func(), received func(message string)) error
 

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// A Script is a Lua text with its digest, by which Redis stores it.
+// A Script is a Lua text with its digest, under which Redis keeps it.
 type Script struct {
 	name, source, plain string
 	sourceSHA, plainSHA string
@@ -49,10 +49,10 @@ type ScriptSender struct {
 	plain atomic.Bool
 }
 
-// A ScriptForm is the form in which one pipeline has its scripts.
+// A ScriptForm is how the commands of one pipeline name their scripts.
 type ScriptForm struct {
 	text  bool // their text (EVAL) instead of its digest (EVALSHA)
-	flags bool // with the first line, which has flags
+	flags bool // of the text with the "#!lua" line
 }
 
 // Words returns the first two words of the command that runs script.
@@ -81,10 +81,10 @@ func (s *ScriptSender) Do(calls []Call, send Send) []Reply {
 	}
 	flags := !s.plain.Load()
 	once(send, calls, replies, indexes, ScriptForm{flags: flags})
-	unknown := which(replies, indexes, isUnknownScript)
+	unknown := matching(replies, indexes, isUnknownScript)
 	once(send, calls, replies, unknown, ScriptForm{text: true, flags: flags})
 	if flags {
-		s.withoutFlags(send, calls, replies, which(replies, unknown, isNotCompiled))
+		s.withoutFlags(send, calls, replies, matching(replies, unknown, isNotCompiled))
 	}
 	if len(unknown) > 0 {
 		once(send, calls, replies, slices.DeleteFunc(indexes, func(i int) bool { return !calls[i].Announces }), ScriptForm{})
@@ -92,8 +92,8 @@ func (s *ScriptSender) Do(calls []Call, send Send) []Reply {
 	return replies
 }
 
-// withoutFlags sends scripts that did not compile once more, without a first line with flags. If any then
-// compiles, the server does not know such lines and gets no more of them.
+// withoutFlags sends scripts that did not compile once more, without their line of flags. If any of them then
+// compiles, the server does not know such lines, and gets no more of them.
 func (s *ScriptSender) withoutFlags(send Send, calls []Call, replies []Reply, refused []int) {
 	flagged := refused[:0]
 	for _, i := range refused {
@@ -102,7 +102,7 @@ func (s *ScriptSender) withoutFlags(send Send, calls []Call, replies []Reply, re
 		}
 	}
 	once(send, calls, replies, flagged, ScriptForm{text: true})
-	if len(which(replies, flagged, isNotCompiled)) < len(flagged) {
+	if len(matching(replies, flagged, isNotCompiled)) < len(flagged) {
 		s.plain.Store(true)
 	}
 }
@@ -113,12 +113,12 @@ func once(send Send, calls []Call, replies []Reply, indexes []int, form ScriptFo
 	}
 }
 
-// which returns the indexes of the calls that got an error reply for which is returns true.
-func which(replies []Reply, indexes []int, is func(*ServerError) bool) []int {
+// matching returns those of indexes whose call got an error reply that matches.
+func matching(replies []Reply, indexes []int, matches func(*ServerError) bool) []int {
 	var found []int
 	for _, i := range indexes {
 		var refused *ServerError
-		if errors.As(replies[i].Err, &refused) && is(refused) {
+		if errors.As(replies[i].Err, &refused) && matches(refused) {
 			found = append(found, i)
 		}
 	}

@@ -21,7 +21,8 @@ type reply struct {
 	value any
 	err   *driver.ServerError
 	done  bool
-	// atEnd, if set, is called when the reply is complete; its error closes the connection.
+	// atEnd, if set, is called when the reply is complete; if it returns an error, go-redis closes the
+	// connection.
 	atEnd func() error
 
 	nest    []array

@@ -62,7 +62,7 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	c.calls.RUnlock()
 	// An abandoned call may still be written. Any other call used the existing connection, or one dialled
 	// since.
-	unsent := ending != gaveUp && c.link.unasked(before)
+	unsent := ending != gaveUp && c.link.unwritten(before)
 	broken := false
 	for k, i := range indexes {
 		replies[i] = answer(results[k], ending != inTime, unsent)
@@ -89,9 +89,9 @@ func (c *Client) isBroken(err error) bool {
 	return err != nil && !driver.Certain(err)
 }
 
-// replace cuts the connection and waits until rueidis has noticed: it returns a failure to callers a little
-// before it stops using the connection, and the next call would fail on it too. If another connection was
-// dialled meanwhile, replace does nothing.
+// replace cuts the connection and waits until rueidis has noticed: rueidis returns a failure to callers a
+// little before it stops using the connection, so the next call would fail on it too. If another connection
+// was dialled meanwhile, replace does nothing.
 func (c *Client) replace(generation int64) {
 	gone := c.link.gone(generation)
 	if gone == nil {

@@ -1,5 +1,5 @@
-// Package relay accepts connections: for a proxy, which gets a connection to the proxied server for each, or for
-// a stand-in of a server.
+// Package relay accepts connections: for a proxy, which gets a connection to the proxied server for each, or
+// for a stand-in of a server.
 package relay
 
 import (
