@@ -123,7 +123,7 @@ func aListenEnds(t *testing.T, w *world) {
 	case <-time.After(100 * time.Millisecond): // it is dialling
 	}
 	l.end()
-	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
+	require.ErrorIs(t, l.over(t, driver.DialTimeout/2), context.Canceled, "at once, not when the dial gives up")
 }
 
 func aBrokenListen(t *testing.T, w *world) {
