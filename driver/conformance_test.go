@@ -96,7 +96,12 @@ func (w *world) proxy(t *testing.T) *faultproxy.Proxy {
 // open returns a client of the adapter for the server at addr.
 func (w *world) open(t *testing.T, addr string) driver.Client {
 	t.Helper()
-	client, err := w.maker("redis://" + addr)
+	return w.openURL(t, "redis://"+addr)
+}
+
+func (w *world) openURL(t *testing.T, url string) driver.Client {
+	t.Helper()
+	client, err := w.maker(url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	return client
