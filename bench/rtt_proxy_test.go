@@ -7,31 +7,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// echo is a server that answers every byte with itself.
-func echo(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				_, _ = io.Copy(conn, conn)
-			}()
-		}
-	}()
-	return listener.Addr().String()
-}
+	"github.com/belayq/belay/driver/drivertest/relay"
+)
 
 // far is a connection to an echo server through a proxy that delays each way.
 func far(t *testing.T, each time.Duration) net.Conn {
-	proxy, err := startDelayProxy(echo(t), each)
+	echo := relay.Serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
+	proxy, err := startDelayProxy(echo.Addr(), each)
 	require.NoError(t, err)
 	t.Cleanup(proxy.close)
 	conn, err := net.Dial("tcp", proxy.addr())

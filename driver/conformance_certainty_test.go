@@ -14,6 +14,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/driver/drivertest/relay"
 )
 
 var certaintyPromises = []promise{
@@ -139,17 +140,10 @@ func aRefusedDial(t *testing.T, w *world) {
 	}
 }
 
-// noRedis holds that who gets no handshake has sent none of its calls: there is nothing to repeat, and it
-// says so.
+// noRedis checks that a client whose handshake is not answered has sent none of its calls, and reports that.
 func noRedis(t *testing.T, w *world) {
 	for name, answer := range map[string]string{"closes": "", "speaks HTTP": "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "is silent": "silence"} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		var served sync.WaitGroup
-		served.Go(func() { serveNoRedis(listener, answer) })
-		t.Cleanup(served.Wait)
-		t.Cleanup(func() { _ = listener.Close() })
-		client := w.open(t, listener.Addr().String())
+		client := w.open(t, relay.Serve(t, func(conn net.Conn) { serveNoRedis(conn, answer) }).Addr())
 		waiter := w.waiter(t, client)
 		var calls sync.WaitGroup
 		for range 4 {
@@ -162,29 +156,22 @@ func noRedis(t *testing.T, w *world) {
 			})
 		}
 		calls.Wait()
-		if answer != "silence" { // of which a waiter hears when its limit is over
-			_, _, err = waiter.Wait(t.Context(), "a", "b", time.Second)
+		if answer != "silence" { // a waiter would notice it only at its limit
+			_, _, err := waiter.Wait(t.Context(), "a", "b", time.Second)
 			requireNotSent(t, err)
 		}
 	}
 }
 
-// serveNoRedis answers every connection with one text, and ends it, but for silence.
-func serveNoRedis(listener net.Listener, answer string) {
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		if answer == "silence" {
-			defer func() { _ = conn.Close() }()
-			continue
-		}
-		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
-		_, _ = conn.Read(make([]byte, 1<<10)) // or the end would be a reset, in which the answer is lost
-		_, _ = io.WriteString(conn, answer)
-		_ = conn.Close()
+// serveNoRedis answers a connection with one text and closes it, or with silence, until the client closes it.
+func serveNoRedis(conn net.Conn, answer string) {
+	if answer == "silence" {
+		_, _ = io.Copy(io.Discard, conn)
+		return
 	}
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = conn.Read(make([]byte, 1<<10)) // or the end would be a reset, in which the answer is lost
+	_, _ = io.WriteString(conn, answer)
 }
 
 func aContextThatIsOver(t *testing.T, w *world) {

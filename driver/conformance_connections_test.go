@@ -29,6 +29,7 @@ var connectionPromises = []promise{
 	{name: "closing_ends_what_is_under_way", keep: closingEnds},
 	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError},
 	{name: "a_unix_socket_works", keep: aUnixSocket, fake: "it listens on TCP alone"},
+	{name: "tls_works", keep: overTLS, fake: "it has no TLS"},
 	{name: "a_refused_password_is_certain", keep: aRefusedPassword, fake: noACL},
 	{name: "it_sends_nothing_of_its_own_that_a_tight_acl_can_deny", keep: nothingOfItsOwn, fake: noACL},
 }
@@ -216,9 +217,7 @@ func aPasswordIsInNoError(t *testing.T, w *world) {
 func aUnixSocket(t *testing.T, w *world) {
 	socket := filepath.Join(t.TempDir(), "s")
 	drivertest.Start(t, "--unixsocket", socket)
-	client, err := w.maker("unix://" + socket + "?db=3")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, client.Close()) }()
+	client := w.openURL(t, "unix://"+socket+"?db=3")
 	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
 	payload, ok, err := w.waiter(t, w.lane(t, client, 1)).Wait(t.Context(), "from", "to", 10*time.Millisecond)
 	require.Equal(t, waited{}, waited{payload, ok, err})
@@ -255,9 +254,10 @@ func aRefusedPassword(t *testing.T, w *world) {
 	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
 }
 
-// nothingOfItsOwn allows a user only what the test asks for, and the number of a connection, without which nothing
-// could release its wait. An adapter also greets and authenticates, which no ACL denies. The proxy sees what else it
-// sends, such as the name of its library: a newer server may know a command that this one does not.
+// nothingOfItsOwn allows a user only what the test asks for, and the number of a connection, without which
+// nothing could release its wait. An adapter also greets and authenticates, which no ACL denies. The proxy
+// sees what else it sends, such as the name of its library: a newer server may know a command that this one
+// does not.
 func nothingOfItsOwn(t *testing.T, w *world) {
 	server := drivertest.Start(t)
 	words := []string{"ACL", "SETUSER", "tight", "on", ">pass", "~*", "&news", "-@all", "+client|id", "+client|unblock"}

@@ -123,7 +123,7 @@ func aListenEnds(t *testing.T, w *world) {
 	case <-time.After(100 * time.Millisecond): // it is dialling
 	}
 	l.end()
-	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
+	require.ErrorIs(t, l.over(t, driver.DialTimeout/2), context.Canceled, "at once, not when the dial gives up")
 }
 
 func aBrokenListen(t *testing.T, w *world) {
@@ -174,7 +174,7 @@ func anAnnouncement(t *testing.T, w *world) {
 	l.on(t)
 	write := driver.Call{Script: driver.NewScript("write", "#!lua\n-- "+p+"\nreturn redis.call('SET', KEYS[1], ARGV[1])"), Keys: []string{p + "k"}, Args: []string{"done"}}
 	announce := driver.Command("PUBLISH", p+"ended", "it ended")
-	announce.Again = true
+	announce.Announces = true
 	for _, reply := range client.Do(t.Context(), write, announce) {
 		require.NoError(t, reply.Err)
 	}

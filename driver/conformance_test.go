@@ -23,8 +23,8 @@ type promise struct {
 	keep func(*testing.T, *world)
 	// fake is why miniredis cannot show it; empty where it can.
 	fake string
-	// memory reports that the client of package belaytest keeps it too, which has no connection. That client can
-	// release a wait, whatever fake says.
+	// memory reports that the client of package belaytest keeps it too, which has no connection. That client
+	// can release a wait, whatever fake says.
 	memory bool
 }
 
@@ -75,7 +75,7 @@ type world struct {
 	memory bool
 }
 
-// addr is a server that the test may share.
+// addr returns the address of a server that other tests use, too.
 func (w *world) addr(t *testing.T) string {
 	t.Helper()
 	if w.memory {
@@ -87,16 +87,21 @@ func (w *world) addr(t *testing.T) string {
 	return drivertest.Miniredis(t).Addr()
 }
 
-// proxy stands before such a server.
+// proxy returns a proxy before such a server.
 func (w *world) proxy(t *testing.T) *faultproxy.Proxy {
 	t.Helper()
 	return faultproxy.New(t, w.addr(t))
 }
 
-// open is the adapter's client of the server at addr.
+// open returns a client of the adapter for the server at addr.
 func (w *world) open(t *testing.T, addr string) driver.Client {
 	t.Helper()
-	client, err := w.maker("redis://" + addr)
+	return w.openURL(t, "redis://"+addr)
+}
+
+func (w *world) openURL(t *testing.T, url string) driver.Client {
+	t.Helper()
+	client, err := w.maker(url)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	return client
@@ -118,7 +123,7 @@ func (w *world) waiter(t *testing.T, client driver.Client) driver.Waiter {
 	return waiter
 }
 
-// within is a context that ends with the test, or after d.
+// within returns a context that ends with the test, or after d.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -126,7 +131,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// get asks for one value that must come.
+// get returns the value of a call, which must not fail.
 func get(t *testing.T, client driver.Client, words ...string) any {
 	t.Helper()
 	reply := client.Do(t.Context(), driver.Command(words...))[0]
@@ -134,7 +139,7 @@ func get(t *testing.T, client driver.Client, words ...string) any {
 	return reply.Value
 }
 
-// requireUncertain holds that the call may have been executed: no more is known, and waiting may cure it.
+// requireUncertain checks that the call may have been executed or not, and that waiting may cure it.
 func requireUncertain(t *testing.T, err error) {
 	t.Helper()
 	require.Error(t, err)
@@ -142,7 +147,7 @@ func requireUncertain(t *testing.T, err error) {
 	require.True(t, driver.Outage(err))
 }
 
-// requireNotSent holds that the call has not left.
+// requireNotSent checks that the call was not sent.
 func requireNotSent(t *testing.T, err error) {
 	t.Helper()
 	var unsent *driver.NotSentError
@@ -150,7 +155,7 @@ func requireNotSent(t *testing.T, err error) {
 	require.True(t, driver.Certain(err))
 }
 
-// counting is a script that counts its runs in a key, and is like no other test's.
+// counting returns a script that counts its runs in a key, and that no other test uses.
 func counting(prefix, name string) *driver.Script {
 	return driver.NewScript(name, "#!lua\n-- "+prefix+name+"\nreturn redis.call('INCR', KEYS[1])")
 }

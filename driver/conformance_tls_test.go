@@ -1,22 +1,36 @@
 package driver_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/drivertest/adapters"
+	"github.com/belayq/belay/driver/drivertest/relay"
 )
 
 // A Redis without TLS answers nothing to a handshake; other servers answer text.
 func TestTLSToAPlainPortIsExplained(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t)
-	text := speaksFirst(t, "-ERR max number of clients reached\r\n")
+	text := relay.Serve(t, func(conn net.Conn) {
+		_, _ = io.WriteString(conn, "-ERR max number of clients reached\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	}).Addr()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 		for addr, says := range map[string]string{
 			redis.Addr(): "does not answer the TLS handshake, and probably does not speak TLS at this port",
@@ -31,7 +45,7 @@ func TestTLSToAPlainPortIsExplained(t *testing.T) {
 	})
 }
 
-// A server that is away is not said to lack TLS.
+// The error for a server that is away does not blame TLS.
 func TestTLSToNoServerIsNotExplained(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
@@ -41,26 +55,47 @@ func TestTLSToNoServerIsNotExplained(t *testing.T) {
 	})
 }
 
-// speaksFirst returns the address of a server that sends text to each connection, and reads until its end.
-func speaksFirst(t *testing.T, text string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// overTLS checks that a client, a lane, a waiter and a Listen work over TLS, and that a certificate is verified.
+func overTLS(t *testing.T, w *world) {
+	addr := withTLS(t)
+	client := w.openURL(t, "rediss://"+addr+"/3?skip_verify=true")
+	lane := w.lane(t, client, 1)
+	waiter := w.waiter(t, lane)
+	l := listen(t, client, "news")
+	l.on(t)
+	large := strings.Repeat("x", 1<<20) // many records of TLS
+	get(t, client, "LPUSH", "from", large)
+	payload, ok, err := waiter.Wait(t.Context(), "from", "to", time.Second)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				_, _ = conn.Write([]byte(text))
-				for b := make([]byte, 1024); err == nil; {
-					_, err = conn.Read(b)
-				}
-			}()
-		}
-	}()
-	return listener.Addr().String()
+	require.True(t, ok)
+	require.Len(t, payload, len(large))
+	require.NoError(t, released(t, waiter, wait(t, waiter, "from", "to", 10*time.Second)).err)
+	get(t, lane, "PUBLISH", "news", "done")
+	require.Equal(t, "done", <-l.messages)
+
+	err = w.openURL(t, "rediss://"+addr).Do(t.Context(), driver.Command("PING"))[0].Err
+	requireNotSent(t, err)
+	require.ErrorContains(t, err, "certificate")
+}
+
+// withTLS starts a server with TLS, whose certificate no client trusts, and returns its address.
+func withTLS(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	cert, private := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o600))
+	require.NoError(t, os.WriteFile(private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	addr := drivertest.FreeAddr(t)
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	drivertest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", private, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	return addr
 }

@@ -29,7 +29,7 @@ func serversAreNamed(t *testing.T, w *world) {
 	}
 }
 
-// urlsAreReadAlike holds what is the same for all adapters; addr stands for that of a server.
+// urlsAreReadAlike checks which URLs all adapters accept and refuse.
 func urlsAreReadAlike(t *testing.T, w *world) {
 	addr := w.addr(t)
 	for _, url := range []string{

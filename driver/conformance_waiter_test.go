@@ -33,14 +33,14 @@ var waiterPromises = []promise{
 	{name: "a_slow_reply_is_read_to_its_end", keep: aSlowAnswer},
 }
 
-// A waited is what a Wait came back with.
+// A waited is what a Wait returned.
 type waited struct {
 	payload string
 	ok      bool
 	err     error
 }
 
-// wait starts a Wait and answers where its outcome will come.
+// wait starts a Wait and returns a channel that receives its outcome.
 func wait(t *testing.T, waiter driver.Waiter, from, to string, limit time.Duration) <-chan waited {
 	t.Helper()
 	outcome := make(chan waited, 1)
@@ -51,14 +51,14 @@ func wait(t *testing.T, waiter driver.Waiter, from, to string, limit time.Durati
 	return outcome
 }
 
-// come waits for an outcome that must come soon.
+// come returns an outcome, which must arrive soon.
 func come(t *testing.T, outcome <-chan waited) waited {
 	t.Helper()
 	select {
 	case got := <-outcome:
 		return got
 	case <-time.After(20 * time.Second):
-		t.Fatal("the Wait did not come back")
+		t.Fatal("the Wait did not return")
 		return waited{}
 	}
 }

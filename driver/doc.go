@@ -10,7 +10,8 @@
 //     cures it (Outage)
 //   - replies that came before a connection broke are kept
 //   - a script that the server does not have is loaded, each script separately and in order (ScriptSender)
-//   - a wait ends at its limit, or is released, and moves nothing unread except after an uncertain error
+//   - a wait ends at its limit or when it is released, and returns every entry that it moved, except after an
+//     uncertain error
 //   - replies have neutral types: nil, string, int64, []any
 //
 // The tests of this package (TestConformance) state each promise and run against both adapters, and, where a

@@ -16,9 +16,9 @@ type Call struct {
 	Keys []string
 	// Args are the script's ARGV, or the command's words.
 	Args []string
-	// Again marks a plain command that announces what scripts of its pipeline did. If one of them had to be
-	// loaded first, it ran after this command, so the command is sent once more, behind it.
-	Again bool
+	// Announces marks a plain command that announces what scripts of its pipeline did. If one of them had to
+	// be loaded first, it ran after this command, so the command is sent once more, behind it.
+	Announces bool
 }
 
 // Command returns the Call of a plain command: Command("GET", "a").
@@ -90,7 +90,7 @@ func Size(value any) (bytes int) {
 type Client interface {
 	// Do sends the calls as one pipeline and returns their replies in order: len(replies) == len(calls).
 	//
-	// Each call is executed at most once (but see Call.Again), whatever happens to the connection. A call
+	// Each call is executed at most once (but see Call.Announces), whatever happens to the connection. A call
 	// without a reply gets an error for which Certain is false; calls that were answered before the
 	// connection broke keep their replies. A script that the server does not have is loaded and run, and only
 	// that script is sent again: after the rest of the pipeline, and several of them in order. A call that
@@ -112,9 +112,9 @@ type Client interface {
 	Waiter() (Waiter, error)
 
 	// Listen subscribes to a channel on a connection of its own. It blocks until ctx ends or the connection
-	// fails, and its error says why. It calls subscribed when the server has confirmed the subscription, and
-	// from then on received with each message, in order. Messages of any other time are lost, so the caller
-	// reads their subject again after subscribed. The callbacks must not block. A connection that is
+	// fails, and returns the reason. It calls subscribed when the server has confirmed the subscription, and
+	// from then on received with each message, in order. Earlier messages are lost, so after subscribed the
+	// caller reads once more what the messages are about. The callbacks must not block. A connection that is
 	// silent for ListenProbe is probed, and given up if it stays silent for as long again.
 	Listen(ctx context.Context, channel string, subscribed func(), received func(message string)) error
 
@@ -122,8 +122,8 @@ type Client interface {
 	Close() error
 }
 
-// Until returns a context with a deadline for Client.Do. It needs no timer, because an adapter reads the
-// deadline: it does not end at that time.
+// Until returns a context with a deadline, at which it does not end. It needs no timer, because an adapter
+// reads the deadline of a Do, and a client library that of a dial.
 func Until(ctx context.Context, at time.Time) context.Context { return until{ctx, at} }
 
 type until struct {

@@ -1,7 +1,11 @@
 package driver
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 )
 
@@ -63,8 +67,9 @@ var outageCodes = map[string]bool{
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
 }
 
-// Outage reports whether err is temporary: no connection, no reply, or a server that says "not now". Calls with
-// other errors fail again however often they are sent (a wrong type, a denied key, a server that is too old).
+// Outage reports whether err is temporary: no connection, no reply, or an error reply that means "not now".
+// Calls with other errors fail again however often they are sent (a wrong type, a denied key, a server that
+// is too old).
 func Outage(err error) bool {
 	if err == nil {
 		return false
@@ -92,8 +97,8 @@ const (
 )
 
 // TooManyClients reports whether a reachable server refused a connection because it has too many clients.
-// It compares the text: if the refusal arrived while the call was being written, the error is an uncertain
-// one.
+// It compares texts, because the error is an uncertain one if the refusal arrived while the call was being
+// written.
 func TooManyClients(err error) bool {
 	return err != nil && strings.Contains(err.Error(), tooManyClients)
 }
@@ -124,3 +129,20 @@ func Denial(err error) string {
 	}
 	return ""
 }
+
+// ExplainTLS returns the error of a dial with TLS, with its probable cause if the server did not answer the
+// handshake in TLS. A Redis without TLS takes the handshake for the beginning of a line and waits for its
+// end, so the error would only be an exceeded deadline.
+func ExplainTLS(err error) error {
+	var dial *net.OpError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.As(err, &plain):
+		return fmt.Errorf("the server does not speak TLS at this port: %s: %w", tlsAdvice, err)
+	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &dial):
+		return fmt.Errorf("the server does not answer the TLS handshake, and probably does not speak TLS at this port: %s: %w", tlsAdvice, err)
+	}
+	return err
+}
+
+const tlsAdvice = "write redis:// instead of rediss:// (with a TLS config of your own, remove it), or give the port with TLS"

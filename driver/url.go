@@ -165,15 +165,15 @@ func parameters(parsed *url.URL, own []string) (url.Values, error) {
 	}
 	for name, values := range query {
 		switch {
-		case slices.Contains(own, name):
-		case len(values) > 1 && slices.Contains(shared, name):
-			return nil, fmt.Errorf("the Redis URL has the parameter %s twice", name)
+		case slices.Contains(own, name): // the client library judges it
 		case slices.Contains(overruled, name), slices.Contains(PoolParameters, name):
 			query.Del(name)
 		case !slices.Contains(shared, name):
 			known := slices.Sorted(slices.Values(slices.Concat(shared, own)))
 			return nil, fmt.Errorf("the Redis URL has a parameter that is not one of %s; user and password go before the host",
 				strings.Join(known, ", "))
+		case len(values) > 1: // one library would use the first, another one the last
+			return nil, fmt.Errorf("the Redis URL has the parameter %s twice", name)
 		}
 	}
 	if query.Has("dial_timeout") {

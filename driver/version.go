@@ -16,8 +16,8 @@ func (e *OldServerError) Error() string {
 	return fmt.Sprintf("this is Redis %s, and Belay needs Redis 7.0 or newer: upgrade it, or give the URL of a newer one", e.Version)
 }
 
-// OldVersion reports whether the version of a Redis, such as 6.2.14, is below 7.0. What is not a version is not
-// old.
+// OldVersion reports whether the version of a Redis, such as 6.2.14, is below 7.0. A text that is not a
+// version is not old.
 func OldVersion(version string) bool {
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
@@ -28,8 +28,8 @@ func OldVersion(version string) bool {
 // too old. The version is empty if the server hides it: then nothing is known to be wrong. Any other error
 // means that no server answered, or that it refuses everything at the moment.
 //
-// It asks by HELLO, which every user may call, and by INFO only where HELLO is not understood (before Redis
-// 6.2, and by servers that are not Redis).
+// It asks with HELLO, which every user may call, and with INFO only where HELLO is unknown (before Redis 6.2,
+// and in servers that are not Redis).
 func CheckVersion(ctx context.Context, client Client) (version string, err error) {
 	reply := client.Do(ctx, Command("HELLO"))[0]
 	fields, _ := reply.Value.([]any) // names and values alternate

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// WaitGrace is how much longer than its limit a Wait may read: the reply of a wait that ran to its limit is
-// still on its way then, and a server that is a second late is silent. A reply that has begun is read to
-// its end unless it pauses for as long: otherwise a payload that takes seconds on a slow link would break
-// every wait that returns it.
+// WaitGrace is how much longer than its limit a Wait may read. At the limit, the reply of a wait that found
+// nothing is still on its way; a server that sends nothing for a second more counts as silent. A reply that has
+// begun is read to its end unless it pauses for as long: otherwise a payload that takes seconds on a slow link
+// would break every wait that returns it.
 const WaitGrace = time.Second
 
-// Seconds returns a wait's limit for Redis, at least a millisecond: 0 would mean for ever.
+// Seconds returns the limit of a wait as BLMOVE takes it: in seconds, and at least a millisecond, because 0
+// would mean for ever.
 func Seconds(limit time.Duration) string {
 	return strconv.FormatFloat(max(limit, time.Millisecond).Seconds(), 'f', 3, 64)
 }

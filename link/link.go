@@ -16,8 +16,8 @@ import (
 // usualRound is the default round of a Link.
 const usualRound = 1500 * time.Millisecond
 
-// episode is how long a link counts as slow after its last failed call. Its owner reports it once in that
-// time.
+// episode is how long failures belong together: a slow link is logged again only if no call has failed on it
+// for so long, and an outage that begins sooner after the last one usually is no new one (see Reporter).
 const episode = time.Minute
 
 // A Link is the connection of one duty, or of one client, to Redis. Every call gets its own deadline, which
@@ -166,7 +166,7 @@ func (l *Link) End(t *Trip) {
 	case t.patient && t.lost == nil:
 		l.pages.Answered(t.sent+t.got(), t.took, t.allowed)
 	case t.patient:
-		// A trip whose context ended sooner says nothing about the link, and trips that were under way together
+		// A trip whose context ended sooner does not measure the link, and trips that were under way together
 		// count once.
 		if !driver.Certain(t.lost) && t.allowed >= usualRound && t.begun.After(l.failedAt) {
 			l.pages.Failed()

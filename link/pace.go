@@ -45,7 +45,7 @@ const (
 // quickly, it asks for more. The zero Pace is ready for use. A Pace must not be used concurrently.
 type Pace struct {
 	bytes  int
-	strain int           // failures for which no quick reply has made up
+	strain int           // failures, less the quick replies since
 	round  time.Duration // recent duration of a call without jobs
 	full   int           // full pages of this size that came quickly
 	gap    int           // how many full pages come before the next larger one
@@ -74,11 +74,11 @@ func Patience(round time.Duration, carried int) time.Duration {
 	return round + time.Duration(carried)*time.Second/(fullRate>>maxStrain)
 }
 
-// Strained reports whether quick replies have not yet made up for a failed call.
+// Strained reports whether there have been fewer quick replies than failures, so that timeouts are longer.
 func (p *Pace) Strained() bool { return p.strain > 0 }
 
-// Answered records that a call with the timeout allowed brought got bytes of jobs after took. A call without
-// jobs (of lengths) measures the round trip, but not the bandwidth.
+// Answered records that a call with the timeout allowed was answered after took; its request and its reply had
+// got bytes of jobs together. A call without jobs (of lengths) measures the round trip, but not the bandwidth.
 func (p *Pace) Answered(got int, took, allowed time.Duration) {
 	p.learnRound(got, took)
 	if got == 0 {

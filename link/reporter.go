@@ -11,13 +11,12 @@ import (
 )
 
 const (
+	// lasting is how long calls fail, within an episode after an outage, until that counts as another outage.
 	// The failures of an outage may arrive after its end: a call on a dead connection fails at its own
-	// deadline, and a server with too few connections serves some callers and not others. So a failure
-	// within echo of the end of an outage counts as another outage only when it has lasted for lasting.
-	echo    = time.Minute
+	// deadline, and a server with too few connections serves some callers and not others.
 	lasting = 2 * time.Second
-	// sayAgain is how often a lasting refusal is logged.
-	sayAgain = time.Minute
+	// refusalPeriod is how often a refusal is logged while it lasts.
+	refusalPeriod = time.Minute
 	// deniedFor is how long a denial counts as current. A denied call is repeated within a few seconds.
 	deniedFor = 10 * time.Second
 )
@@ -91,7 +90,7 @@ func (r *Reporter) Fail(caller string, err error) {
 		r.logged = r.refuseLocked(locked, err, now) || r.logged
 		return
 	}
-	if r.logged || (now.Sub(r.backAt) < echo && now.Sub(r.since) < lasting) {
+	if r.logged || (now.Sub(r.backAt) < episode && now.Sub(r.since) < lasting) {
 		return
 	}
 	r.logged = true
@@ -108,7 +107,7 @@ func (r *Reporter) Refuse(caller string, err error) {
 
 // refuseLocked logs a refusal, unless it did so recently, and reports whether it did.
 func (r *Reporter) refuseLocked(caller string, err error, now time.Time) bool {
-	if now.Sub(r.refused[caller]) < sayAgain {
+	if now.Sub(r.refused[caller]) < refusalPeriod {
 		return false
 	}
 	r.notify(caller, err)

@@ -39,7 +39,7 @@ func TestReporter(t *testing.T) {
 	away := errors.New("connection refused")
 	refusal := driver.NewServerError("WRONGTYPE it is a list")
 	for name, test := range map[string]func(t *testing.T, r *Reporter, log *bytes.Buffer){
-		"tells_an_outage_once_and_its_end_once_however_many_notice": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"logs_an_outage_once_and_its_end_once_however_many_callers_fail": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			for range 100 {
 				r.Fail("jobs", away)
 				r.Fail("beat", away)
@@ -48,13 +48,13 @@ func TestReporter(t *testing.T) {
 			require.Equal(t, []string{"away"}, wordsOf(t, log))
 			r.Succeed("beat")
 			r.Succeed("poll")
-			require.Empty(t, wordsOf(t, log), "not for all of us yet")
+			require.Empty(t, wordsOf(t, log), "not for all callers yet")
 			r.Succeed("jobs")
 			require.Equal(t, []string{"back"}, wordsOf(t, log))
 			r.Succeed("jobs")
 			require.Empty(t, wordsOf(t, log))
 		},
-		"takes_the_echo_of_an_outage_for_no_other": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"logs_no_other_outage_for_late_failures_of_one": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("beat", away)
 			r.Succeed("beat")
 			require.Equal(t, []string{"away", "back"}, wordsOf(t, log))
@@ -65,7 +65,7 @@ func TestReporter(t *testing.T) {
 			}
 			require.Empty(t, wordsOf(t, log))
 		},
-		"tells_a_second_outage_when_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"logs_a_second_outage_when_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("beat", away)
 			r.Succeed("beat")
 			wordsOf(t, log)
@@ -76,11 +76,11 @@ func TestReporter(t *testing.T) {
 			require.Equal(t, []string{"away"}, wordsOf(t, log))
 			r.Succeed("beat")
 			require.Equal(t, []string{"back"}, wordsOf(t, log))
-			time.Sleep(echo)
+			time.Sleep(episode)
 			r.Fail("beat", away)
 			require.Equal(t, []string{"away"}, wordsOf(t, log), "at once, long after the last")
 		},
-		"tells_a_refusal_once_a_minute_for_each_who": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"logs_a_refusal_once_a_minute_for_each_caller": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			for range 90 {
 				r.Fail("poll", refusal)
 				r.Succeed("poll")
@@ -90,7 +90,7 @@ func TestReporter(t *testing.T) {
 			r.Fail("beat", refusal)
 			require.Equal(t, []string{"refuses"}, wordsOf(t, log))
 		},
-		"tells_a_wrong_password_once_a_minute_as_an_error_and_its_end": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"logs_a_wrong_password_once_a_minute_as_an_error_and_its_end": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			denial := &driver.NotSentError{Err: driver.NewServerError("WRONGPASS invalid username-password pair or user is disabled.")}
 			for range 90 {
 				r.Fail("beat", denial)
@@ -103,12 +103,12 @@ func TestReporter(t *testing.T) {
 			require.Equal(t, []string{"denies", "denies"}, wordsOf(t, log))
 			require.ErrorIs(t, r.Denied(), denial)
 			r.Succeed("beat")
-			require.ErrorIs(t, r.Denied(), denial, "not for all of us yet")
+			require.ErrorIs(t, r.Denied(), denial, "not for all callers yet")
 			r.Succeed("jobs")
 			require.NoError(t, r.Denied())
 			require.Equal(t, []string{"back"}, wordsOf(t, log))
 		},
-		"tells_a_missing_permission_for_each_who_and_takes_it_for_a_denial_while_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"logs_a_missing_permission_for_each_caller_and_counts_it_as_a_denial_while_it_lasts": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			denied := driver.NewServerError("NOPERM this user has no permissions to run the 'zadd' command")
 			for range 90 {
 				r.Fail("poll", denied)
@@ -121,7 +121,7 @@ func TestReporter(t *testing.T) {
 			time.Sleep(deniedFor + 1)
 			require.NoError(t, r.Denied())
 		},
-		"takes_a_refusal_for_a_sign_that_Redis_is_up": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"counts_a_refusal_as_a_reply": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("poll", away)
 			r.Fail("poll", refusal)
 			require.Equal(t, []string{"away", "back", "refuses"}, wordsOf(t, log))

@@ -162,7 +162,7 @@ func (r *reader) tracked(jid string) Tracked {
 // the jobs is what counts.
 func (k Keys) AnnounceEnded(jids []string) driver.Call {
 	call := driver.Command("PUBLISH", k.Ended(), strings.Join(jids, "\n"))
-	call.Again = true // the script that ends the jobs may run after it
+	call.Announces = true // the script that ends the jobs may run after it
 	return call
 }
 

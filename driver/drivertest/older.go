@@ -6,9 +6,9 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/belayq/belay/driver/drivertest/relay"
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
@@ -16,37 +16,18 @@ import (
 // PING, TIME, INFO, and HELLO unless its version is 5; every other command is an unknown one.
 func Older(t testing.TB, version string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
+	return relay.Serve(t, func(conn net.Conn) {
+		for in := bufio.NewReader(conn); ; {
+			call, err := resp.Read(in)
 			if err != nil {
 				return
 			}
-			serving.Go(func() {
-				defer func() { _ = conn.Close() }()
-				for in := bufio.NewReader(conn); ; {
-					call, err := resp.Read(in)
-					if err != nil {
-						return
-					}
-					words, _ := call.([]any)
-					if _, err := io.WriteString(conn, olderReply(version, words)); err != nil {
-						return
-					}
-				}
-			})
+			words, _ := call.([]any)
+			if _, err := io.WriteString(conn, olderReply(version, words)); err != nil {
+				return
+			}
 		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		serving.Wait() // clients opened after the listener are closed by now
-	})
-	return "redis://" + listener.Addr().String() + "/0"
+	}).URL() + "/0"
 }
 
 func olderReply(version string, words []any) string {

@@ -4,6 +4,6 @@ package drivertest
 
 import "syscall"
 
-// diesWithUs does nothing where the kernel has no parent-death signal: a killed test leaves its server
+// diesWithParent does nothing where the kernel has no parent-death signal: a killed test leaves its server
 // running.
-func diesWithUs() *syscall.SysProcAttr { return nil }
+func diesWithParent() *syscall.SysProcAttr { return nil }

@@ -108,7 +108,7 @@ func (s *Server) start() error {
 		"--save", "", "--appendonly", "no", "--enable-debug-command", "local",
 	}, s.args...)...)
 	cmd.Env = append(os.Environ(), s.env...)
-	cmd.SysProcAttr = diesWithUs()
+	cmd.SysProcAttr = diesWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("start redis-server: %w", err)
@@ -156,7 +156,7 @@ func awaitReady(log io.Reader) error {
 		}
 		output.WriteString(lines.Text() + "\n")
 	}
-	return fmt.Errorf("redis-server ended before it was ready; it said:\n%s", output.String())
+	return fmt.Errorf("redis-server ended before it was ready; its output:\n%s", output.String())
 }
 
 // Addr returns the server's host:port. Restart keeps it.

@@ -1,6 +1,7 @@
 package goredisdriver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -14,10 +15,11 @@ var _ driver.Client = (*Client)(nil)
 
 // Client is a driver.Client over a *redis.Client. It is safe for concurrent use.
 type Client struct {
-	redis  *redis.Client
-	owned  bool
-	sender *driver.ScriptSender
-	closed atomic.Bool
+	redis   *redis.Client
+	options *redis.Options // as given, for further clients
+	owned   bool
+	sender  *driver.ScriptSender
+	closed  atomic.Bool
 
 	reconnects driver.ReconnectLimiter
 }
@@ -34,14 +36,21 @@ func Open(url string, opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(options)
 	}
-	return &Client{redis: redis.NewClient(enforced(options)), owned: true, sender: &driver.ScriptSender{}}, nil
+	return newClient(options, 0, &driver.ScriptSender{}), nil
+}
+
+// newClient returns a client whose pool has this size; 0 is that of options.
+func newClient(options *redis.Options, conns int, sender *driver.ScriptSender) *Client {
+	o := enforced(options, 0)
+	o.PoolSize = cmp.Or(conns, o.PoolSize)
+	return &Client{redis: redis.NewClient(o), options: options, owned: true, sender: sender}
 }
 
 // New returns a Client that uses a user's own client. Its Do uses client with its hooks, pool and timeouts,
 // but sends nothing again; its lanes and waiters are new clients with the same address, credentials and
 // dialer. Close leaves client open.
 func New(client *redis.Client) *Client {
-	return &Client{redis: client, sender: &driver.ScriptSender{}}
+	return &Client{redis: client, options: client.Options(), sender: &driver.ScriptSender{}}
 }
 
 // Lane implements driver.Client. A Do waits for one of the lane's connections until the deadline of its
@@ -50,9 +59,7 @@ func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("goredisdriver: a lane of %d connections: at least one is needed", conns)
 	}
-	options := enforced(c.redis.Options())
-	options.PoolSize = conns
-	return &Client{redis: redis.NewClient(options), owned: true, sender: c.sender}, nil
+	return newClient(c.options, conns, c.sender), nil
 }
 
 // Close implements driver.Client. Closing again does nothing.

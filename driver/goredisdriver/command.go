@@ -73,7 +73,7 @@ func (c *command) answer(err error) driver.Reply {
 	return driver.Reply{Err: &driver.UncertainError{Err: err}}
 }
 
-// errRetired closes a connection after all replies have been read.
+// errRetired makes go-redis close a connection after all replies have been read. No caller gets it.
 var errRetired = errors.New("goredisdriver: another server may have the name by now")
 
 // unsent marks err as a failure before anything was written. An error reply to the handshake (a wrong

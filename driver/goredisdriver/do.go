@@ -50,8 +50,8 @@ func (c *Client) exec(ctx context.Context, batch []command) error {
 	return err
 }
 
-// retire closes the connection, after its last reply was read, if the ReconnectLimiter says so. (go-redis
-// closes those of a replica too, after a command whose reply it parses itself.)
+// retire is called when the last reply of the batch has been read. It returns an error, with which go-redis
+// closes the connection, if it must be replaced (see driver.ReconnectLimiter).
 func (c *Client) retire(batch []command) error {
 	waited := time.Since(batch[0].written)
 	for k := range batch {

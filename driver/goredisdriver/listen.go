@@ -13,7 +13,7 @@ import (
 
 // Listen implements driver.Client.
 func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
-	options := enforced(c.redis.Options())
+	options := enforced(c.options, 0)
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	over, end := context.WithCancel(ctx)
 	defer end()
@@ -58,7 +58,7 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 
 // closedAtTheEndOf returns a dialer of connections that are closed when ctx ends. go-redis does not watch a
 // context while it reads, and a subscription that is being made holds the lock that its Close needs.
-func closedAtTheEndOf(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+func closedAtTheEndOf(ctx context.Context, dial dialer) dialer {
 	return func(dialing context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(dialing, network, addr)
 		if err == nil {

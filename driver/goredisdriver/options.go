@@ -1,10 +1,8 @@
 package goredisdriver
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,8 +29,9 @@ func parseURL(text string) (*redis.Options, error) {
 	return options, nil
 }
 
-// enforced copies options and applies the settings for the promises of driver.Client.
-func enforced(from *redis.Options) *redis.Options {
+// enforced copies options and applies the settings for the promises of driver.Client. grace is that of each
+// conn.
+func enforced(from *redis.Options, grace time.Duration) *redis.Options {
 	o := *from
 	o.MaxRetries = -1 // 0 would mean three
 	o.ContextTimeoutEnabled = true
@@ -41,7 +40,7 @@ func enforced(from *redis.Options) *redis.Options {
 	if o.DialTimeout <= 0 || o.DialTimeout > driver.DialTimeout {
 		o.DialTimeout = driver.DialTimeout
 	}
-	o.Dialer = failLate(&o)
+	o.Dialer = failLate(&o, grace)
 	// RESP2: nothing here uses pushes, and with RESP3 go-redis would look for them before every command.
 	o.Protocol = 2
 	o.DisableIdentity = true // saves a round trip of every new connection
@@ -53,39 +52,3 @@ func enforced(from *redis.Options) *redis.Options {
 	o.ReadBufferSize, o.WriteBufferSize = driver.BufferSize, driver.BufferSize
 	return &o
 }
-
-// failLate returns a dialer that never fails: instead of an error it returns a connection that fails on
-// first use. After a failed dial, go-redis' pool would log every attempt on a process-wide logger, and
-// after PoolSize of them refuse to dial for a second or more, with a goroutine that outlives Close. So an
-// outage logs nothing and ends without a delay.
-func failLate(o *redis.Options) func(context.Context, string, string) (net.Conn, error) {
-	dial := o.Dialer
-	if dial == nil {
-		dial = redis.NewDialer(o)
-	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
-			return &refusableConn{Conn: conn, tcp: tcp}, nil
-		}
-		if err == nil {
-			return conn, nil
-		}
-		if o.TLSConfig != nil {
-			err = driver.ExplainTLS(err)
-		}
-		return failedDial{&driver.NotSentError{Err: err}}, nil
-	}
-}
-
-// A failedDial is a connection that could not be made. All of its methods return the reason.
-type failedDial struct{ err error }
-
-func (f failedDial) Read([]byte) (int, error)         { return 0, f.err }
-func (f failedDial) Write([]byte) (int, error)        { return 0, f.err }
-func (f failedDial) Close() error                     { return nil }
-func (f failedDial) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (f failedDial) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (f failedDial) SetDeadline(time.Time) error      { return nil }
-func (f failedDial) SetReadDeadline(time.Time) error  { return nil }
-func (f failedDial) SetWriteDeadline(time.Time) error { return nil }

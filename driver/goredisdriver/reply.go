@@ -12,14 +12,17 @@ import (
 // A reply builds one neutral value from the RESP that go-redis streams into it (see redis.RawWriteToCmd):
 // each line, then the line's end, then for a string its bytes and their end.
 //
-// go-redis' own parser is not used because it loses its position: some error replies inside an array (OOM,
-// LOADING) end its reading of that array, and every later reply of the pipeline goes to the wrong command.
-// It also returns RESP3 maps as Go maps, which have no order.
+// A *redis.Cmd, whose reply go-redis parses, cannot keep the promises of driver.Client. Some error replies
+// inside an array (OOM, LOADING) end its reading of that array, and every later reply of the pipeline goes to
+// the wrong command. When a connection breaks, the commands that were answered before get the error, too.
+// Nothing can close the connection once the last reply has been read. RESP3 maps become Go maps, which have no
+// order.
 type reply struct {
 	value any
 	err   *driver.ServerError
 	done  bool
-	// atEnd, if set, is called when the reply is complete; its error closes the connection.
+	// atEnd, if set, is called when the reply is complete; if it returns an error, go-redis closes the
+	// connection.
 	atEnd func() error
 
 	nest    []array

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,10 +25,9 @@ type waiter struct {
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
 	w := &waiter{release: driver.Releaser{Client: c}}
-	options := enforced(c.redis.Options())
+	options := enforced(c.options, driver.WaitGrace)
 	options.PoolSize = 1
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
-	options.Dialer = withGrace(options.Dialer)
 	onConnect := options.OnConnect
 	options.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
 		if onConnect != nil {
@@ -42,49 +39,6 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 	}
 	w.redis = redis.NewClient(options)
 	return w, nil
-}
-
-// withGrace returns a dialer of connections whose deadline does not interrupt a reply that is arriving.
-func withGrace(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		extended := &graceConn{Conn: conn}
-		if raw, ok := conn.(syscall.Conn); ok { // go-redis uses it to check whether an idle connection was closed
-			return struct {
-				*graceConn
-				syscall.Conn
-			}{extended, raw}, nil
-		}
-		return extended, nil
-	}
-}
-
-// A graceConn is a connection that extends its deadline by driver.WaitGrace whenever bytes arrive.
-type graceConn struct {
-	net.Conn
-	deadline atomic.Pointer[time.Time]
-}
-
-func (c *graceConn) SetDeadline(at time.Time) error {
-	c.deadline.Store(&at)
-	return c.Conn.SetDeadline(at)
-}
-
-func (c *graceConn) SetReadDeadline(at time.Time) error {
-	c.deadline.Store(&at)
-	return c.Conn.SetReadDeadline(at)
-}
-
-func (c *graceConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	at := c.deadline.Load()
-	if later := time.Now().Add(driver.WaitGrace); n > 0 && at != nil && !at.IsZero() && at.Before(later) {
-		_ = c.SetReadDeadline(later) // if it cannot be set, the reply ends sooner
-	}
-	return n, err
 }
 
 // introduce asks for the id of a new connection. A server that denies it cannot release the connection.

@@ -49,7 +49,7 @@ func TestAMissedDeadlineOfOneIsNotThatOfAll(t *testing.T) {
 	go func() { slow <- client.Do(t.Context(), driver.Command("INCR", p+"slow"))[0] }()
 	<-gate.Arrived()
 
-	client.link.conn.Load().last.Store(math.MaxInt64) // it brings something all the time
+	client.link.conn.Load().last.Store(math.MaxInt64) // as if bytes arrived all the time
 	results, how, _ := client.exec(time.Now().Add(500*time.Millisecond), []rueidis.Completed{client.redis.B().Ping().Build()})
 	require.Equal(t, gaveUp, how)
 	require.Error(t, results[0].Error())

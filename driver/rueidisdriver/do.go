@@ -62,7 +62,7 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	c.calls.RUnlock()
 	// An abandoned call may still be written. Any other call used the existing connection, or one dialled
 	// since.
-	unsent := ending != gaveUp && c.link.unasked(before)
+	unsent := ending != gaveUp && c.link.unwritten(before)
 	broken := false
 	for k, i := range indexes {
 		replies[i] = answer(results[k], ending != inTime, unsent)
@@ -89,9 +89,9 @@ func (c *Client) isBroken(err error) bool {
 	return err != nil && !driver.Certain(err)
 }
 
-// replace cuts the connection and waits until rueidis has noticed: it returns a failure to callers a little
-// before it stops using the connection, and the next call would fail on it too. If another connection was
-// dialled meanwhile, replace does nothing.
+// replace cuts the connection and waits until rueidis has noticed: rueidis returns a failure to callers a
+// little before it stops using the connection, so the next call would fail on it too. If another connection
+// was dialled meanwhile, replace does nothing.
 func (c *Client) replace(generation int64) {
 	gone := c.link.gone(generation)
 	if gone == nil {
@@ -107,7 +107,7 @@ func (c *Client) replace(generation int64) {
 	// passed.
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
-	c.redis.Do(until{ctx, time.Now(), nil}, c.redis.B().Ping().Build())
+	c.redis.Do(driver.Until(ctx, time.Now()), c.redis.B().Ping().Build())
 }
 
 // pingTimeout matters only if the connection was replaced at that moment and is silent again.
@@ -138,16 +138,16 @@ const (
 	gaveUp        // its deadline passed, and the connection still serves other calls
 )
 
-// exec runs the batch until its deadline. There are two cases then. If the connection has received nothing
-// for half of the time, it is cut, because later calls would wait for the same silent server; rueidis keeps
-// the replies that came before. If it still receives replies, they belong to other callers, and only this
-// call is abandoned.
+// exec runs the batch until its deadline. rueidis uses the deadline for a dial only, so exec ends the call. If
+// the connection has received nothing for half of the time, it is cut, because later calls would wait for the
+// same silent server; rueidis keeps the replies that came before. If it still receives replies, they belong to
+// other callers, and only this call is abandoned.
 //
 // The last result is the generation of the connection that was used: the existing one, or the one dialled
 // for it.
 func (c *Client) exec(deadline time.Time, batch []rueidis.Completed) ([]rueidis.RedisResult, ending, int64) {
 	used := c.link.generation()
-	ctx, giveUp := context.WithCancel(until{context.Background(), deadline, &used})
+	ctx, giveUp := context.WithCancel(driver.Until(context.WithValue(context.Background(), dialledKey{}, &used), deadline))
 	defer giveUp()
 	var passed atomic.Int32
 	left := time.Until(deadline)
@@ -163,23 +163,4 @@ func (c *Client) exec(deadline time.Time, batch []rueidis.Completed) ([]rueidis.
 	defer timer.Stop()
 	results := c.redis.DoMulti(ctx, batch...)
 	return results, ending(passed.Load()), used
-}
-
-// until is a context with a deadline at which it does not end: rueidis dials with it, and exec ends the
-// call.
-type until struct {
-	context.Context
-	at      time.Time
-	dialled *int64 // receives the generation of a connection that is dialled with this context
-}
-
-func (u until) Deadline() (time.Time, bool) { return u.at, true }
-
-type dialledKey struct{}
-
-func (u until) Value(key any) any {
-	if key == (dialledKey{}) {
-		return u.dialled
-	}
-	return u.Context.Value(key)
 }

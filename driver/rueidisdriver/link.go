@@ -26,8 +26,8 @@ type link struct {
 	conn atomic.Pointer[tracked] // the connection dialled last
 	// dials counts connections; the number of a connection is its generation.
 	dials atomic.Int64
-	// asked is the generation of the last connection on which more than the handshake may have been written.
-	asked atomic.Int64
+	// written is the generation of the last connection on which more than the handshake may have been written.
+	written atomic.Int64
 }
 
 // A dialer connects to an address, with TLS where there is a configuration for it.
@@ -58,6 +58,10 @@ func dialPlain(ctx context.Context, addr string, dialer *net.Dialer, config *tls
 	return dialer.DialContext(ctx, "tcp", addr)
 }
 
+// dialledKey is the key of a context's *int64, in which Dial stores the generation of a connection that it
+// dials with this context.
+type dialledKey struct{}
+
 // Dial is the client's DialCtxFn. After its errors it is certain that nothing was sent.
 func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if l.shut.Load() {
@@ -71,7 +75,7 @@ func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config
 		return nil, &driver.NotSentError{Err: err}
 	}
 	conn := &tracked{Conn: raw, link: l, gone: make(chan struct{}), generation: l.dials.Add(1)}
-	conn.note()
+	conn.noteReceived()
 	l.conn.Store(conn)
 	if l.shut.Load() { // a close before the store has not closed this connection
 		_ = raw.Close()
@@ -96,9 +100,9 @@ func (l *link) generation() int64 {
 	return 0
 }
 
-// unasked reports whether no call has been written on the connection of the generation, nor on any dialled
+// unwritten reports whether no call has been written on the connection of the generation, nor on any dialled
 // after it. (Nothing is written on generation 0, before the first dial.)
-func (l *link) unasked(generation int64) bool { return l.asked.Load() < max(generation, 1) }
+func (l *link) unwritten(generation int64) bool { return l.written.Load() < max(generation, 1) }
 
 // cut closes the connection: calls in flight on it fail, and the next call dials another one.
 func (l *link) cut() {
@@ -165,8 +169,8 @@ func (l *link) outlast(d time.Duration, over <-chan struct{}) bool {
 type tracked struct {
 	net.Conn
 	link    *link
-	last    atomic.Int64 // nanoseconds since the link was made
-	since   atomic.Int64 // when the oldest call was written that is not answered, likewise; 0 if there is none
+	last    atomic.Int64 // when bytes last arrived, in nanoseconds since the link was made
+	since   atomic.Int64 // when the oldest unanswered call was written, likewise; 0 if there is none
 	maxWait atomic.Int64 // the longest wait for an answer, in nanoseconds
 
 	generation int64
@@ -186,7 +190,7 @@ func (t *tracked) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if n > 0 {
 		t.answered.Store(true)
-		t.note()
+		t.noteReceived()
 		if since := t.since.Swap(0); since != 0 { // only this goroutine writes maxWait
 			t.maxWait.Store(max(t.maxWait.Load(), t.last.Load()-since))
 		}
@@ -199,20 +203,21 @@ func (t *tracked) Read(p []byte) (int, error) {
 // the handshake.
 func (t *tracked) Write(p []byte) (int, error) {
 	if t.answered.Load() {
-		t.link.note(t.generation)
+		t.link.noteWritten(t.generation)
 	}
 	t.since.CompareAndSwap(0, int64(time.Since(t.link.born)))
 	return t.Conn.Write(p)
 }
 
-// note records that a call may have been written on the connection of the generation.
-func (l *link) note(generation int64) {
+// noteWritten records that a call may have been written on the connection of the generation.
+func (l *link) noteWritten(generation int64) {
 	for {
-		last := l.asked.Load()
-		if last >= generation || l.asked.CompareAndSwap(last, generation) {
+		last := l.written.Load()
+		if last >= generation || l.written.CompareAndSwap(last, generation) {
 			return
 		}
 	}
 }
 
-func (t *tracked) note() { t.last.Store(int64(time.Since(t.link.born))) }
+// noteReceived records that bytes have just arrived; a new connection counts as one on which some have.
+func (t *tracked) noteReceived() { t.last.Store(int64(time.Since(t.link.born))) }

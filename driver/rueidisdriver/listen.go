@@ -25,6 +25,8 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 		return err
 	}
 	defer func() { _ = conn.Close() }()
+	// rueidis does not watch the context while it dials, and a silent server would hold it for DialTimeout.
+	defer context.AfterFunc(ctx, conn.link.close)()
 	client := conn.redis
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { subscribed() })
 	err = client.Receive(hooked, client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { received(m.Message) })

@@ -15,38 +15,26 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/driver/drivertest/relay"
 )
 
 // A fakeSentinel answers each of its connections with the same bytes once it has been asked, or never if
 // there are none. It notes what it was asked.
 type fakeSentinel struct {
-	addr string
-	mu   sync.Mutex
-	said string
-	asks int
+	addr  string
+	mu    sync.Mutex
+	reply string
+	asks  int
 }
 
 func newFakeSentinel(t *testing.T, answer string) *fakeSentinel {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &fakeSentinel{addr: listener.Addr().String(), said: answer}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { s.serve(conn) })
-		}
-	})
-	t.Cleanup(func() { _ = listener.Close(); running.Wait() })
+	s := &fakeSentinel{reply: answer}
+	s.addr = relay.Serve(t, s.serve).Addr()
 	return s
 }
 
 func (s *fakeSentinel) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
 	for words := bufio.NewScanner(conn); words.Scan(); {
 		if words.Text() == "2" { // the last word of HELLO, by which a connection begins
 			_, _ = io.WriteString(conn, "*0\r\n")
@@ -56,7 +44,7 @@ func (s *fakeSentinel) serve(conn net.Conn) {
 		}
 		s.mu.Lock()
 		s.asks++
-		answer := s.said
+		answer := s.reply
 		s.mu.Unlock()
 		if words.Text() == "secret" {
 			answer = "+OK\r\n"
@@ -74,7 +62,7 @@ func (s *fakeSentinel) asked() int {
 func (s *fakeSentinel) answer(with string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said = with
+	s.reply = with
 }
 
 // named is how a sentinel names a primary.

@@ -51,7 +51,7 @@ func (w *waiter) move(from, to string, deadline time.Time) driver.Reply {
 		}
 	})
 	defer timer.Stop()
-	unending := until{context.Background(), deadline, nil}
+	unending := driver.Until(context.Background(), deadline)
 	if err := w.introduce(unending); err != nil {
 		return driver.Reply{Err: &driver.NotSentError{Err: fmt.Errorf("prepare the connection: %w", err)}}
 	}

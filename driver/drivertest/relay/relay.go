@@ -1,4 +1,5 @@
-// Package relay accepts connections for a proxy, and dials the proxied server for each.
+// Package relay accepts connections: for a proxy, which gets a connection to the proxied server for each, or
+// for a stand-in of a server.
 package relay
 
 import (
@@ -7,31 +8,34 @@ import (
 	"testing"
 )
 
-// A Conn is a client's connection and ours to the server for it.
+// A Conn is a client's connection and the relay's connection to the server for it.
 type Conn struct {
-	Client, Server net.Conn
+	Client net.Conn
+	Server net.Conn // nil if the relay was started by Serve
 	// Done is closed by Close.
 	Done   chan struct{}
 	ending sync.Once
 }
 
-// NewConn returns the Conn of two connections.
+// NewConn returns the Conn of two connections; server may be nil.
 func NewConn(client, server net.Conn) *Conn {
 	return &Conn{Client: client, Server: server, Done: make(chan struct{})}
 }
 
-// Close closes both connections. A second call does nothing.
+// Close closes the connections. A second call does nothing.
 func (c *Conn) Close() {
 	c.ending.Do(func() {
 		close(c.Done)
 		_ = c.Client.Close()
-		_ = c.Server.Close()
+		if c.Server != nil {
+			_ = c.Server.Close()
+		}
 	})
 }
 
 // A Relay listens on a free loopback port. Its methods may be called from any goroutine.
 type Relay struct {
-	target   string
+	target   string // "" if serve needs no server
 	listener net.Listener
 	serve    func(*Conn)
 	running  sync.WaitGroup
@@ -39,6 +43,16 @@ type Relay struct {
 	mu       sync.Mutex
 	conns    map[*Conn]bool // nil once the relay is closed
 	accepted int
+}
+
+// Serve starts a stand-in of a server, which ends with the test. serve is called with each connection, in a
+// goroutine of its own; the connection is closed when it returns, and at the test's end.
+func Serve(t testing.TB, serve func(net.Conn)) *Relay {
+	t.Helper()
+	return New(t, "", func(c *Conn) {
+		defer c.Close()
+		serve(c.Client)
+	})
 }
 
 // New starts a relay to the server at target (host:port), which ends with the test. serve is called with each
@@ -106,15 +120,18 @@ func (r *Relay) accept() {
 			return
 		}
 		r.locked(func() { r.accepted++ })
-		r.running.Go(func() { r.dial(client) })
+		r.running.Go(func() { r.run(client) })
 	}
 }
 
-func (r *Relay) dial(client net.Conn) {
-	server, err := net.Dial("tcp", r.target)
-	if err != nil {
-		_ = client.Close()
-		return
+func (r *Relay) run(client net.Conn) {
+	var server net.Conn
+	if r.target != "" {
+		var err error
+		if server, err = net.Dial("tcp", r.target); err != nil {
+			_ = client.Close()
+			return
+		}
 	}
 	c := NewConn(client, server)
 	r.locked(func() {

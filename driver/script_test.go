@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A scripted server knows some scripts by their address, and may not know lines with flags.
+// A scripted server has scripts by their digest, and may not know lines with flags.
 type scripted struct {
 	known map[string]bool
 	old   bool

@@ -1,0 +1,157 @@
+package goredisdriver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/belayq/belay/driver"
+)
+
+// A dialer connects to an address.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// failLate returns a dialer that never fails: instead of an error it returns a connection that fails on
+// first use. After a failed dial, go-redis' pool would log every attempt on a process-wide logger, and
+// after PoolSize of them refuse to dial for a second or more, with a goroutine that outlives Close. So an
+// outage logs nothing and ends without a delay. grace is that of each conn.
+func failLate(o *redis.Options, grace time.Duration) dialer {
+	dial := o.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(o)
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		raw, err := dial(ctx, network, addr)
+		if err == nil {
+			return newConn(raw, grace), nil
+		}
+		if o.TLSConfig != nil {
+			err = driver.ExplainTLS(err)
+		}
+		return failedDial{&driver.NotSentError{Err: err}}, nil
+	}
+}
+
+// A failedDial is a connection that could not be made. All of its methods return the reason.
+type failedDial struct{ err error }
+
+func (f failedDial) Read([]byte) (int, error)         { return 0, f.err }
+func (f failedDial) Write([]byte) (int, error)        { return 0, f.err }
+func (f failedDial) Close() error                     { return nil }
+func (f failedDial) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (f failedDial) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (f failedDial) SetDeadline(time.Time) error      { return nil }
+func (f failedDial) SetReadDeadline(time.Time) error  { return nil }
+func (f failedDial) SetWriteDeadline(time.Time) error { return nil }
+
+// A conn is a connection that was made. It explains the error if the server closes it before any reply, because
+// it has too many clients: go-redis would report a reset or a broken pipe. With a grace, its deadline does not
+// interrupt a reply that is arriving.
+type conn struct {
+	net.Conn
+	grace    time.Duration             // bytes that arrive extend the deadline to this much later; 0: they do not
+	deadline atomic.Pointer[time.Time] // of reads
+	replied  atomic.Bool               // a reply has been read
+	full     atomic.Bool               // that reply was the refusal of a server with too many clients
+}
+
+func newConn(raw net.Conn, grace time.Duration) net.Conn {
+	c := &conn{Conn: raw, grace: grace}
+	if checkable, ok := raw.(syscall.Conn); ok { // go-redis uses it to check whether an idle connection was closed
+		return struct {
+			*conn
+			syscall.Conn
+		}{c, checkable}
+	}
+	c.replied.Store(true) // a server with TLS refuses a connection before the end of the handshake
+	return c
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.extend()
+	}
+	switch {
+	case c.full.Load() && err != nil:
+		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and
+		// goes on.
+		err = closedAtOnce(err)
+	case c.replied.Load():
+	case n > 0:
+		c.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
+		c.replied.Store(true)
+	case closed(err):
+		err = closedAtOnce(err)
+	}
+	return n, err
+}
+
+// refusal is the reply of a server with too many clients, before it closes the new connection.
+const refusal = "-ERR max number of clients"
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil && c.full.Load() {
+		return n, closedAtOnce(err)
+	}
+	if err == nil || c.replied.Load() || !closed(err) {
+		return n, err
+	}
+	reply := make([]byte, 256)
+	_ = c.SetReadDeadline(time.Now().Add(lastReply))
+	if length, _ := c.Conn.Read(reply); length > 0 && reply[0] == '-' {
+		line, _, _ := strings.Cut(string(reply[1:length]), "\r\n")
+		return n, fmt.Errorf("%s: %w", line, err)
+	}
+	return n, closedAtOnce(err)
+}
+
+// lastReply bounds the read of the server's last reply after it closed the connection: the bytes are there
+// already, or never arrive.
+const lastReply = 10 * time.Millisecond
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(at time.Time) error {
+	c.note(at)
+	return c.Conn.SetDeadline(at)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(at time.Time) error {
+	c.note(at)
+	return c.Conn.SetReadDeadline(at)
+}
+
+func (c *conn) note(at time.Time) {
+	if c.grace > 0 {
+		noted := at // allocated only here: most connections have no grace, and a deadline for each call
+		c.deadline.Store(&noted)
+	}
+}
+
+// extend moves the deadline of reads, if there is one, to the end of a new grace, but never to an earlier time.
+func (c *conn) extend() {
+	at := c.deadline.Load()
+	if later := time.Now().Add(c.grace); at != nil && !at.IsZero() && at.Before(later) {
+		_ = c.SetReadDeadline(later) // if it cannot be set, the reply ends sooner
+	}
+}
+
+// closed reports whether an error means that the server closed the connection, possibly with an unread
+// reply.
+func closed(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func closedAtOnce(err error) error { return fmt.Errorf("%w: %w", driver.ErrClosedAtOnce, err) }
