@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,8 @@ import (
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belayq/belay/job"
 )
@@ -69,9 +72,11 @@ func Digest(class, queue string, args []byte) (string, error) {
 	case !json.Valid(args):
 		return "", errors.New("the arguments are not JSON")
 	}
-	c := canonical{text: args, out: make([]byte, 0, len(form)+len(class)+len(queue)+2*len(args)+32)}
+	// It must not refuse half a surrogate pair, or a duplicate name.
+	text := jsontext.NewDecoder(bytes.NewBuffer(args), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	c := canonical{text: text, out: make([]byte, 0, len(form)+len(class)+len(queue)+2*len(args)+32)}
 	c.out = appendText(appendText(appendText(c.out, form), class), queue)
-	if err := c.value(1); err != nil { // the payload's own object is around it
+	if err := c.value(); err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(c.out)

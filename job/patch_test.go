@@ -162,6 +162,22 @@ func TestPatchProperties(t *testing.T) {
 	})
 }
 
+func TestAMovedJobNamesItsNewQueueWhereverItNamesOne(t *testing.T) {
+	t.Parallel()
+	const wrapper = `"class":"ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper","wrapped":"Mail",`
+	for before, want := range map[string]string{
+		`{"queue":"mail","class":"A","jid":"1","args":[1.0]}`:                                                                                                    `{"queue":"go_mail","class":"A","jid":"1","args":[1.0]}`,
+		`{"queue":"mail","retry_queue":"low","class":"A","jid":"1","args":[]}`:                                                                                   `{"queue":"go_mail","retry_queue":"go_mail","class":"A","jid":"1","args":[]}`,
+		`{"queue":"mail","retry_queue":null,"class":"A","jid":"1","args":[]}`:                                                                                    `{"queue":"go_mail","retry_queue":null,"class":"A","jid":"1","args":[]}`,
+		`{"queue":"mail",` + wrapper + `"jid":"1","args":[ {"job_class":"Mail", "job_id":"x","queue_name" : "mail","arguments":[1.0,"é",{"queue_name":"no"}]}]}`: `{"queue":"go_mail",` + wrapper + `"jid":"1","args":[ {"job_class":"Mail", "job_id":"x","queue_name" : "go_mail","arguments":[1.0,"é",{"queue_name":"no"}]}]}`,
+		`{"queue":"mail",` + wrapper + `"jid":"1","args":[{"queue_name":"mine"}]}`:                                                                               `{"queue":"go_mail",` + wrapper + `"jid":"1","args":[{"queue_name":"mine"}]}`,
+		`{"queue":"mail","class":"A","jid":"1","args":[{"job_id":"x","queue_name":"mine"}]}`:                                                                     `{"queue":"go_mail","class":"A","jid":"1","args":[{"job_id":"x","queue_name":"mine"}]}`,
+	} {
+		j := parse(t, before)
+		require.Equal(t, want, j.Patch(j.MovedTo("go_mail")...))
+	}
+}
+
 func FuzzPatch(f *testing.F) {
 	f.Add(`{"class":"C","args":[],"jid":"j"}`, "a", `1`, "b")
 	f.Add(`{ "a" : 1 , "class":"C","args":[1.0],"jid":"j" , "b":[{}] }`, "a", `"x"`, "b")
