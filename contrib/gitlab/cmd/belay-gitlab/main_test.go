@@ -136,7 +136,8 @@ func TestReturnRecoversWhatDeadRubyProcessesHold(t *testing.T) {
 	}
 }
 
-// Right after a kill the heartbeat still exists: the command reports that it has left the jobs, and for how long.
+// Right after a kill the heartbeat still exists: the command reports that it has left the jobs, and for how
+// long.
 func TestReturnSaysWhatItMustWaitFor(t *testing.T) {
 	t.Parallel()
 	k := newKeyspace(t)
