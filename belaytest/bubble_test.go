@@ -107,12 +107,12 @@ func TestInABubbleOfSynctest(t *testing.T) {
 			require.NoError(t, err)
 			begin := time.Now()
 			ranAfter := make(chan time.Duration, 9)
-			answers := []error{belay.Snooze(10 * time.Second), belay.RetryIn(20*time.Second, errBroken), nil}
+			results := []error{belay.Snooze(10 * time.Second), belay.RetryIn(20*time.Second, errBroken), nil}
 			count.Handle(server, func(context.Context, int) error {
 				ranAfter <- time.Since(begin)
-				answer := answers[0]
-				answers = answers[1:]
-				return answer
+				result := results[0]
+				results = results[1:]
+				return result
 			})
 			ended := make(chan error)
 			go func() { ended <- server.Run(context.Background()) }()

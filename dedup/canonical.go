@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +16,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A canonical reads valid JSON and writes its form (see Digest).
+// A canonical reads JSON and writes its form (see Digest).
 //
 // The members of an object are sorted after they are written, and a nested object would be moved once for
 // each object around it: a payload of many braces could cost a second. So an object is replaced by its hash
@@ -30,20 +32,32 @@ type canonical struct {
 // at value; the value ends at end.
 type member struct{ start, name, value, end int }
 
+// document writes the form of all of the text, which must be one value.
+func (c *canonical) document() error {
+	if err := c.value(); err != nil {
+		return err
+	}
+	if _, err := c.text.ReadToken(); err != io.EOF {
+		return errNotJSON
+	}
+	return nil
+}
+
+// errNotJSON replaces the errors of jsontext, which quote the arguments.
+var errNotJSON = errors.New("the arguments are not JSON")
+
 // value writes the form of the next value.
 func (c *canonical) value() error {
-	opener := c.text.PeekKind()
-	if opener == '{' || opener == '[' {
-		if c.text.StackDepth() == job.MaxDepth-1 { // the payload's own object is around it
-			return fmt.Errorf("the arguments are nested deeper than %d", job.MaxDepth)
-		}
-		_, _ = c.text.ReadToken()
-		if opener == '{' {
-			return c.object()
-		}
-		return c.array()
+	switch c.text.PeekKind() {
+	case '{':
+		return c.within(c.object)
+	case '[':
+		return c.within(c.array)
 	}
-	literal := c.literal()
+	literal, err := c.text.ReadValue()
+	if err != nil {
+		return errNotJSON
+	}
 	switch kind := literal.Kind(); kind {
 	case '"':
 		c.out = appendText(append(c.out, 's'), c.string(literal))
@@ -57,10 +71,21 @@ func (c *canonical) value() error {
 	return nil
 }
 
-// literal reads the next value, or the name of a member. It cannot fail, because the text is valid.
-func (c *canonical) literal() jsontext.Value {
-	literal, _ := c.text.ReadValue()
-	return literal
+// within reads the brackets of a container, and its content with read.
+func (c *canonical) within(read func() error) error {
+	if c.text.StackDepth() == job.MaxDepth-1 { // the payload's own object is around it
+		return fmt.Errorf("the arguments are nested deeper than %d", job.MaxDepth)
+	}
+	if _, err := c.text.ReadToken(); err != nil {
+		return errNotJSON
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	if _, err := c.text.ReadToken(); err != nil {
+		return errNotJSON
+	}
+	return nil
 }
 
 func (c *canonical) array() error {
@@ -70,7 +95,6 @@ func (c *canonical) array() error {
 			return err
 		}
 	}
-	_, _ = c.text.ReadToken()
 	c.out = append(c.out, ']')
 	return nil
 }
@@ -79,7 +103,11 @@ func (c *canonical) object() error {
 	start, outer := len(c.out), len(c.members)
 	for c.text.PeekKind() != '}' {
 		m := member{start: len(c.out)}
-		name := c.string(c.literal())
+		literal, err := c.text.ReadValue()
+		if err != nil {
+			return errNotJSON
+		}
+		name := c.string(literal)
 		c.out = appendText(c.out, name)
 		m.value = len(c.out)
 		m.name = m.value - len(name)
@@ -89,7 +117,6 @@ func (c *canonical) object() error {
 		m.end = len(c.out)
 		c.members = append(c.members, m)
 	}
-	_, _ = c.text.ReadToken()
 	sum := c.sum(c.members[outer:])
 	c.members = c.members[:outer]
 	c.out = append(append(c.out[:start], '{'), sum[:]...)

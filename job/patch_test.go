@@ -51,8 +51,8 @@ type member struct{ name, text string }
 
 var space = rapid.SampledFrom([]string{"", "", "", " ", "\t ", "\n"})
 
-// members draws a payload's members: the three that must be, and some that may, in any order and some
-// twice.
+// members draws the members of a payload: the three required ones and several optional ones, in any order,
+// with duplicates.
 func members(t *rapid.T) []member {
 	value := rapid.SampledFrom([]string{`1`, `-1.0e5`, `"x"`, `null`, `[]`, `{}`, `{"class":1}`, `"\",}"`, `[ 1 , {"a":[]}]`, `9007199254740993`})
 	name := rapid.SampledFrom([]string{"a", "b", "retry", "queue", "\u00e9", `q"`, "error_message"})
@@ -89,7 +89,7 @@ func edits(t *rapid.T) []job.Edit {
 	}), 0, 4).Draw(t, "edits")
 }
 
-// requirePatched holds all that Patch promises about a result, by encoding/json's reading of both texts.
+// requirePatched tests all that Patch promises about a result, with encoding/json as the reader of both texts.
 func requirePatched(t require.TestingT, j *job.Job, done []job.Edit) {
 	got := j.Patch(done...)
 	after, err := job.Parse(got)
@@ -212,7 +212,8 @@ func BenchmarkPatch(b *testing.B) {
 	}
 }
 
-// Before a job enters a set, IntoSet mends what Ruby's pages or its poller would fail over, and nothing else.
+// Before a job enters a set, IntoSet repairs fields that break Ruby's pages or its poller, and changes nothing
+// else.
 func TestIntoSetMendsWhatRubyFailsOver(t *testing.T) {
 	t.Parallel()
 	const head = `{"class":"C","jid":"j","args":`

@@ -184,8 +184,8 @@ func (c *Collector) folded(list []launcher.RunCounts) []launcher.RunCounts {
 	return kept
 }
 
-// exposedBounds are the indexes in launcher.DurationBounds of the buckets that are exposed. Not all are exposed,
-// because each bucket is a series for each class and queue.
+// exposedBounds are the indexes in launcher.DurationBounds of the buckets that are exposed: not all, because
+// each bucket is a series for each class and queue.
 var exposedBounds = [...]int{0, 2, 4, 7, 10, 13, 16, 19, 22, 25, 28}
 
 func histogram(to chan<- prometheus.Metric, d *prometheus.Desc, distribution *launcher.Distribution, labels ...string) {

@@ -35,7 +35,7 @@ const (
 // A recoverer finds the working lists that Ruby processes with GitLab's reliable fetch have left, and recovers
 // their jobs. The names of these lists are in no index, so it reads the names of all keys, page by page.
 //
-// It judges absence twice, as a janitor of Belay does: a list whose process had no heartbeat at the first
+// It checks absence twice, as a janitor of Belay does: a list whose process had no heartbeat at the first
 // check is recovered only if the process has none when its jobs move, Doubt later, and only if sight returned
 // true in between. A Ruby process that could not reach Redis for a minute has sent a heartbeat by then.
 //
