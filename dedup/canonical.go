@@ -37,7 +37,7 @@ func (c *canonical) document() error {
 	if err := c.value(); err != nil {
 		return err
 	}
-	if _, err := c.text.ReadToken(); err != io.EOF {
+	if _, err := c.text.ReadToken(); !errors.Is(err, io.EOF) {
 		return errNotJSON
 	}
 	return nil

@@ -37,6 +37,9 @@ var (
 // escape \ufffd is then an error, because it replaces a byte that is not UTF-8, a silent change of the
 // user's data. (encoding/json does not escape a real U+FFFD.)
 func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
+	if AsWritten(text) { // a slice of strings or integers; all that follows would cost more than encoding/json
+		return append(out, text...), nil
+	}
 	start := skipSpace(text, 0)
 	end, why := skipValue(text, start, 0)
 	switch {
