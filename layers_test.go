@@ -1,5 +1,5 @@
-// Package belay_test holds what is true of the module as a whole: who may import whom, and that every
-// package says what it is for.
+// Package belay_test tests the module as a whole: which package may import which, and that every package has
+// a doc comment.
 package belay_test
 
 import (
@@ -23,37 +23,38 @@ import (
 const module = "github.com/belayq/belay"
 
 // layers maps each part to its layer. A part is a folder at the root with all its subfolders, or the root
-// itself. An import goes to a lower layer or stays within its part, so parts of one layer do not know each
+// itself. An import goes to a lower layer or stays within its part, so parts of one layer never import each
 // other.
 var layers = map[string]int{
-	"job": 0, "driver": 0, "logbook": 0, // base: what a job is, what is asked of a Redis client, the log
-	"link":  1,             // base, too: deadlines, pages, pauses and "redis is away", for calls of a driver
+	"job": 0, "driver": 0, "logbook": 0, // base: a job, the interface of Redis clients, the log
+	"link":  1,             // base, too: deadlines, page sizes, pauses and outages of the calls of a driver
 	"lua":   2,             // store: every write and every key name
 	"retry": 3, "dedup": 3, // rules: pure
-	"check": 3,                               // is a Redis fit for all this?
-	"fetch": 4, "janitor": 4, "scheduler": 4, // engines: hold and return jobs; recover those of dead processes; what time makes happen
+	"check": 3,                               // tests whether Belay can use a Redis server
+	"fetch": 4, "janitor": 4, "scheduler": 4, // engines: take and settle jobs; recover those of dead processes; enqueue due jobs
 	"launcher": 5, "client": 5, // processes: run jobs, put jobs in
-	"belay": 6, "inspect": 6, // the root, and what an operator sees: neither links the other
+	"belay": 6, "inspect": 6, // the root, and the API for operators: neither links the other
 	"web": 7, "metrics": 7, "belaytest": 7, "activejob": 7, // add-ons: the dashboard, the users' test kit, Rails
 	"cmd": 8, "integration": 8, "examples": 8, // programs
 }
 
-// testTools make a binary bigger and register flags of their own: they stay out of what users link.
+// testTools make a binary bigger and register their own flags, so no package that users link may import them.
 var testTools = []string{"testing", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid"}
 
 // testKits are the packages that exist for tests, and so may use testTools outside of a _test.go file.
 var testKits = []string{"driver/drivertest", "belaytest", "integration"}
 
-// engines are the packages whose comments begin by saying notPublic.
+// engines are the packages whose doc comments have notPublic in their first paragraph.
 var engines = []string{"client", "dedup", "fetch", "janitor", "launcher", "launcher/service", "logbook", "lua", "scheduler"}
 
 const notPublic = "This package is not public API: only what package belay exports from it carries a compatibility promise."
 
-// impure are the packages below a pure one that ask a server, for what the pure one decides.
+// impure are the packages below a pure one that call a server.
 var impure = []string{"dedup/wal"}
 
-// A pure package that reads a file or asks a server could not be tested with a table. context is not among
-// these: the error of a run that ended too late is one of its values.
+// outsideWorld are the imports that a pure package must not have: a package that reads files or calls servers
+// cannot be tested with a table. context is not one of them, because the error of a run that timed out is
+// context.DeadlineExceeded.
 var outsideWorld = []string{"net", "os", "syscall", "database", "golang.org/x/sys", "github.com/redis"}
 
 func TestImportsGoDown(t *testing.T) {
@@ -69,14 +70,14 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-// objection returns what is wrong with an import by code that is no test; "" if nothing is.
+// objection returns why code outside of tests must not have an import; "" if it may.
 func objection(p *pkg, at int, imported string) string {
 	kit := within(p.path, testKits)
 	if within(imported, testTools) && !kit {
 		return "only _test.go files and the packages in testKits may use test tools"
 	}
 	if slices.Contains([]string{"retry", "dedup"}, p.part()) && !within(p.path, impure) && within(imported, outsideWorld) {
-		return "retry and dedup are pure: no I/O; hand them what they need as an argument"
+		return "retry and dedup are pure: no I/O; pass them what they need as an argument"
 	}
 	local, found := strings.CutPrefix(imported, module)
 	if !found {
@@ -90,7 +91,7 @@ func objection(p *pkg, at int, imported string) string {
 	case within(target.path, testKits) && !kit:
 		return "only _test.go files and other test kits may use a test kit"
 	case target.part() != p.part() && layer >= at:
-		return "imports go to a lower layer: move the shared code down, or return a value for a higher layer to join"
+		return "imports go to a lower layer: move the shared code down, or return a value that a higher layer passes on"
 	}
 	return ""
 }
@@ -133,12 +134,11 @@ func TestObjection(t *testing.T) {
 	}
 }
 
-// What a user's program links when it imports the root: no command line, no test tool, nothing that only
-// operators need, and one Redis client, the one that Open uses. The same holds for programs that only push or
-// only work.
+// A program that imports the root links no command line, no test tool, nothing that only operators need, and
+// one Redis client, the one that Open uses. The same holds for programs that only push or only work.
 func TestRootLinksOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
-	programs := []string{"", "/examples/bulk", "/examples/deploy"} // the root itself; it pushes; it works
+	programs := []string{"", "/examples/bulk", "/examples/deploy"} // the root itself; a program that pushes; a program that works
 	unwanted := slices.Concat(testTools, []string{
 		"github.com/spf13/cobra", "charm.land", "github.com/redis/rueidis", "github.com/alicebob/miniredis",
 		module + "/inspect", module + "/web", module + "/cmd", module + "/driver/drivertest", module + "/driver/rueidisdriver",
@@ -209,7 +209,8 @@ func TestNoFileNamesThePlaceItWasWrittenIn(t *testing.T) {
 	})
 }
 
-// privatePaths matches what lies in a home, in a folder for temporary files, and around the checkout.
+// privatePaths matches paths in a home, in a folder for temporary files, and in the top folder of the
+// checkout.
 func privatePaths(checkout string) *regexp.Regexp {
 	private := []string{"root", `home/\w+`, `Users/\w+`, `tmp/[\w.-]+`}
 	top, _, _ := strings.Cut(strings.TrimPrefix(filepath.ToSlash(checkout), "/"), "/")
@@ -222,7 +223,7 @@ func privatePaths(checkout string) *regexp.Regexp {
 
 func TestPrivatePaths(t *testing.T) {
 	t.Parallel()
-	slash := func(names ...string) string { return "/" + strings.Join(names, "/") + "/" } // no path stands in this file
+	slash := func(names ...string) string { return "/" + strings.Join(names, "/") + "/" } // so that this file contains no such path
 	for _, c := range []struct {
 		checkout, text string
 		private        bool
@@ -255,7 +256,7 @@ func TestReadersFindTheirWay(t *testing.T) {
 // pkg is one folder of Go files.
 type pkg struct {
 	path    string            // below the module, "" for the root
-	imports map[string]string // by files that are no tests, whatever system they are for: import to file
+	imports map[string]string // of the files that are not tests, for all systems: import path to file
 	doc     string
 }
 
@@ -315,7 +316,7 @@ func packages(t *testing.T) map[string]*pkg {
 	return found
 }
 
-// walk visits every file of this module that git would keep: not what is built, and no module within.
+// walk visits every file of this module that belongs in git: no build output, and no nested module.
 func walk(t *testing.T, visit func(file string)) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
@@ -339,9 +340,9 @@ func walk(t *testing.T, visit func(file string)) {
 	}))
 }
 
-// within says whether an import path, or a folder of the module, is one of these or lies below one.
-func within(name string, these []string) bool {
-	return slices.ContainsFunc(these, func(this string) bool {
-		return name == this || strings.HasPrefix(name, this+"/")
+// within reports whether an import path, or a folder of the module, is one of roots or below one.
+func within(name string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return name == root || strings.HasPrefix(name, root+"/")
 	})
 }

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 
-// soon is how long a process of Ruby may take on a busy machine.
+// soon is the time that a Ruby process may take on a busy machine.
 const soon = time.Minute
 
 type options struct {
@@ -62,7 +62,7 @@ type invoice struct {
 
 var invoices = belay.Define[invoice]("Billing::InvoiceJob", belay.Queue("go"), belay.NotIdempotent("a test counts its runs"), activejob.Unwrap())
 
-// A rails is a program with ActiveJob 6.1 and Sidekiq, on a Redis of its own.
+// A rails is a program with ActiveJob 6.1 and Sidekiq, with its own Redis.
 type rails struct {
 	t           *testing.T
 	url, ledger string
@@ -101,7 +101,7 @@ func (r *rails) work(queue string) {
 	})
 }
 
-// runs are the lines that Ruby's jobs wrote, once there are so many.
+// runs waits until Ruby's jobs have written this number of lines, and returns them.
 func (r *rails) runs(count int) (runs [][]any) {
 	r.t.Helper()
 	drivertest.Eventually(r.t, func() bool {
@@ -118,7 +118,8 @@ func (r *rails) runs(count int) (runs [][]any) {
 	return runs
 }
 
-// serve runs the class on the queue "go" until so many jobs have run, and returns them by ActiveJob's id.
+// serve runs the class on the queue "go" until this number of jobs have run, and returns them by ActiveJob's
+// id.
 func serve[T any](r *rails, class *belay.Definition[T], count int) map[string]ran[T] {
 	r.t.Helper()
 	server, err := belay.NewServer(r.client, belay.ServerConfig{Queues: belay.Queues("go")})
@@ -196,7 +197,7 @@ type typed struct {
 	}]
 }
 
-// Ruby gets what Go's types name, in the locale and the zone of the envelope, and its retry is the same job.
+// Ruby gets the types that Go's types name, in the locale and zone of the envelope. Its retry is the same job.
 func TestWhatGoPushesRailsRuns(t *testing.T) {
 	t.Parallel()
 	r := newRails(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A golden is what one version of Rails stored: see testdata/README.md.
+// A golden is the recorded payloads of one version of Rails: see testdata/README.md.
 type golden struct {
 	Rails     string
 	Envelope  map[string]any
@@ -43,7 +43,7 @@ func goldens(t *testing.T) (versions []golden) {
 	return versions
 }
 
-// wanted holds what a handler gets for each recorded value, in all versions.
+// wanted is what a handler gets for each recorded value, with all versions.
 var wanted = map[string]string{
 	"nil":                             `null`,
 	"Integer":                         `9007199254740993`,

@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// Whatever a program stored, a handler gets arguments or its job fails, and no error shows an argument.
+// For any stored payload, a handler gets arguments or the job fails, and no error shows an argument.
 func TestWhatIsNoActiveJobFails(t *testing.T) {
 	t.Parallel()
 	handled := 0

@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// Each tick of an ActiveJob has an id and a time of its own, its overlap is skipped as that of any other periodic
-// job, and a restart of its program does not change its definition.
+// Each tick of an ActiveJob has its own id and time, overlapping ticks are skipped as those of any other
+// periodic job, and a restart of the program does not change the definition.
 func TestEachTickIsAnActiveJobOfItsOwn(t *testing.T) {
 	t.Parallel()
 	reports := belay.Define[int]("ReportJob", activejob.Unwrap())

@@ -14,7 +14,7 @@ import (
 
 func TestInABubbleOfSynctest(t *testing.T) {
 	t.Parallel()
-	t.Run("a sleep and a Drain run what is due, and every clock agrees", func(t *testing.T) {
+	t.Run("a sleep and a Drain run due jobs, and all clocks agree", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			var ranAt []time.Time
@@ -51,7 +51,7 @@ func TestInABubbleOfSynctest(t *testing.T) {
 		})
 	})
 
-	t.Run("time that passes in a handler passes everywhere, and a Definition's timeout ends it", func(t *testing.T) {
+	t.Run("a handler's time is the bubble's, and a Definition's timeout ends the run", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			slow := belay.Define[int]("Slow", belay.Timeout(time.Minute))
@@ -72,7 +72,7 @@ func TestInABubbleOfSynctest(t *testing.T) {
 		})
 	})
 
-	t.Run("Advance runs what is due at its very end, also where no time passes meanwhile", func(t *testing.T) {
+	t.Run("Advance runs a job that is due at its very end, though no time passes in the bubble", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			k := counter(t, nothing)
@@ -83,7 +83,7 @@ func TestInABubbleOfSynctest(t *testing.T) {
 		})
 	})
 
-	t.Run("a Drain finds what is due, though the one before took so long that its server was the poller", func(t *testing.T) {
+	t.Run("a Drain finds due jobs after a Drain so long that its server became the poller", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			k := counter(t, func(context.Context, *belaytest.Kit, int) error {
@@ -98,7 +98,7 @@ func TestInABubbleOfSynctest(t *testing.T) {
 		})
 	})
 
-	t.Run("a Server that lives in it runs jobs at their time, retries and snoozes too", func(t *testing.T) {
+	t.Run("a Server that runs in the bubble runs jobs at their time, also retries and snoozes", func(t *testing.T) {
 		t.Parallel()
 		began := time.Now()
 		synctest.Test(t, func(t *testing.T) {
@@ -107,18 +107,18 @@ func TestInABubbleOfSynctest(t *testing.T) {
 			require.NoError(t, err)
 			begin := time.Now()
 			ranAfter := make(chan time.Duration, 9)
-			answers := []error{belay.Snooze(10 * time.Second), belay.RetryIn(20*time.Second, errBroken), nil}
+			results := []error{belay.Snooze(10 * time.Second), belay.RetryIn(20*time.Second, errBroken), nil}
 			count.Handle(server, func(context.Context, int) error {
 				ranAfter <- time.Since(begin)
-				answer := answers[0]
-				answers = answers[1:]
-				return answer
+				result := results[0]
+				results = results[1:]
+				return result
 			})
 			ended := make(chan error)
 			go func() { ended <- server.Run(context.Background()) }()
 			push(t, k, 1, belay.In(time.Minute))
 			for _, want := range []time.Duration{60 * time.Second, 70 * time.Second, 90 * time.Second} {
-				// Found by the poller, which by then looks when the next job is due, to the millisecond.
+				// The poller sleeps until the next job is due, to the millisecond.
 				require.InDelta(t, want, <-ranAfter, float64(20*time.Millisecond))
 			}
 			synctest.Wait()

@@ -12,14 +12,14 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A check is one thing that an option says of a job: its name, what it should be, and what it is.
+// A check compares one field of a waiting job with the value that an option sets.
 type check struct {
 	name, want string
-	has        func(Waiting) string
+	has        func(Waiting) string // returns the job's value
 }
 
-// checksOf returns a check for each field that options have set in an empty job. It is compared with the job
-// as it was pushed.
+// checksOf returns a check for each field that is set in want, an empty job to which options were applied. The
+// checks compare it with the job as it was pushed.
 func checksOf(want belay.RawJob) []check {
 	var checks []check
 	for field, value := range reflect.ValueOf(want).Fields() {
@@ -47,13 +47,13 @@ func shown(value reflect.Value) string {
 	}
 	switch v := value.Interface().(type) {
 	case time.Time:
-		return v.UTC().Format(time.RFC3339Nano) // whatever its zone
+		return v.UTC().Format(time.RFC3339Nano) // in one zone
 	case job.RetryRule:
 		if v.Kind == job.RetryNever {
 			return "none"
 		}
 		return strconv.Itoa(v.Limit)
-	case *belay.UniqueRule: // without what it compares, which the class says
+	case *belay.UniqueRule: // without its function for the compared arguments, which the class defines
 		return fmt.Sprintf("%s for %v, including scheduled %t, reschedule once %t, mark duplicates %t, per queue %t",
 			v.Until, cmp.Or(v.TTL, dedup.DefaultTTL), v.IncludingScheduled, v.RescheduleOnce, v.MarkDuplicates, v.PerQueue)
 	default:

@@ -1,4 +1,4 @@
-// Package belaytest tests programs that use Belay: what they enqueue, what their handlers do, and whether
+// Package belaytest tests programs that use Belay: which jobs they enqueue, what their handlers do, and whether
 // handlers are idempotent. It needs no Redis.
 //
 //	func TestSignUp(t *testing.T) {
@@ -9,18 +9,18 @@
 //		app.SignUp(t.Context(), "ada@example.org")
 //		belaytest.RequireEnqueued(t, kit, Welcome, WelcomeArgs{"ada@example.org"}, belay.Queue("mail"))
 //
-//		kit.Drain()                 // the welcome, and what it pushes in turn
-//		kit.Advance(24 * time.Hour) // the reminder that was pushed for tomorrow
+//		kit.Drain()                 // runs the welcome, and the jobs that it pushes
+//		kit.Advance(24 * time.Hour) // runs the reminder that was pushed for tomorrow
 //		require.Len(t, app.Sent, 2)
 //	}
 //
-// # What it is
+// # How it works
 //
-// A Kit holds a Redis in memory, which runs Belay's own scripts, and a real client of it. Pushed jobs wait
-// there until they are run: by Drain or, after Inline, by each push. A new, real belay.Server runs them each
-// time, with the handlers that Serve registers, and ends when no job is due. So arguments, middleware,
-// timeouts, panics, retries and the dead set work as in production. Between two calls nothing runs, so a test
-// has nothing to wait for or to stop. A run that fails fails the test, unless Kit.OnFailure was called.
+// A Kit has an in-memory Redis, which runs Belay's own scripts, and a real client of it. Pushed jobs wait there
+// until the test runs them: with Drain, or with each push after Inline. Each Drain starts a real belay.Server
+// with the handlers that Serve registers, and stops it when no job is due. So arguments, middleware, timeouts,
+// panics, retries and the dead set work as in production. Between two calls nothing runs, so a test has nothing
+// to wait for or to stop. A failed run fails the test, unless Kit.OnFailure was called.
 //
 // The Kit cannot test what needs a real Redis or a real crash: outages, a full Redis, recovery, blocked
 // connections, speed.
@@ -28,8 +28,8 @@
 // # Time
 //
 // Advance and DrainAll run scheduled and failed jobs in the order in which they come due, without waiting.
-// They set no clock, so periodic jobs do not fire: call the job's handler, push the job, or Run a server in a
-// bubble.
+// They change no clock, so periodic jobs do not fire. To test a periodic job, call its handler, push the job,
+// or Run a server in a bubble.
 //
 // In a bubble of testing/synctest the Kit's Redis, clients, servers and handlers use the bubble's time. Sleep
 // there, then Drain:
@@ -43,5 +43,6 @@
 //
 // A belay.Server that is made from Kit.Client and Run in the bubble, as the program itself would, works too:
 // it runs jobs at their exact times while the test sleeps. It also sends heartbeats and polls, so let it run
-// for minutes of the bubble's time, not for days. Its Run must have returned before the bubble ends.
+// for minutes of the bubble's time, not for days. Stop it, and wait until Run has returned, before the bubble
+// ends.
 package belaytest

@@ -16,33 +16,36 @@ import (
 )
 
 // Drain runs all jobs that are due, and the jobs that they push, until none is due. It returns the runs in
-// the order in which they began; jobs of one queue run oldest first. A failed run fails the test, unless
+// the order in which they started; jobs of one queue run oldest first. A failed run fails the test, unless
 // OnFailure was called. Drain does not run its retry, which is not due yet.
 func (k *Kit) Drain() []Run {
 	k.t.Helper()
-	return k.through(0)
+	return k.runWithin(0)
 }
 
-// Advance drains, lets a time d pass, and runs scheduled jobs, retries and snoozed jobs in the order in which
-// they come due. It sets no clock, neither Redis' nor the program's: it moves the due times of waiting jobs,
-// so retry_for is not affected, and no periodic job fires. To advance all clocks, use a bubble of
-// testing/synctest, sleep, and Drain; a server that is Run in the bubble fires the ticks of periodic jobs.
+// Advance drains, and then runs the scheduled jobs, retries and snoozed jobs that come due within the time d,
+// in the order in which they come due. It changes no clock, neither Redis' nor the program's: it makes waiting
+// jobs due earlier by d. So the time of retry_for does not pass, and no periodic job fires. To advance all
+// clocks, sleep in a bubble of testing/synctest and then Drain; a server that is Run in the bubble also fires
+// periodic jobs.
 func (k *Kit) Advance(d time.Duration) []Run {
 	k.t.Helper()
-	return k.through(d)
+	return k.runWithin(d)
 }
 
-// DrainAll advances until no job waits: failed jobs run again until they are dead. A job that snoozes or
-// schedules itself for ever fails the test.
+// DrainAll advances until no job waits: scheduled jobs run, and failed jobs run again until they are dead. A
+// job that snoozes or schedules itself without end fails the test.
 func (k *Kit) DrainAll() []Run {
 	k.t.Helper()
-	return k.through(forever)
+	return k.runWithin(forever)
 }
 
-// maxRuns is how many jobs one Drain runs. More are a loop, or too slow a test; these take some seconds.
+// maxRuns bounds the runs of one Drain, which take a few seconds. More runs are an endless loop, or a test that
+// is too slow.
 const maxRuns = 5_000
 
-func (k *Kit) through(d time.Duration) []Run {
+// runWithin drains, and runs the jobs that come due within d.
+func (k *Kit) runWithin(d time.Duration) []Run {
 	k.t.Helper()
 	first := k.count()
 	for k.runDue(first) {
@@ -54,14 +57,15 @@ func (k *Kit) through(d time.Duration) []Run {
 			k.advanceBy(d)
 			break
 		}
-		// Due times have whole microseconds: a smaller rest would stay for ever in a bubble.
+		// Due times are whole microseconds. Without one more, a job that is due in less than a microsecond
+		// would never become due in a bubble.
 		k.advanceBy(wait + time.Microsecond)
 		d -= wait
 	}
 	return k.since(first)
 }
 
-// runDue runs due jobs until none is left, and reports whether all runs succeeded.
+// runDue runs due jobs until none is left. It reports false after an error, which it has reported to the test.
 func (k *Kit) runDue(first int) bool {
 	k.t.Helper()
 	for {
@@ -73,9 +77,9 @@ func (k *Kit) runDue(first int) bool {
 		if err == nil {
 			err = k.work(queues, first)
 		}
-		k.tellFailures()
+		k.reportFailures()
 		if runs := k.since(first); err == nil && len(runs) > k.maxRuns {
-			err = fmt.Errorf("more than %d runs: does a job push or snooze itself for ever? The last one was %s", k.maxRuns, runs[k.maxRuns])
+			err = fmt.Errorf("more than %d runs: does a job push or snooze itself without end? The last run was %s", k.maxRuns, runs[k.maxRuns])
 		}
 		if err != nil {
 			k.t.Errorf("belaytest: %v", err)
@@ -108,7 +112,7 @@ func (k *Kit) work(queues []string, first int) error {
 	}
 }
 
-// left returns how many jobs wait in these queues or are held by a worker.
+// left returns the number of jobs that wait in these queues or are held by the server.
 func (k *Kit) left(queues []string, identity string) (jobs int64) {
 	lists := k.keys.WorkingLists(queues, identity)
 	for _, queue := range queues {
@@ -122,7 +126,7 @@ func (k *Kit) left(queues []string, identity string) (jobs int64) {
 }
 
 // promote moves due jobs to their queues, as the poller of a fleet does. The server's own poller may take two
-// seconds; tests should not wait.
+// seconds, which is too long for a test.
 func (k *Kit) promote() error {
 	k.do("DEL", k.keys.Poller())
 	poller := scheduler.New(scheduler.Config{
@@ -133,7 +137,7 @@ func (k *Kit) promote() error {
 	return err
 }
 
-// queues returns the queues that are not empty, the one with the oldest job first.
+// queues returns the queues that are not empty, in the order of their oldest jobs.
 func (k *Kit) queues() []string {
 	enqueuedAt := make(map[string]time.Time)
 	for _, waiting := range k.Waiting() {

@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/belaytest"
 )
 
-// names are the runs' arguments, in order.
+// names returns the arguments of the runs, in order.
 func names(runs []belaytest.Run) []string {
 	all := []string{}
 	for _, run := range runs {
@@ -22,7 +22,7 @@ func names(runs []belaytest.Run) []string {
 	return all
 }
 
-// counter is a kit whose Count jobs do what do says.
+// counter returns a kit whose handler of Count jobs is do.
 func counter(t testing.TB, do func(ctx context.Context, k *belaytest.Kit, n int) error) *belaytest.Kit {
 	k := belaytest.New(t)
 	k.Serve(func(s *belay.Server) {
@@ -54,7 +54,7 @@ func broken(context.Context, *belaytest.Kit, int) error { return errBroken }
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	t.Run("runs what waits and what that pushes, oldest first, and nothing a second time", func(t *testing.T) {
+	t.Run("runs waiting jobs and the jobs that they push, oldest first, each once", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, countdown)
 		push(t, k, 2)
@@ -62,14 +62,14 @@ func TestDrain(t *testing.T) {
 		push(t, k, 0)
 		runs := k.Drain()
 		require.Equal(t, []string{"[2]", "[0]", "[1]", "[0]"}, names(runs)[:4])
-		require.Equal(t, "[10]", names(runs)[4], "the queue whose oldest job is younger")
+		require.Equal(t, "[10]", names(runs)[4], "the job of the queue whose oldest job is younger")
 		require.Len(t, runs, 15)
 		require.Empty(t, k.Waiting())
 		require.Empty(t, k.Drain())
 		require.Equal(t, runs, k.Runs())
 	})
 
-	t.Run("leaves what is for later", func(t *testing.T) {
+	t.Run("leaves scheduled jobs", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, nothing)
 		push(t, k, 1, belay.In(time.Hour))
@@ -77,9 +77,9 @@ func TestDrain(t *testing.T) {
 		require.Len(t, k.Waiting(), 1)
 	})
 
-	t.Run("fails the test when a run fails, and leaves the retry for later", func(t *testing.T) {
+	t.Run("fails the test when a run fails, and does not run the retry", func(t *testing.T) {
 		t.Parallel()
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			k := counter(tb, broken)
 			push(tb, k, 7)
 			require.Len(t, k.Drain(), 1)
@@ -103,11 +103,11 @@ func TestDrain(t *testing.T) {
 		runs := k.Drain()
 		require.Equal(t, []string{"[0]", "[2]"}, names(failed))
 		require.ErrorIs(t, runs[0].Err, errBroken)
-		require.Error(t, runs[3].Err, "a snooze is reported, and is no failure")
+		require.Error(t, runs[3].Err, "a snooze has an error and is not a failure")
 		require.NoError(t, runs[4].Err)
 	})
 
-	t.Run("knows the failures that no handler returns", func(t *testing.T) {
+	t.Run("reports failures that no handler returns", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, func(_ context.Context, _ *belaytest.Kit, n int) error { panic(errBroken) })
 		k.OnFailure(func(belaytest.Run) {})
@@ -124,23 +124,23 @@ func TestDrain(t *testing.T) {
 		require.ErrorContains(t, runs[2].Err, "argument")
 	})
 
-	t.Run("outlives a handler that fails the test", func(t *testing.T) {
+	t.Run("ends after a handler that fails the test", func(t *testing.T) {
 		t.Parallel()
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			k := counter(tb, func(context.Context, *belaytest.Kit, int) error {
-				tb.Fatalf("as require does")
+				tb.Fatalf("failed by the handler")
 				return nil
 			})
 			push(tb, k, 1)
 			push(tb, k, 2)
 			require.Len(t, k.Drain(), 2)
 		})
-		require.Contains(t, text, "as require does")
+		require.Contains(t, text, "failed by the handler")
 	})
 
-	t.Run("says what is wrong with the server's config", func(t *testing.T) {
+	t.Run("reports an invalid config of the server", func(t *testing.T) {
 		t.Parallel()
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			k := counter(tb, nothing)
 			k.Configure(belay.ServerConfig{Concurrency: -1})
 			push(tb, k, 1)
@@ -149,11 +149,11 @@ func TestDrain(t *testing.T) {
 		require.Contains(t, text, "concurrency -1")
 	})
 
-	t.Run("runs as many at once as the server's config says", func(t *testing.T) {
+	t.Run("runs as many jobs at once as the server's config allows", func(t *testing.T) {
 		t.Parallel()
 		met := make(chan struct{})
 		k := counter(t, func(context.Context, *belaytest.Kit, int) error {
-			select { // neither comes back without the other
+			select { // each run waits for the other
 			case met <- struct{}{}:
 			case <-met:
 			}
@@ -183,7 +183,7 @@ func TestDrain(t *testing.T) {
 
 func TestAdvance(t *testing.T) {
 	t.Parallel()
-	t.Run("runs what becomes due in that time, in the order of its time, and what that pushes", func(t *testing.T) {
+	t.Run("runs the jobs that come due in that time, in that order, and the jobs that they push", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, func(ctx context.Context, k *belaytest.Kit, n int) error {
 			if n != 1 {
@@ -203,7 +203,7 @@ func TestAdvance(t *testing.T) {
 		require.Equal(t, []string{"[4]"}, names(k.Advance(30*time.Minute)))
 	})
 
-	t.Run("lets a failed job's retry come", func(t *testing.T) {
+	t.Run("runs the retry of a failed job", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, func(ctx context.Context, _ *belaytest.Kit, _ int) error {
 			if run, _ := belay.Info(ctx); run.Attempt == 1 {
@@ -225,7 +225,7 @@ func TestAdvance(t *testing.T) {
 
 func TestDrainAll(t *testing.T) {
 	t.Parallel()
-	t.Run("runs what fails until it is dead, and what is for later", func(t *testing.T) {
+	t.Run("runs failed jobs until they are dead, and scheduled jobs", func(t *testing.T) {
 		t.Parallel()
 		failures := 0
 		k := counter(t, broken)
@@ -244,7 +244,7 @@ func TestDrainAll(t *testing.T) {
 
 func TestInline(t *testing.T) {
 	t.Parallel()
-	t.Run("has run the job, and what it pushed, when the push returns", func(t *testing.T) {
+	t.Run("runs the job, and the jobs that it pushes, before the push returns", func(t *testing.T) {
 		t.Parallel()
 		var began, ended []int
 		k := counter(t, func(ctx context.Context, k *belaytest.Kit, n int) error {
@@ -256,10 +256,10 @@ func TestInline(t *testing.T) {
 		k.Inline()
 		push(t, k, 2)
 		require.Equal(t, []int{2, 1, 0}, began)
-		require.Equal(t, []int{0, 1, 2}, ended, "each inside the push of the one before")
+		require.Equal(t, []int{0, 1, 2}, ended, "each run is inside the push of the previous one")
 	})
 
-	t.Run("so with a repeatable push, on a fake clock too", func(t *testing.T) {
+	t.Run("works with a repeatable push in a bubble", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			var ran []int
@@ -276,7 +276,7 @@ func TestInline(t *testing.T) {
 
 	t.Run("lets the push succeed, reports the failure, and runs no retry", func(t *testing.T) {
 		t.Parallel()
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			k := counter(tb, broken)
 			k.Inline()
 			push(tb, k, 1)
@@ -287,7 +287,7 @@ func TestInline(t *testing.T) {
 		require.Equal(t, "belaytest: Count [1], attempt 1: the printer is broken\nbelaytest: Count [2], attempt 1: the printer is broken\n", text)
 	})
 
-	t.Run("leaves what is for later", func(t *testing.T) {
+	t.Run("leaves scheduled jobs", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, nothing)
 		k.Inline()
@@ -296,12 +296,12 @@ func TestInline(t *testing.T) {
 		require.Len(t, k.Advance(time.Hour), 1)
 	})
 
-	t.Run("ends with a failure when a job pushes itself for ever", func(t *testing.T) {
+	t.Run("fails the test when a job pushes itself without end", func(t *testing.T) {
 		t.Parallel()
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			k := counter(tb, func(ctx context.Context, k *belaytest.Kit, n int) error {
 				if len(k.Runs()) > 50 {
-					return nil // so that what is left can be distinguished from a hang
+					return nil // ends the test if the limit does not work
 				}
 				_, err := count.Enqueue(ctx, k.Client(), n)
 				return err

@@ -11,15 +11,16 @@ import (
 )
 
 // RequireEnqueued fails the test unless exactly one waiting job of the definition has these arguments and
-// matches the options. It returns that job. Options that are not given are not compared; In and At are
-// compared with those of the push. Jobs that wait for a retry, and those that have run, are not enqueued: see
-// Kit.Waiting and Kit.Runs.
+// matches the options. It returns that job.
+//
+// Only the given options are compared. In and At are compared with those of the push, not with the time that
+// is left. Jobs that wait for a retry, and those that have run, do not count: see Kit.Waiting and Kit.Runs.
 func RequireEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], want T, options ...belay.JobOption) Waiting {
 	t.Helper()
 	w := wantedOf(t, d, []T{want}, options)
-	found, others := k.sort(w)
+	found, others := k.match(w)
 	if len(found) != 1 {
-		t.Fatalf("belaytest: %d enqueued as %s, not one%s", len(found), w, others)
+		t.Fatalf("belaytest: want 1 job enqueued as %s, found %d%s", w, len(found), others)
 	}
 	return found[0]
 }
@@ -28,43 +29,46 @@ func RequireEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], want T
 // exactly these arguments, in any order.
 func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], want []T, options ...belay.JobOption) {
 	t.Helper()
-	alike := wantedOf(t, d, nil, options)
-	found, others := k.sort(alike)
+	w := wantedOf(t, d, nil, options)
+	found, others := k.match(w)
 	left := wantedOf(t, d, want, options).args
 	for _, waiting := range found {
 		at := slices.Index(left, waiting.Job.ArgsJSON())
 		if at < 0 {
-			t.Fatalf("belaytest: %d enqueued as %s, one more than wanted is %s%s", len(found), alike, waiting.Job.ArgsJSON(), listed(found)+others)
+			t.Fatalf("belaytest: unexpected %s among %d jobs enqueued as %s%s", waiting.Job.ArgsJSON(), len(found), w, listed(found)+others)
 		}
 		left = slices.Delete(left, at, at+1)
 	}
 	if len(left) > 0 {
-		t.Fatalf("belaytest: %d of %d enqueued as %s, missing %s%s", len(found), len(want), alike, strings.Join(left, " "), listed(found)+others)
+		t.Fatalf("belaytest: missing %s among %d jobs enqueued as %s%s", strings.Join(left, " "), len(found), w, listed(found)+others)
 	}
 }
 
-// RequireEnqueuedFunc is RequireEnqueued for jobs whose arguments match accepts.
+// RequireEnqueuedFunc is RequireEnqueued for the job whose arguments match accepts: it fails the test unless
+// match returns true for exactly one job.
 func RequireEnqueuedFunc[T any](t testing.TB, k *Kit, d *belay.Definition[T], match func(args T) bool, options ...belay.JobOption) Waiting {
 	t.Helper()
 	w := wantedOf(t, d, nil, options)
-	found, others := k.sort(w)
+	found, others := k.match(w)
 	matching := slices.DeleteFunc(slices.Clone(found), func(waiting Waiting) bool { return !match(Args(t, d, waiting.Job)) })
 	if len(matching) != 1 {
-		t.Fatalf("belaytest: %d match of those enqueued as %s, not one%s", len(matching), w, listed(found)+others)
+		t.Fatalf("belaytest: want 1 job enqueued as %s with arguments that match, found %d%s", w, len(matching), listed(found)+others)
 	}
 	return matching[0]
 }
 
-// RequireNotEnqueued fails the test if a job of the definition that matches the options waits.
+// RequireNotEnqueued fails the test if any waiting job of the definition matches the options, whatever its
+// arguments are.
 func RequireNotEnqueued[T any](t testing.TB, k *Kit, d *belay.Definition[T], options ...belay.JobOption) {
 	t.Helper()
 	w := wantedOf(t, d, nil, options)
-	if found, _ := k.sort(w); len(found) > 0 {
-		t.Fatalf("belaytest: %d enqueued as %s, not none%s", len(found), w, listed(found))
+	if found, _ := k.match(w); len(found) > 0 {
+		t.Fatalf("belaytest: want no job enqueued as %s, found %d%s", w, len(found), listed(found))
 	}
 }
 
-// Args returns a job's arguments as a handler of the definition gets them.
+// Args returns a job's arguments as a handler of the definition gets them. Arguments of other types fail the
+// test.
 func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 	t.Helper()
 	args, err := d.Args(j)
@@ -77,7 +81,7 @@ func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 // wanted describes a job that a test requires.
 type wanted struct {
 	class string
-	args  []string // as JSON, any of them; none for all
+	args  []string // the accepted arguments as JSON; empty accepts all
 	item  belay.RawJob
 }
 
@@ -109,8 +113,8 @@ func (w wanted) String() string {
 	return text
 }
 
-// sort returns the waiting jobs that match, and a description of the others.
-func (k *Kit) sort(w wanted) (found []Waiting, others string) {
+// match returns the waiting jobs that match, and a description of the others.
+func (k *Kit) match(w wanted) (found []Waiting, others string) {
 	checks, lines := checksOf(w.item), ""
 	for _, waiting := range k.Waiting() {
 		why := w.objection(checks, waiting)
@@ -121,7 +125,7 @@ func (k *Kit) sort(w wanted) (found []Waiting, others string) {
 		lines += "\n\t" + waiting.String() + why
 	}
 	if lines == "" && len(found) == 0 {
-		return nil, "\nnothing waits" + k.haveRun(w.class)
+		return nil, "\nno job is waiting" + k.haveRun(w.class)
 	}
 	return found, lines
 }
@@ -130,25 +134,25 @@ func (k *Kit) sort(w wanted) (found []Waiting, others string) {
 func (k *Kit) haveRun(class string) (lines string) {
 	for _, run := range k.Runs() {
 		if run.Job.Class() == class {
-			lines += "\n\thas run: " + run.String()
+			lines += "\n\talready run: " + run.String()
 		}
 	}
 	return lines
 }
 
-// objection returns why a job does not match; "" if it does.
+// objection returns the reason why a job does not match; "" if it does.
 func (w wanted) objection(checks []check, waiting Waiting) (why string) {
 	switch {
 	case waiting.Job.Class() != w.class:
-		return ": another class"
+		return ": different class"
 	case waiting.Retry:
-		return ": a retry"
+		return ": waits for a retry"
 	case len(w.args) > 0 && !slices.Contains(w.args, waiting.Job.ArgsJSON()):
-		return ": other arguments"
+		return ": different arguments"
 	}
 	for _, check := range checks {
 		if has := check.has(waiting); has != check.want {
-			return fmt.Sprintf(": %s is %s, not %s", check.name, has, check.want)
+			return fmt.Sprintf(": %s is %s, want %s", check.name, has, check.want)
 		}
 	}
 	return ""

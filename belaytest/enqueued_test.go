@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/belaytest"
 )
 
-// enqueued is a kit with one mail, pushed with these options.
+// enqueued returns a kit with one welcome job, pushed with these options.
 func enqueued(t testing.TB, options ...belay.JobOption) *belaytest.Kit {
 	t.Helper()
 	k := belaytest.New(t)
@@ -23,7 +23,7 @@ func enqueued(t testing.TB, options ...belay.JobOption) *belaytest.Kit {
 
 func TestRequireEnqueued(t *testing.T) {
 	t.Parallel()
-	t.Run("answers the job that was pushed through the program's client", func(t *testing.T) {
+	t.Run("returns the job that was pushed through the program's client", func(t *testing.T) {
 		t.Parallel()
 		k := belaytest.NewWith(t, belay.ClientConfig{Prefix: "shop", Unit: belay.Millis})
 		k.Client().Use("tag", func(_ context.Context, job *belay.RawJob) error {
@@ -38,7 +38,7 @@ func TestRequireEnqueued(t *testing.T) {
 		require.True(t, found.At.IsZero())
 	})
 
-	t.Run("does not look at what no option asks for", func(t *testing.T) {
+	t.Run("compares only the given options", func(t *testing.T) {
 		t.Parallel()
 		belaytest.RequireEnqueued(t, enqueued(t, belay.Queue("slow"), belay.In(time.Hour), belay.NoRetry()), welcome, mail{42, "short"})
 	})
@@ -47,32 +47,32 @@ func TestRequireEnqueued(t *testing.T) {
 	inUTC := at.UTC().Format(time.RFC3339Nano)
 	for _, c := range []struct {
 		name              string
-		pushed, has, wish belay.JobOption
-		said              string
+		pushed, has, want belay.JobOption
+		text              string // of the failure
 	}{
-		{"queue", belay.Queue("slow"), belay.Queue("slow"), belay.Queue("default"), "Queue is slow, not default"},
-		{"queue of the definition", nil, belay.Queue("mail"), belay.Queue("slow"), "Queue is mail, not slow"},
-		{"wait", belay.In(time.Hour), belay.In(time.Hour), belay.In(time.Hour + 1), "In is 1h0m0s, not 1h0m0.000000001s"},
+		{"queue", belay.Queue("slow"), belay.Queue("slow"), belay.Queue("default"), "Queue is slow, want default"},
+		{"queue of the definition", nil, belay.Queue("mail"), belay.Queue("slow"), "Queue is mail, want slow"},
+		{"wait", belay.In(time.Hour), belay.In(time.Hour), belay.In(time.Hour + 1), "In is 1h0m0s, want 1h0m0.000000001s"},
 		{"repeatable push", belay.PushOnce(), belay.PushOnce(), nil, ""},
-		{"no repeatable push", nil, nil, belay.PushOnce(), "PushOnce is not set, not true"},
+		{"no repeatable push", nil, nil, belay.PushOnce(), "PushOnce is not set, want true"},
 		{"unique", belay.Unique(belay.UntilExecuted, belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue()), belay.Unique(belay.UntilExecuted,
 			belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue(), belay.LockTTL(6*time.Hour)), belay.Unique(belay.UntilExecuting),
-			"Unique is until_executed for 6h0m0s, including scheduled true, reschedule once true, mark duplicates false, per queue true, not until_executing for 6h0m0s"},
-		{"not unique", nil, nil, belay.Unique(belay.UntilExecuting, belay.LockTTL(time.Hour)), "Unique is not set, not until_executing for 1h0m0s"},
-		{"no wait", nil, nil, belay.In(time.Minute), "In is not set, not 1m0s"},
+			"Unique is until_executed for 6h0m0s, including scheduled true, reschedule once true, mark duplicates false, per queue true, want until_executing for 6h0m0s"},
+		{"not unique", nil, nil, belay.Unique(belay.UntilExecuting, belay.LockTTL(time.Hour)), "Unique is not set, want until_executing for 1h0m0s"},
+		{"no wait", nil, nil, belay.In(time.Minute), "In is not set, want 1m0s"},
 		{"instant", belay.At(at), belay.At(at), belay.At(at.Add(time.Second)), "At is " + inUTC},
-		{"retries", belay.Retries(3), belay.Retries(3), belay.NoRetry(), "Retry is 3, not none"},
-		{"retries of the definition", nil, belay.Retries(2), belay.Retries(0), "Retry is 2, not 0"},
-		{"retry for", belay.RetryFor(time.Hour), belay.RetryFor(time.Hour), belay.RetryFor(time.Minute), "RetryFor is 1h0m0s, not 1m0s"},
-		{"retry queue", belay.RetryQueue("low"), belay.RetryQueue("low"), belay.RetryQueue("high"), "RetryQueue is low, not high"},
+		{"retries", belay.Retries(3), belay.Retries(3), belay.NoRetry(), "Retry is 3, want none"},
+		{"retries of the definition", nil, belay.Retries(2), belay.Retries(0), "Retry is 2, want 0"},
+		{"retry for", belay.RetryFor(time.Hour), belay.RetryFor(time.Hour), belay.RetryFor(time.Minute), "RetryFor is 1h0m0s, want 1m0s"},
+		{"retry queue", belay.RetryQueue("low"), belay.RetryQueue("low"), belay.RetryQueue("high"), "RetryQueue is low, want high"},
 		{"no dead", belay.NoDead(), belay.NoDead(), nil, ""},
-		{"dead", nil, nil, belay.NoDead(), "NoDead is not set, not true"},
-		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(belay.AllLines), "Backtrace is 9, not -1"},
-		{"tags", belay.Tags("a", "b"), belay.Tags("a", "b"), belay.Tags("a"), "Tags is [a b], not [a]"},
-		{"jid", belay.JID("j1"), belay.JID("j1"), belay.JID("j2"), "JID is j1, not j2"},
-		{"field", belay.Field("request", 7), belay.Field("request", 7), belay.Field("request", 8), "Field is 7, not 8"},
+		{"dead", nil, nil, belay.NoDead(), "NoDead is not set, want true"},
+		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(belay.AllLines), "Backtrace is 9, want -1"},
+		{"tags", belay.Tags("a", "b"), belay.Tags("a", "b"), belay.Tags("a"), "Tags is [a b], want [a]"},
+		{"jid", belay.JID("j1"), belay.JID("j1"), belay.JID("j2"), "JID is j1, want j2"},
+		{"field", belay.Field("request", 7), belay.Field("request", 7), belay.Field("request", 8), "Field is 7, want 8"},
 	} {
-		t.Run("knows a job by its "+c.name, func(t *testing.T) {
+		t.Run("compares the "+c.name, func(t *testing.T) {
 			t.Parallel()
 			given := func(option belay.JobOption) (options []belay.JobOption) {
 				if option != nil {
@@ -82,16 +82,16 @@ func TestRequireEnqueued(t *testing.T) {
 			}
 			k := enqueued(t, given(c.pushed)...)
 			belaytest.RequireEnqueued(t, k, welcome, mail{42, "short"}, given(c.has)...)
-			if c.wish == nil {
+			if c.want == nil {
 				return
 			}
-			belaytest.RequireNotEnqueued(t, k, welcome, c.wish)
-			text := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}, c.wish) })
-			require.Contains(t, text, c.said)
+			belaytest.RequireNotEnqueued(t, k, welcome, c.want)
+			text := failuresOf(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}, c.want) })
+			require.Contains(t, text, c.text)
 		})
 	}
 
-	t.Run("knows a wait as it was pushed, however time went by", func(t *testing.T) {
+	t.Run("compares the delay of the push, not the rest of it", func(t *testing.T) {
 		t.Parallel()
 		k := enqueued(t, belay.In(time.Hour))
 		k.Advance(10 * time.Minute)
@@ -99,39 +99,39 @@ func TestRequireEnqueued(t *testing.T) {
 		require.InDelta(t, 50*time.Minute, time.Until(found.At), float64(30*time.Second))
 	})
 
-	t.Run("says what is there instead", func(t *testing.T) {
+	t.Run("shows the other waiting jobs when it fails", func(t *testing.T) {
 		t.Parallel()
 		k := enqueued(t)
 		push(t, k, 5, belay.In(time.Hour))
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			belaytest.RequireEnqueued(tb, k, welcome, mail{43, "long"}, belay.Queue("mail"))
 		})
 		lines := strings.Split(text, "\n")
-		require.Equal(t, `belaytest: 0 enqueued as Welcome [43,"long"] with Queue mail, not one`, lines[0])
-		require.Equal(t, "\t"+`Welcome [42,"short"] in queue mail: other arguments`, lines[1])
+		require.Equal(t, `belaytest: want 1 job enqueued as Welcome [43,"long"] with Queue mail, found 0`, lines[0])
+		require.Equal(t, "\t"+`Welcome [42,"short"] in queue mail: different arguments`, lines[1])
 		require.Contains(t, lines[2], "\tCount [5] in queue default, due in ")
-		require.Contains(t, lines[2], ": another class")
-		text = verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, belaytest.New(t), count, 1) })
-		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n", text)
+		require.Contains(t, lines[2], ": different class")
+		text = failuresOf(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, belaytest.New(t), count, 1) })
+		require.Equal(t, "belaytest: want 1 job enqueued as Count [1], found 0\nno job is waiting\n", text)
 	})
 
-	t.Run("remembers what has run", func(t *testing.T) {
+	t.Run("shows earlier runs of the class when it fails", func(t *testing.T) {
 		t.Parallel()
 		k := counter(t, broken)
 		k.OnFailure(func(belaytest.Run) {})
 		push(t, k, 1, belay.NoRetry())
 		k.Drain()
-		text := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, count, 1) })
-		require.Equal(t, "belaytest: 0 enqueued as Count [1], not one\nnothing waits\n\thas run: Count [1], attempt 1: the printer is broken\n", text)
+		text := failuresOf(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, count, 1) })
+		require.Equal(t, "belaytest: want 1 job enqueued as Count [1], found 0\nno job is waiting\n\talready run: Count [1], attempt 1: the printer is broken\n", text)
 	})
 
-	t.Run("is not content with two", func(t *testing.T) {
+	t.Run("fails for two such jobs", func(t *testing.T) {
 		t.Parallel()
 		k := enqueued(t)
 		_, err := welcome.Enqueue(t.Context(), k.Client(), mail{42, "short"})
 		require.NoError(t, err)
-		text := verdict(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}) })
-		require.Contains(t, text, `2 enqueued as Welcome [42,"short"], not one`)
+		text := failuresOf(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}) })
+		require.Contains(t, text, `want 1 job enqueued as Welcome [42,"short"], found 2`)
 	})
 
 	t.Run("counts neither what has run nor what waits for a retry", func(t *testing.T) {
@@ -153,11 +153,11 @@ func TestRequireEnqueuedFunc(t *testing.T) {
 	require.NoError(t, err)
 	found := belaytest.RequireEnqueuedFunc(t, k, welcome, func(m mail) bool { return m.Template == "long" }, belay.Queue("mail"))
 	require.Equal(t, mail{43, "long"}, belaytest.Args(t, welcome, found.Job))
-	text := verdict(t, func(tb testing.TB) {
+	text := failuresOf(t, func(tb testing.TB) {
 		belaytest.RequireEnqueuedFunc(tb, k, welcome, func(m mail) bool { return m.User > 1 })
 	})
-	require.Contains(t, text, "2 match of those enqueued as Welcome, not one\n\tWelcome [42,")
-	require.Len(t, k.Waiting(), 2, "looking runs nothing")
+	require.Contains(t, text, "want 1 job enqueued as Welcome with arguments that match, found 2\n\tWelcome [42,")
+	require.Len(t, k.Waiting(), 2, "a check runs no job")
 }
 
 func TestRequireEnqueuedMany(t *testing.T) {
@@ -172,16 +172,16 @@ func TestRequireEnqueuedMany(t *testing.T) {
 	belaytest.RequireEnqueuedMany(t, k, welcome, nil)
 	for _, c := range []struct {
 		want []int
-		said string
+		text string // of the failure
 	}{
-		{[]int{1, 3}, "3 enqueued as Count with Queue default, one more than wanted is [1]"},
-		{[]int{1, 1, 3, 4}, "3 of 4 enqueued as Count with Queue default, missing [4]"},
-		{nil, "one more than wanted is [3]"},
+		{[]int{1, 3}, "unexpected [1] among 3 jobs enqueued as Count with Queue default"},
+		{[]int{1, 1, 3, 4}, "missing [4] among 3 jobs enqueued as Count with Queue default"},
+		{nil, "unexpected [3] among 3 jobs"},
 	} {
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			belaytest.RequireEnqueuedMany(tb, k, count, c.want, belay.Queue("default"))
 		})
-		require.Contains(t, text, c.said)
+		require.Contains(t, text, c.text)
 	}
 }
 
@@ -189,8 +189,8 @@ func TestRequireNotEnqueued(t *testing.T) {
 	t.Parallel()
 	k := enqueued(t)
 	belaytest.RequireNotEnqueued(t, k, count)
-	text := verdict(t, func(tb testing.TB) { belaytest.RequireNotEnqueued(tb, k, welcome) })
-	require.Equal(t, "belaytest: 1 enqueued as Welcome, not none\n\tWelcome [42,\"short\"] in queue mail\n", text)
+	text := failuresOf(t, func(tb testing.TB) { belaytest.RequireNotEnqueued(tb, k, welcome) })
+	require.Equal(t, "belaytest: want no job enqueued as Welcome, found 1\n\tWelcome [42,\"short\"] in queue mail\n", text)
 }
 
 func TestArgsThatDoNotFitFailTheTest(t *testing.T) {
@@ -198,6 +198,6 @@ func TestArgsThatDoNotFitFailTheTest(t *testing.T) {
 	k := belaytest.New(t)
 	_, err := k.Client().Push(t.Context(), belay.RawJob{Class: "Welcome", Args: []any{"forty-two"}})
 	require.NoError(t, err)
-	text := verdict(t, func(tb testing.TB) { belaytest.Args(tb, welcome, k.Waiting()[0].Job) })
+	text := failuresOf(t, func(tb testing.TB) { belaytest.Args(tb, welcome, k.Waiting()[0].Job) })
 	require.Contains(t, text, "argument")
 }

@@ -36,7 +36,7 @@ func (a *App) Register(s *belay.Server) {
 	})
 }
 
-// A second run sends nothing, and its reminder is a duplicate of the first one's.
+// A second run sends nothing, and its reminder is refused as a duplicate of the first one.
 func (a *App) welcome(ctx context.Context, args WelcomeArgs) error {
 	a.send("welcome, " + args.Address)
 	_, err := Reminder.Enqueue(ctx, a.jobs, args, belay.In(24*time.Hour))
@@ -57,7 +57,7 @@ func (a *App) SignUp(ctx context.Context, address string) error {
 
 // A test of a program, from the sign-up to the reminder a day later.
 func Example() {
-	t, end := exampleTest() // in a test, t is the test's own
+	t, end := exampleTest() // in a test, t is its *testing.T
 	defer end()
 
 	kit := belaytest.New(t)
@@ -80,10 +80,10 @@ func Example() {
 	// [welcome, ada@example.org are you there, ada@example.org?]
 }
 
-// Reindex is one job for a product at a time.
+// Reindex has at most one job for each product.
 var Reindex = belay.Define[int64]("Reindex", belay.Idempotent(), belay.Unique(belay.UntilExecuted))
 
-// A duplicate is refused as by a real Redis: RequireEnqueued finds one job.
+// A duplicate is refused as in production, so RequireEnqueued finds one job.
 func ExampleRequireEnqueued_unique() {
 	t, end := exampleTest()
 	defer end()
@@ -100,7 +100,7 @@ func ExampleRequireEnqueued_unique() {
 	// Reindex [42] in queue default
 }
 
-// After Inline a push has run the job when it returns.
+// After Inline, a push runs the job before it returns.
 func ExampleKit_Inline() {
 	t, end := exampleTest()
 	defer end()
@@ -117,7 +117,8 @@ func ExampleKit_Inline() {
 	// Output: [welcome, ada@example.org]
 }
 
-// A worker may die after its handler has done the work: then the job runs again. A handler should not mind.
+// A worker may die after its handler has done the work. Then the job runs again, so handlers should be
+// idempotent.
 func ExampleIdempotent() {
 	t, end := exampleTest()
 	defer end()
@@ -130,7 +131,7 @@ func ExampleIdempotent() {
 	// Output: [welcome, ada@example.org] 1
 }
 
-// exampleTest stands for a *testing.T, which examples have none of.
+// exampleTest replaces the *testing.T that an example does not have.
 func exampleTest() (t testing.TB, end func()) {
 	e := &example{}
 	return e, func() {

@@ -9,15 +9,15 @@ import (
 	"github.com/belayq/belay"
 )
 
-// Idempotent runs a handler twice with the same job and fails the test unless the second run leaves the world
-// as the first one did. A crash has this effect: if a worker dies after the handler has returned and before
-// Redis has recorded it, the job runs again with the same jid, the same bytes and the same attempt.
+// Idempotent runs a handler twice with the same job. It fails the test if the second run changes the result of
+// world, or if a run returns an error.
 //
-// world returns the state that the handler changes: rows, files, mails sent, jobs pushed (without their
-// jids). Idempotent reads the value completely after each run, with unexported fields, so world may return
-// the object itself.
+// A crash has the same effect: if a worker dies after the handler has returned and before Redis has recorded
+// it, the job runs again with the same jid, the same bytes and the same attempt.
 //
-// An error of either run fails the test.
+// world returns the state that the handler changes, such as rows, files, mails sent, or jobs pushed (without
+// their jids). Idempotent copies the whole value after each run, including unexported fields, so world may
+// return the object itself, such as a pointer.
 func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx context.Context, args T) error, args T, world func() any) {
 	t.Helper()
 	k := New(t)
@@ -32,5 +32,5 @@ func Idempotent[T any](t testing.TB, d *belay.Definition[T], handler func(ctx co
 	k.do("SADD", k.keys.Queues(), waiting.Queue)
 	k.do("LPUSH", k.keys.Queue(waiting.Queue), k.Runs()[0].Job.Raw())
 	k.DrainAll()
-	require.Equal(t, once, textOf(world()), "belaytest: %s is not idempotent: its second run changed the world", d.Class())
+	require.Equal(t, once, textOf(world()), "belaytest: %s is not idempotent: the second run changed what world returns", d.Class())
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/belayq/belay/belaytest"
 )
 
-// ledger has what a test's world may have: a map, a pointer, unexported fields, an instant.
+// ledger has the kinds of values that a program may return from world: a map, pointers, unexported fields, a
+// time.
 type ledger struct {
 	Paid map[int]int
 	last *time.Time
@@ -20,7 +21,7 @@ type ledger struct {
 
 func TestIdempotent(t *testing.T) {
 	t.Parallel()
-	t.Run("passes a handler that looks before it acts, though the world is always the same pointer", func(t *testing.T) {
+	t.Run("passes an idempotent handler, though world always returns the same pointer", func(t *testing.T) {
 		t.Parallel()
 		l := &ledger{Paid: map[int]int{}}
 		l.next = l
@@ -31,7 +32,7 @@ func TestIdempotent(t *testing.T) {
 		require.Equal(t, 100, l.Paid[7])
 	})
 
-	t.Run("fails one that does not, and shows the difference", func(t *testing.T) {
+	t.Run("fails for another handler, and shows the difference", func(t *testing.T) {
 		t.Parallel()
 		for _, change := range []func(l *ledger){
 			func(l *ledger) { l.Paid[7] += 100 },
@@ -39,13 +40,13 @@ func TestIdempotent(t *testing.T) {
 			func(l *ledger) { l.next = &ledger{next: l.next} },
 		} {
 			l := &ledger{Paid: map[int]int{}}
-			text := verdict(t, func(tb testing.TB) {
+			text := failuresOf(t, func(tb testing.TB) {
 				belaytest.Idempotent(tb, count, func(context.Context, int) error {
 					change(l)
 					return nil
 				}, 7, func() any { return l })
 			})
-			require.Contains(t, text, "Count is not idempotent: its second run changed the world")
+			require.Contains(t, text, "Count is not idempotent: the second run changed what world returns")
 			require.Contains(t, text, "Diff:")
 		}
 	})
@@ -65,10 +66,10 @@ func TestIdempotent(t *testing.T) {
 		require.Equal(t, "slow", runs[1].Queue)
 	})
 
-	t.Run("fails when a run fails: then it has shown nothing", func(t *testing.T) {
+	t.Run("fails when a run fails", func(t *testing.T) {
 		t.Parallel()
 		ran := 0
-		text := verdict(t, func(tb testing.TB) {
+		text := failuresOf(t, func(tb testing.TB) {
 			belaytest.Idempotent(tb, count, func(context.Context, int) error {
 				if ran++; ran == 2 {
 					return errBroken

@@ -17,13 +17,13 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// A Kit is a Redis in memory for one test, with a client and a server. New makes it. Its methods may be
-// called from any goroutine, except Drain, DrainAll and Advance, which only the test's goroutine may call.
+// A Kit is an in-memory Redis for one test, with a client and a server. New makes it. Its methods may be called
+// from any goroutine, except Drain, DrainAll and Advance, which only the test's goroutine may call.
 type Kit struct {
 	t      testing.TB
 	memory *memory
 	keys   lua.Keys
-	// client is the program's. Servers are made from backstage, so that their calls do not count as pushes.
+	// client is the client of the program. Servers use backstage, so that their calls do not count as pushes.
 	client, backstage *belay.Client
 	register          []func(*belay.Server)
 	config            belay.ServerConfig
@@ -35,10 +35,10 @@ type Kit struct {
 	runs      []*Run
 	failed    []*Run // not reported yet
 	onFailure func(Run)
-	pushed    map[string]belay.RawJob // by jid, as the last middleware saw them
+	pushed    map[string]belay.RawJob // by jid, after all middleware of the client
 }
 
-// New returns a Kit that lasts as long as the test.
+// New returns a Kit for the test t. It is closed when the test ends.
 func New(t testing.TB) *Kit {
 	t.Helper()
 	return NewWith(t, belay.ClientConfig{})
@@ -78,8 +78,8 @@ func (k *Kit) Client() *belay.Client { return k.client }
 // with each Server that it makes, before the Server runs. A second call adds another function.
 func (k *Kit) Serve(register func(*belay.Server)) { k.register = append(k.register, register) }
 
-// Configure sets the config of the Kit's Servers. Without a Concurrency jobs run one after the other, and
-// without a Logger the test's log is used. Jobs of all queues run, the oldest job first; Queues is ignored.
+// Configure sets the config of the Kit's Servers. By default Concurrency is 1, and Logger is the test's log.
+// Queues is ignored: jobs of all queues run, the oldest job first.
 func (k *Kit) Configure(cfg belay.ServerConfig) { k.config = cfg }
 
 // Inline makes each push through the Kit's client run all due jobs before it returns: the pushed job, and the
@@ -95,7 +95,7 @@ func (k *Kit) server(queues []string) *belay.Server {
 	if cfg.Logger == nil {
 		cfg.Logger = belay.Zerolog(log)
 	}
-	cfg.ShutdownTimeout = forever // servers are stopped while their last jobs run, which must not cancel those
+	cfg.ShutdownTimeout = forever // a server is stopped while its last job runs, and must not cancel it
 	s, err := belay.NewServer(k.backstage, cfg)
 	if err != nil {
 		k.t.Fatalf("belaytest: %v", err)
@@ -105,7 +105,7 @@ func (k *Kit) server(queues []string) *belay.Server {
 	for _, register := range k.register {
 		register(s)
 	}
-	if len(s.Classes()) == 0 { // no Server can run without handlers: waiting jobs fail as jobs of a class without a handler do
+	if len(s.Classes()) == 0 { // a Server without handlers does not run; here its jobs fail like those of an unknown class
 		s.HandleUnknown(func(_ context.Context, j *belay.Job) error {
 			return retry.Unregistered(j.Class())
 		})
@@ -113,8 +113,8 @@ func (k *Kit) server(queues []string) *belay.Server {
 	return s
 }
 
-// exceptQueues drops the warning about queues that are not taken, because a Kit's servers take only queues
-// that hold jobs.
+// exceptQueues drops the warning about queues that no process takes, because a Kit's servers take only queues
+// that have jobs.
 func exceptQueues(event *zerolog.Event, _ zerolog.Level, message string) {
 	if message == launcher.QueuesNotTaken {
 		event.Discard()
@@ -130,7 +130,7 @@ type watched struct {
 	kit *Kit
 }
 
-// maxDepth is how deep inline pushes may nest. Programs need a handful of levels; more are a loop.
+// maxDepth bounds the nesting of inline pushes. Programs need a few levels; more are an endless loop.
 const maxDepth = 20
 
 // Do implements driver.Client.
@@ -149,6 +149,6 @@ func (w watched) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 }
 
 func pushes(calls []driver.Call) bool {
-	last := calls[len(calls)-1] // the client puts the jobs into the last call
+	last := calls[len(calls)-1] // the client sends the jobs in the last call
 	return last.Script != nil && last.Script.Name() == "push" || last.Script == nil && last.Args[0] == "LPUSH"
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/belayq/belay"
 )
 
-// quiet is a test that notes that it failed.
-type quiet struct {
+// failing is a test that counts its errors.
+type failing struct {
 	testing.TB
-	said int
+	errors int
 }
 
-func (q *quiet) Helper()               {}
-func (q *quiet) Errorf(string, ...any) { q.said++ }
+func (f *failing) Helper()               {}
+func (f *failing) Errorf(string, ...any) { f.errors++ }
 
-// Without a bound such a test would hang until go test ends it, minutes later, with a page of stacks.
+// Without a bound such a test would hang until go test ends it, minutes later, with pages of stacks.
 func TestAJobThatNeverEndsFailsTheTest(t *testing.T) {
 	t.Parallel()
 	count := belay.Define[int]("Count")
@@ -32,8 +32,8 @@ func TestAJobThatNeverEndsFailsTheTest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := &quiet{TB: t}
-			k := New(q)
+			f := &failing{TB: t}
+			k := New(f)
 			k.maxRuns = 20
 			k.Serve(func(s *belay.Server) {
 				count.Handle(s, func(ctx context.Context, _ int) error { return again(ctx, k) })
@@ -41,7 +41,7 @@ func TestAJobThatNeverEndsFailsTheTest(t *testing.T) {
 			_, err := count.Enqueue(t.Context(), k.Client(), 1)
 			require.NoError(t, err)
 			require.NotEmpty(t, k.DrainAll())
-			require.Equal(t, 1, q.said)
+			require.Equal(t, 1, f.errors)
 		})
 	}
 }

@@ -23,37 +23,37 @@ var (
 	count   = belay.Define[int]("Count")
 )
 
-// A judge is a test that is expected to fail: it notes what is said instead.
-type judge struct {
+// A recorder is a test that records its failures instead of failing.
+type recorder struct {
 	testing.TB
-	mu   sync.Mutex
-	said string
+	mu       sync.Mutex
+	failures string
 }
 
-func (j *judge) Helper() {}
+func (r *recorder) Helper() {}
 
-func (j *judge) Errorf(format string, args ...any) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.said += fmt.Sprintf(format, args...) + "\n"
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures += fmt.Sprintf(format, args...) + "\n"
 }
 
-func (j *judge) Fatalf(format string, args ...any) {
-	j.Errorf(format, args...)
-	j.FailNow()
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	r.FailNow()
 }
 
-func (j *judge) FailNow() { runtime.Goexit() }
+func (r *recorder) FailNow() { runtime.Goexit() }
 
-// verdict is what a test says that fails; empty for one that does not.
-func verdict(t *testing.T, test func(t testing.TB)) string {
+// failuresOf returns the failure messages of a test, one a line; "" if it passes.
+func failuresOf(t *testing.T, test func(t testing.TB)) string {
 	t.Helper()
-	j := &judge{TB: t}
+	r := &recorder{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		test(j)
+		test(r)
 	}()
 	<-done
-	return j.said
+	return r.failures
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/belayq/belay/driver/drivertest/resp"
 )
 
-// memory is a Redis within the test: miniredis, called as a function. It has no socket and no goroutine, so it
-// works in a bubble of testing/synctest, where its clock is the bubble's.
+// memory is an in-memory Redis: miniredis, called as a function. It has no socket and no goroutine, so it works
+// in a bubble of testing/synctest, where it uses the bubble's clock.
 type memory struct {
 	redis  *server.Server
-	topics *miniredis.Miniredis // of redis, for what is published
+	topics *miniredis.Miniredis // the same Redis, for subscriptions
 	sender driver.ScriptSender
 
 	mu      sync.Mutex
@@ -34,7 +34,7 @@ func newMemory(t testing.TB) *memory {
 	t.Helper()
 	redis := miniredis.NewMiniRedis()
 	redis.ClockTTL(true)
-	conn, err := redis.Dial() // makes a server that listens nowhere; the connection itself is of no use
+	conn, err := redis.Dial() // creates the server without a listener; the connection is not needed
 	if err != nil {
 		t.Fatalf("belaytest: start a Redis in memory: %v", err)
 	}
@@ -85,7 +85,7 @@ func (m *memory) call(words []string) driver.Reply {
 	return driver.Reply{Value: value, Err: err}
 }
 
-// next is closed by the first call after this one.
+// next returns a channel that the next call closes.
 func (m *memory) next() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *memory) announce() {
 	m.changed = make(chan struct{})
 }
 
-// Lane implements driver.Client: nothing here is slow enough to delay another call.
+// Lane implements driver.Client. All lanes are this client, because no call is slow enough to delay others.
 func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 
 // Listen implements driver.Client.
@@ -118,6 +118,6 @@ func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), 
 	}
 }
 
-// Close implements driver.Client. The jobs stay until the test has ended, because it may look at them after
-// its program has closed the client.
+// Close implements driver.Client. It keeps the jobs, because the test may read them after its program has
+// closed the client.
 func (m *memory) Close() error { return nil }

@@ -14,14 +14,16 @@ import (
 type Run struct {
 	// RunInfo describes the run: class, jid, queue, attempt.
 	belay.RunInfo
-	// Job is the job as the run got it.
+	// Job is the job that the handler got.
 	Job *belay.Job
-	// Err is what the handler returned: nil for a success, Snooze's error for a job that snoozed. A panic is
-	// a *belay.PanicError.
+	// Err is the error that the handler returned: nil for a success, Snooze's error for a job that snoozed. For
+	// a panic it is a *belay.PanicError.
 	Err error
 }
 
-// String returns the run in one line: WelcomeEmail [42,"short"], attempt 2: connection refused.
+// String returns the run in one line, such as
+//
+//	WelcomeEmail [42,"short"], attempt 2: connection refused
 func (r Run) String() string {
 	if r.Err == nil {
 		return r.name()
@@ -34,15 +36,15 @@ func (r Run) name() string {
 	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
 }
 
-// OnFailure calls f for each run that fails from now on, instead of failing the test: f may record it, or do
-// nothing. A discard without a cause and a snooze are not failures.
+// OnFailure makes the Kit call f for each failed run from now on, instead of failing the test. A snooze, and a
+// discard without a cause, are not failures.
 func (k *Kit) OnFailure(f func(Run)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.onFailure = f
 }
 
-// Runs returns all runs so far, in the order in which they began.
+// Runs returns all runs so far, in the order in which they started.
 func (k *Kit) Runs() []Run { return k.since(0) }
 
 func (k *Kit) failTest(r Run) {
@@ -54,7 +56,7 @@ func (k *Kit) failTest(r Run) {
 	k.t.Errorf("belaytest: %s", r)
 }
 
-// record is the middleware that notes each run.
+// record is the middleware that records each run.
 func (k *Kit) record(next belay.Handler) belay.Handler {
 	return func(ctx context.Context, j *belay.Job) error {
 		r := k.begin(ctx, j)
@@ -77,7 +79,7 @@ func (k *Kit) begin(ctx context.Context, j *belay.Job) *Run {
 
 // onError is the kit's error handler. Unlike middleware, it also sees panics and jobs without a handler.
 func (k *Kit) onError(ctx context.Context, j *belay.Job, err error) {
-	r := k.of(j)
+	r := k.runOf(j)
 	if r == nil {
 		r = k.begin(ctx, j)
 	}
@@ -91,8 +93,8 @@ func (k *Kit) onError(ctx context.Context, j *belay.Job, err error) {
 	k.failed = append(k.failed, r)
 }
 
-// of returns the run of this job value.
-func (k *Kit) of(j *belay.Job) *Run {
+// runOf returns the run of this job value; nil if it has none yet.
+func (k *Kit) runOf(j *belay.Job) *Run {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, r := range slices.Backward(k.runs) {
@@ -103,15 +105,15 @@ func (k *Kit) of(j *belay.Job) *Run {
 	return nil
 }
 
-// tellFailures reports the runs that failed since its last call.
-func (k *Kit) tellFailures() {
+// reportFailures reports the runs that failed since its last call.
+func (k *Kit) reportFailures() {
 	k.t.Helper()
 	k.mu.Lock()
-	failed, tell := k.failed, k.onFailure
+	failed, report := k.failed, k.onFailure
 	k.failed = nil
 	k.mu.Unlock()
 	for _, r := range failed {
-		tell(*r)
+		report(*r)
 	}
 }
 
@@ -121,7 +123,7 @@ func (k *Kit) count() int {
 	return len(k.runs)
 }
 
-// since returns the runs from that index on.
+// since returns the runs from index first on.
 func (k *Kit) since(first int) []Run {
 	k.mu.Lock()
 	defer k.mu.Unlock()

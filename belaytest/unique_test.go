@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/belaytest"
 )
 
-// enqueue pushes a job and answers its receipt.
+// enqueue pushes a job and returns its receipt.
 func enqueue[T any](t testing.TB, k *belaytest.Kit, d *belay.Definition[T], args T, options ...belay.JobOption) belay.Receipt {
 	t.Helper()
 	receipt, err := d.Enqueue(context.Background(), k.Client(), args, options...)
@@ -37,7 +37,7 @@ func TestUnique(t *testing.T) {
 		require.Equal(t, belay.StatusQueued, enqueue(t, k, reindex, 42).Status)
 		require.Equal(t, belay.StatusQueued, enqueue(t, k, reindex, 42, belay.NotUnique()).Status)
 	})
-	t.Run("what fails keeps its lock, and what is dropped does not", func(t *testing.T) {
+	t.Run("a failed job keeps its lock, and a discarded one does not", func(t *testing.T) {
 		t.Parallel()
 		k := belaytest.New(t)
 		k.OnFailure(func(belaytest.Run) {})
@@ -50,7 +50,7 @@ func TestUnique(t *testing.T) {
 		require.Len(t, k.DrainAll(), 1)
 		require.Equal(t, belay.StatusQueued, enqueue(t, k, reindex, 42).Status)
 	})
-	t.Run("until it starts, a handler may push the next one", func(t *testing.T) {
+	t.Run("with UntilExecuting a handler may push the next job", func(t *testing.T) {
 		t.Parallel()
 		next := belay.Define[int]("Next", belay.Unique(belay.UntilExecuting))
 		k := belaytest.New(t)
@@ -67,7 +67,7 @@ func TestUnique(t *testing.T) {
 		enqueue(t, k, next, 1)
 		require.Len(t, k.Drain(), 3)
 	})
-	t.Run("what was asked for during the run is run once more", func(t *testing.T) {
+	t.Run("pushes that are refused during the run lead to one more run", func(t *testing.T) {
 		t.Parallel()
 		again := belay.Define[int]("Again", belay.Unique(belay.UntilExecuted, belay.RescheduleOnce()))
 		k := belaytest.New(t)
@@ -83,11 +83,11 @@ func TestUnique(t *testing.T) {
 			})
 		})
 		enqueue(t, k, again, 1)
-		require.Equal(t, belay.StatusDuplicate, enqueue(t, k, again, 1).Status, "this one is served by the run")
+		require.Equal(t, belay.StatusDuplicate, enqueue(t, k, again, 1).Status, "the first run serves this push")
 		require.Len(t, k.Drain(), 2)
 		require.Equal(t, 2, runs)
 	})
-	t.Run("a lock lapses by the bubble's clock", func(t *testing.T) {
+	t.Run("a lock expires by the bubble's clock", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			k := belaytest.New(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// waiter is a blocking move that blocks on channels only. Miniredis' own cannot be released: with it, every
+// waiter waits for jobs on channels, not with a blocking command. Miniredis cannot unblock a command, so every
 // stop of a server would take a second.
 type waiter struct {
 	memory *memory
@@ -65,7 +65,8 @@ func (w *waiter) begin() <-chan struct{} {
 	return w.release
 }
 
-// look moves a job that has come, and reports whether that or a release has ended the wait. It is never both.
+// look moves a job if there is one. over reports that the wait has ended, by that job or by a release, but not
+// by both.
 func (w *waiter) look(from, to string) (reply driver.Reply, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

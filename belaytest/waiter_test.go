@@ -11,27 +11,27 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// A waited is what a Wait came back with.
-type waited struct {
+// A result is what a Wait returned.
+type result struct {
 	payload string
 	ok      bool
 	err     error
 }
 
-// waits calls test in a bubble with a waiter and where its Wait comes back. The Wait has begun.
-func waits(t *testing.T, test func(t *testing.T, m *memory, w driver.Waiter, back <-chan waited)) {
+// waits calls test in a bubble, with a waiter whose Wait has begun, and the channel of its result.
+func waits(t *testing.T, test func(t *testing.T, m *memory, w driver.Waiter, returned <-chan result)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
 		w, err := m.Waiter()
 		require.NoError(t, err)
-		back := make(chan waited, 1)
+		returned := make(chan result, 1)
 		go func() {
 			payload, ok, err := w.Wait(t.Context(), "from", "to", time.Minute)
-			back <- waited{payload, ok, err}
+			returned <- result{payload, ok, err}
 		}()
 		synctest.Wait()
-		test(t, m, w, back)
+		test(t, m, w, returned)
 	})
 }
 
@@ -39,53 +39,53 @@ func waits(t *testing.T, test func(t *testing.T, m *memory, w driver.Waiter, bac
 // tested here.
 func TestAWait(t *testing.T) {
 	t.Parallel()
-	t.Run("moves what comes meanwhile, and is not released any more then", func(t *testing.T) {
-		waits(t, func(t *testing.T, m *memory, w driver.Waiter, back <-chan waited) {
+	t.Run("moves a job that arrives, and cannot be released after that", func(t *testing.T) {
+		waits(t, func(t *testing.T, m *memory, w driver.Waiter, returned <-chan result) {
 			require.NoError(t, m.Do(t.Context(), driver.Command("LPUSH", "from", "job"))[0].Err)
-			require.Equal(t, waited{"job", true, nil}, <-back)
+			require.Equal(t, result{"job", true, nil}, <-returned)
 			require.Equal(t, []any{"job"}, m.Do(t.Context(), driver.Command("LRANGE", "to", "0", "-1"))[0].Value)
 			done, err := w.Release(t.Context())
 			require.NoError(t, err)
 			require.False(t, done)
 		})
 	})
-	t.Run("lasts its limit", func(t *testing.T) {
-		waits(t, func(t *testing.T, _ *memory, _ driver.Waiter, back <-chan waited) {
+	t.Run("ends after its limit", func(t *testing.T) {
+		waits(t, func(t *testing.T, _ *memory, _ driver.Waiter, returned <-chan result) {
 			begin := time.Now()
-			require.Equal(t, waited{}, <-back)
+			require.Equal(t, result{}, <-returned)
 			require.Equal(t, time.Minute, time.Since(begin))
 		})
 	})
-	t.Run("moves nothing once it is released", func(t *testing.T) {
-		waits(t, func(t *testing.T, m *memory, w driver.Waiter, back <-chan waited) {
+	t.Run("moves nothing after its release", func(t *testing.T) {
+		waits(t, func(t *testing.T, m *memory, w driver.Waiter, returned <-chan result) {
 			done, err := w.Release(t.Context())
 			require.NoError(t, err)
 			require.True(t, done)
 			require.NoError(t, m.Do(t.Context(), driver.Command("LPUSH", "from", "job"))[0].Err)
-			require.Equal(t, waited{}, <-back)
+			require.Equal(t, result{}, <-returned)
 			require.Equal(t, int64(1), m.Do(t.Context(), driver.Command("LLEN", "from"))[0].Value)
 		})
 	})
-	t.Run("ends uncertainly when its waiter is closed, which refuses from then on", func(t *testing.T) {
-		waits(t, func(t *testing.T, _ *memory, w driver.Waiter, back <-chan waited) {
+	t.Run("returns an uncertain error when its waiter is closed, which then refuses calls", func(t *testing.T) {
+		waits(t, func(t *testing.T, _ *memory, w driver.Waiter, returned <-chan result) {
 			require.NoError(t, w.Close())
-			require.False(t, driver.Certain((<-back).err))
+			require.False(t, driver.Certain((<-returned).err))
 			_, _, err := w.Wait(t.Context(), "from", "to", time.Minute)
 			require.True(t, driver.Certain(err))
 			require.NoError(t, w.Close())
 		})
 	})
-	t.Run("says why when its list is none", func(t *testing.T) {
-		waits(t, func(t *testing.T, m *memory, _ driver.Waiter, back <-chan waited) {
+	t.Run("returns the error of a key that is not a list", func(t *testing.T) {
+		waits(t, func(t *testing.T, m *memory, _ driver.Waiter, returned <-chan result) {
 			require.NoError(t, m.Do(t.Context(), driver.Command("SET", "from", "no list"))[0].Err)
 			var refused *driver.ServerError
-			require.ErrorAs(t, (<-back).err, &refused)
+			require.ErrorAs(t, (<-returned).err, &refused)
 			require.Equal(t, "WRONGTYPE", refused.Code)
 		})
 	})
 }
 
-func TestACallWhoseContextIsOverIsNotCarriedOut(t *testing.T) {
+func TestACallWhoseContextHasEndedIsNotSent(t *testing.T) {
 	t.Parallel()
 	m := newMemory(t)
 	require.NoError(t, m.Do(t.Context(), driver.Command("SET", "a", "1"))[0].Err)

@@ -15,17 +15,19 @@ import (
 // A Waiting is a job that waits to run.
 type Waiting struct {
 	Job *belay.Job
-	// Queue is the queue in which it waits, or will wait when it is due.
+	// Queue is the queue in which the job waits, or will wait when it is due.
 	Queue string
-	// At is when it is due; zero for a job that is in its queue.
+	// At is when the job is due; zero for a job that is in its queue.
 	At time.Time
-	// Retry reports whether it waits for a retry.
+	// Retry reports whether the job waits for a retry.
 	Retry bool
-	// pushed is the job as the Kit's client pushed it, if it did.
+	// pushed is the job as the Kit's client pushed it; zero if something else pushed it.
 	pushed belay.RawJob
 }
 
-// String returns the job in one line: WelcomeEmail [42,"short"] in queue mail.
+// String returns the job in one line, such as
+//
+//	WelcomeEmail [42,"short"] in queue mail
 func (w Waiting) String() string {
 	text := fmt.Sprintf("%s %s in queue %s", w.Job.DisplayClass(), w.Job.ArgsJSON(), w.Queue)
 	switch {
@@ -40,8 +42,8 @@ func (w Waiting) String() string {
 
 func (w Waiting) due() time.Duration { return time.Until(w.At).Round(time.Millisecond) }
 
-// Waiting returns all waiting jobs: first the queues, one after the other, the oldest job first; then
-// scheduled jobs and then retries, the earliest first. A running job is not included.
+// Waiting returns all waiting jobs: first those in queues, queue by queue and oldest first, then scheduled jobs
+// and then retries, each in the order in which they come due. Running jobs are not included.
 func (k *Kit) Waiting() []Waiting {
 	var all []Waiting
 	queues := k.list("SMEMBERS", k.keys.Queues())
@@ -49,19 +51,20 @@ func (k *Kit) Waiting() []Waiting {
 	for _, queue := range queues {
 		payloads := k.list("LRANGE", k.keys.Queue(queue), "0", "-1")
 		for _, payload := range slices.Backward(payloads) {
-			all = append(all, k.found(Waiting{Job: k.parse(payload), Queue: queue}))
+			all = append(all, k.withPush(Waiting{Job: k.parse(payload), Queue: queue}))
 		}
 	}
 	for _, set := range []string{k.keys.Schedule(), k.keys.Retry()} {
 		for payload, at := range k.set(set) {
 			j := k.parse(payload)
-			all = append(all, k.found(Waiting{Job: j, Queue: j.Queue(), At: at, Retry: set == k.keys.Retry()}))
+			all = append(all, k.withPush(Waiting{Job: j, Queue: j.Queue(), At: at, Retry: set == k.keys.Retry()}))
 		}
 	}
 	return all
 }
 
-func (k *Kit) found(w Waiting) Waiting {
+// withPush returns w with the job as it was pushed.
+func (k *Kit) withPush(w Waiting) Waiting {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	w.pushed = k.pushed[w.Job.JID()]
@@ -84,7 +87,7 @@ func (k *Kit) set(key string) iter.Seq2[string, time.Time] {
 		for pair := range slices.Chunk(entries, 2) {
 			score, err := strconv.ParseFloat(pair[1], 64)
 			if err != nil {
-				panic("belaytest: a score is no number: " + pair[1])
+				panic("belaytest: a score is not a number: " + pair[1])
 			}
 			if !yield(pair[0], time.UnixMicro(int64(math.Round(score*1e6)))) {
 				return

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// textOf returns a value in full as text, a line for each part. So two texts of the same pointer, map or slice
-// can be compared after its content has changed.
+// textOf returns a value and everything in it as text, one line for each part. The texts of a pointer, map or
+// slice before and after a change differ, while the two values would be the same object.
 func textOf(world any) string {
 	var s snapshot
 	s.write("", reflect.ValueOf(world))
@@ -19,7 +19,7 @@ func textOf(world any) string {
 
 type snapshot struct {
 	strings.Builder
-	above []uintptr // pointers and maps that the value lies in
+	above []uintptr // the pointers and maps around the current value
 }
 
 func (s *snapshot) line(format string, args ...any) {
@@ -60,7 +60,7 @@ func (s *snapshot) write(indent string, v reflect.Value) {
 	case reflect.Map:
 		s.inside(v, func() { s.entries(indent, v) })
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
-		s.line("%v", v.Type()) // has no content to compare
+		s.line("%v", v.Type()) // it has no content to compare
 	case reflect.String:
 		s.line("%q", v.String())
 	default:
@@ -68,7 +68,7 @@ func (s *snapshot) write(indent string, v reflect.Value) {
 	}
 }
 
-// ownText returns the text of a value that has a method for it, such as an instant.
+// ownText returns the text of a value with the method MarshalText, such as a time.Time.
 func ownText(v reflect.Value) (string, bool) {
 	if !v.CanInterface() {
 		return "", false
@@ -87,7 +87,7 @@ func (s *snapshot) part(indent, name string, v reflect.Value) {
 	s.write(indent, v)
 }
 
-// entries writes a map in the order of its keys' texts, because a map has no order.
+// entries writes a map sorted by the texts of its keys, because a map has no order.
 func (s *snapshot) entries(indent string, v reflect.Value) {
 	s.line("%v of %d", v.Type(), v.Len())
 	values := make(map[string]reflect.Value, v.Len())
@@ -99,7 +99,7 @@ func (s *snapshot) entries(indent string, v reflect.Value) {
 	}
 }
 
-// inside writes what v points to, unless the value lies in itself.
+// inside calls write for the content of v, unless v contains itself.
 func (s *snapshot) inside(v reflect.Value, write func()) {
 	if slices.Contains(s.above, v.Pointer()) {
 		s.line("(as above)")

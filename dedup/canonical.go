@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,14 +16,13 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A canonical reads valid JSON and writes its form (see Digest).
+// A canonical reads JSON and writes its form (see Digest).
 //
 // The members of an object are sorted after they are written, and a nested object would be moved once for
 // each object around it: a payload of many braces could cost a second. So an object is replaced by its hash
 // when it closes, and every byte is hashed once.
 type canonical struct {
-	text    []byte
-	at      int
+	text    *jsontext.Decoder
 	out     []byte
 	members []member // of the open objects, those of the innermost last
 	decoded []byte   // the string being read
@@ -31,57 +32,66 @@ type canonical struct {
 // at value; the value ends at end.
 type member struct{ start, name, value, end int }
 
-// value writes the form of the next value. depth is the number of containers around it.
-func (c *canonical) value(depth int) error {
-	c.space()
-	switch first := c.text[c.at]; first {
-	case '{', '[':
-		if depth == job.MaxDepth {
-			return fmt.Errorf("the arguments are nested deeper than %d", job.MaxDepth)
-		}
-		if first == '{' {
-			return c.object(depth + 1)
-		}
-		return c.array(depth + 1)
-	case '"':
-		c.out = appendText(append(c.out, 's'), c.string())
-	case 'n', 't':
-		c.word(first, len("null")) // and true
-	case 'f':
-		c.word(first, len("false"))
-	default:
-		return c.number()
+// document writes the form of all of the text, which must be one value.
+func (c *canonical) document() error {
+	if err := c.value(); err != nil {
+		return err
+	}
+	if _, err := c.text.ReadToken(); !errors.Is(err, io.EOF) {
+		return errNotJSON
 	}
 	return nil
 }
 
-func (c *canonical) word(first byte, length int) {
-	c.out = append(c.out, first)
-	c.at += length
-}
+// errNotJSON replaces the errors of jsontext, which quote the arguments.
+var errNotJSON = errors.New("the arguments are not JSON")
 
-// space skips white space, commas and colons: the text is valid, so they are in the right places.
-func (c *canonical) space() {
-	for c.at < len(c.text) && bytes.IndexByte([]byte(" \t\r\n,:"), c.text[c.at]) >= 0 {
-		c.at++
+// value writes the form of the next value.
+func (c *canonical) value() error {
+	switch c.text.PeekKind() {
+	case '{':
+		return c.within(c.object)
+	case '[':
+		return c.within(c.array)
 	}
-}
-
-// closes skips the end of a container and reports whether there was one.
-func (c *canonical) closes(closer byte) bool {
-	c.space()
-	if c.text[c.at] != closer {
-		return false
+	literal, err := c.text.ReadValue()
+	if err != nil {
+		return errNotJSON
 	}
-	c.at++
-	return true
+	switch kind := literal.Kind(); kind {
+	case '"':
+		c.out = appendText(append(c.out, 's'), c.string(literal))
+	case '0':
+		number, err := decimal(literal)
+		c.out = appendText(append(c.out, 'd'), number)
+		return err
+	default:
+		c.out = append(c.out, byte(kind)) // null, true or false
+	}
+	return nil
 }
 
-func (c *canonical) array(depth int) error {
-	c.at++
+// within reads the brackets of a container, and its content with read.
+func (c *canonical) within(read func() error) error {
+	if c.text.StackDepth() == job.MaxDepth-1 { // the payload's own object is around it
+		return fmt.Errorf("the arguments are nested deeper than %d", job.MaxDepth)
+	}
+	if _, err := c.text.ReadToken(); err != nil {
+		return errNotJSON
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	if _, err := c.text.ReadToken(); err != nil {
+		return errNotJSON
+	}
+	return nil
+}
+
+func (c *canonical) array() error {
 	c.out = append(c.out, '[')
-	for !c.closes(']') {
-		if err := c.value(depth); err != nil {
+	for c.text.PeekKind() != ']' {
+		if err := c.value(); err != nil {
 			return err
 		}
 	}
@@ -89,16 +99,19 @@ func (c *canonical) array(depth int) error {
 	return nil
 }
 
-func (c *canonical) object(depth int) error {
-	c.at++
+func (c *canonical) object() error {
 	start, outer := len(c.out), len(c.members)
-	for !c.closes('}') {
+	for c.text.PeekKind() != '}' {
 		m := member{start: len(c.out)}
-		name := c.string()
+		literal, err := c.text.ReadValue()
+		if err != nil {
+			return errNotJSON
+		}
+		name := c.string(literal)
 		c.out = appendText(c.out, name)
 		m.value = len(c.out)
 		m.name = m.value - len(name)
-		if err := c.value(depth); err != nil {
+		if err := c.value(); err != nil {
 			return err
 		}
 		m.end = len(c.out)
@@ -126,16 +139,8 @@ func (c *canonical) sum(members []member) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// string decodes the next string. The result is valid until the next call.
-func (c *canonical) string() []byte {
-	start := c.at
-	for c.at++; c.text[c.at] != '"'; c.at++ {
-		if c.text[c.at] == '\\' {
-			c.at++
-		}
-	}
-	c.at++
-	literal := c.text[start:c.at]
+// string decodes a string. The result is valid until the next call.
+func (c *canonical) string(literal jsontext.Value) []byte {
 	var err error
 	if c.decoded, err = jsontext.AppendUnquote(c.decoded[:0], literal); err != nil { // it has half a surrogate pair
 		c.decoded = escape.ReplaceAllFunc(literal[1:len(literal)-1], unescape)
@@ -154,4 +159,36 @@ func unescape(escape []byte) []byte {
 	}
 	r, _ := strconv.ParseUint(string(escape[len(`\u`):]), 16, 16)
 	return []byte{0xe0 | byte(r>>12), 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f}
+}
+
+// decimal returns the one form of a number: its digits without zeros at either end, and the power of ten of the
+// last digit. It works on the digits: in a float64, 2^53 and 2^53+1 are equal, and a big number would write all
+// digits of 1e400.
+func decimal(literal []byte) ([]byte, error) {
+	unsigned, negative := bytes.CutPrefix(literal, []byte("-"))
+	mantissa, exponent := unsigned, []byte(nil)
+	if e := bytes.IndexAny(unsigned, "eE"); e >= 0 {
+		mantissa, exponent = unsigned[:e], unsigned[e+1:]
+	}
+	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
+	digits := append(append(make([]byte, 0, len(literal)+16), whole...), fraction...)
+	significant := bytes.TrimRight(digits, "0")
+	power := len(digits) - len(significant) - len(fraction)
+	significant = bytes.TrimLeft(significant, "0")
+	if len(significant) == 0 {
+		return []byte("0"), nil
+	}
+	if len(exponent) > 0 {
+		// An exponent beyond int64 becomes the nearest int64, which is out of bounds, too.
+		raised, _ := strconv.ParseInt(string(exponent), 10, 64)
+		power += int(min(max(raised, -2*maxExponent), 2*maxExponent)) // 2 MiB of digits cannot offset that
+	}
+	if power > maxExponent || power < -maxExponent {
+		return nil, fmt.Errorf("the arguments hold a number with a power of ten beyond ±%d", maxExponent)
+	}
+	out := make([]byte, 0, len(significant)+16)
+	if negative {
+		out = append(out, '-')
+	}
+	return strconv.AppendInt(append(append(out, significant...), 'e'), int64(power), 10), nil
 }

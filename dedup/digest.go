@@ -1,13 +1,15 @@
 package dedup
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belayq/belay/job"
 )
@@ -66,12 +68,12 @@ func Digest(class, queue string, args []byte) (string, error) {
 		return "", fmt.Errorf("the arguments are longer than %d bytes", job.MaxPayloadLimit)
 	case !utf8.Valid(args):
 		return "", errors.New("the arguments are not valid UTF-8")
-	case !json.Valid(args):
-		return "", errors.New("the arguments are not JSON")
 	}
-	c := canonical{text: args, out: make([]byte, 0, len(form)+len(class)+len(queue)+2*len(args)+32)}
+	// Half a surrogate pair and duplicate names are valid.
+	text := jsontext.NewDecoder(bytes.NewBuffer(args), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	c := canonical{text: text, out: make([]byte, 0, len(form)+len(class)+len(queue)+2*len(args)+32)}
 	c.out = appendText(appendText(appendText(c.out, form), class), queue)
-	if err := c.value(1); err != nil { // the payload's own object is around it
+	if err := c.document(); err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(c.out)

@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// digest is that of args in a class and a queue that stay the same.
+// digest returns the digest of args in a fixed class and queue.
 func digest(t require.TestingT, args string) string {
 	d, err := dedup.Digest("C", "", []byte(args))
 	require.NoError(t, err, "%.100q", args)
@@ -124,7 +124,7 @@ func vectors(t testing.TB) []vector {
 	return all
 }
 
-// A digest is for ever: jobs and locks of one version are met by the next.
+// A digest never changes: a version must find the jobs and locks of earlier versions.
 func TestDigestStaysAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, v := range vectors(t) {
@@ -134,7 +134,7 @@ func TestDigestStaysAsItWas(t *testing.T) {
 	}
 }
 
-// The documentation says enough to compute a digest elsewhere: belay.rb was written from it.
+// The documented form is enough to compute digests in another language, as belay.rb does.
 func TestDigestInRuby(t *testing.T) {
 	t.Parallel()
 	ruby, err := exec.LookPath("ruby")
@@ -155,7 +155,8 @@ func TestDigestInRuby(t *testing.T) {
 	}
 }
 
-// What a push of a unique job pays. The last two are as long as each other: braces cost no more than text does.
+// The cost of a digest at the push of a unique job. The last two arguments have about the same length: nested
+// objects cost no more than text.
 func BenchmarkDigest(b *testing.B) {
 	const depth = job.MaxDepth - 2
 	text := strings.Repeat("x", 1_000_000)

@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// What Belay and Ruby write is recognized by its two ends, however long it is between.
+// The payloads of Belay and Ruby are recognized by their two ends, whatever their length.
 func TestNamesAndLockAreInTheTwoEnds(t *testing.T) {
 	t.Parallel()
 	ends := func(text string) (string, string) { return text[:1024], text[len(text)-1024:] }

@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// held is a lock until this, of a second.
+// held returns a lock with this end and a TTL of one second.
 func held(until dedup.Until) dedup.Lock {
 	return dedup.Lock{Digest: "00112233445566778899aabbccddeeff", JID: "j", Until: until, TTL: time.Second}
 }

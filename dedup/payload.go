@@ -62,24 +62,16 @@ type UnreadableError struct {
 
 func (e *UnreadableError) Error() string { return "unreadable " + FieldName + ": " + e.Reason }
 
-// Has reports whether a payload may contain a lock, without decoding it. For most payloads, which contain
-// none, it costs one search.
-//
-// It searches for the name without its quotation marks: a search for a quotation mark would stop at each one
-// of the payload.
+// Has reports whether a payload may contain a lock, without parsing it: false is certain, but the name may also
+// stand in an argument. It costs one search.
 func Has(payload string) bool { return strings.Contains(payload, FieldName) }
 
 // Read returns the lock in a job's payload: the zero Lock if the job is not unique, and the zero Lock with an
-// *UnreadableError if the field is not one that Edit writes. It ignores unknown members and a null field.
-//
-// For a job without the field, Read costs one search for its name. It does not find a field whose name
-// contains escapes; no producer writes one.
+// *UnreadableError if the field is not one that Edit writes. It ignores unknown members and a null field. For a
+// job without the field it costs one search (see job.Job.RareField).
 func Read(j *job.Job) (Lock, error) {
-	if !Has(j.Raw()) {
-		return Lock{}, nil
-	}
-	text, _ := j.Field(FieldName)
-	if text == "" || text == "null" { // a job that has the name elsewhere, in an argument
+	text, ok := j.RareField(FieldName)
+	if !ok || text == "null" {
 		return Lock{}, nil
 	}
 	var f fields

@@ -12,7 +12,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// parse reads a payload with these fields besides what every payload has.
+// parse reads a payload with the required fields and these.
 func parse(t require.TestingT, fields string) *job.Job {
 	j, err := job.Parse(`{"class":"C","jid":"j","args":[1.0]` + fields + `}`)
 	require.NoError(t, err)
@@ -113,8 +113,8 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// FuzzRead holds that whatever the field says, what is read is what could have been written, and a rerun has
-// it still.
+// FuzzRead tests that a lock read from any field is one that Edit could have written, and that a rerun keeps
+// it.
 func FuzzRead(f *testing.F) {
 	f.Add(`{` + soundDigest + `,"until":"until_executed","ttl_ms":1000,"again":true}`)
 	f.Add(`{"digest":["x"],"until":{},"ttl_ms":-0,"again":"no"}`)

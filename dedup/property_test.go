@@ -21,8 +21,8 @@ import (
 	"github.com/belayq/belay/dedup"
 )
 
-// reference is Digest by encoding/json and big.Rat: slow, for numbers of a modest size, and half a surrogate
-// pair is U+FFFD to it.
+// reference is Digest by encoding/json and big.Rat. It is slow, computes only numbers of moderate size, and
+// reads half a surrogate pair as U+FFFD.
 func reference(class, queue string, args []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(args))
 	decoder.UseNumber()
@@ -62,8 +62,7 @@ func referenceValue(v any) string {
 	panic(fmt.Sprintf("a %T", v))
 }
 
-// referenceNumber multiplies or divides by ten until what is left is an integer that ends in another digit
-// than 0.
+// referenceNumber multiplies or divides by ten until the rest is an integer whose last digit is not 0.
 func referenceNumber(literal string) string {
 	r, ok := new(big.Rat).SetString(literal)
 	if !ok {
@@ -101,7 +100,7 @@ type pair struct {
 	value node
 }
 
-// texts are short and of few characters, so that values are often nearly the same.
+// texts are short and have few different characters, so that values are often nearly equal.
 var texts = rapid.StringOfN(rapid.SampledFrom([]rune("ab1:é\"\\/\n\x00😀e\u0301]{")), 0, 3, -1)
 
 func nodes(depth int) *rapid.Generator[node] {
@@ -226,7 +225,7 @@ func TestDigestProperties(t *testing.T) {
 	})
 }
 
-// plain is a value's one text by Go's own means: nothing of the documented form is in it.
+// plain returns one text for a value, written without the documented form.
 func plain(args string) string {
 	decoder := json.NewDecoder(strings.NewReader(args))
 	decoder.UseNumber()
@@ -255,20 +254,25 @@ func plainNumbers(v any) any {
 }
 
 var (
-	// halfPair finds what may be half a surrogate pair, which the reference cannot tell from another.
+	// halfPair finds possible halves of surrogate pairs, which the reference cannot distinguish.
 	halfPair = regexp.MustCompile(`(?i)\\ud[89a-f]`)
-	// vast finds numbers that the reference would take too long over.
+	// vast finds numbers that take the reference too long.
 	vast = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3}|[0-9.]{500}`)
 )
 
-// FuzzDigest holds that whatever the arguments are, they have the digest that is documented, or are no JSON
-// of ours.
+// FuzzDigest tests that any arguments have the documented digest or are refused.
 func FuzzDigest(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(v.Class, v.Queue, []byte(v.Args))
 	}
 	f.Add("C", "", []byte(`[1e99999999999999999999,{"a":1,"a":[]},"\ud800"]`))
 	f.Add("\xff", "\x00", []byte(strings.Repeat(`{"a":[`, 600)))
+	for _, text := range []string{
+		``, ` `, `[`, `]`, `[1`, `[1,]`, `[,]`, `[1 2]`, `[1,,2]`, `[[]]]`, `1 2`, `[1}`, `{`, `{"a"`, `{"a":`, `{"a" 1}`, `{"a":1,}`, `{,}`,
+		`{1:2}`, `{"a":1 "b":2}`, `{"a":1]`, `nul`, `truex`, `01`, `-`, `1.`, `"`, `"\x"`, `"\u00"`, "\"\x01\"",
+	} {
+		f.Add("C", "", []byte(text))
+	}
 	f.Fuzz(func(t *testing.T, class, queue string, args []byte) {
 		got, err := dedup.Digest(class, queue, args)
 		if sound := json.Valid(args) && utf8.Valid(args); !sound {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // runFields are the fields that record the runs of a job. Its producer did not set them, and its successor
@@ -32,4 +33,10 @@ func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) string 
 		edits = append(edits, job.Remove(name))
 	}
 	return j.Patch(edits...)
+}
+
+// Again returns one more run of a job, for the duplicates that were refused while it ran.
+func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
+	jid := job.NewJID()
+	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: Rerun(parsed, jid, queue, now, unit), Queue: queue}
 }

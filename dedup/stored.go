@@ -36,12 +36,6 @@ func AfterCrash(j *job.Job, queue string, home lua.Home, now time.Time, unit job
 	return lock.Ending(j, queue, now, unit)
 }
 
-// Again returns one more run of a job, for the duplicates that were refused while it ran.
-func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
-	jid := job.NewJID()
-	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: Rerun(parsed, jid, queue, now, unit), Queue: queue}
-}
-
 // TooLarge returns how an entry above limit goes to the dead set: with its reason, and without its lock. If
 // the job should run once more for a refused duplicate, that run is dropped, because it would be as large.
 func TooLarge(entry lua.Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) lua.TooLarge {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -158,10 +159,6 @@ func (w WAL) with(name, text string) WAL {
 	return w
 }
 
-// HasWAL reports whether a payload may contain positions, without decoding it. Payloads without them cost one
-// search.
-func HasWAL(payload string) bool { return strings.Contains(payload, FieldWAL) }
-
 // ReadWAL returns the positions that a job's payload requires: for each connection the later one of both
 // fields. It ignores invalid positions and connections beyond MaxWAL, because they are no reason not to run
 // the job. Ruby's empty array means none.
@@ -171,12 +168,9 @@ func ReadWAL(j *job.Job) WAL { return fieldWAL(j, FieldWAL).Later(fieldWAL(j, Fi
 func ReadRefusedWAL(j *job.Job) WAL { return fieldWAL(j, FieldRefusedWAL) }
 
 func fieldWAL(j *job.Job, field string) WAL {
-	if !HasWAL(j.Raw()) { // the name of FieldRefusedWAL contains FieldWAL
-		return nil
-	}
-	text, _ := j.Field(field)
+	text, ok := j.RareField(field)
 	var values map[string]json.RawMessage
-	if text == "" || json.Unmarshal([]byte(text), &values) != nil {
+	if !ok || json.Unmarshal([]byte(text), &values) != nil {
 		return nil
 	}
 	var w WAL
@@ -188,3 +182,33 @@ func fieldWAL(j *job.Job, field string) WAL {
 	}
 	return w
 }
+
+// An LSN is a position in the write-ahead log of a PostgreSQL database: the number of bytes before it. 0
+// means no position.
+//
+// Positions are compared as numbers, never as text: "10/0" is later than "9/0".
+type LSN uint64
+
+// ParseLSN reads a position as PostgreSQL writes a pg_lsn: two hexadecimal numbers of up to eight digits,
+// "16/B374D848". It refuses 0/0, with which PostgreSQL means "no position".
+func ParseLSN(text string) (LSN, error) {
+	high, low, ok := strings.Cut(text, "/")
+	h, okHigh := half(high)
+	l, okLow := half(low)
+	if !ok || !okHigh || !okLow {
+		return 0, fmt.Errorf("%.40q is not a position in a write-ahead log; give one such as 16/B374D848", text)
+	}
+	if h|l == 0 {
+		return 0, fmt.Errorf("the position %s means no position", text)
+	}
+	return LSN(h<<32 | l), nil
+}
+
+// half reads one of the two numbers. ParseUint alone would accept a sign and more digits.
+func half(digits string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(digits, 16, 32)
+	return n, err == nil && len(digits) <= 8
+}
+
+// String writes the position as PostgreSQL does, without leading zeros.
+func (l LSN) String() string { return fmt.Sprintf("%X/%X", uint64(l)>>32, uint64(l)&0xFFFFFFFF) }

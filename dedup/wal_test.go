@@ -45,7 +45,7 @@ func TestLSN(t *testing.T) {
 	})
 }
 
-// positions draws a few of few names, so that two of them meet.
+// positions draws a few positions with few different names, so that names coincide.
 var positions = rapid.MapOfN(rapid.SampledFrom([]string{"main", "ci", "geo", `q"\`}), rapid.Map(rapid.Uint64Min(1), func(n uint64) LSN { return LSN(n) }), 0, 4)
 
 func drawWAL(t *rapid.T, label string) WAL {

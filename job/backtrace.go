@@ -5,8 +5,6 @@ import (
 	"compress/zlib"
 	"encoding/base64"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,13 +37,4 @@ func DecodeBacktrace(text string) ([]string, error) {
 		return nil, fmt.Errorf("read backtrace: %w", err)
 	}
 	return lines, nil
-}
-
-// inflate reads Base64 of zlib, most bytes of it at the most. Newlines between are skipped.
-func inflate(text string, most int64) ([]byte, error) {
-	z, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(z, most))
 }

@@ -1,8 +1,12 @@
 package job
 
 import (
+	"compress/zlib"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 )
 
 // MaxDecompressed bounds the args of a compressed payload, in bytes of JSON. Every processor may hold that
@@ -32,4 +36,13 @@ func (j *Job) Decompressed() (*Job, error) {
 		return nil, errors.New("they are not a JSON array")
 	}
 	return own, nil
+}
+
+// inflate reads Base64 of zlib, at most limit bytes of the result. It skips newlines.
+func inflate(text string, limit int64) ([]byte, error) {
+	z, err := zlib.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, limit))
 }

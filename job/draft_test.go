@@ -93,7 +93,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A payload for Sidekiq 8 has the floats of its JSON; see testdata. Texts stay.
+// A payload for Sidekiq 8 has floats as its JSON writes them; see testdata. Strings do not change.
 func TestFloatsAreThoseOfTheVersionOfSidekiq(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/floats.json")

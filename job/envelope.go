@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -41,6 +42,29 @@ func (j *Job) Queue() string { return str(j.text(fieldQueue)) }
 
 // QueueOrDefault returns the queue that the payload names, DefaultQueue if it names none.
 func (j *Job) QueueOrDefault() string { return cmp.Or(j.Queue(), DefaultQueue) }
+
+// queueMember matches a member named queue, behind another one. Text inside a string cannot match, because its
+// quotes are escaped.
+var queueMember = regexp.MustCompile(`,\s*"queue"\s*:`)
+
+// QueueInEnds returns the queue of a payload of which only the beginning and the end are known; ok is false if
+// neither contains it. Other producers than Belay write it before the args or behind them.
+//
+// A member in the tail is of the payload's own object if all text behind it reads as the rest of one object.
+func QueueInEnds(head, tail string) (queue string, ok bool) {
+	texts := []string{head}
+	for _, found := range queueMember.FindAllStringIndex(tail, -1) {
+		texts = append(texts, "{"+tail[found[0]+1:])
+	}
+	for i, text := range texts {
+		value, why := lastMember(text, "queue")
+		// The head is cut off, so it is never a whole object.
+		if name := str(value); name != "" && (i == 0 || why == sound) && CheckQueue(name) == nil {
+			queue, ok = name, true
+		}
+	}
+	return queue, ok
+}
 
 // ArgsJSON returns the args array, byte for byte.
 func (j *Job) ArgsJSON() string { return j.text(fieldArgs) }
@@ -157,4 +181,21 @@ func (j *Job) QuarantinedSince() (at time.Time, ok bool) {
 		at = enqueued
 	}
 	return at, ok
+}
+
+// ForeignLock names the Ruby gem that has locked the job, by the field that it leaves in the payload; empty for
+// none. Belay does not release these locks.
+func (j *Job) ForeignLock() string {
+	for _, lock := range []struct {
+		field field
+		gem   string
+	}{
+		{fieldLockDigest, "sidekiq-unique-jobs"}, {fieldUniqueDigest, "sidekiq-unique-jobs"},
+		{fieldUniqueFor, "Sidekiq Enterprise"}, {fieldIdempotencyKey, "GitLab"},
+	} {
+		if text := j.text(lock.field); !isAbsent(text) && text != "false" {
+			return lock.gem
+		}
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // A Job is one parsed payload. It never changes: an edit makes new bytes (see Patch). Its methods are safe
@@ -194,13 +195,13 @@ func (m *members) reason() string {
 // unworkable describes the first envelope field that every run needs and that is missing or has a wrong
 // type.
 func (j *Job) unworkable() string {
-	return cmp.Or(j.wrongClass(), j.wrongJID(), j.wrongArgs(), j.wrongCount())
+	return cmp.Or(j.classProblem(), j.jidProblem(), j.argsProblem(), j.countProblem())
 }
 
 // unmovable describes the first field that Sidekiq's client requires and that is missing or has a wrong type.
-func (j *Job) unmovable() string { return cmp.Or(j.wrongClass(), j.wrongArgs()) }
+func (j *Job) unmovable() string { return cmp.Or(j.classProblem(), j.argsProblem()) }
 
-func (j *Job) wrongClass() string {
+func (j *Job) classProblem() string {
 	switch class := j.text(fieldClass); {
 	case class == "":
 		return "class is missing"
@@ -210,7 +211,7 @@ func (j *Job) wrongClass() string {
 	return ""
 }
 
-func (j *Job) wrongJID() string {
+func (j *Job) jidProblem() string {
 	switch jid := j.text(fieldJID); {
 	case jid == "":
 		return "jid is missing"
@@ -220,7 +221,7 @@ func (j *Job) wrongJID() string {
 	return ""
 }
 
-func (j *Job) wrongArgs() string {
+func (j *Job) argsProblem() string {
 	switch args := j.text(fieldArgs); {
 	case args == "":
 		return "args is missing"
@@ -230,7 +231,7 @@ func (j *Job) wrongArgs() string {
 	return ""
 }
 
-func (j *Job) wrongCount() string {
+func (j *Job) countProblem() string {
 	if count := j.text(fieldRetryCount); !isAbsent(count) && !isInteger(count) {
 		return "retry_count is not an integer"
 	}
@@ -249,13 +250,18 @@ func (j *Job) Raw() string { return j.raw }
 // Field returns the raw JSON of any top-level field, the last of that name, and whether there is one. It
 // scans the payload again, so it is not for the hot path.
 func (j *Job) Field(name string) (rawJSON string, ok bool) {
-	m := members{raw: j.raw}
-	for m.next() {
-		if unquote(m.text(m.name)) == name {
-			rawJSON, ok = m.text(m.value), true
-		}
+	rawJSON, _ = lastMember(j.raw, name)
+	return rawJSON, rawJSON != ""
+}
+
+// RareField is Field for a field that few jobs have: without the name in the payload it costs one search. It
+// does not find a field whose name contains escapes; no producer writes one.
+func (j *Job) RareField(name string) (rawJSON string, ok bool) {
+	// The name is searched without its quotation marks: a search for one would stop at each of the payload.
+	if !strings.Contains(j.raw, name) {
+		return "", false
 	}
-	return rawJSON, ok
+	return j.Field(name)
 }
 
 // Text returns a top-level string field, decoded, and whether there is one.

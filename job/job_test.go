@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// payload puts fields into an otherwise good payload.
+// payload returns a valid payload with these additional fields.
 func payload(fields string) string {
 	text := `{"class":"C","args":[],"jid":"0123456789abcdef01234567"`
 	if fields != "" {

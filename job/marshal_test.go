@@ -14,17 +14,17 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// shouting writes itself through json.Marshal, as most types with a MarshalJSON do.
+// shouting has a MarshalJSON that calls json.Marshal, as most do.
 type shouting string
 
 func (s shouting) MarshalJSON() ([]byte, error) { return json.Marshal("<" + string(s) + "\u2028>") }
 
-// byPointer writes itself only when it can be addressed.
+// byPointer has a MarshalJSON with a pointer receiver.
 type byPointer struct{ n int }
 
 func (p *byPointer) MarshalJSON() ([]byte, error) { return json.Marshal(p.n * 2) }
 
-// verbatim writes itself as the JSON it holds.
+// verbatim has a MarshalJSON that returns its text.
 type verbatim string
 
 func (v verbatim) MarshalJSON() ([]byte, error) { return []byte(v), nil }
@@ -171,7 +171,7 @@ func BenchmarkMarshalArgs(b *testing.B) {
 	}
 }
 
-// What is taken as it is must be what MarshalArgs would have made of it.
+// Text for which AsWritten returns true must be what MarshalArgs writes of it.
 func TestAsWritten(t *testing.T) {
 	t.Parallel()
 	deepest := strings.Repeat("[", job.MaxDepth) + strings.Repeat("]", job.MaxDepth)

@@ -115,7 +115,7 @@ func (j *Job) IntoQueue(now time.Time, u TimeUnit) []Edit {
 //     it stays: the handler is found by it.
 func (j *Job) IntoSet() []Edit {
 	edits := []Edit{Remove("at")}
-	if tags, _ := j.rareField("tags"); !isAbsent(tags) && tags != "false" && tags[0] != '[' {
+	if tags, _ := j.RareField("tags"); !isAbsent(tags) && tags != "false" && tags[0] != '[' {
 		edits = append(edits, Edit{Name: "tags", JSON: "[" + tags + "]"})
 	}
 	if text := j.text(fieldRetryFor); !isAbsent(text) && checkRetryFor(text) != nil {
@@ -127,11 +127,27 @@ func (j *Job) IntoSet() []Edit {
 	}
 	args := j.text(fieldArgs)
 	first := skipSpace(args, 1)
-	if encrypt, _ := j.rareField("encrypt"); !isAbsent(encrypt) && encrypt != "false" && args[first] == ']' {
+	if encrypt, _ := j.RareField("encrypt"); !isAbsent(encrypt) && encrypt != "false" && args[first] == ']' {
 		edits = append(edits, Remove("encrypt"))
 	}
 	if wrapped := j.text(fieldWrapped); !isAbsent(wrapped) && wrapped != "false" && args[first] != '{' && j.IsActiveJob() {
 		edits = append(edits, Remove("wrapped"))
+	}
+	return edits
+}
+
+// MovedTo returns the edits for a job that an operator moves to another queue. Wherever the payload names a
+// queue for a later run, it names the new one: in retry_queue, and for an ActiveJob in its own queue_name, to
+// which Ruby's retry_on pushes.
+func (j *Job) MovedTo(queue string) []Edit {
+	edits := []Edit{SetString("queue", queue)}
+	if j.RetryQueue() != "" {
+		edits = append(edits, SetString("retry_queue", queue))
+	}
+	if at, wraps := j.activeMembers(); wraps {
+		if name, has := at["queue_name"]; has && isString(j.ArgsJSON()[name.start:name.end]) {
+			edits = append(edits, j.inArgs(map[span]string{name: quote(queue)}))
+		}
 	}
 	return edits
 }

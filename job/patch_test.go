@@ -51,8 +51,8 @@ type member struct{ name, text string }
 
 var space = rapid.SampledFrom([]string{"", "", "", " ", "\t ", "\n"})
 
-// members draws a payload's members: the three that must be, and some that may, in any order and some
-// twice.
+// members draws the members of a payload: the three required ones and several optional ones, in any order,
+// with duplicates.
 func members(t *rapid.T) []member {
 	value := rapid.SampledFrom([]string{`1`, `-1.0e5`, `"x"`, `null`, `[]`, `{}`, `{"class":1}`, `"\",}"`, `[ 1 , {"a":[]}]`, `9007199254740993`})
 	name := rapid.SampledFrom([]string{"a", "b", "retry", "queue", "\u00e9", `q"`, "error_message"})
@@ -89,7 +89,7 @@ func edits(t *rapid.T) []job.Edit {
 	}), 0, 4).Draw(t, "edits")
 }
 
-// requirePatched holds all that Patch promises about a result, by encoding/json's reading of both texts.
+// requirePatched tests all that Patch promises about a result, with encoding/json as the reader of both texts.
 func requirePatched(t require.TestingT, j *job.Job, done []job.Edit) {
 	got := j.Patch(done...)
 	after, err := job.Parse(got)
@@ -162,6 +162,22 @@ func TestPatchProperties(t *testing.T) {
 	})
 }
 
+func TestAMovedJobNamesItsNewQueueWhereverItNamesOne(t *testing.T) {
+	t.Parallel()
+	const wrapper = `"class":"ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper","wrapped":"Mail",`
+	for before, want := range map[string]string{
+		`{"queue":"mail","class":"A","jid":"1","args":[1.0]}`:                                                                                                    `{"queue":"go_mail","class":"A","jid":"1","args":[1.0]}`,
+		`{"queue":"mail","retry_queue":"low","class":"A","jid":"1","args":[]}`:                                                                                   `{"queue":"go_mail","retry_queue":"go_mail","class":"A","jid":"1","args":[]}`,
+		`{"queue":"mail","retry_queue":null,"class":"A","jid":"1","args":[]}`:                                                                                    `{"queue":"go_mail","retry_queue":null,"class":"A","jid":"1","args":[]}`,
+		`{"queue":"mail",` + wrapper + `"jid":"1","args":[ {"job_class":"Mail", "job_id":"x","queue_name" : "mail","arguments":[1.0,"é",{"queue_name":"no"}]}]}`: `{"queue":"go_mail",` + wrapper + `"jid":"1","args":[ {"job_class":"Mail", "job_id":"x","queue_name" : "go_mail","arguments":[1.0,"é",{"queue_name":"no"}]}]}`,
+		`{"queue":"mail",` + wrapper + `"jid":"1","args":[{"queue_name":"mine"}]}`:                                                                               `{"queue":"go_mail",` + wrapper + `"jid":"1","args":[{"queue_name":"mine"}]}`,
+		`{"queue":"mail","class":"A","jid":"1","args":[{"job_id":"x","queue_name":"mine"}]}`:                                                                     `{"queue":"go_mail","class":"A","jid":"1","args":[{"job_id":"x","queue_name":"mine"}]}`,
+	} {
+		j := parse(t, before)
+		require.Equal(t, want, j.Patch(j.MovedTo("go_mail")...))
+	}
+}
+
 func FuzzPatch(f *testing.F) {
 	f.Add(`{"class":"C","args":[],"jid":"j"}`, "a", `1`, "b")
 	f.Add(`{ "a" : 1 , "class":"C","args":[1.0],"jid":"j" , "b":[{}] }`, "a", `"x"`, "b")
@@ -196,7 +212,8 @@ func BenchmarkPatch(b *testing.B) {
 	}
 }
 
-// Before a job enters a set, IntoSet mends what Ruby's pages or its poller would fail over, and nothing else.
+// Before a job enters a set, IntoSet repairs fields that break Ruby's pages or its poller, and changes nothing
+// else.
 func TestIntoSetMendsWhatRubyFailsOver(t *testing.T) {
 	t.Parallel()
 	const head = `{"class":"C","jid":"j","args":`

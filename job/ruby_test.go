@@ -16,8 +16,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// asRuby answers what Ruby writes of each text after reading it, as Sidekiq's pages do when they look for a
-// job.
+// asRuby returns each text as Ruby writes it after reading it, as Sidekiq's pages do to find a job.
 func asRuby(t *testing.T, texts []string) []string {
 	t.Helper()
 	ruby, err := exec.LookPath("ruby")
@@ -33,7 +32,7 @@ func asRuby(t *testing.T, texts []string) []string {
 	return lines
 }
 
-// A draw makes values and texts, the same ones in every run.
+// A draw generates values and texts, the same ones in every run.
 type draw struct{ *rand.Rand }
 
 func (d draw) float() float64 {
@@ -124,7 +123,7 @@ func (d draw) value(depth int) any {
 	}
 }
 
-// spelling is some JSON, as others may write it.
+// spelling returns JSON in a form that another program may write.
 func (d draw) spelling(depth int) string {
 	space := []string{"", "", " ", "\t "}[d.IntN(4)]
 	switch n := d.IntN(8); {
@@ -165,7 +164,7 @@ func (d draw) quoted() string {
 		switch {
 		case r > 0xffff:
 			fmt.Fprintf(&s, `\u%04x\u%04X`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
-		case r < ' ' || r == '"' || r == '\\' || d.IntN(2) == 0 && r != 0xfffd: // MarshalJSON writes that for a byte that is no UTF-8
+		case r < ' ' || r == '"' || r == '\\' || d.IntN(2) == 0 && r != 0xfffd: // MarshalJSON writes it for a byte that is not UTF-8
 			fmt.Fprintf(&s, `\u%04x`, r)
 		default:
 			s.WriteRune(r)
@@ -174,8 +173,8 @@ func (d draw) quoted() string {
 	return s.String() + []string{``, `\/`, `\b\f\n\r\t\"\\`}[d.IntN(3)] + `"`
 }
 
-// What Belay writes is what Ruby would write of it: a program that reads a payload there and looks for it
-// again finds it.
+// Ruby reads a payload of Belay and writes it with the same bytes. So a Ruby program that has read a job finds
+// it in Redis.
 func TestRubyWritesWhatBelayWrites(t *testing.T) {
 	t.Parallel()
 	d := draw{rand.New(rand.NewPCG(13, 3))}
@@ -195,7 +194,7 @@ func TestRubyWritesWhatBelayWrites(t *testing.T) {
 			job.SetString("queue", d.text()), job.Remove("args")))
 	}
 	for i, line := range asRuby(t, written) {
-		if i/2%2 == int(job.Millis) { // with the floats of a newer json than the one that runs here
+		if i/2%2 == int(job.Millis) { // this test's Ruby may have an older json
 			line = job.AsJSON216(line)
 		}
 		require.Equal(t, line, written[i])

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 )
 
@@ -52,7 +51,7 @@ func (t Tick) Edit() Edit {
 
 // Tick returns the tick of a periodic job that this job was enqueued for, and whether there is one.
 func (j *Job) Tick() (t Tick, ok bool) {
-	text, ok := j.rareField(FieldTick)
+	text, ok := j.RareField(FieldTick)
 	if !ok || json.Unmarshal([]byte(text), &t) != nil || t.Name == "" {
 		return Tick{}, false
 	}
@@ -61,14 +60,14 @@ func (j *Job) Tick() (t Tick, ok bool) {
 
 // Unmarked returns the value of FieldUnmarked; 0 if there is none.
 func (j *Job) Unmarked() int64 {
-	text, _ := j.rareField(FieldUnmarked)
+	text, _ := j.RareField(FieldUnmarked)
 	score, _ := integer(text)
 	return int64(score)
 }
 
 // Timeout returns the timeout that the job was pushed with, and whether there is one.
 func (j *Job) Timeout() (d time.Duration, ok bool) {
-	text, _ := j.rareField(FieldTimeout)
+	text, _ := j.RareField(FieldTimeout)
 	return milliseconds(text)
 }
 
@@ -88,11 +87,11 @@ func milliseconds(text string) (d time.Duration, ok bool) {
 // in Ruby: the text of FieldLocale and the JSON of FieldAttributes, under these names. It returns nil if
 // there are none.
 func (j *Job) Meta() (meta map[string]string) {
-	if text, ok := j.rareField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
+	if text, ok := j.RareField(FieldMeta); ok && json.Unmarshal([]byte(text), &meta) != nil {
 		meta = nil // another program's field of that name
 	}
-	locale, _ := j.rareField(FieldLocale)
-	attributes, _ := j.rareField(FieldAttributes)
+	locale, _ := j.RareField(FieldLocale)
+	attributes, _ := j.RareField(FieldAttributes)
 	for name, text := range map[string]string{FieldLocale: str(locale), FieldAttributes: attributes} {
 		if isAbsent(text) {
 			continue
@@ -103,15 +102,6 @@ func (j *Job) Meta() (meta map[string]string) {
 		meta[name] = text
 	}
 	return meta
-}
-
-// rareField is Field, for a field that few jobs have. It searches for the name without its quotation marks: a
-// search for one of these would stop at each of the payload.
-func (j *Job) rareField(name string) (rawJSON string, ok bool) {
-	if !strings.Contains(j.raw, name) {
-		return "", false
-	}
-	return j.Field(name)
 }
 
 // MetaFields returns the fields that hold meta in a payload. Those that Sidekiq's middleware reads are its own.

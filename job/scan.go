@@ -91,6 +91,18 @@ func (m *members) fail(at int, why fault) bool {
 
 func (m *members) text(s span) string { return m.raw[s.start:s.end] }
 
+// lastMember returns the value of the last member of an object that has this name, "" if there is none. In a
+// text with a fault, it is the last before the fault.
+func lastMember(text, name string) (value string, why fault) {
+	m := members{raw: text}
+	for m.next() {
+		if unquote(m.text(m.name)) == name {
+			value = m.text(m.value)
+		}
+	}
+	return value, m.why
+}
+
 // skipValue returns where the value that begins at i ends. depth counts the containers around it.
 func skipValue(s string, i, depth int) (int, fault) {
 	if i == len(s) || s[i] != '{' && s[i] != '[' {

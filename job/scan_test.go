@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soundObject is what the scanner says of a text; ok when it takes it for a payload's object.
+// soundObject returns the scanner's result for a text; ok if the text is a valid object.
 func soundObject(text string) (why fault, ok bool) {
 	m := members{raw: text}
 	for m.next() {
@@ -18,7 +18,7 @@ func soundObject(text string) (why fault, ok bool) {
 	return m.why, m.why == sound
 }
 
-// depthOf counts how deeply valid JSON nests, in the plainest way there is.
+// depthOf returns how deeply valid JSON nests, by a simple count of brackets.
 func depthOf(text string) int {
 	depth, deepest, inString := 0, 0, false
 	for i := 0; i < len(text); i++ {
@@ -38,7 +38,7 @@ func depthOf(text string) int {
 	return deepest
 }
 
-// isPayloadObject is the oracle: encoding/json, which knows no limit of UTF-8 or of depth that is ours.
+// isPayloadObject is the reference: encoding/json with our limits of UTF-8 and depth.
 func isPayloadObject(text string) bool {
 	return json.Valid([]byte(text)) && utf8.ValidString(text) && depthOf(text) <= MaxDepth &&
 		strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{")
@@ -121,7 +121,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// readAll asks a job everything; no answer may panic or contradict encoding/json.
+// readAll calls all readers of a job; none may panic or contradict encoding/json.
 func readAll(t *testing.T, j *Job) {
 	var whole map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal([]byte(j.Raw()), &whole))

@@ -18,6 +18,9 @@ import (
 // would write the same value. A payload that exists is never respelled: its floats stay as its producer
 // wrote them.
 //
+// jsontext removes white space and needless escapes. Ruby's numbers, and its treatment of duplicate names, are
+// written here.
+//
 // Ruby's json has two spellings of floats that are very small or very large: that of Float#to_s before 2.11,
 // and one of its own since 2.15, which Sidekiq 8.1 requires (2.16). The first is Belay's, and that of a payload
 // for Sidekiq 8 the second. (Versions between them have a third and a fourth one.)
@@ -34,6 +37,9 @@ var (
 // escape \ufffd is then an error, because it replaces a byte that is not UTF-8, a silent change of the
 // user's data. (encoding/json does not escape a real U+FFFD.)
 func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
+	if AsWritten(text) { // a slice of strings or integers; all that follows would cost more than encoding/json
+		return append(out, text...), nil
+	}
 	start := skipSpace(text, 0)
 	end, why := skipValue(text, start, 0)
 	switch {
@@ -44,155 +50,94 @@ func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
 	case why != sound || skipSpace(text, end) != len(text):
 		return nil, errNotJSON
 	}
-	s := speller{text: text, at: start, out: out, goWrote: goWrote}
-	if err := s.value(); err != nil {
-		return nil, err
-	}
-	return s.out, nil
-}
-
-type speller struct {
-	text    string
-	at      int
-	out     []byte
-	goWrote bool
-	members []member // of the open objects; those of the innermost come last
-}
-
-// A member is a position in out; its name, with the quotes, ends at name.
-type member struct{ start, name, end int }
-
-func (s *speller) value() error {
-	switch s.text[s.at] {
-	case '{':
-		return s.object()
-	case '[':
-		return s.array()
-	case '"':
-		return s.string()
-	case 't', 'n':
-		s.copy(s.at + len("true"))
-	case 'f':
-		s.copy(s.at + len("false"))
-	default:
-		return s.number()
-	}
-	return nil
-}
-
-func (s *speller) copy(end int) {
-	s.out = append(s.out, s.text[s.at:end]...)
-	s.at = end
-}
-
-// more steps to the next element or member of a container, and reports whether there is one.
-func (s *speller) more(closer byte) bool {
-	s.at = skipSpace(s.text, s.at)
-	switch s.text[s.at] {
-	case closer:
-		s.copy(s.at + 1)
-		return false
-	case ',':
-		s.copy(s.at + 1)
-		s.at = skipSpace(s.text, s.at)
-	}
-	return true
-}
-
-func (s *speller) array() error {
-	s.copy(s.at + 1)
-	for s.more(']') {
-		if err := s.value(); err != nil {
-			return err
+	plain, err := jsontext.AppendFormat(nil, text)
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		dec := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
+		if plain, err = keepLast(dec); err == nil {
+			plain, err = jsontext.AppendFormat(nil, plain)
 		}
 	}
-	return nil
-}
-
-func (s *speller) object() error {
-	outer := len(s.members)
-	s.copy(s.at + 1)
-	for s.more('}') {
-		m := member{start: len(s.out)}
-		if err := s.string(); err != nil {
-			return err
-		}
-		m.name = len(s.out)
-		s.at, _ = skipColon(s.text, s.at)
-		s.out = append(s.out, ':')
-		if err := s.value(); err != nil {
-			return err
-		}
-		m.end = len(s.out)
-		s.members = append(s.members, m)
-	}
-	s.keepLast(s.members[outer:])
-	s.members = s.members[:outer]
-	return nil
-}
-
-// keepLast merges members with the same name as a Ruby Hash does: the last value, in the place of the
-// first. It is called just after their object was closed.
-func (s *speller) keepLast(members []member) {
-	if len(members) < 2 {
-		return
-	}
-	last := make(map[string]member, len(members))
-	for _, m := range members {
-		last[string(s.out[m.start:m.name])] = m
-	}
-	if len(last) == len(members) {
-		return
-	}
-	from := members[0].start
-	was := slices.Clone(s.out[from:])
-	s.out = s.out[:from]
-	for _, m := range members {
-		name := string(was[m.start-from : m.name-from])
-		if m, first := last[name]; first {
-			s.out = append(append(s.out, was[m.start-from:m.end-from]...), ',')
-			delete(last, name)
-		}
-	}
-	s.out[len(s.out)-1] = '}' // in place of the last comma
-}
-
-func (s *speller) string() error {
-	end, _ := skipString(s.text, s.at)
-	literal := s.text[s.at:end]
-	if !hasEscape(literal) {
-		s.copy(end)
-		return nil
-	}
-	s.at = end
-	plain, err := jsontext.AppendUnquote(nil, literal)
 	switch {
 	case err != nil:
-		return errHalfPair // the text has no other fault
-	case s.goWrote && bytes.Count(plain, []byte("\ufffd")) > strings.Count(literal, "\ufffd"):
-		return errNotUTF8
+		return nil, errHalfPair // the text has no other fault
+	case goWrote && bytes.Count(plain, []byte("\ufffd")) > strings.Count(text, "\ufffd"):
+		return nil, errNotUTF8
 	}
-	s.out = appendQuoted(s.out, plain)
-	return nil
+	return appendNumbers(out, string(plain), appendNumber)
 }
 
-func (s *speller) number() error {
-	end, _ := skipNumber(s.text, s.at)
-	literal := s.text[s.at:end]
-	s.at = end
-	if isInteger(literal) {
-		if literal == "-0" { // Ruby's Integer has no such zero
-			literal = "0"
+// keepLast reads the next value and returns it with the members of one name merged as a Ruby Hash merges
+// them: the last value, in the place of the first.
+func keepLast(dec *jsontext.Decoder) ([]byte, error) {
+	opener := dec.PeekKind()
+	if opener != '{' && opener != '[' {
+		value, err := dec.ReadValue()
+		return value.Clone(), err
+	}
+	_, _ = dec.ReadToken()
+	parts, places := [][]byte{}, map[string]int{} // the elements or members; the place of each name in them
+	for dec.PeekKind() != opener+2 {              // as ASCII has the closers
+		place, part := len(parts), []byte(nil)
+		if opener == '{' {
+			token, err := dec.ReadToken()
+			if err != nil {
+				return nil, err
+			}
+			name := token.String()
+			if first, twice := places[name]; twice {
+				place = first
+			}
+			places[name] = place
+			part = append(appendQuoted(nil, name), ':')
 		}
-		s.out = append(s.out, literal...)
-		return nil
+		value, err := keepLast(dec)
+		if err != nil {
+			return nil, err
+		}
+		if place == len(parts) {
+			parts = append(parts, nil)
+		}
+		parts[place] = append(part, value...)
+	}
+	_, err := dec.ReadToken()
+	return slices.Concat([]byte{byte(opener)}, bytes.Join(parts, []byte{','}), []byte{byte(opener) + 2}), err
+}
+
+// appendNumbers writes valid JSON without changes, but for its numbers, which write spells.
+func appendNumbers(out []byte, text string, write func(out []byte, literal string) ([]byte, error)) ([]byte, error) {
+	copied := 0
+	for at := 0; at < len(text); {
+		switch c := text[at]; {
+		case c == '"':
+			at, _ = skipString(text, at)
+		case c == '-' || '0' <= c && c <= '9':
+			end, _ := skipNumber(text, at)
+			var err error
+			if out, err = write(append(out, text[copied:at]...), text[at:end]); err != nil {
+				return nil, err
+			}
+			at, copied = end, end
+		default:
+			at++
+		}
+	}
+	return append(out, text[copied:]...), nil
+}
+
+// appendNumber writes a number as Ruby does: an integer with all its digits, any other number as the nearest
+// float64.
+func appendNumber(out []byte, literal string) ([]byte, error) {
+	switch {
+	case literal == "-0": // Ruby's Integer has no such zero
+		return append(out, '0'), nil
+	case isInteger(literal):
+		return append(out, literal...), nil
 	}
 	f, _ := strconv.ParseFloat(literal, 64) // a number that is too large is an infinity
 	if math.IsInf(f, 0) {
-		return fmt.Errorf("a number is larger than a float64 can hold (%.2g)", math.MaxFloat64)
+		return nil, fmt.Errorf("a number is larger than a float64 can hold (%.2g)", math.MaxFloat64)
 	}
-	s.out, _ = appendFloat(s.out, f, 64)
-	return nil
+	return appendFloat(out, f, 64)
 }
 
 // asJSON216 returns a payload in Belay's spelling with its floats as json 2.15 and newer write them. The two
@@ -201,37 +146,34 @@ func asJSON216(text string) string {
 	if !strings.Contains(text, "e-") && !strings.Contains(text, "e+") {
 		return text
 	}
-	out, copied := make([]byte, 0, len(text)), 0
-	for at := 0; at < len(text); {
-		switch c := text[at]; {
-		case c == '"':
-			at, _ = skipString(text, at)
-		case c == '-' || '0' <= c && c <= '9':
-			end, _ := skipNumber(text, at)
-			if strings.Contains(text[at:end], "e") {
-				f, _ := strconv.ParseFloat(text[at:end], 64)
-				out = appendFloat216(append(out, text[copied:at]...), f)
-				copied = end
-			}
-			at = end
-		default:
-			at++
-		}
-	}
-	return string(append(out, text[copied:]...))
+	out, _ := appendNumbers(make([]byte, 0, len(text)), text, appendNumber216) // which returns no error
+	return string(out)
 }
 
-// appendFloat216 writes a float that Float#to_s would write with an exponent: from 1e-9 on without one, else
-// with no fraction ".0" and no zero before the exponent.
-func appendFloat216(out []byte, f float64) []byte {
+// appendNumber216 changes only floats that Float#to_s writes with an exponent: from 1e-9 on they have none,
+// else no fraction ".0" and no zero before the exponent.
+func appendNumber216(out []byte, literal string) ([]byte, error) {
+	if !strings.Contains(literal, "e") {
+		return append(out, literal...), nil
+	}
+	f, _ := strconv.ParseFloat(literal, 64)
 	mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
 	power, _ := strconv.Atoi(exponent)
 	if -10 < power && power < 0 {
-		return strconv.AppendFloat(out, f, 'f', -1, 64)
+		return strconv.AppendFloat(out, f, 'f', -1, 64), nil
 	}
 	out = append(append(out, mantissa...), 'e')
 	if power > 0 {
 		out = append(out, '+')
 	}
-	return strconv.AppendInt(out, int64(power), 10)
+	return strconv.AppendInt(out, int64(power), 10), nil
+}
+
+func quote(s string) string { return string(appendQuoted(make([]byte, 0, len(s)+2), s)) }
+
+// appendQuoted writes s as Ruby writes a string: it escapes only quotes, backslashes and control characters. A
+// byte that is not UTF-8 becomes U+FFFD.
+func appendQuoted[T string | []byte](out []byte, s T) []byte {
+	out, _ = jsontext.AppendQuote(out, s) // its error reports such a byte
+	return out
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// asGo is what encoding/json writes of v, without its escapes for HTML.
+// asGo returns what encoding/json writes for v, without escapes for HTML.
 func asGo(t *testing.T, v any) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -31,16 +31,16 @@ type (
 	Right  struct{ Deep }
 	hidden struct {
 		Shown int
-		own   int // it is there to be left out
+		own   int // must be left out
 	}
 	Tree struct {
 		Name     string
 		Children []*Tree `json:",omitempty"`
 	}
 	Number int
-	// Zeroed says itself when it is zero.
+	// Zeroed has an IsZero method.
 	Zeroed struct{ N int }
-	// ZeroedByPointer does so only by a pointer.
+	// ZeroedByPointer has an IsZero method with a pointer receiver.
 	ZeroedByPointer struct{ N int }
 	textKey         struct{ n int }
 )
@@ -49,7 +49,7 @@ func (z Zeroed) IsZero() bool                  { return z.N == 7 }
 func (z *ZeroedByPointer) IsZero() bool        { return z.N == 7 }
 func (k textKey) MarshalText() ([]byte, error) { return []byte{byte('a' + k.n)}, nil }
 
-// Which fields of a struct are written, and how they are called, is as encoding/json has it.
+// The fields of a struct are selected and named as encoding/json does.
 func TestStructsHaveTheFieldsThatGoGivesThem(t *testing.T) {
 	t.Parallel()
 	seven, text := 7, "x"
@@ -184,7 +184,7 @@ type (
 
 func (shoutingKey) MarshalText() ([]byte, error) { return []byte("LOUD"), nil }
 
-// A whole float stays one, wherever in a struct it stands: Ruby would hand its job an Integer for a 2.
+// A whole float stays a float anywhere in a struct: Ruby reads 2 as an Integer.
 func TestWholeFloatsStayFloatsInStructs(t *testing.T) {
 	t.Parallel()
 	type price struct {
@@ -205,7 +205,7 @@ func TestWholeFloatsStayFloatsInStructs(t *testing.T) {
 	require.Equal(t, `[{"amount":2.0,"tax":0.1,"Lines":[{"amount":1.0e+21}],"By":{"a":{"amount":1.0e-07}},"At":2.0,"Any":[3.0],"Named":{"1":4.0}}]`, got)
 }
 
-// Spelling anew changes how a value is written, never which value it is.
+// Respelling changes how a value is written, never the value.
 func TestTextFromElsewhereIsSpelledAnew(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -222,10 +222,10 @@ func TestTextFromElsewhereIsSpelledAnew(t *testing.T) {
 	}
 }
 
-// opaque is {} to encoding/json, whatever is in it.
+// opaque is always {} in encoding/json.
 type opaque struct{ id int }
 
-// shown writes itself.
+// shown has a MarshalJSON.
 type shown struct{ id int }
 
 func (s shown) MarshalJSON() ([]byte, error) { return json.Marshal(s.id) }
@@ -240,16 +240,15 @@ type stamped struct {
 	Place string
 }
 
-// marked is as useless as it looks to JSON, and so are those that have it in them, but for what else they
-// have.
+// marked has no fields in JSON. A struct that embeds it has only its other fields.
 type marked struct{ _ [0]func() }
 
-// sum has no exported fields to encoding/json but by a pointer.
+// sum has no exported fields, and a MarshalJSON with a pointer receiver.
 type sum struct{ Amount big.Int }
 
 type branch struct{ Children []*branch }
 
-// A struct that would have one JSON for all of its values is refused: unique jobs that differ would be equal.
+// A struct that has the same JSON for all its values is refused: different unique jobs would be duplicates.
 func TestMarshalRefusesStructsThatWouldLoseTheirFields(t *testing.T) {
 	t.Parallel()
 	for name, v := range map[string]any{

@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// TestTraps holds, one by one, the ways in which an independent writer of Sidekiq's payloads goes wrong.
-// What a failure adds to a payload has its traps in package retry.
+// TestTraps tests the mistakes that an independent writer of Sidekiq's payloads can make, one by one. The traps
+// of the fields that a failure adds are tested in package retry.
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	whole := time.Unix(1700000000, 0)

@@ -10,8 +10,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// Whatever the text, what is kept of it is a valid job that gives it back byte for byte, and is not wrapped
-// again.
+// Any text is kept in a valid job that returns it byte for byte, and that is not wrapped again.
 func TestAnUnreadableTextIsKeptByteForByte(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "null", "42", `[1,"two"]`, "{", "\x00\xff\x80", "é \u2028\n\t\"\\", `{"class":"C"}`, "<script>"} {

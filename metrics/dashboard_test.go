@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A dashboard is what the test reads of Grafana's format.
+// A dashboard has the parts of Grafana's format that the test reads.
 type dashboard struct {
 	UID, Title string
 	Panels     []struct {
@@ -36,13 +36,13 @@ var (
 	metricName  = regexp.MustCompile(`\bbelay_[a-z_]+`)
 	legendLabel = regexp.MustCompile(`{{(\w+)}}`)
 	labelValues = regexp.MustCompile(`label_values\((\w+), (\w+)\)`)
-	// filled replaces Grafana's variables as Grafana does for the choice "All".
+	// filled replaces Grafana's variables, as Grafana does for the choice "All".
 	filled = strings.NewReplacer("$queue", ".*", "$class", ".*", "$__rate_interval", "10s")
 )
 
-// holdDashboard holds that Grafana's dashboard is complete, that the Prometheus at address has data for each of
-// its queries, and that dashboard and alert rules name only metrics that the collector exposes.
-func holdDashboard(t *testing.T, address, exposed, rules string) {
+// requireDashboard requires that the Prometheus at address has data for each query of Grafana's dashboard, and
+// that the dashboard and the alert rules name only metrics that the collector exposes.
+func requireDashboard(t *testing.T, address, exposed, rules string) {
 	t.Helper()
 	text, err := os.ReadFile("../contrib/grafana/belay.json")
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ type query struct {
 	labels [][]string
 }
 
-// queries returns the queries of panels and variables, by where they are.
+// queries returns the queries of panels, variables and annotations, by place.
 func (d *dashboard) queries(t *testing.T) map[string]query {
 	t.Helper()
 	found := map[string]query{}
@@ -109,7 +109,7 @@ func (d *dashboard) queries(t *testing.T) map[string]query {
 		found["the variable "+variable.Name] = query{text: "count by (" + match[2] + ") (" + match[1] + "{" + match[2] + `!=""})`}
 	}
 	for _, annotation := range d.Annotations.List {
-		// Nothing was recovered, so the comparison has no result; what is compared has one.
+		// Nothing was recovered, so the comparison has no result, but its left side has one.
 		compared, _, _ := strings.Cut(annotation.Target.Expr, " > ")
 		found["an annotation"] = query{text: filled.Replace(compared)}
 	}

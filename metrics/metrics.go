@@ -20,17 +20,17 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Config says what a Collector exposes. At least one of Server and Fleet is set.
+// Config configures a Collector. At least one of Server and Fleet must be set.
 type Config struct {
 	// Server is a server of this process, whose counters are exposed. Default: none.
 	Server *belay.Server
-	// Fleet reads the figures of the whole fleet from Redis: inspect.New makes it. All processes that expose
-	// it expose the same figures, so a query should take their maximum. Default: none.
+	// Fleet reads the figures of the whole fleet from Redis; make it with inspect.New. All processes that
+	// expose them expose the same figures, so a query should take their maximum. Default: none.
 	Fleet *inspect.Inspector
-	// Timeout bounds the reading from Redis in a scrape. Default: 1 s.
+	// Timeout is the deadline for reading from Redis in a scrape. Default: 1 s.
 	Timeout time.Duration
-	// MaxClasses bounds the classes with metrics of their own, in the order in which they first ran; others
-	// are counted as "(other)". Each class has some fifty series for each of its queues. Default: 100.
+	// MaxClasses bounds the number of classes with their own metrics: the first ones that ran. All others are
+	// counted as "(other)". Each class has about fifty series for each of its queues. Default: 100.
 	MaxClasses int
 }
 
@@ -47,7 +47,7 @@ func New(cfg Config) *Collector {
 func Handler(c *Collector) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// A metric that cannot be read hides no other.
+	// An error of one metric must not hide the others.
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
@@ -81,29 +81,29 @@ func outcomes() string {
 }
 
 var (
-	jobs        = desc("jobs_total", "Runs that ended, and jobs that were dropped before one, by how: "+outcomes()+".", "class", "queue", "outcome")
+	jobs        = desc("jobs_total", "Runs that ended, and jobs that were dropped without a run, by outcome: "+outcomes()+".", "class", "queue", "outcome")
 	duration    = desc("job_duration_seconds", "How long successful runs took.", "class", "queue")
 	wait        = desc("job_wait_seconds", "How long jobs had been in their queue when their runs began.", "class", "queue")
 	busy        = desc("busy_processors", "Jobs that run in this process.")
 	concurrency = desc("processors", "Jobs that may run at once in this process.")
-	recovered   = desc("recovered_jobs_total", "Jobs that this process brought back from processes that died.")
-	lost        = desc("ownership_lost_total", "Jobs that other processes brought back from this one; their results were dropped.")
+	recovered   = desc("recovered_jobs_total", "Jobs that this process recovered from dead processes.")
+	lost        = desc("ownership_lost_total", "Jobs that other processes recovered from this one; their results here were dropped.")
 	roundTrips  = desc("redis_round_trip_seconds", "How long Redis took to answer a pipeline of this process.")
 	unanswered  = desc("redis_unanswered_calls_total", "Calls of this process without an answer from Redis.")
 	dropped     = desc("log_lines_dropped_total", "Log lines that were dropped because their reader was too slow.")
 
-	up          = desc("redis_up", "Whether Redis could be read in this scrape.")
+	up          = desc("redis_up", "1 if Redis could be read in this scrape, otherwise 0.")
 	size        = desc("queue_jobs", "Jobs that wait in a queue.", "queue")
 	latency     = desc("queue_latency_seconds", "How long the oldest job of a queue has been waiting.", "queue")
-	paused      = desc("queue_paused", "Whether a queue is paused.", "queue")
+	paused      = desc("queue_paused", "1 if a queue is paused, otherwise 0.", "queue")
 	quarantined = desc("queue_quarantined_jobs", "Jobs of a queue that wait to run alone, because too many processes crashed while running them.", "queue")
-	queueCount  = desc("queues", "Queues, also those beyond the ones that have metrics.")
+	queueCount  = desc("queues", "Number of queues, including those without metrics.")
 	scheduled   = desc("scheduled_jobs", "Jobs in the schedule.")
 	retries     = desc("retry_jobs", "Failed jobs that wait for their next run.")
-	dead        = desc("dead_jobs", "Jobs that do not run again unless an operator retries them.")
-	processes   = desc("processes", "Worker processes, Sidekiq's too.")
-	processed   = desc("fleet_processed_total", "Runs of all processes since Redis was set up.")
-	failed      = desc("fleet_failed_total", "Failed runs of all processes since Redis was set up.")
+	dead        = desc("dead_jobs", "Jobs in the dead set, which run again only if an operator retries them.")
+	processes   = desc("processes", "Worker processes, including those of Sidekiq.")
+	processed   = desc("fleet_processed_total", "Runs of all processes, counted in Redis.")
+	failed      = desc("fleet_failed_total", "Failed runs of all processes, counted in Redis.")
 	duplicates  = desc("fleet_duplicates_total", "Pushes that were refused because another job held their lock.")
 )
 
@@ -160,7 +160,7 @@ func (c *Collector) collectServer(to chan<- prometheus.Metric) {
 	counter(to, dropped, counters.DroppedLogLines)
 }
 
-// folded adds up the classes beyond the first MaxClasses, for each queue.
+// folded returns the counts, with those of the classes beyond the first MaxClasses added up for each queue.
 func (c *Collector) folded(list []launcher.RunCounts) []launcher.RunCounts {
 	known, others := map[string]bool{launcher.OtherClass: true}, map[string]int{}
 	var kept []launcher.RunCounts
@@ -184,20 +184,20 @@ func (c *Collector) folded(list []launcher.RunCounts) []launcher.RunCounts {
 	return kept
 }
 
-// shown are the positions in launcher.DurationBounds of the buckets that Prometheus gets: each is a series for
-// each class and queue.
-var shown = [...]int{0, 2, 4, 7, 10, 13, 16, 19, 22, 25, 28}
+// exposedBounds are the indexes in launcher.DurationBounds of the buckets that are exposed: not all, because
+// each bucket is a series for each class and queue.
+var exposedBounds = [...]int{0, 2, 4, 7, 10, 13, 16, 19, 22, 25, 28}
 
-func histogram(to chan<- prometheus.Metric, d *prometheus.Desc, of *launcher.Distribution, labels ...string) {
-	buckets, count, next := make(map[float64]uint64, len(shown)), uint64(0), 0
-	for i, n := range of.Buckets {
+func histogram(to chan<- prometheus.Metric, d *prometheus.Desc, distribution *launcher.Distribution, labels ...string) {
+	buckets, count, next := make(map[float64]uint64, len(exposedBounds)), uint64(0), 0
+	for i, n := range distribution.Buckets {
 		count += n
-		if next < len(shown) && i == shown[next] {
+		if next < len(exposedBounds) && i == exposedBounds[next] {
 			buckets[launcher.DurationBounds[i].Seconds()] = count
 			next++
 		}
 	}
-	to <- prometheus.MustNewConstHistogram(d, count, of.Sum.Seconds(), buckets, labels...)
+	to <- prometheus.MustNewConstHistogram(d, count, distribution.Sum.Seconds(), buckets, labels...)
 }
 
 func (c *Collector) collectFleet(to chan<- prometheus.Metric) {

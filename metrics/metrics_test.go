@@ -33,10 +33,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 
-// patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
+// patience bounds every wait. It is far longer than any wait takes, so that only a hang exceeds it.
 const patience = 30 * time.Second
 
-// worked is a Collector of a server that has run jobs: three that succeeded, one that failed.
+// worked returns a Collector of a server that has run four jobs: three succeeded, and one failed.
 func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics.Collector {
 	t.Helper()
 	redis, err := open(drivertest.Redis(t).URL())
@@ -69,7 +69,7 @@ func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics
 		if sizes.Processed == 4 {
 			break
 		}
-		require.True(t, time.Now().Before(deadline), "waited in vain for the runs: %+v", sizes)
+		require.True(t, time.Now().Before(deadline), "the runs did not end in time: %+v", sizes)
 		time.Sleep(5 * time.Millisecond)
 	}
 	return metrics.New(metrics.Config{Server: server, Fleet: fleet})
@@ -84,7 +84,7 @@ func TestCollector(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
 			require.NoError(t, registry.Register(collector))
 			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP belay_jobs_total Runs that ended, and jobs that were dropped before one, by how: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
+# HELP belay_jobs_total Runs that ended, and jobs that were dropped without a run, by outcome: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
 # TYPE belay_jobs_total counter
 belay_jobs_total{class="Broken",outcome="retry",queue="mail"} 1
 belay_jobs_total{class="Welcome",outcome="done",queue="mail"} 3
@@ -179,7 +179,7 @@ func TestClassesBeyondTheBoundAreOne(t *testing.T) {
 	require.NoError(t, <-done)
 	collector := metrics.New(metrics.Config{Server: server, MaxClasses: 3})
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP belay_jobs_total Runs that ended, and jobs that were dropped before one, by how: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
+# HELP belay_jobs_total Runs that ended, and jobs that were dropped without a run, by outcome: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
 # TYPE belay_jobs_total counter
 belay_jobs_total{class="(other)",outcome="done",queue="default"} 7
 belay_jobs_total{class="Class0",outcome="done",queue="default"} 1
@@ -198,7 +198,7 @@ func TestAScrapeOfARedisThatIsAway(t *testing.T) {
 	require.Greater(t, testutil.CollectAndCount(collector), 5)
 	server.Kill()
 	require.Equal(t, 1, testutil.CollectAndCount(collector, "belay_redis_up"))
-	require.Equal(t, 1, testutil.CollectAndCount(collector), "and nothing that looks like an empty Redis")
+	require.Equal(t, 1, testutil.CollectAndCount(collector), "no series that shows an empty Redis")
 }
 
 // A scrape must cost Redis less than 2 ms with 200 queues. Half of them have a backlog, and a set is large.
@@ -241,7 +241,7 @@ func do(t *testing.T, server *drivertest.Server, words ...string) any {
 	return value
 }
 
-// commandTime is how many microseconds Redis has spent on commands.
+// commandTime returns the number of microseconds that Redis has spent on commands.
 func commandTime(t *testing.T, server *drivertest.Server) (sum float64) {
 	t.Helper()
 	text, _ := do(t, server, "INFO", "commandstats").(string)
@@ -285,7 +285,7 @@ func TestPrometheusScrapesIt(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	holdDashboard(t, address, get(t, exposed.URL), absolute)
+	requireDashboard(t, address, get(t, exposed.URL), absolute)
 }
 
 // Each alert rule is tested, firing and not.

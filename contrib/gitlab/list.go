@@ -18,15 +18,15 @@ type list struct {
 	key string
 	// queue is the queue that GitLab's own cleaner would read from the name, and process the process.
 	queue, process string
-	// queues are all queues that the name can mean, and heartbeats the keys of their processes, in the same
-	// order. One of these keys exists while the list's process is alive.
+	// queues are all queues that the name can mean, and heartbeats the heartbeat keys of the processes that it
+	// can mean, in the same order. One of these keys exists while the list's process is alive.
 	queues, heartbeats []string
 }
 
 const (
 	workingPrefix   = "working:queue:"
 	heartbeatPrefix = "reliable-fetcher-heartbeat-"
-	// maxReadings bounds the meanings of one name: each one is one more key of a script.
+	// maxReadings bounds the meanings of one name: each adds a key to a call of the script.
 	maxReadings = 16
 )
 
@@ -39,7 +39,7 @@ var (
 	anyProcess = regexp.MustCompile(`(?s)^.*:[0-9]*(?::[0-9a-f]*)?$`)
 )
 
-// keys spells the names of Belay and of GitLab's reliable fetch in one keyspace.
+// keys has the names of the keys of Belay and of GitLab's reliable fetch in one keyspace.
 type keys struct {
 	lua.Keys
 	prefix string // with its colon
@@ -54,17 +54,17 @@ func newKeys(prefix string, dead lua.DeadLimits) keys {
 	return k
 }
 
-// pattern is the glob of the names of working lists.
+// pattern returns the glob that matches the names of working lists.
 func (k keys) pattern() string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(k.prefix) + workingPrefix + "*"
 }
 
-// heartbeat is the string that expires a minute after the last heartbeat of a Ruby process.
+// heartbeat returns the key that expires a minute after the last heartbeat of a Ruby process.
 func (k keys) heartbeat(process string) string {
 	return k.prefix + heartbeatPrefix + strings.ReplaceAll(process, ":", "-")
 }
 
-// interrupted is GitLab's sorted set of jobs that were interrupted too often.
+// interrupted returns the key of GitLab's sorted set of jobs that were interrupted too often.
 func (k keys) interrupted() string { return k.prefix + "interrupted" }
 
 // list reads the name of a working list. It returns false for any other name, and for one with too many
@@ -93,8 +93,8 @@ func (k keys) list(key string) (list, bool) {
 	return l, len(l.queues) <= maxReadings
 }
 
-// queueOf returns the queue of a job in this list. It is named, the queue that the job's payload names, if the
-// name of the list can mean that queue; otherwise it is the one that the cleaner would read.
+// queueOf returns the queue of a job in this list: named, the queue in its payload, if the name of the list can
+// mean that queue, otherwise the queue that GitLab's cleaner would read.
 func (l list) queueOf(named string) string {
 	if slices.Contains(l.queues, named) {
 		return named

@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// The names that GitLab's reliable fetch gives, as its cleaner reads them; and all heartbeats that the process
-// may have.
+// The names that GitLab's reliable fetch gives are read as its cleaner reads them, with all heartbeats that the
+// process may have.
 func TestGitLabListsAreReadFromTheirNames(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestGitLabListsAreReadFromTheirNames(t *testing.T) {
 		require.False(t, ok, name)
 	}
 	six, _ := k.list("working:queue:mail:fe80::1:7:ab")
-	require.Equal(t, "mail", six.queueOf("mail"), "its jobs say which queue is meant")
-	require.Equal(t, "mail:fe80:", six.queueOf("elsewhere"), "but no other than the name can mean")
+	require.Equal(t, "mail", six.queueOf("mail"), "the payload names a queue that the list's name can mean")
+	require.Equal(t, "mail:fe80:", six.queueOf("elsewhere"), "the payload names a queue that it cannot mean")
 	require.Equal(t, `a\*\[b\]:working:queue:*`, newKeys("a*[b]", lua.DeadLimits{}).pattern())
 }

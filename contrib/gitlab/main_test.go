@@ -1,7 +1,6 @@
 package gitlab
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -18,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 
-// A world is a keyspace of its own.
+// A world is a test's own keyspace.
 type world struct {
 	*testing.T
 	client driver.Client
@@ -27,45 +26,45 @@ type world struct {
 	today  time.Time // the day of the counters, the same for a whole test even at midnight
 }
 
-// A ground opens a client of a server.
-type ground func(t *testing.T) driver.Client
+// An opener opens a client of a server.
+type opener func(t *testing.T) driver.Client
 
-// realServers are the clients, each on a real Redis.
-func realServers() map[string]ground {
-	grounds := make(map[string]ground)
+// realServers returns both Redis clients, connected to a real Redis.
+func realServers() map[string]opener {
+	openers := make(map[string]opener)
 	for name, open := range adapters.All {
-		grounds[name] = func(t *testing.T) driver.Client { return open(t, drivertest.Redis(t).URL()) }
+		openers[name] = func(t *testing.T) driver.Client { return open(t, drivertest.Redis(t).URL()) }
 	}
-	return grounds
+	return openers
 }
 
-// allServers are realServers and the fake server.
-func allServers() map[string]ground {
-	grounds := realServers()
-	grounds["miniredis"] = func(t *testing.T) driver.Client {
+// allServers returns realServers and one connected to miniredis.
+func allServers() map[string]opener {
+	openers := realServers()
+	openers["miniredis"] = func(t *testing.T) driver.Client {
 		return adapters.All["go-redis"](t, "redis://"+drivertest.Miniredis(t).Addr())
 	}
-	return grounds
+	return openers
 }
 
-// promises holds each on each of the grounds, in a world of its own.
-func promises(t *testing.T, grounds map[string]ground, these map[string]func(w *world)) {
+// promises runs each test with each of the clients, in a world of its own.
+func promises(t *testing.T, openers map[string]opener, tests map[string]func(w *world)) {
 	t.Parallel()
-	for name, keep := range these {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for name, open := range grounds {
+			for name, open := range openers {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-					keep(&world{T: t, client: open(t), prefix: prefix, keys: newKeys(prefix, lua.DeadLimits{}), today: time.Now()})
+					test(&world{T: t, client: open(t), prefix: prefix, keys: newKeys(prefix, lua.DeadLimits{}), today: time.Now()})
 				})
 			}
 		})
 	}
 }
 
-// do sends one plain command that must not fail.
+// do sends one command, which must not fail.
 func (w *world) do(words ...string) any {
 	w.Helper()
 	reply := w.client.Do(w.Context(), driver.Command(words...))[0]
@@ -82,10 +81,10 @@ func (w *world) texts(words ...string) []string {
 	return texts
 }
 
-// list reads a list from its head, where the newest lie.
+// list reads a list from its head, where its newest element is.
 func (w *world) list(key string) []string { w.Helper(); return w.texts("LRANGE", key, "0", "-1") }
 
-// held is the working list of a queue's jobs that a Ruby process has taken.
+// held returns the working list of the jobs that a Ruby process has taken from a queue.
 func (w *world) held(queue, process string) list {
 	w.Helper()
 	l, ok := w.keys.list(w.prefix + ":working:queue:" + queue + ":" + process)
@@ -93,7 +92,7 @@ func (w *world) held(queue, process string) list {
 	return l
 }
 
-// unchanged requires that act writes nothing at all.
+// unchanged requires that act writes nothing.
 func (w *world) unchanged(act func()) {
 	w.Helper()
 	before := w.everything()
@@ -115,26 +114,15 @@ func (w *world) everything() map[string]string {
 	return found
 }
 
-// announced returns the jids of jobs whose end is announced from now on, one after the other. An announcement
-// whose script had to be loaded is made again.
-func (w *world) announced() <-chan string {
+// messages returns what is published on a channel from now on.
+func (w *world) messages(channel string) <-chan string {
 	w.Helper()
-	ended := make(chan string, 9)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.Context()))
-	listening, gone := make(chan struct{}), make(chan struct{})
+	messages, subscribed, ended := make(chan string, 9), make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(gone)
-		var last string
-		_ = w.client.Listen(ctx, w.keys.Ended(), func() { close(listening) }, func(message string) {
-			for _, jid := range lua.EndedOf(message) {
-				if jid != last {
-					ended <- jid
-				}
-				last = jid
-			}
-		})
+		defer close(ended)
+		_ = w.client.Listen(w.Context(), channel, func() { close(subscribed) }, func(text string) { messages <- text })
 	}()
-	w.Cleanup(func() { cancel(); <-gone })
-	<-listening
-	return ended
+	w.Cleanup(func() { <-ended })
+	<-subscribed
+	return messages
 }

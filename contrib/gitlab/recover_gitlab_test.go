@@ -18,7 +18,7 @@ func (w *world) recover(l list, orphans lua.Orphans) lua.Recovered {
 	return answer
 }
 
-// waiting reads the queue q in the order in which it is taken.
+// waiting returns the jobs of queue q in the order in which they are taken.
 func (w *world) waiting() []string {
 	w.Helper()
 	jobs := w.list(w.keys.Queue("q"))
@@ -29,7 +29,7 @@ func (w *world) waiting() []string {
 // lock is the lock of the job a.
 var lock = &lua.Lock{Digest: "d", Owner: lua.OwnerOf("a", "Mail"), Hold: time.Minute}
 
-// owner is the jid of the job that holds the lock, which must have a TTL; "" for none.
+// owner returns the jid of the job that holds the lock, which must have a TTL; "" for none.
 func (w *world) owner() string {
 	w.Helper()
 	value, held := w.do("GET", w.keys.Lock(lock.Digest)).(string)
@@ -46,7 +46,7 @@ func (w *world) owner() string {
 func TestRecoverGitLab(t *testing.T) {
 	page := lua.Orphans{Queue: "q", Entries: []lua.Orphan{{Old: "c", New: "c+"}, {Old: "b", New: "b+"}, {Old: "gone", New: "gone+"}, {Old: "a", New: "a+"}}}
 	promises(t, allServers(), map[string]func(w *world){
-		"moves what is there to the head of the queue in order": func(w *world) {
+		"moves the entries that are in the list to the head of the queue, in order": func(w *world) {
 			held := w.held("q", "h:1:ab")
 			w.do("RPUSH", held.key, "c", "b", "a", "rest")
 			w.do("LPUSH", w.keys.Queue("q"), "waits")

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// round bounds a call without jobs on a healthy link.
+	// round is the deadline of a call that carries no jobs, on a healthy link.
 	round = 2 * time.Second
 	// namesAtOnce is how many names one SCAN reads: half a millisecond of a busy Redis.
 	namesAtOnce = 500
-	// maxGap is the maximum time between two sights of Redis. After a longer time an earlier look does not
+	// maxGap is the maximum time between two calls of sight. After a longer time an earlier check does not
 	// count.
 	maxGap = 5 * time.Second
-	// skew is the maximum difference between the advance of Redis' clock and of ours between two sights. With
-	// more, its clock was set.
+	// skew is how far the clocks of Redis and of this machine may drift apart between two calls of sight. A
+	// greater difference means that the clock of Redis was set.
 	skew = time.Second
 )
 
 // A recoverer finds the working lists that Ruby processes with GitLab's reliable fetch have left, and recovers
 // their jobs. The names of these lists are in no index, so it reads the names of all keys, page by page.
 //
-// It judges absence twice, as a janitor of Belay does: a list whose process had no heartbeat at the first
+// It checks absence twice, as a janitor of Belay does: a list whose process had no heartbeat at the first
 // check is recovered only if the process has none when its jobs move, Doubt later, and only if sight returned
 // true in between. A Ruby process that could not reach Redis for a minute has sent a heartbeat by then.
 //
@@ -53,17 +53,17 @@ type recoverer struct {
 	run  string        // of the server; empty if it may not be read
 }
 
-// found is a working list, as a look found it.
+// found is a working list and its state at one check.
 type found struct {
 	list
 	// jobs is its length, alive reports whether its process has a heartbeat.
 	jobs  int
 	alive bool
-	// unclear means that no process can be read from the name, or too many: alive is not known.
+	// unclear means that the name contains no process, or may mean too many: alive is not known.
 	unclear bool
 }
 
-// newRecoverer returns a recoverer that has seen nothing.
+// newRecoverer returns a recoverer that has not called Redis yet.
 func newRecoverer(cfg Config) *recoverer {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	cfg.Interruptions = cmp.Or(cfg.Interruptions, Interruptions)
@@ -86,7 +86,7 @@ func (r *recoverer) sight(ctx context.Context) (unbroken bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("read the clock of Redis: %w", err)
 	}
-	// A user that may not read it cannot see a restart that was shorter than the gap.
+	// Without the permission for INFO, a restart that is shorter than the gap goes unnoticed.
 	text, _ := replies[1].Value.(string)
 	_, run, _ := strings.Cut(text, "run_id:")
 	run, _, _ = strings.Cut(run, "\r\n")
@@ -128,11 +128,11 @@ func (r *recoverer) look(ctx context.Context, names []string) ([]found, error) {
 	lists := make([]found, len(names))
 	var calls []driver.Call
 	for i, name := range names {
-		read, clear := r.keys.list(name)
-		lists[i] = found{list: read, unclear: !clear}
+		parsed, known := r.keys.list(name)
+		lists[i] = found{list: parsed, unclear: !known}
 		calls = append(calls, driver.Command("LLEN", name))
-		if clear {
-			calls = append(calls, driver.Command(append([]string{"EXISTS"}, read.heartbeats...)...))
+		if known {
+			calls = append(calls, driver.Command(append([]string{"EXISTS"}, parsed.heartbeats...)...))
 		}
 	}
 	replies, err := r.link.Do(ctx, calls...), error(nil)
@@ -155,14 +155,14 @@ func (r *recoverer) look(ctx context.Context, names []string) ([]found, error) {
 type recovered struct {
 	// jobs counts the jobs that left the list, and dead those of them that went to the dead set.
 	jobs, dead int
-	// alive reports that the process had a heartbeat in the end: the rest of its jobs stayed with it.
+	// alive reports that the process had a heartbeat after all: the rest of its jobs stayed in the list.
 	alive bool
 }
 
-// recover moves the jobs of a list, page by page, to the heads of their queues, where they are the next ones
-// to run, in the order in which they were taken. interrupted_count of each goes up by one, as when GitLab's
-// cleaner does this; a job that has been interrupted too often goes to the dead set. Each page moves in one
-// step, which does nothing if the process has a heartbeat.
+// recover moves the jobs of a list, page by page, to the heads of their queues, in the order in which they were
+// taken, so that they run next. It increments the interrupted_count of each job, as GitLab's cleaner does; a
+// job that was interrupted too often goes to the dead set. Each page moves in one step, which does nothing if
+// the process has a heartbeat.
 func (r *recoverer) recover(ctx context.Context, l list) (sum recovered, err error) {
 	left := math.MaxInt
 	for idle := 0; idle < 3; idle++ { // another program may take from the list at the same time
@@ -207,7 +207,7 @@ func (r *recoverer) recover(ctx context.Context, l list) (sum recovered, err err
 			}
 		}
 	}
-	return sum, fmt.Errorf("recover %q: its jobs do not leave it; another program may be at work there", l.key)
+	return sum, fmt.Errorf("recover %q: its jobs could not be moved; another program may be moving them", l.key)
 }
 
 // killLarge moves entries that are too large to the dead set, unless the list's process has a heartbeat: the
@@ -234,7 +234,7 @@ func (r *recoverer) killLarge(ctx context.Context, l list, large []lua.Large) (d
 	return dead, nil
 }
 
-// orphans returns what becomes of these entries, by their queues. Nearly all lists are of one queue.
+// orphans returns these entries with their destinations, grouped by queue. Nearly every list has one queue.
 func (r *recoverer) orphans(l list, entries []string) (all []lua.Orphans) {
 	for _, entry := range entries {
 		queue := l.queue
@@ -271,22 +271,22 @@ func (r *recoverer) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string)
 	orphan.Lock = dedup.AfterCrash(parsed, queue, orphan.Home, r.now, job.Seconds)
 }
 
-// move sends the call that moves these jobs.
+// move sends the script call that moves these jobs.
 func (r *recoverer) move(ctx context.Context, l list, orphans lua.Orphans) (lua.Recovered, error) {
 	ask := r.keys.recover(l, orphans, r.now)
 	calls := append([]driver.Call{ask.Call}, r.keys.AnnounceOrphans(orphans.Entries)...)
 	return ask.Read(r.link.Carry(ctx, 0, calls...)[0])
 }
 
-// report logs the jobs that went to the dead set, and returns their number. If another program moved some of
-// them, it may report them too.
+// report logs the jobs that went to the dead set, and returns their number. It may include jobs that another
+// program moved.
 func (r *recoverer) report(orphans lua.Orphans) (dead int) {
 	for _, orphan := range orphans.Entries {
 		if orphan.Home != lua.HomeDead {
 			continue
 		}
 		dead++
-		parsed, _ := job.Parse(orphan.New) // which orphans wrote
+		parsed, _ := job.Parse(orphan.New) // it cannot fail: orphans wrote the payload
 		if _, unreadable := job.Parse(orphan.Old); unreadable != nil {
 			r.cfg.Log.Error("moved to the dead set: unreadable payload",
 				"error", unreadable, "queue", orphans.Queue, "bytes", len(orphan.Old))

@@ -10,8 +10,8 @@ import (
 	"github.com/belayq/belay/driver/drivertest/adapters"
 )
 
-// The time in which a heartbeat must come counts only while Redis is in sight: a restart, a gap or a clock
-// that was set begins it anew.
+// A process has time for a heartbeat only while Redis can be reached: after a restart, a gap or a clock step,
+// sight returns false once.
 func TestGitLabSeesThatItsSightBroke(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {

@@ -15,8 +15,8 @@ import (
 const (
 	// Lifespan is how long a heartbeat lasts. Ruby processes send one three times in that time.
 	Lifespan = time.Minute
-	// Interruptions is the number of interruptions that a job does not survive. In Ruby, the option
-	// max_retries_after_interruption sets another one.
+	// Interruptions is the number of interruptions at which a job goes to the dead set. In Ruby, the option
+	// max_retries_after_interruption changes it.
 	Interruptions = 3
 )
 
@@ -25,7 +25,8 @@ type Config struct {
 	Client driver.Client
 	// Prefix is the prefix of all keys, without its colon: Ruby's namespace. Empty for none.
 	Prefix string
-	// DeadLimits are the limits of the dead set that the workers of Belay have. Default: theirs.
+	// DeadLimits are the limits of the dead set: the same as those of Belay's workers. Default: the defaults of
+	// the workers.
 	DeadLimits lua.DeadLimits
 	// Doubt is how long to wait for a heartbeat of a process that has none at the first look. Ruby processes
 	// that are alive send one every 20 seconds; Lifespan is safe. Use zero only if no Ruby process is alive.
@@ -39,7 +40,7 @@ type Config struct {
 	PayloadLimit int
 	// Log gets a line for each job that goes to the dead set. Default: none.
 	Log *slog.Logger
-	// Found, if set, is called with what the first look of Return found.
+	// Found, if set, is called with the lists that Return finds at its first look.
 	Found func(Lists)
 }
 
@@ -86,14 +87,14 @@ type Result struct {
 	Lists   int `json:"lists"`
 	Alive   int `json:"alive"`
 	Unclear int `json:"unclear"`
-	// Held counts the jobs that were left in the lists of processes with a heartbeat. That of a killed process
-	// is there for Lifespan.
+	// Held counts the jobs that were left in the lists of processes with a heartbeat. The heartbeat of a killed
+	// process lasts for Lifespan.
 	Held int `json:"held"`
 	// Interrupted is as in Lists.
 	Interrupted int `json:"interrupted"`
 }
 
-// pause is the time between two sights of Redis while Return waits.
+// pause is the time between two calls of sight while Return waits.
 const pause = time.Second
 
 // Look finds the working lists of GitLab's reliable fetch. It reads the names of all keys, some hundreds in a
@@ -103,9 +104,9 @@ func Look(ctx context.Context, cfg Config) (Lists, error) {
 	return look, err
 }
 
-// Return puts the jobs that dead Ruby processes with GitLab's reliable fetch hold back into their queues: at
-// the heads, in the order in which they were taken. It takes as long as Doubt, unless there are no such jobs.
-// A process that has a heartbeat at either look keeps its jobs.
+// Return moves the jobs of dead Ruby processes with GitLab's reliable fetch back to their queues: to the heads,
+// in the order in which they were taken. It takes as long as Doubt, unless there are no such jobs. A process
+// that has a heartbeat at either look keeps its jobs. After an error, Return can be called again.
 func Return(ctx context.Context, cfg Config) (result Result, err error) {
 	r := newRecoverer(cfg)
 	if _, err = r.sight(ctx); err != nil {
@@ -145,7 +146,7 @@ func Return(ctx context.Context, cfg Config) (result Result, err error) {
 		case driver.Outage(err) || ctx.Err() != nil:
 			return result, errors.Join(errs, err)
 		case err != nil:
-			errs = errors.Join(errs, err) // one list must not cost the others their turn
+			errs = errors.Join(errs, err) // one list must not stop the recovery of the others
 		case done.alive:
 			result.Alive++
 			result.Held += item.jobs - done.jobs
@@ -156,7 +157,7 @@ func Return(ctx context.Context, cfg Config) (result Result, err error) {
 	return result, errs
 }
 
-// all reads all pages of names. A list may be on two of them.
+// all returns the lists of all pages. SCAN may return a name twice.
 func (r *recoverer) all(ctx context.Context) (look Lists, lists []found, err error) {
 	look.Lists = []List{}
 	interrupted := r.cfg.Client.Do(ctx, driver.Command("ZCARD", r.keys.interrupted()))[0]
@@ -192,8 +193,8 @@ func (r *recoverer) all(ctx context.Context) (look Lists, lists []found, err err
 	return look, lists, nil
 }
 
-// doubt waits until Redis was in sight for Doubt without an interruption. After a restart or an outage the time
-// begins anew, because the Ruby processes may have been unable to send heartbeats.
+// doubt waits until Redis has been reachable for Doubt without an interruption. After a restart or an outage
+// the time begins anew, because the Ruby processes may have been unable to send heartbeats.
 func (r *recoverer) doubt(ctx context.Context) error {
 	for since := time.Now(); time.Since(since) < r.cfg.Doubt; {
 		select {

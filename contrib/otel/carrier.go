@@ -3,15 +3,14 @@ package belayotel
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/job"
 )
 
 const (
-	// maxState bounds tracestate, in bytes: as much as W3C Trace Context asks to pass on. A handler's
-	// requests carry it as a header, and servers refuse long ones.
+	// maxState bounds tracestate, in bytes: W3C Trace Context requires programs to propagate that much. The
+	// requests of a handler send it as a header, and servers refuse long headers.
 	maxState = 512
 	// maxField bounds other fields, in bytes: the bound of W3C Baggage, the longest of them.
 	maxField = 8 << 10
@@ -27,7 +26,7 @@ func (p pushed) Get(key string) string {
 		return ""
 	}
 	var text string
-	_ = json.Unmarshal([]byte(p.Extra[at].JSON), &text) // another type is no context
+	_ = json.Unmarshal([]byte(p.Extra[at].JSON), &text) // a value of another type is not a context
 	return text
 }
 
@@ -54,14 +53,11 @@ type taken struct{ *belay.Job }
 
 // Get returns a field, if it is a string that is not too long.
 func (t taken) Get(key string) string {
-	if !strings.Contains(t.Raw(), key) { // most jobs of other programs have none; this is far faster than a scan
-		return ""
-	}
-	most := maxField
+	maxBytes := maxField
 	if key == "tracestate" {
-		most = maxState
+		maxBytes = maxState
 	}
-	if raw, _ := t.Field(key); len(raw) > most {
+	if raw, ok := t.RareField(key); !ok || len(raw) > maxBytes {
 		return ""
 	}
 	text, _ := t.Text(key)
@@ -71,5 +67,5 @@ func (t taken) Get(key string) string {
 // Set does nothing: a payload never changes.
 func (taken) Set(string, string) {}
 
-// Keys returns nothing: no propagator of OpenTelemetry's own asks for it.
+// Keys returns nothing: OpenTelemetry's propagators do not call it.
 func (taken) Keys() []string { return nil }

@@ -26,16 +26,16 @@ type Config struct {
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	// Propagator writes the context of a push into the fields of its job, and reads it for the run. The
-	// programs that push and run a job need the same. Default: propagation.TraceContext, whatever the global
-	// one is, because that one does nothing unless the program sets it. With propagation.Baggage beside it,
-	// the baggage of a request is stored with its jobs.
+	// programs that push and run a job need the same. Default: propagation.TraceContext, not the global
+	// propagator, which does nothing unless the program sets it. If the propagator includes
+	// propagation.Baggage, the baggage of a request is stored with its jobs.
 	Propagator propagation.TextMapPropagator
 	// LinkRuns begins a new trace for each run, linked to the span of its push. Use it if jobs are pushed by
 	// programs that you do not trust, or run so much later that one trace would be too long. Default: the
 	// span of a run is a child of the span of its push, and linked to it.
 	LinkRuns bool
-	// MaxNames bounds the queues, the classes and the types of errors that metrics keep apart, in the order
-	// in which they first occur; others are "(other)", and types of errors "_OTHER". Default: 100.
+	// MaxNames bounds the number of queues, of classes and of error types that metrics distinguish: the first
+	// ones that occur. All others are counted as "(other)", error types as "_OTHER". Default: 100.
 	MaxNames int
 	// RedactError returns what spans show of an error; ServerConfig.RedactError concerns the log. It is called
 	// concurrently. If it panics, nothing is shown. Default: the error's text.
@@ -47,12 +47,12 @@ const (
 	// system is messaging.system.
 	system = "belay"
 
-	// maxText bounds an error's text in a span, in bytes, and maxStack the stack of a panic: both can be of
-	// any length, and the exporter holds thousands of spans.
+	// maxText bounds an error's text in a span, and maxStack the stack of a panic, in bytes. Both can have any
+	// length, and the exporter holds thousands of spans.
 	maxText  = 4 << 10
 	maxStack = 16 << 10
-	// maxName bounds names in attributes, as a push bounds those of classes and queues. A payload that another
-	// program has pushed may have longer ones.
+	// maxName bounds names in attributes, in bytes. A push has the same bound for classes and queues, but a
+	// payload of another program may have longer names.
 	maxName = 255
 )
 
@@ -86,25 +86,25 @@ func newInstrumentation(cfg Config) *instrumentation {
 	if cfg.Propagator == nil {
 		cfg.Propagator = propagation.TraceContext{}
 	}
-	most := cmp.Or(max(cfg.MaxNames, 0), 100)
+	limit := cmp.Or(max(cfg.MaxNames, 0), 100)
 	return &instrumentation{
 		cfg:     cfg,
 		tracer:  cfg.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(belay.Version), trace.WithSchemaURL(semconv.SchemaURL)),
 		meter:   cfg.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(belay.Version), metric.WithSchemaURL(semconv.SchemaURL)),
-		queues:  names{most: most, other: "(other)"},
-		classes: names{most: most, other: "(other)"},
-		errors:  names{most: most, other: "_OTHER"}, // the conventions' own
+		queues:  names{limit: limit, other: "(other)"},
+		classes: names{limit: limit, other: "(other)"},
+		errors:  names{limit: limit, other: "_OTHER"}, // as the conventions prescribe
 	}
 }
 
-// measure counts a message that took so long.
+// measure counts a message and records its duration.
 func (i *instrumentation) measure(ctx context.Context, took time.Duration, attributes []attribute.KeyValue) {
 	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
 	i.count.Add(ctx, 1, set)
 	i.took.Record(ctx, took.Seconds(), set)
 }
 
-// must returns the instrument; its error goes where OpenTelemetry's own errors go.
+// must returns the instrument, and passes its error to OpenTelemetry's error handler.
 func must[T any](instrument T, err error) T {
 	if err != nil {
 		otel.Handle(err)
@@ -112,7 +112,8 @@ func must[T any](instrument T, err error) T {
 	return instrument
 }
 
-// fail records an error in a span, as what made it fail at an instant. It returns the error.type for metrics.
+// fail marks a span as failed and records the error with the time of the failure. It returns the attribute
+// error.type for the metrics.
 func (i *instrumentation) fail(span trace.Span, at time.Time, class, kind string, err error) attribute.KeyValue {
 	text := i.text(class, err)
 	event := []attribute.KeyValue{semconv.ExceptionType(retry.Class(err)), semconv.ExceptionMessage(text)}
@@ -139,20 +140,20 @@ func (i *instrumentation) text(class string, err error) (text string) {
 	return cut(i.cfg.RedactError(class, err), maxText)
 }
 
-// names maps all names beyond the first max to other.
+// names maps all names beyond the first limit to other.
 type names struct {
-	most  int
-	other string // stands for the names beyond max
+	limit int
+	other string
 	mu    sync.Mutex
 	seen  map[string]bool
 }
 
-// of returns the name, or other.
+// of returns name if it is one of the first, otherwise other.
 func (n *names) of(name string) string {
 	name = cut(name, maxName)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.seen[name] && len(n.seen) >= n.most {
+	if !n.seen[name] && len(n.seen) >= n.limit {
 		return n.other
 	}
 	if n.seen == nil {
@@ -162,7 +163,7 @@ func (n *names) of(name string) string {
 	return name
 }
 
-// cut returns at most so many bytes of a text, as valid UTF-8.
-func cut(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+// cut returns the first maxBytes bytes of a text, as valid UTF-8.
+func cut(text string, maxBytes int) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxBytes)], "")
 }

@@ -1,7 +1,7 @@
-// Package belayotel joins Belay's jobs to OpenTelemetry: a span for each push, a span for each run as its
-// child, also in another process, and the metrics of the messaging conventions.
+// Package belayotel traces Belay's jobs with OpenTelemetry. It records a span for each push, a child span for
+// each run, also when another process runs the job, and the metrics of the messaging conventions.
 //
-// It is two middlewares, one for the client and one for the server:
+// It has two middleware functions, one for the client and one for the server:
 //
 //	client.Use("otel", belayotel.Push(belayotel.Config{}), belay.Last())
 //	server.Use("otel", belayotel.Run(belayotel.Config{}), belay.First())
@@ -21,29 +21,30 @@
 //	push QUEUE     producer  belay.job.class, belay.push.status: queued, scheduled, prepared (in an
 //	                         outbox), duplicate, refused, unknown or not_pushed
 //	run QUEUE      consumer  belay.job.class, belay.job.attempt, belay.job.outcome: done, retry, dead,
-//	                         discarded, cancelled, expired, snoozed or requeued; lost if the job runs
-//	                         elsewhere since its process was declared dead
+//	                         discarded, cancelled, expired, snoozed or requeued; lost if its process
+//	                         was declared dead and another one runs the job
 //
 // The span of a push lasts until Redis has answered. In a bulk push each job has its own. The span of a run
 // lasts as long as its handler. A failed push or run has the status Error, error.type, and the error as an
-// event. error.type of a push is unknown, full, invalid or old_worker for the errors of that name, else the
-// error's type; that of a run is what the dashboard shows as the error's class, panic for a panic.
+// event. The error.type of a push is unknown, full, invalid or old_worker for the errors of these names,
+// otherwise the error's type. The error.type of a run is the error class that the dashboard shows: panic for
+// a panic.
 //
 // # Metrics
 //
-//	messaging.client.sent.messages       jobs that were sent to Redis
-//	messaging.client.operation.duration  how long their pushes took
-//	messaging.client.consumed.messages   runs
-//	messaging.process.duration           how long they took
+//	messaging.client.sent.messages       number of jobs that were sent to Redis
+//	messaging.client.operation.duration  duration of their pushes
+//	messaging.client.consumed.messages   number of runs
+//	messaging.process.duration           duration of runs
 //
 // Their attributes are the system, the operation, the queue, the class, the status or the outcome, and
-// error.type. Config.MaxNames bounds the number of queues, classes and error types that metrics keep apart.
+// error.type. Config.MaxNames bounds the number of queues, classes and error types that metrics distinguish.
 //
 // # Trust
 //
 // Any program that can push to Redis chooses the trace of its jobs' runs, and whether they are sampled. Set
 // Config.LinkRuns to begin a new trace for each run. A context of the wrong form or size is ignored.
 //
-// This package must never fail a push or a run, and never use a text of a payload as an attribute without a
-// bound.
+// This package must never fail a push or a run, and never use text from a payload as an attribute without
+// bounding its length.
 package belayotel

@@ -14,8 +14,7 @@ import (
 
 func sendWelcome(context.Context, string) error { return nil }
 
-// The program sets up OpenTelemetry's SDK before, as for any other library. Push and Run use its global
-// providers.
+// The program has set up OpenTelemetry's SDK, as for any other library. Push and Run use its global providers.
 func Example() {
 	belay.Main(func(ctx context.Context, app *belay.App) error {
 		app.Client.Use("otel", belayotel.Push(belayotel.Config{}), belay.Last())
@@ -44,7 +43,8 @@ func TestTheGuideHasTheExample(t *testing.T) {
 	require.Equal(t, strings.ReplaceAll(example, "\n\t", "\n"), "\t"+strings.TrimSuffix(code, "\n"))
 }
 
-// A release sets both, as CONTRIBUTING.md says: users of the tag get the Belay that it was tested with.
+// go.mod requires the version of Belay that this module was tested with: a release sets both (see
+// CONTRIBUTING.md).
 func TestRequiresTheBelayOfItsCommit(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("go.mod")

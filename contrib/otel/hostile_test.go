@@ -16,8 +16,8 @@ import (
 
 const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// Any program can write any payload. A run of it succeeds, with a span whose size is bounded, in the trace of
-// the payload only if that is well-formed.
+// Any program can write any payload. Its run succeeds, and its span is bounded in size. The span is in the
+// trace of the payload only if that context is well-formed.
 func TestHostileContextsAreHarmless(t *testing.T) {
 	t.Parallel()
 	quoted := func(text string) string { return job.SetString("x", text).JSON }
@@ -71,7 +71,7 @@ func TestHostileContextsAreHarmless(t *testing.T) {
 	}
 }
 
-// sizeOf is about what an exporter sends for a span.
+// sizeOf returns about as many bytes as an exporter sends for a span.
 func sizeOf(s tracetest.SpanStub) int {
 	return len(fmt.Sprint(s.Name, s.Attributes, s.Events, s.Links, s.Status, s.SpanContext.TraceState()))
 }

@@ -44,7 +44,7 @@ func TestMetricsOfRuns(t *testing.T) {
 	require.LessOrEqual(t, r.points("messaging.process.duration")[works.Equivalent()].sum, 3*longest+1e-6, "the same time as the spans'")
 }
 
-// settled waits until a metric has counted so many runs: the count of a run follows the end of its span.
+// settled waits until a metric has this count: a run is counted after the end of its span.
 func (r *rig) settled(name string, count uint64) map[attribute.Distinct]point {
 	r.Helper()
 	var points map[attribute.Distinct]point
@@ -59,7 +59,7 @@ func (r *rig) settled(name string, count uint64) map[attribute.Distinct]point {
 	return points
 }
 
-// Whatever producers make up, metrics keep a bounded number of names apart.
+// Whatever names producers use, the number of labels of a metric is bounded.
 func TestMetricsHaveBoundedLabels(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(cfg *belayotel.Config) { cfg.MaxNames = 3 })
@@ -72,15 +72,15 @@ func TestMetricsHaveBoundedLabels(t *testing.T) {
 	r.await("run mail", 20)
 	runs := r.settled("messaging.process.duration", 20)
 	require.LessOrEqual(t, len(runs), 4*4)
-	for key, most := range map[string]int{"belay.job.class": 4, "error.type": 4, "messaging.destination.name": 1} {
-		require.Len(t, values(runs, key), most, key)
+	for key, want := range map[string]int{"belay.job.class": 4, "error.type": 4, "messaging.destination.name": 1} {
+		require.Len(t, values(runs, key), want, key)
 	}
 	require.Contains(t, values(runs, "belay.job.class"), "(other)")
 	require.Contains(t, values(runs, "error.type"), "_OTHER")
 	pushes := r.points("messaging.client.sent.messages")
 	require.Len(t, values(pushes, "messaging.destination.name"), 4)
 	require.Contains(t, values(pushes, "messaging.destination.name"), "(other)")
-	require.EqualValues(t, 40, r.sent(), "and lose none")
+	require.EqualValues(t, 40, r.sent(), "every push is counted")
 }
 
 type classError string

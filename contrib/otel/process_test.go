@@ -63,7 +63,7 @@ func exit(err error) {
 	}
 }
 
-// exported is a span as the exporter of the worker writes it.
+// exported is a span in the JSON of the worker's exporter.
 type exported struct {
 	Name                string
 	SpanContext, Parent struct {
@@ -76,7 +76,7 @@ type exported struct {
 	}
 }
 
-// This process pushes, a real second one runs: the first collects the spans of both, and they are one trace.
+// This process pushes a job, and a second process runs it: the spans of both form one trace.
 func TestTracesJoinProcesses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -17,14 +17,14 @@ import (
 	"github.com/belayq/belay/retry"
 )
 
-// bounds are the buckets of durations that the conventions ask for, in seconds.
+// bounds are the histogram buckets of durations, in seconds, as the conventions prescribe them.
 var bounds = metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10)
 
 // Push returns middleware for Client.Use that begins a span for each push and writes its context into the job.
 // Add it at the place belay.Last, so that it sees jobs as they are pushed.
 //
-// A job that has a context already, because the program has set such a field, keeps it; the span of the push
-// is linked to it.
+// If the program has already set a context in the job's fields, the job keeps it, and the span of the push is
+// linked to it.
 func Push(cfg Config) belay.PushMiddleware {
 	p := newInstrumentation(cfg)
 	p.count = must(messagingconv.NewClientSentMessages(p.meter)).Inst()
@@ -32,15 +32,15 @@ func Push(cfg Config) belay.PushMiddleware {
 	return p.push
 }
 
-// sends are the attributes of every push.
-var sends = []attribute.KeyValue{
+// pushAttributes are the attributes of every push.
+var pushAttributes = []attribute.KeyValue{
 	semconv.MessagingSystemKey.String(system), semconv.MessagingOperationName("push"), semconv.MessagingOperationTypeSend,
 }
 
 func (i *instrumentation) push(ctx context.Context, j *belay.RawJob) error {
 	queue, class := cut(j.Queue, maxName), cut(j.Class, maxName)
 	options := []trace.SpanStartOption{
-		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(sends...),
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(pushAttributes...),
 		trace.WithAttributes(semconv.MessagingDestinationName(queue), semconv.MessagingMessageID(cut(j.JID, maxName)), keyClass.String(class)),
 	}
 	link := trace.LinkFromContext(i.cfg.Propagator.Extract(context.Background(), pushed{j}))
@@ -61,7 +61,7 @@ func (i *instrumentation) push(ctx context.Context, j *belay.RawJob) error {
 func (i *instrumentation) endPush(ctx context.Context, span trace.Span, begun time.Time, class string, r belay.Receipt, err error) {
 	ended := time.Now()
 	status := keyStatus.String(string(r.Status))
-	attributes := append(slices.Clip(sends), semconv.MessagingDestinationName(i.queues.of(r.Queue)), keyClass.String(i.classes.of(class)), status)
+	attributes := append(slices.Clip(pushAttributes), semconv.MessagingDestinationName(i.queues.of(r.Queue)), keyClass.String(i.classes.of(class)), status)
 	span.SetAttributes(status)
 	if err != nil {
 		attributes = append(attributes, i.fail(span, ended, class, pushErrorType(err), err))

@@ -16,9 +16,9 @@ import (
 )
 
 // Run returns middleware for Server.Use that begins a span for each run, as a child of the span of its push.
-// Handlers have it in their context, so what they call and push belongs to it. Add it at the place
-// belay.First, so that other middleware runs within the span. A panic is recorded and passes on. Outside of a
-// Server, for example in a test that calls a handler, it does nothing.
+// The handler's context contains the span, so the spans of its calls and pushes are children of it. Add it at
+// the place belay.First, so that other middleware runs within the span. A panic is recorded and passes on.
+// Outside of a Server, for example in a test that calls a handler, it does nothing.
 func Run(cfg Config) belay.Middleware {
 	r := newInstrumentation(cfg)
 	r.count = must(messagingconv.NewClientConsumedMessages(r.meter)).Inst()
@@ -26,12 +26,12 @@ func Run(cfg Config) belay.Middleware {
 	return r.around
 }
 
-// processes are the attributes of every run.
-var processes = []attribute.KeyValue{
+// runAttributes are the attributes of every run.
+var runAttributes = []attribute.KeyValue{
 	semconv.MessagingSystemKey.String(system), semconv.MessagingOperationName("run"), semconv.MessagingOperationTypeProcess,
 }
 
-// outcomeLost stands for the outcome of a run whose job was recovered by another process.
+// outcomeLost is the outcome of a run whose job was recovered by another process.
 const outcomeLost = "lost"
 
 func (i *instrumentation) around(next belay.Handler) belay.Handler {
@@ -60,12 +60,12 @@ func (r *run) begin(ctx context.Context, j *belay.Job) context.Context {
 	info, _ := belay.Info(ctx)
 	r.class, r.queue = cut(info.Class, maxName), cut(info.Queue, maxName)
 	options := []trace.SpanStartOption{
-		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(r.begun), trace.WithAttributes(processes...),
+		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithTimestamp(r.begun), trace.WithAttributes(runAttributes...),
 		trace.WithAttributes(
 			semconv.MessagingDestinationName(r.queue), semconv.MessagingMessageID(cut(info.JID, maxName)),
 			semconv.MessagingClientID(info.Identity), keyClass.String(r.class), keyAttempt.Int(info.Attempt)),
 	}
-	// A span of the program around Server.Run is no parent of its runs.
+	// The context of Server.Run may contain a span of the program; that is not the parent of a run.
 	ctx = r.cfg.Propagator.Extract(trace.ContextWithSpanContext(ctx, trace.SpanContext{}), taken{j})
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		options = append(options, trace.WithLinks(trace.LinkFromContext(ctx)))
@@ -83,7 +83,7 @@ func (r *run) finish(outcome belay.Outcome, err error) {
 	if errors.Is(context.Cause(r.ctx), belay.ErrOwnershipLost) {
 		exit = outcomeLost // whatever the handler has returned, nothing is stored
 	}
-	attributes := append(slices.Clip(processes), semconv.MessagingDestinationName(r.queues.of(r.queue)),
+	attributes := append(slices.Clip(runAttributes), semconv.MessagingDestinationName(r.queues.of(r.queue)),
 		keyClass.String(r.classes.of(r.class)), keyOutcome.String(exit))
 	r.span.SetAttributes(keyOutcome.String(exit))
 	if _, failed := outcome.Counts(); failed {

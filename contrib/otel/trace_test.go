@@ -80,7 +80,7 @@ func TestPushAndRunAreOneTrace(t *testing.T) {
 	require.Equal(t, belay.Version, run.InstrumentationScope.Version)
 }
 
-// Several calls' worth of jobs: each has its own context in its own payload.
+// A bulk push that needs several calls: each job has its own context in its payload.
 func TestEachJobOfABulkPushHasItsTrace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -114,7 +114,7 @@ func TestScheduledJobsKeepTheirTrace(t *testing.T) {
 	r.child(push, run)
 }
 
-// Every attempt is a span of its own under the one push, up to the last.
+// Every attempt, up to the last one, has its own span below the span of the push.
 func TestEachAttemptHasASpan(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -132,7 +132,7 @@ func TestEachAttemptHasASpan(t *testing.T) {
 
 type namedError struct{}
 
-func (namedError) Error() string      { return "told by itself" }
+func (namedError) Error() string      { return "declined" }
 func (namedError) ErrorClass() string { return "Bank::Declined" }
 
 func TestOutcomesOfRuns(t *testing.T) {
@@ -144,10 +144,10 @@ func TestOutcomesOfRuns(t *testing.T) {
 		text          string
 	}{
 		"done":              {do: func(context.Context) error { return nil }, outcome: "done"},
-		"retry":             {do: func(context.Context) error { return fmt.Errorf("at the till: %w", namedError{}) }, outcome: "retry", kind: "Bank::Declined", text: "at the till: told by itself"},
+		"retry":             {do: func(context.Context) error { return fmt.Errorf("at the till: %w", namedError{}) }, outcome: "retry", kind: "Bank::Declined", text: "at the till: declined"},
 		"last attempt":      {do: func(context.Context) error { return errors.New("no") }, job: belay.RawJob{Retry: job.RetryRule{Kind: job.RetryLimit}}, outcome: "dead", kind: "error", text: "no"},
-		"killed":            {do: func(context.Context) error { return belay.Kill(namedError{}) }, outcome: "dead", kind: "Bank::Declined", text: "told by itself"},
-		"not kept":          {do: func(context.Context) error { return namedError{} }, job: belay.RawJob{Retry: job.RetryRule{Kind: job.RetryNever}}, outcome: "discarded", kind: "Bank::Declined", text: "told by itself"},
+		"killed":            {do: func(context.Context) error { return belay.Kill(namedError{}) }, outcome: "dead", kind: "Bank::Declined", text: "declined"},
+		"not kept":          {do: func(context.Context) error { return namedError{} }, job: belay.RawJob{Retry: job.RetryRule{Kind: job.RetryNever}}, outcome: "discarded", kind: "Bank::Declined", text: "declined"},
 		"discarded":         {do: func(context.Context) error { return belay.Discard(nil) }, outcome: "discarded"},
 		"discarded failure": {do: func(context.Context) error { return belay.Discard(errors.New("no")) }, outcome: "discarded", kind: "error", text: "no"},
 		"snoozed":           {do: func(context.Context) error { return belay.Snooze(time.Hour) }, outcome: "snoozed"},
@@ -182,7 +182,7 @@ func TestOutcomesOfRuns(t *testing.T) {
 			if name == "panic" {
 				require.Contains(t, value(event, "exception.stacktrace"), "TestOutcomesOfRuns")
 				var panicked *belay.PanicError
-				require.ErrorAs(t, <-failed, &panicked, "it is still one")
+				require.ErrorAs(t, <-failed, &panicked, "the panic is passed on")
 				require.Equal(t, "oh", panicked.Value)
 			}
 		})
@@ -211,8 +211,8 @@ func TestRequeuedRuns(t *testing.T) {
 	require.Contains(t, r.payloads("default")[0], run.SpanContext.TraceID().String())
 }
 
-// A process that loses its connection is declared dead, and another one runs the job: both runs are in the trace,
-// and the first says why it does not count.
+// A process that loses its connection is declared dead, and another one runs the job. Both runs are in the
+// trace, and the outcome of the first is "lost".
 func TestRunsOfAJobThatWasRecovered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -259,7 +259,7 @@ func TestRunsOfAJobThatWasRecovered(t *testing.T) {
 	require.Equal(t, sdktrace.Status{}, runs[0].Status)
 }
 
-// A context that the program has put into the job is the job's; so is that of a Ruby producer.
+// A context that the program, or a Ruby producer, has put into the job is kept.
 func TestAContextOfTheProgramIsKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -295,8 +295,8 @@ func TestLinkRunsBeginsATraceForEachRun(t *testing.T) {
 	require.Equal(t, push.SpanContext.SpanID(), run.Links[0].SpanContext.SpanID())
 }
 
-// A program that asks for baggage gets it, whatever the propagator is made of.
-func TestAnotherPropagatorCarriesWhatItLikes(t *testing.T) {
+// Baggage travels with a job if the propagator includes it, whatever the other propagators do.
+func TestAPropagatorOfTheProgramCanCarryBaggage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(cfg *belayotel.Config) {
 		cfg.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}, awkward{})
@@ -317,7 +317,7 @@ func TestAnotherPropagatorCarriesWhatItLikes(t *testing.T) {
 	r.child(r.await("push default", 1)[0], r.await("run default", 1)[0])
 }
 
-// awkward is a propagator whose fields a job cannot have.
+// awkward is a propagator that sets fields that a job must not have.
 type awkward struct{}
 
 func (awkward) Inject(_ context.Context, carrier propagation.TextMapCarrier) {
@@ -350,7 +350,7 @@ func TestRedactErrorDecidesWhatSpansShow(t *testing.T) {
 	}
 }
 
-// A program that has not set OpenTelemetry up pays nothing in its payloads, and works.
+// Without a provider, pushes and runs work, and payloads have no additional fields.
 func TestWithoutAProviderNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(cfg *belayotel.Config) { cfg.TracerProvider, cfg.MeterProvider = nil, nil })
@@ -363,7 +363,7 @@ func TestWithoutAProviderNothingIsWritten(t *testing.T) {
 	<-ran
 }
 
-// A program may trace its main function. The jobs of other programs that its server runs are not part of that.
+// A program may trace its main function. The runs of its server are not part of that trace.
 func TestRunsAreNotPartOfTheServersOwnTrace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/belayq/belay/dedup"
 )
 
-// What a server answers is held against a real one, in integration/postgres.
+// The replies of a real server are tested in integration/postgres.
 func TestEndOfRecords(t *testing.T) {
 	t.Parallel()
 	const page, file = 8192, 16 << 20

@@ -7,7 +7,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// What a run pays for its typed arguments, and a push for its positional ones.
+// The cost of typed arguments for a run, and of positional ones for a push.
 func BenchmarkArgs(b *testing.B) {
 	type args struct {
 		UserID   int64

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// grumpy quotes what it cannot read, as time.Time does.
+// grumpy quotes text that it cannot read in its error, as time.Time does.
 type grumpy string
 
 func (g grumpy) MarshalJSON() ([]byte, error) { return json.Marshal(string(g)) }

@@ -18,7 +18,7 @@ type look struct {
 	foundAny bool
 }
 
-func (l *look) wrong(format string, args ...any) error {
+func (l *look) errorf(format string, args ...any) error {
 	if l.path != "" {
 		format = "field " + strings.ReplaceAll(l.path, "%", "%%") + ": " + format
 	}
@@ -39,15 +39,15 @@ func (l *look) at(t reflect.Type) error {
 	}
 	switch t.Kind() {
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
-		return l.wrong("a %v has no JSON", t)
+		return l.errorf("a %v has no JSON", t)
 	case reflect.Interface:
 		if t.NumMethod() > 0 {
-			return l.wrong("%v is an interface with methods, and JSON does not say which type to make: use a type, any or json.RawMessage", t)
+			return l.errorf("%v is an interface with methods, and JSON does not say which type to make: use a type, any or json.RawMessage", t)
 		}
 		l.foundAny = true
 	case reflect.Pointer:
 		if t.Elem().Kind() == reflect.Pointer {
-			return l.wrong("%v points to a pointer: it could be nil in two ways, and JSON has one null", t)
+			return l.errorf("%v points to a pointer: it could be nil in two ways, and JSON has one null", t)
 		}
 		return l.at(t.Elem())
 	case reflect.Slice, reflect.Array:
@@ -66,11 +66,11 @@ func (l *look) atItsOwnWriter(t reflect.Type) error {
 		method, reads = "MarshalJSON", job.Implements(t, jsonUnmarshaler)
 	}
 	if !reads {
-		return l.wrong("%v has a %s and no Un%s: no handler could read it", t, method, strings.ToLower(method[:1])+method[1:])
+		return l.errorf("%v has a %s and no Un%s: no handler could read it", t, method, strings.ToLower(method[:1])+method[1:])
 	}
 	if t.Kind() == reflect.Struct {
 		if err := job.CheckStruct(t); err != nil {
-			return l.wrong("%w", err)
+			return l.errorf("%w", err)
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func (l *look) atMap(t reflect.Type) error {
 	number := key.Kind() >= reflect.Int && key.Kind() <= reflect.Uintptr
 	asText := job.Implements(key, textMarshaler) && job.Implements(key, textUnmarshaler)
 	if key.Kind() != reflect.String && !number && !asText {
-		return l.wrong("a %v has keys that cannot be written as strings", t)
+		return l.errorf("a %v has keys that cannot be written as strings", t)
 	}
 	return l.at(t.Elem())
 }
@@ -90,7 +90,7 @@ func (l *look) atStruct(t reflect.Type) error {
 	path := l.path
 	defer func() { l.path = path }()
 	if err := job.CheckStruct(t); err != nil {
-		return l.wrong("%w", err)
+		return l.errorf("%w", err)
 	}
 	names := map[string]bool{}
 	for i := range t.NumField() {
@@ -102,7 +102,7 @@ func (l *look) atStruct(t reflect.Type) error {
 		case field.Tag.Get("json") == "-":
 			continue
 		case embedded && !field.IsExported() && field.Type.Kind() == reflect.Pointer:
-			return l.wrong("no handler could make a %v to read into: embed the struct itself", field.Type)
+			return l.errorf("no handler could make a %v to read into: embed the struct itself", field.Type)
 		case !field.IsExported() && !(embedded && field.Type.Kind() == reflect.Struct):
 			continue
 		case !embedded:
@@ -110,10 +110,10 @@ func (l *look) atStruct(t reflect.Type) error {
 				name = field.Name
 			}
 			if strings.ContainsAny(name, "\"'`\\") {
-				return l.wrong("its JSON name %q holds a quotation mark or a backslash, and would not be read back", name)
+				return l.errorf("its JSON name %q holds a quotation mark or a backslash, and would not be read back", name)
 			}
 			if names[name] {
-				return l.wrong("its JSON name %q is there twice, and neither field would be written", name)
+				return l.errorf("its JSON name %q is there twice, and neither field would be written", name)
 			}
 			names[name] = true
 		}

@@ -22,7 +22,7 @@ type (
 		time.Time
 		Place string
 	}
-	// ownStamp says itself how it is written.
+	// ownStamp has its own MarshalJSON.
 	ownStamp struct {
 		time.Time
 		Place string
@@ -39,7 +39,7 @@ func (o ownStamp) MarshalJSON() ([]byte, error) { return json.Marshal(o.Place) }
 
 func (o *ownStamp) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &o.Place) }
 
-// refusal is what For says of a T, or nil.
+// refusal returns the error of For for a T.
 func refusal[T any]() error {
 	_, err := For(reflect.TypeFor[T]())
 	return err
@@ -82,7 +82,7 @@ func TestForRefuses(t *testing.T) {
 		"a rest of what has no JSON":        {refusal[restFuncs](), "field Rest: a func() has no JSON"},
 		"an unknown tag":                    {refusal[tagged](), `field A: the tag belay:"rest" is not known`},
 		"a number as a string":              {refusal[quoted](), `field A: the tag json:",string" is not for arguments`},
-		"everything that is wrong, not the first": {refusal[struct {
+		"all problems, not only the first": {refusal[struct {
 			A chan int
 			B func()
 		}](), "field A: a chan int has no JSON\nfield B: a func() has no JSON"},

@@ -53,7 +53,7 @@ type open struct {
 	Rest  []map[string]int `belay:",rest"`
 }
 
-// returns holds that any args, once written, are read as they were.
+// returns tests that any args are read as they were written.
 func returns[T any](args *rapid.Generator[T]) func(*testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
@@ -103,8 +103,8 @@ func drawFurther(t *rapid.T) further {
 	}
 }
 
-// Whatever stands in a job, reading it into a T ends without a panic, in an *Error or in a T; and what was
-// read is on the wire what is read again.
+// Reading any job into a T returns an *Error or a T, and never panics. A T that was read, written and read
+// again is equal.
 func FuzzFill(f *testing.F) {
 	for _, args := range []string{
 		`[]`, `[null,null,null]`, `[1,"a",2,1.5,"2026-01-02T03:04:05Z",[{"name":"n"}],"",{"Sub":{"OK":true},"By":{"1":true}},{"a":[1]},"AQI=",{"Size":1}]`,
@@ -152,7 +152,7 @@ func refill[T any](t *testing.T, args []string) {
 	require.Equal(t, written, onTheWire(t, second))
 }
 
-// quickIsExact holds that the quick way reads what encoding/json reads, and refuses what that refuses.
+// quickIsExact tests that the fast path reads and refuses the same texts as encoding/json.
 func quickIsExact[T any](t *testing.T, arg string) {
 	t.Helper()
 	s := shapeOf[T](t)

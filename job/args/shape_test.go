@@ -30,14 +30,14 @@ type everything struct {
 	hidden  int
 }
 
-// shapeOf is the shape of a T that has one.
+// shapeOf returns the shape of a valid T.
 func shapeOf[T any](t require.TestingT) *Shape {
 	s, err := For(reflect.TypeFor[T]())
 	require.NoError(t, err)
 	return s
 }
 
-// onTheWire is what a push would store, and back what a handler would be given for it.
+// onTheWire returns the args that a push stores, and back the value that a handler gets for them.
 func onTheWire[T any](t require.TestingT, args T) string {
 	text, err := job.MarshalArgs(shapeOf[T](t).Write(reflect.ValueOf(&args).Elem()))
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func back[T any](t require.TestingT, argsJSON string) (T, error) {
 	return args, err
 }
 
-// bothWays holds that args are this text on the wire, and that the text is these args.
+// bothWays tests that args are written as this text, and that the text is read as these args.
 func bothWays[T any](t *testing.T, text string, args T) {
 	t.Helper()
 	require.Equal(t, text, onTheWire(t, args))
@@ -71,7 +71,7 @@ type small struct{ Size int }
 
 type hidden int
 
-// Word is embedded and no struct.
+// Word is embedded and is not a struct.
 type Word string
 
 func TestArgs(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// celsius writes and reads itself as text, by a pointer only.
+// celsius has MarshalText and UnmarshalText with pointer receivers.
 type celsius struct{ degrees int }
 
 func (c *celsius) MarshalText() ([]byte, error) {
@@ -19,7 +19,7 @@ func (c *celsius) UnmarshalText(text []byte) error {
 	return err
 }
 
-// A sum lies in other structs, and its Amount writes itself only by its address there.
+// A sum is a field of other structs. Its Amount has a MarshalJSON with a pointer receiver.
 type sum struct {
 	Amount big.Int
 	Temp   celsius `json:"temp"`
@@ -27,7 +27,7 @@ type sum struct {
 
 func sumOf(n int64) sum { return sum{*big.NewInt(n), celsius{int(n)}} }
 
-// Types that write themselves only by a pointer are {} to encoding/json where it is handed a copy.
+// encoding/json writes {} for a copy of a type whose MarshalJSON has a pointer receiver.
 func TestWhatWritesItselfByAPointer(t *testing.T) {
 	t.Parallel()
 	huge := new(big.Int).Lsh(big.NewInt(1), 80)

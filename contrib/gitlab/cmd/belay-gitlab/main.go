@@ -1,4 +1,4 @@
-// Command belay-gitlab puts the jobs that dead Ruby processes with GitLab's reliable fetch hold back into their
+// Command belay-gitlab moves the jobs of dead Ruby processes that used GitLab's reliable fetch back to their
 // queues.
 //
 // Its names and exit statuses are a contract: scripts rely on them. It must never print the password of a
@@ -41,20 +41,20 @@ const (
 	exitSignal  = 128 // and the number of the signal
 )
 
-const help = `Puts the jobs that dead Ruby processes with GitLab's reliable fetch (sidekiq-reliable-fetch) hold back into their
+const help = `Moves the jobs of dead Ruby processes that used GitLab's reliable fetch (sidekiq-reliable-fetch) back to their
 queues, for a fleet that leaves Ruby. You can interrupt it at any moment, even with kill -9, and run it again: each job moves
 in one step.
 
 These processes keep the jobs that they run in lists named working:queue:*, and only a living Ruby process recovers the jobs
-of a dead one. This command recovers them instead, and is safe while processes of both languages run: jobs go to the heads of
+of a dead one. This command recovers them instead. It is safe while processes of both languages run: jobs go to the heads of
 their queues, and interrupted_count goes up by one. Processes with a heartbeat keep their jobs. The heartbeat of a killed
-process expires after a minute, so run the command then, or again: it says how many jobs it has left. It waits for --doubt,
-so that a process that could not reach Redis does not lose its jobs.
+process expires after a minute: run the command after that, or run it again. It prints how many jobs it has left. It waits
+for --doubt, so that a process that could not reach Redis does not lose its jobs.
 --dry-run shows the lists. The command reads the names of all keys with SCAN. A job that is interrupted for the third time
 (--interruptions) goes to the dead set. (GitLab would put it into a set named interrupted, which Belay does not read.)
 
-A full dead set loses its oldest jobs to new ones. If the workers have a DeadLimit or DeadFor of their own, pass the same as
---dead-limit and --dead-for.
+When the dead set is full, new jobs replace its oldest ones. If you have set DeadLimit or DeadFor for the workers, pass the
+same values as --dead-limit and --dead-for.
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
 Without --client and --prefix, BELAY_CLIENT and BELAY_PREFIX are used.
@@ -116,7 +116,7 @@ func usage(format string, args ...any) error {
 	return statusError{fmt.Errorf(format, args...), exitUsage}
 }
 
-// options are what the flags set.
+// options has the values of the flags.
 type options struct {
 	gitlab.Config
 	url, client  string
@@ -145,7 +145,7 @@ func execute(args []string, out, errs io.Writer) error {
 	} else {
 		err = o.recover(limited, out, errs)
 	}
-	if err != nil { // a signal explains it
+	if err != nil { // after a signal, the signal is the reason
 		err = cmp.Or(context.Cause(ctx), err)
 	}
 	return err
@@ -172,12 +172,12 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	}
 	for name, variable := range map[string]string{"client": "BELAY_CLIENT", "prefix": "BELAY_PREFIX"} {
 		if text := os.Getenv(variable); text != "" && !set.Changed(name) {
-			_ = set.Set(name, text) // a text is any string
+			_ = set.Set(name, text) // it cannot fail: any string is valid
 		}
 	}
 	_, known := clients[o.client]
 	switch {
-	case set.NArg() > 0: // it is not repeated: it may be a URL with a password
+	case set.NArg() > 0: // the error does not quote it: it may be a URL with a password
 		return o, usage("it takes no arguments, only flags")
 	case set.Changed("redis") && o.url == "": // a variable of a script was probably empty
 		return o, usage("--redis: the URL is empty; leave it out for BELAY_REDIS_URL, REDIS_URL or %s", defaultURL)
@@ -194,7 +194,7 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// look shows the lists of GitLab's reliable fetch.
+// look prints the lists of GitLab's reliable fetch.
 func (o options) look(ctx context.Context, out io.Writer) error {
 	look, err := gitlab.Look(ctx, o.Config)
 	if err != nil {
@@ -214,11 +214,11 @@ func (o options) recover(ctx context.Context, out, errs io.Writer) error {
 	o.Log = slog.New(slog.NewTextHandler(errs, nil))
 	o.Found = func(look gitlab.Lists) {
 		if look.Jobs > 0 {
-			_, _ = fmt.Fprintf(errs, "%d jobs of processes without a heartbeat; waiting %v for one\n", look.Jobs, o.Doubt)
+			_, _ = fmt.Fprintf(errs, "%d jobs of processes without a heartbeat; waiting %v for heartbeats\n", look.Jobs, o.Doubt)
 		}
 	}
 	result, err := gitlab.Return(ctx, o.Config)
-	lost := o.show(out, result, [][]string{
+	showErr := o.show(out, result, [][]string{
 		{fmt.Sprintf("%d recovered, %d of them moved to the dead set", result.Recovered, result.Dead)},
 		{fmt.Sprintf("lists: %d emptied, %d of living processes, %d unclear", result.Lists, result.Alive, result.Unclear)},
 		{fmt.Sprintf("%d in GitLab's set of interrupted jobs", result.Interrupted)},
@@ -227,7 +227,7 @@ func (o options) recover(ctx context.Context, out, errs io.Writer) error {
 		_, _ = fmt.Fprintf(errs, "%d jobs are left to processes with a heartbeat. That of a killed process expires within %v: run this again then\n",
 			result.Held, gitlab.Lifespan)
 	}
-	return cmp.Or(err, lost)
+	return cmp.Or(err, showErr)
 }
 
 // show prints a result: as one JSON object with --json, otherwise as a table. Names in it come from any program
@@ -255,8 +255,8 @@ func (o options) show(out io.Writer, result any, rows [][]string) error {
 	return nil
 }
 
-// untilSignal returns a context that INT and TERM end, with the exit status that a shell reports as its
-// cause. Only the first signal is caught: a second one ends the program at once.
+// untilSignal returns a context that INT and TERM cancel. Its cause is an error with the exit status that a
+// shell reports for the signal. Only the first signal is caught: a second one ends the program at once.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)

@@ -52,3 +52,16 @@ func TestAJobThatIsOnlyMovedNeedsNoMoreThanSidekiqsClientDoes(t *testing.T) {
 		require.Equal(t, DefaultQueue, j.QueueOrDefault())
 	}
 }
+
+func TestALockOfARubyGemIsSeenInThePayload(t *testing.T) {
+	t.Parallel()
+	for member, want := range map[string]string{
+		``: "", `"lock":"until_executed","lock_digest":"uniquejobs:a1",`: "sidekiq-unique-jobs", `"unique_digest":"uniquejobs:a1",`: "sidekiq-unique-jobs",
+		`"unique_for":600,`: "Sidekiq Enterprise", `"unique_for":false,`: "", `"idempotency_key":"resque:gitlab:duplicate:a1",`: "GitLab",
+		`"lock_digest":null,`: "", `"belay_unique":{"digest":"a1"},`: "",
+	} {
+		j, err := Parse(`{` + member + `"class":"A","jid":"1","args":["lock_digest"]}`)
+		require.NoError(t, err)
+		require.Equal(t, want, j.ForeignLock(), member)
+	}
+}
