@@ -11,8 +11,8 @@
 //
 // end it, and call [Replay]. After every step it holds that
 //
-//   - each accepted, unfinished job (by its jid) is in exactly one of queue, working, quarantine run, quarantine
-//     jobs, schedule, retry, dead;
+//   - each accepted, unfinished job (by its jid) is in exactly one of queue, working, quarantine run,
+//     quarantine, schedule, retry, dead;
 //   - it came there by an allowed move, with one removal and one addition in one step, at the right end of
 //     its list;
 //   - its bytes are unchanged, except for those that this move may change: a failure changes its count and

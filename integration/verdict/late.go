@@ -51,7 +51,8 @@ func (w *world) judgeRecoveries() {
 	slices.Sort(v.Excused)
 }
 
-// charged is how much of the time until a job of a dead process ran in its successor nothing excuses, by the process
+// charged is how much of the time until a job of a dead process ran in its successor nothing excuses, by the
+// process
 // that could judge the dead one all the time and had the least trouble itself.
 func (w *world) charged(dead, successor *process, took span, busy []span) (most time.Duration) {
 	for _, judge := range w.sorted() {
