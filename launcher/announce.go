@@ -86,8 +86,8 @@ func moduleVersion() string {
 	return "unknown"
 }
 
-// A Run is one job being run.
-type Run struct {
+// A CurrentRun describes a job that is being run.
+type CurrentRun struct {
 	Job       *job.Job
 	Queue     string
 	StartedAt time.Time // by this machine's clock
@@ -99,12 +99,12 @@ type Run struct {
 }
 
 // Running returns the current runs. There are none before Run has registered the process.
-func (l *Launcher) Running() []Run {
+func (l *Launcher) Running() []CurrentRun {
 	pool := l.pool.Load()
 	if pool == nil {
 		return nil
 	}
-	var runs []Run
+	var runs []CurrentRun
 	for _, p := range pool.processors {
 		if r := p.current.Load(); r != nil {
 			runs = append(runs, r.describe())
@@ -113,9 +113,9 @@ func (l *Launcher) Running() []Run {
 	return runs
 }
 
-func (r *run) describe() Run {
-	return Run{
-		Job: r.job, Queue: r.taken.Queue, StartedAt: r.startedAt, Processor: r.processor.id,
+func (r *run) describe() CurrentRun {
+	return CurrentRun{
+		Job: r.job, Queue: r.Queue, StartedAt: r.startedAt, Processor: r.processor.id,
 		Goroutine: r.processor.goroutine.Load(), Overdue: r.overdue(),
 	}
 }
@@ -129,7 +129,7 @@ const (
 
 // workEntries returns thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads
 // it; long args are left out, because the hash is written anew every few seconds.
-func workEntries(runs []Run) []string {
+func workEntries(runs []CurrentRun) []string {
 	entries := make([]string, 0, 2*len(runs))
 	size := 0
 	for _, r := range runs {
@@ -152,7 +152,7 @@ func workEntries(runs []Run) []string {
 }
 
 // threadID returns a short name for a processor that looks like Sidekiq's thread ids.
-func threadID(r Run) string { return "p" + strconv.FormatInt(int64(r.Processor), 36) }
+func threadID(r CurrentRun) string { return "p" + strconv.FormatInt(int64(r.Processor), 36) }
 
 // residentKB returns the process' resident memory in kB; 0 if /proc does not have it.
 func residentKB() int {

@@ -64,9 +64,7 @@ type Launcher struct {
 	watch     watch
 	warnedOf  sync.Map // the Ruby gems whose locks were logged
 
-	statistics    statistics
-	trips         trips
-	recoveredJobs atomic.Uint64
+	statistics statistics
 }
 
 // The phases of Run.

@@ -36,7 +36,7 @@ func trackedRun(ctx context.Context) (*run, error) {
 // Progress records how far ctx's run has come. A duty of the process writes it later.
 func Progress(ctx context.Context, done, total int64) {
 	if r, err := trackedRun(ctx); err == nil {
-		r.taken.Saved(r.job).Set(lua.FieldProgress, strconv.FormatInt(done, 10)+"/"+strconv.FormatInt(total, 10))
+		r.Saved(r.job).Set(lua.FieldProgress, strconv.FormatInt(done, 10)+"/"+strconv.FormatInt(total, 10))
 	}
 }
 
@@ -72,7 +72,7 @@ func (l *Launcher) saveTracked(ctx context.Context) {
 		if r == nil || r.track == nil {
 			continue
 		}
-		saved := r.taken.Saved(r.job)
+		saved := r.Saved(r.job)
 		if !r.track.running {
 			r.track.running = true
 			saved.Set(lua.FieldState, string(lua.TrackRunning))
@@ -88,8 +88,8 @@ var trackStates = map[job.Exit]lua.TrackState{
 }
 
 // endTracked hands the final state of a tracked job to its settle.
-func (r *run) endTracked(outcome job.Outcome) {
-	state, saved := trackStates[outcome.Exit()], r.taken.Saved(r.job)
+func (r *run) endTracked() {
+	state, saved := trackStates[r.outcome.Exit()], r.Saved(r.job)
 	if !state.Ended() {
 		saved.Set(lua.FieldState, string(state))
 		return

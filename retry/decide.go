@@ -32,8 +32,8 @@ type Policy struct {
 // panics, the formula's delay is used.
 type BackoffFunc func(count int, err error, j *job.Job) time.Duration
 
-// A Run is a run of a job that has ended.
-type Run struct {
+// An EndedRun is a run of a job that has ended.
+type EndedRun struct {
 	Job *job.Job
 	// Queue is the queue that the job was taken from, which may differ from the queue in its payload.
 	Queue string
@@ -83,7 +83,7 @@ type Verdict struct {
 //
 // With retry_for a retry is left until that long after the first failure, regardless of the number of
 // retries. Without it, n retries are n+1 failed runs.
-func Decide(p Policy, r Run) Verdict {
+func Decide(p Policy, r EndedRun) Verdict {
 	if r.Err == nil {
 		return Verdict{Outcome: job.Done(), Reason: "done"}
 	}
@@ -118,7 +118,7 @@ func Decide(p Policy, r Run) Verdict {
 // A failure is a failed run on its way to the retry set or the dead set.
 type failure struct {
 	policy   Policy
-	run      Run
+	run      EndedRun
 	count    int       // the retry_count it will have
 	again    bool      // it had failed before
 	failedAt time.Time // when it first failed
@@ -126,7 +126,7 @@ type failure struct {
 	panicked any       // what the class' backoff panicked with
 }
 
-func newFailure(p Policy, r Run) *failure {
+func newFailure(p Policy, r EndedRun) *failure {
 	f := &failure{policy: p, run: r}
 	// The job has failed before if there is any count: an operator's retry changes a 0 to -1.
 	if n, ok := r.Job.RetryCount(); ok {

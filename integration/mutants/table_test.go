@@ -431,7 +431,7 @@ var bugs = []mutant{
 		name: "a cancelled job is one that failed",
 		harm: "a job that an operator has cancelled is retried for three weeks",
 		edits: []edit{{
-			"launcher/processor.go", `	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {`, `	if r.cancelled() && err == nil {`,
+			"launcher/run.go", `	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {`, `	if r.cancelled() && err == nil {`,
 		}},
 		pkg: "./launcher", run: "TestCancelEndsARunningJob/go-redis",
 		caught: "TestCancelEndsARunningJob/go-redis", says: "waited in vain for all to be counted",
