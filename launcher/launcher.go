@@ -203,7 +203,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	defer l.warnOfQueues(ctx)()
 	if l.cfg.Check != nil {
-		defer beside(ctx, l.cfg.Check)()
+		defer Beside(ctx, l.cfg.Check)()
 	}
 	if err := l.begin(ctx); err != nil {
 		return err
@@ -380,18 +380,16 @@ func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), minRou
 // endDuties waits for the duties, which begin no new pass. Shortly before the process must end, calls still
 // under way are cancelled, whatever their timeout: each script executes completely or not at all.
 func (l *Launcher) endDuties(duties *sync.WaitGroup) {
-	ended := make(chan struct{})
-	go func() {
-		duties.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
+	closed := make(chan struct{})
+	late := time.AfterFunc(time.Until(l.goneAt.Load().Add(-fetch.Goodbye)), func() {
+		l.close()
+		close(closed)
+	})
+	duties.Wait()
+	if late.Stop() {
 		return
-	case <-time.After(time.Until(l.goneAt.Load().Add(-fetch.Goodbye))):
 	}
-	l.close()
-	<-ended
+	<-closed
 	// From here on only the heartbeat's connection is used.
 	if heart, err := l.cfg.Client.Lane(1); err == nil {
 		l.lanes = lanes{heart: heart}

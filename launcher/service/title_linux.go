@@ -1,12 +1,15 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/belayq/belay/launcher"
 )
 
 const (
@@ -27,9 +30,8 @@ func (p Process) showTitle() (end func()) {
 		return func() {}
 	}
 	show := func(title string) { _ = os.WriteFile(path, []byte(title), 0) }
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
+	return launcher.Beside(context.Background(), func(ctx context.Context) {
+		defer func() { show(strings.TrimSpace(string(before))) }()
 		look := time.NewTicker(titleEvery)
 		defer look.Stop()
 		for shown := ""; ; {
@@ -39,16 +41,11 @@ func (p Process) showTitle() (end func()) {
 			}
 			select {
 			case <-look.C:
-			case <-stop:
+			case <-ctx.Done():
 				return
 			}
 		}
-	}()
-	return func() {
-		close(stop)
-		<-stopped
-		show(strings.TrimSpace(string(before)))
-	}
+	})
 }
 
 // title returns the title, such as "belay 3/25" or "bela 3/25 quiet". It shortens the program's name to make
