@@ -48,18 +48,22 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 	host, _, _ := strings.Cut(identity, ":")
 	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
 	for i, capsule := range l.cfg.allCapsules() {
-		mode, its := "weighted", make(map[string]int, len(capsule.Queues))
+		mode, byQueue := "weighted", make(map[string]int, len(capsule.Queues))
 		if l.capsules[i].Order.Strict() {
 			mode = "strict"
 		}
 		for _, queue := range capsule.Queues {
-			its[queue.Name] = queue.Weight
+			byQueue[queue.Name] = queue.Weight
 		}
-		weights = append(weights, its)
-		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": its}
+		weights = append(weights, byQueue)
+		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": byQueue}
 	}
 	return map[string]any{
-		"hostname": host, "identity": identity, "pid": os.Getpid(), "tag": l.cfg.Tag, "labels": append([]string{}, l.cfg.Labels...), // never null
+		"hostname": host,
+		"identity": identity,
+		"pid":      os.Getpid(),
+		"tag":      l.cfg.Tag,
+		"labels":   append([]string{}, l.cfg.Labels...), // never null
 		// Raw, because a float without a fraction is not a float to Ruby.
 		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
 		"concurrency": l.Concurrency(),

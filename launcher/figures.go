@@ -28,7 +28,8 @@ func (s *statistics) unwritten() []unwritten {
 	for _, series := range s.list {
 		if now, then := &series.RunCounts, &series.written; now.Processed != then.Processed {
 			list = append(list, unwritten{series, *now, lua.ClassFigures{
-				Class: now.Class, Processed: now.Processed - then.Processed, Failed: now.Failed - then.Failed, Time: now.Took.Sum - then.Took.Sum,
+				Class: now.Class, Processed: now.Processed - then.Processed, Failed: now.Failed - then.Failed,
+				Time: now.Took.Sum - then.Took.Sum,
 				Runs: now.Took.since(&then.Took), Waits: now.Waited.since(&then.Waited),
 			}})
 		}

@@ -144,8 +144,10 @@ func (r *run) info() RunInfo {
 	enqueued, _ := r.job.EnqueuedAt()
 	tick, _ := r.job.Tick()
 	return RunInfo{
-		JID: r.job.JID(), Class: r.job.Class(), Queue: r.Queue, Attempt: attempt, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
-		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(), Periodic: tick.Name, TickAt: tick.At, Identity: r.Session.Identity,
+		JID: r.job.JID(), Class: r.job.Class(), Queue: r.Queue,
+		Attempt: attempt, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
+		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(),
+		Periodic: tick.Name, TickAt: tick.At, Identity: r.Session.Identity,
 	}
 }
 

@@ -58,7 +58,7 @@ func (l *Launcher) silence() time.Duration {
 
 // reregister begins a new session under a new identity, unless the process is stopping.
 func (l *Launcher) reregister(ctx context.Context) error {
-	if l.asked.Load() {
+	if l.stopping.Load() {
 		return nil
 	}
 	former := l.session.Load()

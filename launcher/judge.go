@@ -91,7 +91,8 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	now := time.Since(l.startedAt)
 	l.lapsedAt.CompareAndSwap(0, int64(now))
 	if lasted := now - time.Duration(l.lapsedAt.Load()); lasted > grace {
-		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))}
+		detail := fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))
+		return Finding{Reason: reasonNoHeartbeat, Detail: detail}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
 }
@@ -99,7 +100,7 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 // unanswered reports whether heartbeats have had no reply for a TTL although other connections have. In an
 // outage no connection has replies.
 func (l *Launcher) unanswered() bool {
-	return !l.asked.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
+	return !l.stopping.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
 }
 
 // reached returns the finding about Redis after a call with this error: OK without one.
@@ -121,7 +122,7 @@ func (l *Launcher) intends() Finding {
 		return Finding{Reason: reasonNotRunning, Detail: "Run has not been called"}
 	case phase == phaseEnded:
 		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}
-	case l.asked.Load():
+	case l.stopping.Load():
 		return Finding{Reason: reasonStopping}
 	case l.quiet.Load():
 		return Finding{Reason: reasonQuiet}
@@ -156,7 +157,7 @@ func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	now, _ := lua.TimeOf(replies[0]) // without one nothing counts as lapsed
 	text, _ := replies[1].Value.(string)
 	expires, err := strconv.ParseFloat(text, 64)
-	return !l.asked.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
+	return !l.stopping.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
 }
 
 // addresses match the sockets, hosts and name servers in network errors, with what remains of each. The

@@ -131,7 +131,8 @@ func (r *run) log(text string) {
 		fields = append(fields, "args", l.argsText(r.job))
 	}
 	fields = append(fields, r.names()...)
-	l.cfg.Log.Debug("run", append(fields, "exit", string(r.outcome.Exit()), logbook.Millis("took_ms", time.Since(r.startedAt)))...)
+	fields = append(fields, "exit", string(r.outcome.Exit()), logbook.Millis("took_ms", time.Since(r.startedAt)))
+	l.cfg.Log.Debug("run", fields...)
 }
 
 // errorText returns what may be shown of a run's error.

@@ -26,7 +26,8 @@ func (l *Launcher) wrapped() (map[string]registration, error) {
 	for class, registered := range l.handlers {
 		for _, middleware := range slices.Backward(slices.Concat(l.middleware, registered.class.Middleware)) {
 			if registered.handler = middleware(registered.handler); registered.handler == nil {
-				return nil, fmt.Errorf("belay: a middleware returned nil for the handler of the class %q: it must return a Handler", class)
+				return nil, fmt.Errorf("belay: a middleware returned nil for the handler of the class %q: "+
+					"it must return a Handler", class)
 			}
 		}
 		handlers[class] = registered

@@ -120,7 +120,8 @@ func (l *Launcher) killUnreadable(taken *fetch.Run, err error) {
 	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, now); state != nil {
 		taken.Leave(*state)
 	}
-	l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, l.cfg.Retry.Unit))})
+	kept := job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, l.cfg.Retry.Unit)
+	l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(kept)})
 }
 
 // withLeft returns the job as it is run: with the positions that refused duplicates left, which only the reply

@@ -54,7 +54,8 @@ func KeepResult(ctx context.Context, text []byte, reason error) error {
 		return fmt.Errorf("belay: set the result: %w", err)
 	}
 	if reason == nil && len(text) > MaxResult {
-		reason = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead", len(text), MaxResult)
+		reason = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead",
+			len(text), MaxResult)
 	}
 	if reason != nil {
 		r.track.result.Store(&result{wrong: reason.Error()})
@@ -83,8 +84,14 @@ func (l *Launcher) saveTracked(ctx context.Context) {
 
 // trackStates are the states of tracked jobs by the exit of their last run.
 var trackStates = map[job.Exit]lua.TrackState{
-	job.ExitDone: lua.TrackDone, job.ExitRetry: lua.TrackRetrying, job.ExitDead: lua.TrackDead, job.ExitDiscarded: lua.TrackDiscarded,
-	job.ExitCancelled: lua.TrackCancelled, job.ExitExpired: lua.TrackExpired, job.ExitSnoozed: lua.TrackWaiting, job.ExitRequeued: lua.TrackWaiting,
+	job.ExitDone:      lua.TrackDone,
+	job.ExitRetry:     lua.TrackRetrying,
+	job.ExitDead:      lua.TrackDead,
+	job.ExitDiscarded: lua.TrackDiscarded,
+	job.ExitCancelled: lua.TrackCancelled,
+	job.ExitExpired:   lua.TrackExpired,
+	job.ExitSnoozed:   lua.TrackWaiting,
+	job.ExitRequeued:  lua.TrackWaiting,
 }
 
 // endTracked hands the final state of a tracked job to its settle.

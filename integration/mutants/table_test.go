@@ -154,7 +154,7 @@ var bugs = []mutant{
 		name: "the heartbeat stops at TERM",
 		harm: "a worker that finishes its jobs after TERM is declared dead, and they run twice",
 		edits: []edit{{
-			"launcher/duties.go", `if d.intake && l.quiet.Load() {`, `if d.intake && l.quiet.Load() || d.name == "beat" && l.asked.Load() {`,
+			"launcher/duties.go", `if d.intake && l.quiet.Load() {`, `if d.intake && l.quiet.Load() || d.name == "beat" && l.stopping.Load() {`,
 		}},
 		pkg: "./launcher", run: "TestTheHeartBeats",
 		caught: "TestTheHeartBeatsUntilTheLastJobIsSettled", says: "it ran twice",

@@ -62,15 +62,15 @@ func UntilSignal(cause func(os.Signal) error) (ctx context.Context, stop func())
 // for its two signals, and less than a person needs to send two.
 const sameSignal = 200 * time.Millisecond
 
-// asked is the signal that first asked for a stop, and its time.
-type asked struct {
+// A stopSignal is the signal that first asked for a stop, and its time.
+type stopSignal struct {
 	by os.Signal
 	at time.Time
 }
 
 // same reports whether a signal only repeats the first one.
-func (a asked) same(sig os.Signal, now time.Time) bool {
-	return sig == a.by && now.Sub(a.at) < sameSignal
+func (s stopSignal) same(sig os.Signal, now time.Time) bool {
+	return sig == s.by && now.Sub(s.at) < sameSignal
 }
 
 // Obey obeys signals until end is called.
@@ -81,7 +81,7 @@ func (s Signals) Obey() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var first asked
+		var first stopSignal
 		for sig := range signals {
 			if first.same(sig, time.Now()) {
 				s.Log.Info("repeated signal ignored", "signal", signalNames[sig])
@@ -91,7 +91,7 @@ func (s Signals) Obey() (end func()) {
 			switch sig {
 			case syscall.SIGTERM, os.Interrupt:
 				if first.by == nil {
-					first = asked{by: sig, at: time.Now()}
+					first = stopSignal{by: sig, at: time.Now()}
 					s.Stop()
 				} else {
 					s.Worker.Stop()

@@ -35,9 +35,10 @@ func (p Process) showTitle() (end func()) {
 		look := time.NewTicker(titleEvery)
 		defer look.Stop()
 		for shown := ""; ; {
-			if wanted := title(filepath.Base(os.Args[0]), p.Worker.Busy(), p.Worker.Concurrency(), p.Worker.IsQuiet()); wanted != shown {
-				shown = wanted
-				show(wanted)
+			now := title(filepath.Base(os.Args[0]), p.Worker.Busy(), p.Worker.Concurrency(), p.Worker.IsQuiet())
+			if now != shown {
+				shown = now
+				show(now)
 			}
 			select {
 			case <-look.C:
