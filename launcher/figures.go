@@ -62,13 +62,6 @@ func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) er
 	return nil
 }
 
-// lastStatistics writes the figures of the last seconds of a process, if there is time left.
-func (l *Launcher) lastStatistics() {
-	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
-	defer cancel()
-	_ = l.writeStatistics(ctx, l.lanes.heart) // nothing more can be done
-}
-
 // statisticsError returns the error of a call that did not reach Redis, or whose reply did not come. It returns
 // nil for a refused call, because workers run without statistics. A command that the Redis user may not use is
 // logged once. Other refusals (a full Redis, a replica, a missing password) concern all duties, which report

@@ -254,9 +254,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	stopVitals()
 	l.endDuties(&duties)
 	l.reportLeft()
-	if l.deregister() {
-		l.lastStatistics()
-	}
+	l.deregister()
 	l.awaitCalls()
 	l.exit()
 	return nil
@@ -404,9 +402,9 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	}
 }
 
-// deregister ends the session, if Redis answers. If not, the process counts as crashed, and its jobs are
-// recovered.
-func (l *Launcher) deregister() (answered bool) {
+// deregister ends the session, if Redis answers, and then writes the figures of the last seconds, if there is
+// time left. If Redis does not answer, the process counts as crashed, and its jobs are recovered.
+func (l *Launcher) deregister() {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()
 	session := l.session.Load()
@@ -420,10 +418,11 @@ func (l *Launcher) deregister() (answered bool) {
 	switch {
 	case err != nil:
 		l.cfg.Log.Error("deregistration failed; unfinished jobs will be recovered", "error", err, "identity", session.Identity)
+		return
 	case left > 0:
 		l.cfg.Log.Warn("stopped with unsettled jobs; they will be recovered", "identity", session.Identity, "jobs", left)
 	default:
 		l.cfg.Log.Info("stopped", "identity", session.Identity)
 	}
-	return err == nil
+	_ = l.writeStatistics(ctx, l.lanes.heart) // nothing more can be done
 }

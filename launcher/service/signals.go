@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -88,16 +89,16 @@ func (s Signals) Obey() (end func()) {
 				continue
 			}
 			s.Log.Info("signal received", "signal", signalNames[sig])
-			switch sig {
-			case syscall.SIGTERM, os.Interrupt:
-				if first.by == nil {
-					first = stopSignal{by: sig, at: time.Now()}
-					s.Stop()
-				} else {
-					s.Worker.Stop()
+			switch stops := sig == syscall.SIGTERM || sig == os.Interrupt; {
+			case stops && first.by == nil:
+				first = stopSignal{by: sig, at: time.Now()}
+				s.Stop()
+			case sig == reopenSignal:
+				if s.Reopen != nil {
+					go s.Reopen()
 				}
 			default:
-				s.obey(sig)
+				s.Worker.Obey(strings.TrimPrefix(signalNames[sig], "SIG"))
 			}
 		}
 	}()
