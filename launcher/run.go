@@ -30,14 +30,13 @@ type run struct {
 	// timeout is how long its context lasts, 0 for no limit, and tooLate is the cause of that end.
 	timeout time.Duration
 	tooLate error
-	// timedOut reports, once the handler has returned, that the run's own timeout was the first to end its
-	// context, and pastDeadline that this timeout was the job's deadline.
-	timedOut, pastDeadline bool
 
-	// outcome is zero until it is decided. refused reports that the handler returned Requeue: another process
-	// should run the job.
+	// outcome is zero until it is decided.
 	outcome job.Outcome
-	refused bool
+	// timedOut reports, once the handler has returned, that the run's own timeout was the first to end its
+	// context, and pastDeadline that this timeout was the job's deadline. refused reports that the handler
+	// returned Requeue: another process should run the job.
+	timedOut, pastDeadline, refused bool
 	// err is what the handler returned, or its panic. after are the callbacks of AfterRun.
 	err   error
 	after []func(job.Outcome, error)
