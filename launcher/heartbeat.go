@@ -72,8 +72,8 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	return nil
 }
 
-// Obey does what the signal of this name means to Sidekiq: TSTP and USR1 quiet, TERM and INT stop, TTIN and INFO
-// dump. It ignores other names, because another version's remote control may send them.
+// Obey does what the signal of this name means to Sidekiq: TSTP and USR1 quiet, TERM and INT stop, TTIN and
+// INFO dump. It ignores other names, because another version's remote control may send them.
 func (l *Launcher) Obey(signal string) {
 	switch signal {
 	case "TSTP", "USR1":
