@@ -48,18 +48,22 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 	host, _, _ := strings.Cut(identity, ":")
 	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
 	for i, capsule := range l.cfg.allCapsules() {
-		mode, its := "weighted", make(map[string]int, len(capsule.Queues))
+		mode, byQueue := "weighted", make(map[string]int, len(capsule.Queues))
 		if l.capsules[i].Order.Strict() {
 			mode = "strict"
 		}
 		for _, queue := range capsule.Queues {
-			its[queue.Name] = queue.Weight
+			byQueue[queue.Name] = queue.Weight
 		}
-		weights = append(weights, its)
-		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": its}
+		weights = append(weights, byQueue)
+		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": byQueue}
 	}
 	return map[string]any{
-		"hostname": host, "identity": identity, "pid": os.Getpid(), "tag": l.cfg.Tag, "labels": append([]string{}, l.cfg.Labels...), // never null
+		"hostname": host,
+		"identity": identity,
+		"pid":      os.Getpid(),
+		"tag":      l.cfg.Tag,
+		"labels":   append([]string{}, l.cfg.Labels...), // never null
 		// Raw, because a float without a fraction is not a float to Ruby.
 		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
 		"concurrency": l.Concurrency(),
@@ -86,8 +90,8 @@ func moduleVersion() string {
 	return "unknown"
 }
 
-// A Run is one job being run.
-type Run struct {
+// A CurrentRun describes a job that is being run.
+type CurrentRun struct {
 	Job       *job.Job
 	Queue     string
 	StartedAt time.Time // by this machine's clock
@@ -99,12 +103,12 @@ type Run struct {
 }
 
 // Running returns the current runs. There are none before Run has registered the process.
-func (l *Launcher) Running() []Run {
+func (l *Launcher) Running() []CurrentRun {
 	pool := l.pool.Load()
 	if pool == nil {
 		return nil
 	}
-	var runs []Run
+	var runs []CurrentRun
 	for _, p := range pool.processors {
 		if r := p.current.Load(); r != nil {
 			runs = append(runs, r.describe())
@@ -113,9 +117,9 @@ func (l *Launcher) Running() []Run {
 	return runs
 }
 
-func (r *run) describe() Run {
-	return Run{
-		Job: r.job, Queue: r.taken.Queue, StartedAt: r.startedAt, Processor: r.processor.id,
+func (r *run) describe() CurrentRun {
+	return CurrentRun{
+		Job: r.job, Queue: r.Queue, StartedAt: r.startedAt, Processor: r.processor.id,
 		Goroutine: r.processor.goroutine.Load(), Overdue: r.overdue(),
 	}
 }
@@ -129,7 +133,7 @@ const (
 
 // workEntries returns thread ids and entries of the work hash. The payload is JSON within JSON, as Ruby reads
 // it; long args are left out, because the hash is written anew every few seconds.
-func workEntries(runs []Run) []string {
+func workEntries(runs []CurrentRun) []string {
 	entries := make([]string, 0, 2*len(runs))
 	size := 0
 	for _, r := range runs {
@@ -152,7 +156,7 @@ func workEntries(runs []Run) []string {
 }
 
 // threadID returns a short name for a processor that looks like Sidekiq's thread ids.
-func threadID(r Run) string { return "p" + strconv.FormatInt(int64(r.Processor), 36) }
+func threadID(r CurrentRun) string { return "p" + strconv.FormatInt(int64(r.Processor), 36) }
 
 // residentKB returns the process' resident memory in kB; 0 if /proc does not have it.
 func residentKB() int {

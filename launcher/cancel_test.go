@@ -76,7 +76,7 @@ func TestCancelEndsARunningJob(t *testing.T) {
 		}
 		require.Empty(t, failed, "an operator's cancellation is no error of the program")
 		exits := make(map[job.Exit]uint64)
-		for _, counts := range w.Runs() {
+		for _, counts := range w.Counters().Runs {
 			for i, n := range counts.Exits {
 				exits[job.Exits[i]] += n
 			}

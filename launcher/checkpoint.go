@@ -56,7 +56,7 @@ func KeepCursor(ctx context.Context, text []byte) error {
 	case len(text) > MaxCursor:
 		return fmt.Errorf("belay: checkpoint: the cursor has %d bytes as JSON; the limit is %d", len(text), MaxCursor)
 	}
-	r.taken.Saved(r.job).Advance(string(text), r.job.InterruptedCount())
+	r.Saved(r.job).Advance(string(text), r.job.InterruptedCount())
 	return nil
 }
 
@@ -73,7 +73,7 @@ func SaveCursor(ctx context.Context) error {
 	if r.stopping() {
 		return Interrupted
 	}
-	return r.handleSave(r.taken.Saved(r.job).Save(ctx, r.launcher().cfg.SaveInterval))
+	return r.handleSave(r.Saved(r.job).Save(ctx, r.launcher().cfg.SaveInterval))
 }
 
 // handleSave ends the context of a run if a save has shown that the run must not go on.
@@ -94,7 +94,7 @@ func (r *run) handleSave(word lua.SaveWord) error {
 // excused returns the job as it continues after a run that ended without a crash: if the run has advanced the
 // cursor, earlier crashes do not count any more.
 func (r *run) excused() *job.Job {
-	if r.job.InterruptedCount() == 0 || !r.taken.Advanced() {
+	if r.job.InterruptedCount() == 0 || !r.Advanced() {
 		return r.job
 	}
 	excused, err := job.Parse(r.job.Patch(job.Remove("interrupted_count"), job.Remove("interrupted_at")))
@@ -121,8 +121,8 @@ func Resume(ctx context.Context, cursor any) (bool, error) {
 		return false, fmt.Errorf("belay: resume: %w", err)
 	}
 	var backoff link.Backoff
-	fields, err := r.taken.Saved(r.job).Read(ctx)
-	for ; driver.Outage(err); fields, err = r.taken.Saved(r.job).Read(ctx) {
+	fields, err := r.Saved(r.job).Read(ctx)
+	for ; driver.Outage(err); fields, err = r.Saved(r.job).Read(ctx) {
 		select {
 		case <-time.After(backoff.Next()):
 		case <-ctx.Done():

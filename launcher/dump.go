@@ -2,8 +2,8 @@ package launcher
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/belayq/belay/logbook"
@@ -23,19 +23,17 @@ const (
 // goroutine returns the number of the calling goroutine, 0 if the runtime does not show it. A processor calls
 // it once, when it begins, so that a run costs nothing. pprof's labels would not do: handlers may change them,
 // and goroutines that handlers start inherit them. Numbers are never reused.
-func goroutine() int64 {
+func goroutine() (number int64) {
 	var head [64]byte
-	text, _ := bytes.CutPrefix(head[:runtime.Stack(head[:], false)], []byte("goroutine "))
-	digits, _, _ := bytes.Cut(text, []byte(" "))
-	number, _ := strconv.ParseInt(string(digits), 10, 64)
+	_, _ = fmt.Sscanf(string(head[:runtime.Stack(head[:], false)]), "goroutine %d ", &number)
 	return number
 }
 
-// allStacks returns the text of all goroutines' stacks, cut at maxStacks.
-func allStacks() []byte {
+// allStacks returns the text of all goroutines' stacks, cut at most bytes.
+func allStacks(most int) []byte {
 	for size := maxDump; ; size *= 4 {
 		text := make([]byte, size)
-		if n := runtime.Stack(text, true); n < size || size >= maxStacks {
+		if n := runtime.Stack(text, true); n < size || size >= most {
 			return text[:n]
 		}
 	}
@@ -43,14 +41,11 @@ func allStacks() []byte {
 
 // stackOf finds one goroutine's stack in the text of all, and cuts it to maxStack at the end of a line.
 func stackOf(all []byte, number int64) string {
-	const between = "\n\n"
-	head := []byte("goroutine " + strconv.FormatInt(number, 10) + " ")
-	for len(all) > 0 {
-		stack, rest, _ := bytes.Cut(all, []byte(between))
+	head := fmt.Appendf(nil, "goroutine %d ", number)
+	for stack := range bytes.SplitSeq(all, []byte("\n\n")) {
 		if bytes.HasPrefix(stack, head) {
 			return cutLines(stack, maxStack)
 		}
-		all = rest
 	}
 	return ""
 }
@@ -71,7 +66,5 @@ func (l *Launcher) Dump() {
 			"jid", r.Job.JID(), "class", r.Job.DisplayClass(), "queue", r.Queue, "goroutine", r.Goroutine,
 			logbook.Millis("for_ms", time.Since(r.StartedAt)), logbook.Millis("overdue_ms", r.Overdue))
 	}
-	stacks := make([]byte, maxDump)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	l.cfg.Log.Info("dump", "goroutines", string(stacks))
+	l.cfg.Log.Info("dump", "goroutines", string(allStacks(maxDump)))
 }

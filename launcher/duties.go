@@ -37,34 +37,34 @@ type duty struct {
 	// reply takes.
 	steady bool
 	// offline marks a duty that has passes while Redis is away: the one that finds out when it is back (see
-	// probing), and one that works without Redis. The others wait.
+	// recording), and one that works without Redis. The others wait.
 	offline bool
 }
 
-// A probe knows whether Redis answers heartbeats. The zero probe says that it does.
-type probe struct {
+// A contact records whether Redis answers heartbeats. The zero contact is one that does.
+type contact struct {
 	mu   sync.Mutex
 	back chan struct{} // closed when Redis is back; nil while it is not away
 }
 
 // record takes down what the last heartbeat found.
-func (p *probe) record(away bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (c *contact) record(away bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case away && p.back == nil:
-		p.back = make(chan struct{})
-	case !away && p.back != nil:
-		close(p.back)
-		p.back = nil
+	case away && c.back == nil:
+		c.back = make(chan struct{})
+	case !away && c.back != nil:
+		close(c.back)
+		c.back = nil
 	}
 }
 
 // wait waits until Redis is not away, and reports false if ctx ends before.
-func (p *probe) wait(ctx context.Context) bool {
-	p.mu.Lock()
-	back := p.back
-	p.mu.Unlock()
+func (c *contact) wait(ctx context.Context) bool {
+	c.mu.Lock()
+	back := c.back
+	c.mu.Unlock()
 	if back == nil {
 		return true
 	}
@@ -93,23 +93,41 @@ func (l *Launcher) duties() []duty {
 		// session. The duty is steady because a round trip may be as long as a heartbeat interval: if each
 		// heartbeat waited for the reply to the one before, they would come half as often, and the gaps would
 		// look as if the process had lost contact with Redis.
-		{name: "beat", period: l.cfg.Beat, pass: each(l.probing(l.beat)), rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true},
+		{
+			name: "beat", period: l.cfg.Beat, pass: each(l.recording(l.beat)),
+			rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true,
+		},
 		// An operator who quiets a process must see at once that it is quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
-		{name: "statistics", period: statisticsEvery, first: statisticsEvery, pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.announce) })},
+		{
+			name: "statistics", period: statisticsEvery, first: statisticsEvery,
+			pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.announce) }),
+		},
 		{name: "cancel", period: marksEvery, pass: l.readMarks, now: l.marked},
 		// Four times in a heartbeat interval, because a janitor waits for a random fraction of one. A pass
 		// without a victim does nothing.
-		{name: "janitor", period: l.cfg.Beat / 4, pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }), calls: true},
+		{
+			name: "janitor", period: l.cfg.Beat / 4, calls: true,
+			pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }),
+		},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
-		{name: "quarantine", period: time.Minute, pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }), calls: true},
+		{
+			name: "quarantine", period: time.Minute, calls: true,
+			pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }),
+		},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns), offline: true},
-		{name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait + rand.N(l.cfg.PollWait/2+1), pass: func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) }, intake: true, calls: true,
-			now: l.pollNow, leave: func(ctx context.Context) error { return l.poller.Leave(ctx, l.Identity()) }},
+		{
+			name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait + rand.N(l.cfg.PollWait/2+1),
+			pass:   func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) },
+			intake: true, calls: true, now: l.pollNow,
+			leave: func(ctx context.Context) error { return l.poller.Leave(ctx, l.Identity()) },
+		},
+		// It may search all of Redis, which must not delay the poller.
+		{
+			name: "tick locks", period: tickLocksEvery, first: tickLocksEvery, calls: true,
+			pass: each(func(ctx context.Context) error { return l.tickLocks.Pass(ctx, l.Identity()) }),
+		},
 	}
-	// It may search all of Redis, which must not delay the poller.
-	duties = append(duties, duty{name: "tick locks", period: tickLocksEvery, first: tickLocksEvery, calls: true,
-		pass: each(func(ctx context.Context) error { return l.tickLocks.Pass(ctx, l.Identity()) })})
 	if len(l.periodic) > 0 {
 		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: l.registerPeriodic, intake: true, calls: true})
 	}
@@ -129,11 +147,11 @@ func each(pass func(context.Context) error) func(context.Context) (time.Duration
 	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
 }
 
-// probing adapts a pass by which the other duties know whether Redis is away.
-func (l *Launcher) probing(pass func(context.Context) error) func(context.Context) error {
+// recording adapts a pass by which the other duties know whether Redis is away.
+func (l *Launcher) recording(pass func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := pass(ctx)
-		l.probe.record(driver.Outage(err))
+		l.contact.record(driver.Outage(err))
 		return err
 	}
 }
@@ -151,7 +169,7 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		case <-timer.C:
 		case <-d.now:
 		}
-		if !d.offline && !l.probe.wait(ctx) {
+		if !d.offline && !l.contact.wait(ctx) {
 			return
 		}
 		if d.intake && l.quiet.Load() {

@@ -61,31 +61,6 @@ type registration struct {
 	late    error // the cause of the end of a run's context at the timeout
 }
 
-// timeout returns the timeout of a run and the cause with which its context then ends: the job's own timeout,
-// its class' or the process', or the time until the job's deadline if that is less.
-func (l *Launcher) timeout(j *job.Job, registered *registration) (time.Duration, error) {
-	timeout, late := l.ownTimeout(j, registered)
-	if deadline, limited := j.Deadline(); limited {
-		if left := max(deadline.Sub(l.clock.Now()), 1); timeout == 0 || left < timeout {
-			return left, &timeoutError{after: left, err: context.DeadlineExceeded, deadline: true}
-		}
-	}
-	return timeout, late
-}
-
-func (l *Launcher) ownTimeout(j *job.Job, registered *registration) (time.Duration, error) {
-	if own, ok := j.Timeout(); ok {
-		return own, &timeoutError{after: own, err: context.DeadlineExceeded}
-	}
-	if registered.class.Timeout > 0 {
-		return registered.class.Timeout, registered.late
-	}
-	if l.cfg.Timeout > 0 {
-		return l.cfg.Timeout, &timeoutError{after: l.cfg.Timeout, err: context.DeadlineExceeded}
-	}
-	return 0, nil // most runs, which pay no allocation
-}
-
 // A timeoutError is the cancellation cause of a run's context at its timeout, and the failure of a run that
 // ended for that reason.
 type timeoutError struct {
@@ -169,8 +144,10 @@ func (r *run) info() RunInfo {
 	enqueued, _ := r.job.EnqueuedAt()
 	tick, _ := r.job.Tick()
 	return RunInfo{
-		JID: r.job.JID(), Class: r.job.Class(), Queue: r.taken.Queue, Attempt: attempt, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
-		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(), Periodic: tick.Name, TickAt: tick.At, Identity: r.taken.Session.Identity,
+		JID: r.job.JID(), Class: r.job.Class(), Queue: r.Queue,
+		Attempt: attempt, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
+		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(),
+		Periodic: tick.Name, TickAt: tick.At, Identity: r.Session.Identity,
 	}
 }
 
@@ -206,25 +183,4 @@ func WAL(ctx context.Context) dedup.WAL {
 		return nil
 	}
 	return dedup.ReadWAL(run.job)
-}
-
-type runKey struct{}
-
-// runContext is the context of one run: the session's context with the run as a value, in one allocation
-// instead of a chain.
-type runContext struct {
-	context.Context
-	run *run
-}
-
-func (c *runContext) Value(key any) any {
-	switch key {
-	case runKey{}:
-		return c.run
-	case zerologKey:
-		if log := c.run.loggers().zerolog; log != nil {
-			return log
-		}
-	}
-	return c.Context.Value(key)
 }

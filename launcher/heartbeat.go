@@ -42,8 +42,9 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.cfg.Log.Error("redis lost its data; running jobs continue, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
 	}
-	for _, signal := range reply.Signals {
-		l.signal(signal)
+	for _, signal := range reply.Signals { // of Ruby's remote control
+		l.cfg.Log.Info("remote control", "signal", signal)
+		l.Obey(signal)
 	}
 	return nil
 }
@@ -58,7 +59,7 @@ func (l *Launcher) silence() time.Duration {
 
 // reregister begins a new session under a new identity, unless the process is stopping.
 func (l *Launcher) reregister(ctx context.Context) error {
-	if l.asked.Load() {
+	if l.stopping.Load() {
 		return nil
 	}
 	former := l.session.Load()
@@ -71,10 +72,10 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	return nil
 }
 
-// signal obeys Ruby's remote control. It ignores unknown names, because another version may send them.
-func (l *Launcher) signal(name string) {
-	l.cfg.Log.Info("remote control", "signal", name)
-	switch name {
+// Obey does what the signal of this name means to Sidekiq: TSTP and USR1 quiet, TERM and INT stop, TTIN and
+// INFO dump. It ignores other names, because another version's remote control may send them.
+func (l *Launcher) Obey(signal string) {
+	switch signal {
 	case "TSTP", "USR1":
 		l.Quiet()
 	case "TERM", "INT":

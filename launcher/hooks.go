@@ -165,7 +165,7 @@ func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
 // recovered receives the jobs that the janitor has recovered.
 func (l *Launcher) recovered(from string, lists []lua.Orphans) {
 	for _, list := range lists {
-		l.recoveredJobs.Add(uint64(len(list.Entries)))
+		l.statistics.countRecovered(len(list.Entries))
 	}
 	l.callLater("orphan handler", func() {
 		for _, list := range lists {

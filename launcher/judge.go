@@ -59,53 +59,40 @@ func (l *Launcher) Ready(ctx context.Context) Finding {
 	if found := l.intends(); !found.OK {
 		return found
 	}
-	if err := l.report.Denied(); err != nil {
-		return silent(err)
-	}
 	lapsed, err := l.lapsed(ctx)
-	switch {
-	case err != nil:
-		return silent(err)
-	case lapsed:
+	if lapsed {
 		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + l.Identity() + " among the living"}
 	}
-	return Finding{OK: true}
+	return reached(err)
 }
 
 // Alive reports whether the worker is alive. A worker that is not must be restarted: its Run has returned,
 // its loop stands still, or its heartbeats fail although Redis replies to the probe or to other connections
 // of the worker. Alive waits for Redis for half a second at most.
 func (l *Launcher) Alive(ctx context.Context) Finding {
-	if l.phase.Load() == phaseEnded {
-		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}
-	}
 	if found := l.intends(); !found.Registered() {
-		return Finding{OK: true, Reason: found.Reason, Detail: found.Detail}
+		found.OK = l.phase.Load() != phaseEnded
+		return found
 	}
 	if !l.turns(ctx) {
 		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not take its orders"}
 	}
 	lapsed, err := l.lapsed(ctx)
-	if denied := l.report.Denied(); denied != nil {
-		err = denied // a new process would have the same password, and running jobs would be interrupted
-	}
 	grace := l.grace + l.cfg.TTL
 	if err != nil && driver.Denial(err) == "" && l.unanswered() {
-		lapsed, err, grace = true, nil, grace+silentTTLs*l.cfg.TTL
+		lapsed, grace = true, grace+silentTTLs*l.cfg.TTL
 	}
-	if err != nil || !lapsed {
+	if !lapsed {
 		l.lapsedAt.Store(0)
-		if err != nil {
-			found := silent(err)
-			found.OK = true
-			return found
-		}
-		return Finding{OK: true}
+		found := reached(err)
+		found.OK = true
+		return found
 	}
 	now := time.Since(l.startedAt)
 	l.lapsedAt.CompareAndSwap(0, int64(now))
 	if lasted := now - time.Duration(l.lapsedAt.Load()); lasted > grace {
-		return Finding{Reason: reasonNoHeartbeat, Detail: fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))}
+		detail := fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))
+		return Finding{Reason: reasonNoHeartbeat, Detail: detail}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
 }
@@ -113,11 +100,14 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 // unanswered reports whether heartbeats have had no reply for a TTL although other connections have. In an
 // outage no connection has replies.
 func (l *Launcher) unanswered() bool {
-	return !l.asked.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
+	return !l.stopping.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
 }
 
-// silent returns the finding for a worker that gets no reply from Redis, or a wrong one.
-func silent(err error) Finding {
+// reached returns the finding about Redis after a call with this error: OK without one.
+func reached(err error) Finding {
+	if err == nil {
+		return Finding{OK: true}
+	}
 	found := Finding{Reason: reasonRedisAway, Detail: withoutAddresses(err.Error())}
 	if advice := driver.Denial(err); advice != "" {
 		found.Reason, found.Detail = reasonAccessDenied, found.Detail+": "+advice
@@ -127,10 +117,12 @@ func silent(err error) Finding {
 
 // intends reports whether the process runs and takes jobs according to its own state, and if not, why.
 func (l *Launcher) intends() Finding {
-	switch {
-	case l.phase.Load() != phaseRunning:
-		return Finding{Reason: reasonNotRunning, Detail: "Run has not been called, or has returned"}
-	case l.asked.Load():
+	switch phase := l.phase.Load(); {
+	case phase == phaseNew:
+		return Finding{Reason: reasonNotRunning, Detail: "Run has not been called"}
+	case phase == phaseEnded:
+		return Finding{Reason: reasonNotRunning, Detail: "its Run has returned"}
+	case l.stopping.Load():
 		return Finding{Reason: reasonStopping}
 	case l.quiet.Load():
 		return Finding{Reason: reasonQuiet}
@@ -148,8 +140,12 @@ func (l *Launcher) turns(ctx context.Context) bool {
 }
 
 // lapsed reads from Redis whether the process counts as lapsed, by the rule of the script take. A process that
-// stops may be deregistered already.
+// stops may be deregistered already. While Redis denies the process access there is nothing to read: a new
+// process would have the same password, and running jobs would be interrupted.
 func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
+	if err := l.report.Denied(); err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
 	replies := l.cfg.Client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", l.keys.Alive(), l.Identity()))
@@ -161,7 +157,7 @@ func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	now, _ := lua.TimeOf(replies[0]) // without one nothing counts as lapsed
 	text, _ := replies[1].Value.(string)
 	expires, err := strconv.ParseFloat(text, 64)
-	return !l.asked.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
+	return !l.stopping.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
 }
 
 // addresses match the sockets, hosts and name servers in network errors, with what remains of each. The

@@ -58,15 +58,13 @@ type Launcher struct {
 	beatAt    atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
 	lapsedAt  atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
 	quiet     atomic.Bool
-	asked     atomic.Bool
+	stopping  atomic.Bool               // Stop was called
 	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
-	probe     probe
+	contact   contact
 	watch     watch
 	warnedOf  sync.Map // the Ruby gems whose locks were logged
 
-	statistics    statistics
-	trips         trips
-	recoveredJobs atomic.Uint64
+	statistics statistics
 }
 
 // The phases of Run.
@@ -96,7 +94,9 @@ func New(cfg Config) (*Launcher, error) {
 		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Limit: cfg.DeadLimit, For: cfg.DeadFor}),
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
-		outranked: make(map[string]bool), grace: heartGrace, changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1), halt: make(chan struct{}),
+		outranked: make(map[string]bool), grace: heartGrace,
+		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
+		halt: make(chan struct{}),
 	}
 	for _, capsule := range capsules {
 		l.queues = append(l.queues, capsule.Order.Names()...)
@@ -119,7 +119,8 @@ func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	case l.handlers[class].handler != nil:
 		panic("belay: Handle " + class + ": the class has a handler already")
 	}
-	l.handlers[class] = registration{handler: handler, class: about, late: &timeoutError{after: about.Timeout, err: context.DeadlineExceeded}}
+	late := &timeoutError{after: about.Timeout, err: context.DeadlineExceeded}
+	l.handlers[class] = registration{handler: handler, class: about, late: late}
 }
 
 // Use adds middleware around every handler; the first one added is the outermost. It panics after Run.
@@ -149,7 +150,7 @@ func (l *Launcher) IsQuiet() bool { return l.quiet.Load() }
 // contexts end with the cause ErrShutdown, and jobs that have not returned a moment later go to the head of
 // their queue. A second call ends the timeout at once.
 func (l *Launcher) Stop() {
-	if l.asked.Swap(true) {
+	if l.stopping.Swap(true) {
 		l.loop.StopNow()
 		return
 	}
@@ -205,7 +206,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	defer l.warnOfQueues(ctx)()
 	if l.cfg.Check != nil {
-		defer beside(ctx, l.cfg.Check)()
+		defer Beside(ctx, l.cfg.Check)()
 	}
 	if err := l.begin(ctx); err != nil {
 		return err
@@ -253,9 +254,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	stopVitals()
 	l.endDuties(&duties)
 	l.reportLeft()
-	if l.deregister() {
-		l.lastStatistics()
-	}
+	l.deregister()
 	l.awaitCalls()
 	l.exit()
 	return nil
@@ -282,12 +281,15 @@ func (l *Launcher) open() error {
 	}
 	l.registers = &link.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
 	l.janitor = janitor.New(janitor.Config{
-		Client: l.lanes.janitor, Keys: l.keys, Log: l.cfg.Log, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit, Recovered: l.recovered,
+		Client: l.lanes.janitor, Keys: l.keys, Log: l.cfg.Log,
+		Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit,
+		Recovered: l.recovered,
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff, Queues: l.queues, Crashes: l.cfg.crashPolicy(),
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff,
+		Queues: l.queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
 	l.tickLocks = scheduler.NewLocks(scheduler.Config{
@@ -307,14 +309,16 @@ func (l *Launcher) close() {
 
 // callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or
 // Stop is called. It returns a denial at once, so that the operator sees the error at the start.
-func (l *Launcher) callThroughOutage(ctx context.Context, name string, pace *link.Pace, call func(context.Context) error) error {
+func (l *Launcher) callThroughOutage(
+	ctx context.Context, name string, pace *link.Pace, call func(context.Context) error,
+) error {
 	for {
 		err := pace.Within(ctx, l.vitalsDeadline(), call)
 		if err == nil {
 			l.report.Succeed(name)
 			return nil
 		}
-		if ctx.Err() != nil || l.asked.Load() || driver.Denial(err) != "" || !driver.Outage(err) {
+		if ctx.Err() != nil || l.stopping.Load() || driver.Denial(err) != "" || !driver.Outage(err) {
 			return err
 		}
 		l.report.Fail(name, err)
@@ -339,7 +343,7 @@ func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err er
 			return err
 		})
 	}
-	if err != nil && (ctx.Err() != nil || l.asked.Load()) {
+	if err != nil && (ctx.Err() != nil || l.stopping.Load()) {
 		return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 	}
 	if advice := driver.Denial(err); advice != "" {
@@ -382,27 +386,25 @@ func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), minRou
 // endDuties waits for the duties, which begin no new pass. Shortly before the process must end, calls still
 // under way are cancelled, whatever their timeout: each script executes completely or not at all.
 func (l *Launcher) endDuties(duties *sync.WaitGroup) {
-	ended := make(chan struct{})
-	go func() {
-		duties.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
+	closed := make(chan struct{})
+	late := time.AfterFunc(time.Until(l.goneAt.Load().Add(-fetch.Goodbye)), func() {
+		l.close()
+		close(closed)
+	})
+	duties.Wait()
+	if late.Stop() {
 		return
-	case <-time.After(time.Until(l.goneAt.Load().Add(-fetch.Goodbye))):
 	}
-	l.close()
-	<-ended
+	<-closed
 	// From here on only the heartbeat's connection is used.
 	if heart, err := l.cfg.Client.Lane(1); err == nil {
 		l.lanes = lanes{heart: heart}
 	}
 }
 
-// deregister ends the session, if Redis answers. If not, the process counts as crashed, and its jobs are
-// recovered.
-func (l *Launcher) deregister() (answered bool) {
+// deregister ends the session, if Redis answers, and then writes the figures of the last seconds, if there is
+// time left. If Redis does not answer, the process counts as crashed, and its jobs are recovered.
+func (l *Launcher) deregister() {
 	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
 	defer cancel()
 	session := l.session.Load()
@@ -416,10 +418,11 @@ func (l *Launcher) deregister() (answered bool) {
 	switch {
 	case err != nil:
 		l.cfg.Log.Error("deregistration failed; unfinished jobs will be recovered", "error", err, "identity", session.Identity)
+		return
 	case left > 0:
 		l.cfg.Log.Warn("stopped with unsettled jobs; they will be recovered", "identity", session.Identity, "jobs", left)
 	default:
 		l.cfg.Log.Info("stopped", "identity", session.Identity)
 	}
-	return err == nil
+	_ = l.writeStatistics(ctx, l.lanes.heart) // nothing more can be done
 }

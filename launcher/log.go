@@ -70,7 +70,7 @@ func (r *run) loggers() *runLoggers {
 
 // names are the fields that name a run.
 func (r *run) names() []any {
-	return []any{"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.taken.Queue}
+	return []any{"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue}
 }
 
 // zerologKey is the key under which zerolog.Ctx looks for a logger in a context. zerolog does not export the
@@ -94,9 +94,9 @@ func (k *keyRecorder) Value(key any) any {
 }
 
 // logEnd logs a failed run, and at level debug any run that did not succeed.
-func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
-	exit := outcome.Exit()
-	text := l.errorText(r.job.DisplayClass(), err)
+func (r *run) logEnd() {
+	l, exit := r.launcher(), r.outcome.Exit()
+	text := l.errorText(r.job.DisplayClass(), r.err)
 	switch {
 	case !exit.Fault():
 	case exit == job.ExitCancelled:
@@ -104,21 +104,22 @@ func (l *Launcher) logEnd(r *run, err error, outcome job.Outcome) {
 		l.cfg.Log.Info("run cancelled", append(fields, logbook.Millis("took_ms", time.Since(r.startedAt)))...)
 	default:
 		fields := []any{"error", text}
-		if panicked := retry.Panicked(err); panicked != nil {
+		if panicked := retry.Panicked(r.err); panicked != nil {
 			fields = append(fields, "stack", cutLines(panicked.Stack, maxStack))
 		}
 		if exit == job.ExitRetry {
-			fields = append(fields, logbook.Millis("again_in_ms", outcome.After()))
+			fields = append(fields, logbook.Millis("again_in_ms", r.outcome.After()))
 		}
 		fields = append(fields, r.names()...)
 		l.cfg.Log.Warn("run failed", append(fields, "attempt", r.info().Attempt, "exit", string(exit))...)
 	}
-	l.logRun(r, text, exit)
+	r.log(text)
 }
 
-// logRun logs a run, whatever its outcome. At level debug only: at full speed a line per job costs more than
-// the job.
-func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
+// log logs a run, whatever its outcome. At level debug only: at full speed a line per job costs more than the
+// job.
+func (r *run) log(text string) {
+	l := r.launcher()
 	if !l.cfg.Log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -127,14 +128,11 @@ func (l *Launcher) logRun(r *run, text string, exit job.Exit) {
 		fields = append(fields, "error", text)
 	}
 	if l.cfg.Logging.Args {
-		if r.outcome == nil { // set before: if the redaction ends the goroutine, the run is done all the same
-			done := job.Done()
-			r.outcome = &done
-		}
 		fields = append(fields, "args", l.argsText(r.job))
 	}
 	fields = append(fields, r.names()...)
-	l.cfg.Log.Debug("run", append(fields, "exit", string(exit), logbook.Millis("took_ms", time.Since(r.startedAt)))...)
+	fields = append(fields, "exit", string(r.outcome.Exit()), logbook.Millis("took_ms", time.Since(r.startedAt)))
+	l.cfg.Log.Debug("run", fields...)
 }
 
 // errorText returns what may be shown of a run's error.

@@ -3,6 +3,7 @@ package launcher
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -22,8 +23,8 @@ func loggingRun(t *testing.T, out *bytes.Buffer) (*run, context.Context) {
 	l := &Launcher{cfg: Config{Log: log}.WithDefaults()}
 	parsed, err := job.Parse(`{"class":"A","jid":"abc","args":[],"retry_count":1}`)
 	require.NoError(t, err)
-	r := &run{processor: &processor{pool: &pool{launcher: l}}, job: parsed, taken: &fetch.Run{Queue: "q", Session: &fetch.Session{Context: t.Context()}}}
-	return r, &runContext{Context: t.Context(), run: r}
+	r := &run{processor: &processor{pool: &pool{launcher: l}}, job: parsed, Context: t.Context(), Run: &fetch.Run{Queue: "q", Session: &fetch.Session{Context: t.Context()}}}
+	return r, r
 }
 
 func TestARunThatLogsNothingPaysNothingForItsLoggers(t *testing.T) { //nolint:paralleltest // allocations are the whole program's
@@ -31,6 +32,20 @@ func TestARunThatLogsNothingPaysNothingForItsLoggers(t *testing.T) { //nolint:pa
 	type key struct{}
 	require.Zero(t, testing.AllocsPerRun(100, func() { _ = ctx.Value(key{}) }))
 	require.Nil(t, r.made.Load())
+}
+
+// Package fmt reads a value's fields unless it has a String method, and other goroutines change those of a run.
+// Mocks format the contexts that they are called with.
+func TestAHandlersContextPrintsItsJob(t *testing.T) {
+	t.Parallel()
+	r, ctx := loggingRun(t, &bytes.Buffer{})
+	require.Equal(t, "belay.run abc", fmt.Sprintf("%v", ctx))
+	derived, cancel := context.WithCancel(ctx)
+	defer cancel()
+	require.Equal(t, "belay.run abc.WithCancel", fmt.Sprintf("%v", derived))
+	found, ok := derived.Value(runKey{}).(*run)
+	require.True(t, ok)
+	require.Same(t, r, found)
 }
 
 func TestLog(t *testing.T) {

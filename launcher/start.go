@@ -51,21 +51,22 @@ func (l *Launcher) warnOfQueues(ctx context.Context) (end func()) {
 	if len(l.cfg.Queues) == 0 { // the implicit queue cannot be misspelled
 		unknown = slices.DeleteFunc(unknown, func(queue string) bool { return queue == "default" })
 	}
-	return beside(ctx, func(ctx context.Context) {
+	return Beside(ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, nameLookTimeout)
 		defer cancel()
 		l.warnOfUnknown(ctx, unknown)
 	})
 }
 
-// beside calls look without delaying the worker; end stops it and waits for it.
-func beside(ctx context.Context, look func(context.Context)) (end func()) {
+// Beside calls run in a goroutine of its own. Its context ends with ctx, or when end is called, which waits
+// until run has returned.
+func Beside(ctx context.Context, run func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var looking sync.WaitGroup
-	looking.Go(func() { look(ctx) })
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
 	return func() {
 		cancel()
-		looking.Wait()
+		running.Wait()
 	}
 }
 

@@ -22,9 +22,6 @@ const (
 	maxSeries = 500
 	// OtherClass replaces further classes; no class of Ruby or Go has parentheses.
 	OtherClass = "(other)"
-	// statisticsEvery is how often the figures of classes are written to Redis. Sidekiq writes its own every
-	// ten seconds.
-	statisticsEvery = 5 * time.Second
 )
 
 // DurationBounds are the upper bounds of the buckets of a Distribution, exclusive: those of Sidekiq's
@@ -92,6 +89,28 @@ func (c *RunCounts) Add(more *RunCounts) {
 	c.Waited.merge(&more.Waited)
 }
 
+// Counters holds what a process has counted since it was made, and how many jobs it runs now.
+type Counters struct {
+	// Runs are the ended runs by class and queue, in the order in which they first ran.
+	Runs []RunCounts
+	// Recovered counts jobs that this process brought back from processes that died, and Lost jobs that others
+	// brought back from this one: their results were dropped.
+	Recovered, Lost uint64
+	// RoundTrips are the calls that Redis answered, each with all commands of its pipeline, and how long they
+	// took; an idle wait is not among them. Unanswered counts calls without an answer.
+	RoundTrips Distribution
+	Unanswered uint64
+	// Busy counts running jobs, of Concurrency at most.
+	Busy, Concurrency int
+}
+
+// Counters returns the counters of the process.
+func (l *Launcher) Counters() Counters {
+	counters := l.statistics.snapshot()
+	counters.Lost, counters.Busy, counters.Concurrency = l.loop.Lost(), l.Busy(), l.Concurrency()
+	return counters
+}
+
 // series are the counts of one class and queue.
 type series struct {
 	RunCounts
@@ -100,34 +119,35 @@ type series struct {
 
 type seriesKey struct{ class, queue string }
 
-// statistics count the runs of a process by class and queue.
+// statistics count what a process does: its runs by class and queue, and the totals of its Counters.
 type statistics struct {
 	denied sync.Once // a denied command was logged
 
-	mu   sync.Mutex
-	list []*series
-	by   map[seriesKey]*series // also by names that are shown in another form
+	mu     sync.Mutex
+	list   []*series
+	by     map[seriesKey]*series // also by names that are shown in another form
+	totals Counters              // Recovered, RoundTrips and Unanswered
 }
 
-// count counts a run that has ended. It is part of the cost of every job.
-func (s *statistics) count(r *run, outcome job.Outcome, clock *lua.Clock) {
+// countRun counts a run that has ended. It is part of the cost of every job.
+func (s *statistics) countRun(r *run, clock *lua.Clock) {
 	took := time.Since(r.startedAt)
 	waited := time.Duration(0)
 	enqueued, known := r.job.EnqueuedAt()
 	if known {
 		waited = max(clock.At(r.startedAt).Sub(enqueued), 0) // a producer's clock may be ahead
 	}
-	exit := slices.Index(job.Exits[:], outcome.Exit())
-	processed, failed := outcome.Counts()
+	exit := slices.Index(job.Exits[:], r.outcome.Exit())
+	processed, failed := r.outcome.Counts()
 	class := cmp.Or(r.job.Wrapped(), r.job.Class()) // as in Sidekiq's metrics, which do not use the display class
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := s.ofLocked(class, r.taken.Queue)
+	counts := s.ofLocked(class, r.Queue)
 	if exit >= 0 {
 		counts.Exits[exit]++
 	}
-	if !processed || outcome.Exit().Unfinished() && !failed {
+	if !processed || r.outcome.Exit().Unfinished() && !failed {
 		return
 	}
 	counts.Processed++
@@ -166,86 +186,67 @@ func (s *statistics) ofLocked(class, queue string) *series {
 	return found
 }
 
-// Runs returns what the process has counted of its runs, by class and queue, in the order in which they first
-// ran.
-func (l *Launcher) Runs() []RunCounts {
-	s := &l.statistics
+// countRecovered counts jobs that were brought back from a process that died.
+func (s *statistics) countRecovered(jobs int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := make([]RunCounts, len(s.list))
-	for i, series := range s.list {
-		counts[i] = series.RunCounts
-	}
-	return counts
+	s.totals.Recovered += uint64(jobs)
 }
 
-// An unwritten holds the counts of a series that Redis does not have yet.
-type unwritten struct {
-	of      *series
-	counts  RunCounts // at the time when figures was made
-	figures lua.ClassFigures
-}
-
-func (s *statistics) unwritten() []unwritten {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []unwritten
-	for _, series := range s.list {
-		if now, then := &series.RunCounts, &series.written; now.Processed != then.Processed {
-			list = append(list, unwritten{series, *now, lua.ClassFigures{
-				Class: now.Class, Processed: now.Processed - then.Processed, Failed: now.Failed - then.Failed, Time: now.Took.Sum - then.Took.Sum,
-				Runs: now.Took.since(&then.Took), Waits: now.Waited.since(&then.Waited),
-			}})
-		}
-	}
-	return list
-}
-
-// writeStatistics adds what has been counted since the last call to the figures of the minute. They are
-// counts for people: after a call whose result is unknown they are dropped, because a repeat could count them
-// twice; what could not be sent stays, as part of the totals that are kept anyway.
-func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) error {
-	now := l.clock.Now()
-	for page := range slices.Chunk(l.statistics.unwritten(), lua.MaxFigures) {
-		figures := make([]lua.ClassFigures, len(page))
-		for i := range page {
-			figures[i] = page[i].figures
-		}
-		err := l.statisticsError(client.Do(ctx, l.keys.AddFigures(figures, now))[0].Err)
-		var unsent *driver.NotSentError
-		if errors.As(err, &unsent) {
-			return err
-		}
-		for i := range page {
-			page[i].of.written = page[i].counts
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lastStatistics writes the figures of the last seconds of a process, if there is time left.
-func (l *Launcher) lastStatistics() {
-	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
-	defer cancel()
-	_ = l.writeStatistics(ctx, l.lanes.heart) // nothing more can be done
-}
-
-// statisticsError returns the error of a call that did not reach Redis, or whose reply did not come. It returns
-// nil for a refused call, because workers run without statistics. A command that the Redis user may not use is
-// logged once. Other refusals (a full Redis, a replica, a missing password) concern all duties, which report
-// them.
-func (l *Launcher) statisticsError(err error) error {
+// countTrip counts a round trip to Redis; err is the error of its last call. A refusal is an answer.
+func (s *statistics) countTrip(took time.Duration, err error) {
 	var refused *driver.ServerError
-	if !errors.As(err, &refused) {
-		return err
+	answered := err == nil || errors.As(err, &refused)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if answered {
+		s.totals.RoundTrips.add(took)
+	} else {
+		s.totals.Unanswered++
 	}
-	if refused.Code == "NOPERM" {
-		l.statistics.denied.Do(func() {
-			l.cfg.Log.Warn("statistics of classes incomplete: redis denies a command; this is logged once", "error", refused)
-		})
+}
+
+// snapshot returns everything that was counted, as it is at one instant.
+func (s *statistics) snapshot() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counters := s.totals
+	counters.Runs = make([]RunCounts, len(s.list))
+	for i, series := range s.list {
+		counters.Runs[i] = series.RunCounts
 	}
-	return nil
+	return counters
+}
+
+// counting returns a client whose round trips are counted.
+func (l *Launcher) counting(client driver.Client) driver.Client {
+	return countedClient{client, &l.statistics}
+}
+
+// A countedClient counts the round trips of a client and of its lanes.
+type countedClient struct {
+	driver.Client
+	statistics *statistics
+}
+
+// Do implements driver.Client.
+func (c countedClient) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	sentAt := time.Now()
+	replies := c.Client.Do(ctx, calls...)
+	took := time.Since(sentAt)
+	var err error
+	if len(replies) > 0 {
+		err = replies[len(replies)-1].Err
+	}
+	c.statistics.countTrip(took, err)
+	return replies
+}
+
+// Lane implements driver.Client.
+func (c countedClient) Lane(conns int) (driver.Client, error) {
+	lane, err := c.Client.Lane(conns)
+	if err != nil {
+		return nil, err
+	}
+	return countedClient{lane, c.statistics}, nil
 }

@@ -67,7 +67,7 @@ func TestAWorkerWritesTheStatisticsOfItsClasses(t *testing.T) {
 		processed, _, _, _ = r.minutes("a_b", began)
 		require.Equal(t, 1, processed)
 
-		counts := l.Runs()
+		counts := l.Counters().Runs
 		require.Len(t, counts, 3)
 		at := slices.IndexFunc(counts, func(c launcher.RunCounts) bool { return c.Class == "Broken" })
 		require.Equal(t, uint64(1), counts[at].Exits[slices.Index(job.Exits[:], job.ExitRetry)])
@@ -92,7 +92,7 @@ func TestJobsThatNeverRanAreInNoFiguresOfTheirClass(t *testing.T) {
 		processed, failed, runs, waits := r.minutes("Quick", began)
 		require.Equal(t, []int{4, 0}, []int{processed, failed})
 		require.Equal(t, []uint64{4, 4}, []uint64{runs.Count(), waits.Count()})
-		counts := l.Runs()
+		counts := l.Counters().Runs
 		require.Len(t, counts, 1)
 		require.Equal(t, uint64(4), counts[0].Exits[slices.Index(job.Exits[:], job.ExitExpired)], "the exits count every job")
 	})
@@ -112,7 +112,7 @@ func TestStatisticsNameAClassAsSidekiqDoes(t *testing.T) {
 	r.start(l)
 	r.eventually("the runs", func() bool { return r.counter(r.keys.Processed()) == "3" })
 	var names []string
-	for _, counts := range l.Runs() {
+	for _, counts := range l.Counters().Runs {
 		names = append(names, counts.Class)
 	}
 	require.ElementsMatch(t, []string{"Plain", "Own", "Mail::Delivery"}, names)
@@ -132,7 +132,7 @@ func TestClassNamesWithoutEndAreCountedTogether(t *testing.T) {
 	r.push(strings.Repeat("long", 1000), "[]")
 	r.start(l)
 	r.eventually("the runs", func() bool { return r.counter(r.keys.Processed()) == fmt.Sprint(classes+1) })
-	counts := l.Runs()
+	counts := l.Counters().Runs
 	require.Len(t, counts, 501)
 	var all uint64
 	for _, series := range counts {

@@ -91,7 +91,7 @@ func (l *Launcher) ran(t *testing.T, class string) {
 	t.Helper()
 	parsed, err := job.Parse(job.Draft{Class: class, EnqueuedAt: time.Now()}.Encode())
 	require.NoError(t, err)
-	l.statistics.count(&run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}, job.Done(), &lua.Clock{})
+	l.statistics.countRun(&run{Run: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now(), outcome: job.Done()}, &lua.Clock{})
 }
 
 // Sidekiq's readers divide the time by the runs that did not fail, and so does inspect.
@@ -108,7 +108,7 @@ func TestARunIsTimedUnlessItFailed(t *testing.T) {
 		{job.Expired(true), 1, 1}, {job.Expired(false), 0, 0}, {job.Cancelled(), 0, 0}, {job.Snoozed(payload, time.Second), 0, 0}, {job.Requeued(), 0, 0},
 	} {
 		var s statistics
-		s.count(&run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}, c.outcome, &lua.Clock{})
+		s.countRun(&run{Run: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now(), outcome: c.outcome}, &lua.Clock{})
 		counts, timed := s.list[0].RunCounts, uint64(0)
 		for _, n := range counts.Took.Buckets {
 			timed += n
@@ -126,18 +126,18 @@ func TestCountingARunAllocatesNothing(t *testing.T) {
 	parsed, err := job.Parse(job.Draft{Class: "A", EnqueuedAt: time.Now()}.Encode())
 	require.NoError(t, err)
 	var s statistics
-	r := &run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}
-	require.Zero(t, testing.AllocsPerRun(100, func() { s.count(r, job.Done(), &lua.Clock{}) }))
+	r := &run{Run: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now(), outcome: job.Done()}
+	require.Zero(t, testing.AllocsPerRun(100, func() { s.countRun(r, &lua.Clock{}) }))
 }
 
 func BenchmarkCountARun(b *testing.B) {
 	parsed, err := job.Parse(job.Draft{Class: "A", EnqueuedAt: time.Now()}.Encode())
 	require.NoError(b, err)
 	var s statistics
-	r := &run{taken: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now()}
+	r := &run{Run: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now(), outcome: job.Done()}
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			s.count(r, job.Done(), &lua.Clock{})
+			s.countRun(r, &lua.Clock{})
 		}
 	})
 }

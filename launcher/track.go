@@ -36,7 +36,7 @@ func trackedRun(ctx context.Context) (*run, error) {
 // Progress records how far ctx's run has come. A duty of the process writes it later.
 func Progress(ctx context.Context, done, total int64) {
 	if r, err := trackedRun(ctx); err == nil {
-		r.taken.Saved(r.job).Set(lua.FieldProgress, strconv.FormatInt(done, 10)+"/"+strconv.FormatInt(total, 10))
+		r.Saved(r.job).Set(lua.FieldProgress, strconv.FormatInt(done, 10)+"/"+strconv.FormatInt(total, 10))
 	}
 }
 
@@ -54,7 +54,8 @@ func KeepResult(ctx context.Context, text []byte, reason error) error {
 		return fmt.Errorf("belay: set the result: %w", err)
 	}
 	if reason == nil && len(text) > MaxResult {
-		reason = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead", len(text), MaxResult)
+		reason = fmt.Errorf("it has %d bytes as JSON, and the limit is %d: return a reference to the data instead",
+			len(text), MaxResult)
 	}
 	if reason != nil {
 		r.track.result.Store(&result{wrong: reason.Error()})
@@ -72,7 +73,7 @@ func (l *Launcher) saveTracked(ctx context.Context) {
 		if r == nil || r.track == nil {
 			continue
 		}
-		saved := r.taken.Saved(r.job)
+		saved := r.Saved(r.job)
 		if !r.track.running {
 			r.track.running = true
 			saved.Set(lua.FieldState, string(lua.TrackRunning))
@@ -83,13 +84,19 @@ func (l *Launcher) saveTracked(ctx context.Context) {
 
 // trackStates are the states of tracked jobs by the exit of their last run.
 var trackStates = map[job.Exit]lua.TrackState{
-	job.ExitDone: lua.TrackDone, job.ExitRetry: lua.TrackRetrying, job.ExitDead: lua.TrackDead, job.ExitDiscarded: lua.TrackDiscarded,
-	job.ExitCancelled: lua.TrackCancelled, job.ExitExpired: lua.TrackExpired, job.ExitSnoozed: lua.TrackWaiting, job.ExitRequeued: lua.TrackWaiting,
+	job.ExitDone:      lua.TrackDone,
+	job.ExitRetry:     lua.TrackRetrying,
+	job.ExitDead:      lua.TrackDead,
+	job.ExitDiscarded: lua.TrackDiscarded,
+	job.ExitCancelled: lua.TrackCancelled,
+	job.ExitExpired:   lua.TrackExpired,
+	job.ExitSnoozed:   lua.TrackWaiting,
+	job.ExitRequeued:  lua.TrackWaiting,
 }
 
 // endTracked hands the final state of a tracked job to its settle.
-func (r *run) endTracked(outcome job.Outcome) {
-	state, saved := trackStates[outcome.Exit()], r.taken.Saved(r.job)
+func (r *run) endTracked() {
+	state, saved := trackStates[r.outcome.Exit()], r.Saved(r.job)
 	if !state.Ended() {
 		saved.Set(lua.FieldState, string(state))
 		return

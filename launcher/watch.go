@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/fetch"
@@ -27,7 +26,7 @@ const (
 // A StuckRun is a run whose context has ended and whose handler does not return. It keeps its processor
 // until it does: nothing can end a goroutine from outside.
 type StuckRun struct {
-	Run
+	CurrentRun
 	// Cause is why its context ended: ErrTimeout, ErrCancelled, ErrShutdown or fetch.ErrOwnershipLost. Compare
 	// it with errors.Is.
 	Cause error
@@ -43,32 +42,21 @@ type StuckRun struct {
 // stop waits for it no longer than a second. It may be called from several goroutines at once.
 type StuckHandler func(run StuckRun)
 
-// lateness is the state of a run whose context has ended. Only the watch's goroutine changes it.
+// A lateness says why the context of a run has ended, and when the run is reported.
 type lateness struct {
 	cause    error
-	by       atomic.Int64  // how long ago the context was seen to have ended
-	reportAt time.Duration // the run is reported when by has reached this
+	reportAt time.Duration // the run is reported when it has been overdue for this long
 	reported bool
 }
 
 // overdue returns how long ago the run's context was seen to have ended; 0 if it has not.
-func (r *run) overdue() time.Duration {
-	if late := r.late.Load(); late != nil {
-		return time.Duration(late.by.Load())
-	}
-	return 0
-}
-
-// over reports whether the run has ended.
-func (r *run) over() bool { return r.processor.current.Load() != r }
+func (r *run) overdue() time.Duration { return time.Duration(r.overdueBy.Load()) }
 
 // lateNow returns the lateness of a run whose context has ended by now; nil if it has not.
 func (r *run) lateNow(now time.Time) *lateness {
-	switch session := r.taken.Session.Context; {
-	case session.Err() != nil:
-		return &lateness{cause: context.Cause(session), reportAt: minPatience}
-	case r.cancelled():
-		return &lateness{cause: context.Cause(r.shared), reportAt: minPatience}
+	switch cause := context.Cause(r.Context); {
+	case cause != nil:
+		return &lateness{cause: cause, reportAt: minPatience}
 	case r.timeout > 0 && now.Sub(r.startedAt) >= r.timeout:
 		return &lateness{cause: r.tooLate, reportAt: min(max(r.timeout, minPatience), maxPatience)}
 	}
@@ -92,19 +80,17 @@ func (w *watch) look(now time.Time, pool *pool, leaving bool) (report []*run, mo
 		if r == nil {
 			continue
 		}
-		late := r.late.Load()
-		if late != nil {
-			late.by.Add(int64(passed))
-		} else if late = r.lateNow(now); late == nil {
+		if r.late != nil {
+			r.overdueBy.Add(int64(passed))
+		} else if r.late = r.lateNow(now); r.late == nil {
 			continue
 		}
-		r.late.Store(late)
 		if leaving && r.overdue() < fetch.Moment {
-			late.by.Store(int64(fetch.Moment)) // the time that a cancelled handler gets
+			r.overdueBy.Store(int64(fetch.Moment)) // the time that a cancelled handler gets
 		}
-		switch due := r.overdue() >= late.reportAt || leaving && !late.reported; {
+		switch due := r.overdue() >= r.late.reportAt || leaving && !r.late.reported; {
 		case due && len(report) < maxReported:
-			late.reported, late.reportAt = true, r.overdue()+reportAgain
+			r.late.reported, r.late.reportAt = true, r.overdue()+reportAgain
 			report = append(report, r)
 		case leaving:
 			more++
@@ -149,19 +135,16 @@ func (l *Launcher) reportStuck(late []*run, left bool) {
 	if left {
 		message = "abandoned run: handler did not return before the stop"
 	}
-	stacks := allStacks()
+	stacks := allStacks(maxStacks)
 	var stuck []StuckRun
 	for _, r := range late {
 		if r.over() { // it ended just now, and the stack may be another run's
 			continue
 		}
-		s := StuckRun{Run: r.describe(), Cause: r.late.Load().cause, Left: left}
+		s := StuckRun{CurrentRun: r.describe(), Cause: r.late.cause, Left: left}
 		s.Stack = stackOf(stacks, s.Goroutine)
-		var fields []any
-		if s.Cause != nil {
-			fields = append(fields, "cause", s.Cause)
-		}
-		fields = append(append(fields, r.names()...), logbook.Millis("overdue_ms", s.Overdue), logbook.Millis("for_ms", time.Since(s.StartedAt)))
+		fields := append([]any{"cause", s.Cause}, r.names()...)
+		fields = append(fields, logbook.Millis("overdue_ms", s.Overdue), logbook.Millis("for_ms", time.Since(s.StartedAt)))
 		l.cfg.Log.Warn(message, append(fields, "goroutine", s.Goroutine, "stack", s.Stack)...)
 		stuck = append(stuck, s)
 	}

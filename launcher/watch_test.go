@@ -46,7 +46,7 @@ func (w *watched) run(processor int, fields ...string) *run {
 	payload := fmt.Sprintf(`{"class":"Deaf","args":[],"jid":"jid%d"%s}`, processor, strings.Join(fields, ""))
 	parsed, err := job.Parse(payload)
 	require.NoError(w.t, err)
-	r := &run{processor: w.pool.processors[processor], taken: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, job: parsed, startedAt: w.now}
+	r := &run{processor: w.pool.processors[processor], Run: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, Context: w.session.Context, job: parsed, startedAt: w.now}
 	about := w.pool.registered(parsed)
 	r.timeout, r.tooLate = w.pool.launcher.timeout(parsed, &about)
 	w.pool.processors[processor].current.Store(r)
@@ -102,7 +102,7 @@ func TestWatch(t *testing.T) {
 		reported := late.pass(time.Minute)
 		require.Len(t, reported, 1, "the deadline")
 		require.LessOrEqual(t, reported[0], 10*time.Second)
-		require.ErrorIs(t, r.late.Load().cause, ErrDeadline)
+		require.ErrorIs(t, r.late.cause, ErrDeadline)
 	})
 
 	t.Run("and_then_every_ten_minutes", func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestWatch(t *testing.T) {
 			w.now = w.now.Add(watchEvery)
 			reported := w.look()
 			require.Len(t, reported, 1)
-			require.ErrorIs(t, reported[0].late.Load().cause, cause)
+			require.ErrorIs(t, reported[0].late.cause, cause)
 			require.Equal(t, minPatience, reported[0].overdue())
 		}
 	})
@@ -140,8 +140,8 @@ func TestWatch(t *testing.T) {
 		w.now = w.now.Add(watchEvery)
 		reported := w.look()
 		require.Len(t, reported, 1)
-		require.ErrorIs(t, reported[0].late.Load().cause, ErrTimeout)
-		require.ErrorIs(t, reported[0].late.Load().cause, context.DeadlineExceeded)
+		require.ErrorIs(t, reported[0].late.cause, ErrTimeout)
+		require.ErrorIs(t, reported[0].late.cause, context.DeadlineExceeded)
 	})
 
 	t.Run("forgets_a_run_that_ends", func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestWatch(t *testing.T) {
 		require.Len(t, reported, maxReported)
 		require.Equal(t, 3, more)
 		for _, late := range reported {
-			require.ErrorIs(t, late.late.Load().cause, ErrShutdown)
+			require.ErrorIs(t, late.late.cause, ErrShutdown)
 			require.Equal(t, fetch.Moment, late.overdue())
 		}
 	})
@@ -219,9 +219,9 @@ func TestStackOf(t *testing.T) {
 		}()
 		its := <-number
 		require.Positive(t, its)
-		drivertest.Eventually(t, func() bool { return strings.Contains(stackOf(allStacks(), its), "standHere") }, 20*time.Second, time.Millisecond)
-		require.NotContains(t, stackOf(allStacks(), its), "TestStackOf.func1(", "of no other")
-		require.Contains(t, stackOf(allStacks(), goroutine()), "TestStackOf")
+		drivertest.Eventually(t, func() bool { return strings.Contains(stackOf(allStacks(maxStacks), its), "standHere") }, 20*time.Second, time.Millisecond)
+		require.NotContains(t, stackOf(allStacks(maxStacks), its), "TestStackOf.func1(", "of no other")
+		require.Contains(t, stackOf(allStacks(maxStacks), goroutine()), "TestStackOf")
 		close(release)
 	})
 
@@ -240,7 +240,7 @@ func TestStackOf(t *testing.T) {
 		for range many {
 			last = <-numbers
 		}
-		require.NotEmpty(t, stackOf(allStacks(), last))
+		require.NotEmpty(t, stackOf(allStacks(maxStacks), last))
 	})
 
 	t.Run("a_number_is_not_another_that_begins_like_it", func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestStackOf(t *testing.T) {
 		its := <-number
 		var stack string
 		drivertest.Eventually(t, func() bool {
-			stack = stackOf(allStacks(), its)
+			stack = stackOf(allStacks(maxStacks), its)
 			return strings.Contains(stack, "standHere")
 		}, 20*time.Second, time.Millisecond)
 		require.LessOrEqual(t, len(stack), maxStack+len("..."))

@@ -32,8 +32,8 @@ type Policy struct {
 // panics, the formula's delay is used.
 type BackoffFunc func(count int, err error, j *job.Job) time.Duration
 
-// A Run is a run of a job that has ended.
-type Run struct {
+// An EndedRun is a run of a job that has ended.
+type EndedRun struct {
 	Job *job.Job
 	// Queue is the queue that the job was taken from, which may differ from the queue in its payload.
 	Queue string
@@ -83,7 +83,7 @@ type Verdict struct {
 //
 // With retry_for a retry is left until that long after the first failure, regardless of the number of
 // retries. Without it, n retries are n+1 failed runs.
-func Decide(p Policy, r Run) Verdict {
+func Decide(p Policy, r EndedRun) Verdict {
 	if r.Err == nil {
 		return Verdict{Outcome: job.Done(), Reason: "done"}
 	}
@@ -118,7 +118,7 @@ func Decide(p Policy, r Run) Verdict {
 // A failure is a failed run on its way to the retry set or the dead set.
 type failure struct {
 	policy   Policy
-	run      Run
+	run      EndedRun
 	count    int       // the retry_count it will have
 	again    bool      // it had failed before
 	failedAt time.Time // when it first failed
@@ -126,7 +126,7 @@ type failure struct {
 	panicked any       // what the class' backoff panicked with
 }
 
-func newFailure(p Policy, r Run) *failure {
+func newFailure(p Policy, r EndedRun) *failure {
 	f := &failure{policy: p, run: r}
 	// The job has failed before if there is any count: an operator's retry changes a 0 to -1.
 	if n, ok := r.Job.RetryCount(); ok {
@@ -216,3 +216,28 @@ func (f *failure) ownBackoff() (d time.Duration) {
 	}()
 	return f.run.Backoff(f.count, f.run.Err, f.run.Job)
 }
+
+// DefaultMaxInterruptions is the default number of crashes after which a job is moved to the dead set.
+// MinInterruptions is the smallest number that can be configured.
+const (
+	DefaultMaxInterruptions = 3
+	MinInterruptions        = 2
+)
+
+// A CrashPolicy decides what happens to the jobs that were running when their process crashed. A crash does
+// not show which of them caused it, so it costs no retry. After one crash less than allowed, a job is
+// quarantined: it runs alone from then on. Only the crash of a process that runs nothing else shows that the
+// job is the cause.
+type CrashPolicy struct {
+	// Most is the number of crashes after which a job dies. Default: DefaultMaxInterruptions.
+	Most int
+}
+
+func (p CrashPolicy) limit() int { return cmp.Or(p.Most, DefaultMaxInterruptions) }
+
+// Quarantines reports whether a job that was running in this many crashes is quarantined.
+func (p CrashPolicy) Quarantines(interruptions int) bool { return interruptions >= p.limit()-1 }
+
+// Kills reports whether a job dies that was running in this many crashes, and was running alone in the last
+// one.
+func (p CrashPolicy) Kills(interruptions int) bool { return interruptions >= p.limit() }

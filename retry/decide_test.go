@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 		promise string
 		fields  string // what the payload says besides class, args, jid and queue "q"
 		err     error
-		with    func(*retry.Policy, *retry.Run)
+		with    func(*retry.Policy, *retry.EndedRun)
 		exit    job.Exit
 		after   time.Duration
 		want    string // the payload's fields afterwards; "-" when it does not live on
@@ -187,7 +187,7 @@ func TestDecide(t *testing.T) {
 			t.Parallel()
 			raw := payload(row.fields)
 			policy := retry.Policy{}
-			run := retry.Run{Job: parse(t, raw), Queue: "q", Err: row.err, Now: now, Rand: always(3)}
+			run := retry.EndedRun{Job: parse(t, raw), Queue: "q", Err: row.err, Now: now, Rand: always(3)}
 			if row.with != nil {
 				row.with(&policy, &run)
 			}
@@ -215,7 +215,7 @@ func TestDecide(t *testing.T) {
 
 func TestABackoffIsGivenTheJob(t *testing.T) {
 	t.Parallel()
-	r := retry.Run{Job: parse(t, payload(`"retry":true,"retry_count":3`)), Queue: "q", Err: errBoom, Now: now}
+	r := retry.EndedRun{Job: parse(t, payload(`"retry":true,"retry_count":3`)), Queue: "q", Err: errBoom, Now: now}
 	r.Backoff = func(count int, err error, j *job.Job) time.Duration {
 		require.Equal(t, 4, count)
 		require.Equal(t, errBoom, err)
@@ -227,7 +227,7 @@ func TestABackoffIsGivenTheJob(t *testing.T) {
 
 func TestABackoffsPanicIsReported(t *testing.T) {
 	t.Parallel()
-	run := retry.Run{Job: parse(t, payload(`"retry":true`)), Queue: "q", Err: errBoom, Now: now}
+	run := retry.EndedRun{Job: parse(t, payload(`"retry":true`)), Queue: "q", Err: errBoom, Now: now}
 	require.Nil(t, retry.Decide(retry.Policy{}, run).Panic)
 	panickingBackoff(nil, &run)
 	require.Equal(t, "backoff", retry.Decide(retry.Policy{}, run).Panic)
@@ -238,26 +238,39 @@ func TestAFailedRunKeepsTheFloatsOfTheProducer(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{`[1.0e-05,1.0e+15,{"a":[2.5e-07]}]`, `[0.00001,1e+15,{"a":[0.00000025]}]`} {
 		raw := `{"retry":true,"class":"A","jid":"1","args":` + args + `,"created_at":1699996400500}`
-		v := retry.Decide(retry.Policy{Unit: job.Millis}, retry.Run{Job: parse(t, raw), Queue: "q", Err: errBoom, Now: now})
+		v := retry.Decide(retry.Policy{Unit: job.Millis}, retry.EndedRun{Job: parse(t, raw), Queue: "q", Err: errBoom, Now: now})
 		require.Contains(t, v.Outcome.Payload(), `"args":`+args+`,`)
 	}
 }
 
-func cancelledByUs(_ *retry.Policy, r *retry.Run) { r.Ours = true }
-func millis(p *retry.Policy, _ *retry.Run)        { p.Unit = job.Millis }
+func cancelledByUs(_ *retry.Policy, r *retry.EndedRun) { r.Ours = true }
+func millis(p *retry.Policy, _ *retry.EndedRun)        { p.Unit = job.Millis }
 
-func maxRetries(n int) func(*retry.Policy, *retry.Run) {
-	return func(p *retry.Policy, _ *retry.Run) { p.MaxRetries = n }
+func maxRetries(n int) func(*retry.Policy, *retry.EndedRun) {
+	return func(p *retry.Policy, _ *retry.EndedRun) { p.MaxRetries = n }
 }
 
-func taken(queue string) func(*retry.Policy, *retry.Run) {
-	return func(_ *retry.Policy, r *retry.Run) { r.Queue = queue }
+func taken(queue string) func(*retry.Policy, *retry.EndedRun) {
+	return func(_ *retry.Policy, r *retry.EndedRun) { r.Queue = queue }
 }
 
-func backoff(d time.Duration) func(*retry.Policy, *retry.Run) {
-	return func(_ *retry.Policy, r *retry.Run) { r.Backoff = func(int, error, *job.Job) time.Duration { return d } }
+func backoff(d time.Duration) func(*retry.Policy, *retry.EndedRun) {
+	return func(_ *retry.Policy, r *retry.EndedRun) {
+		r.Backoff = func(int, error, *job.Job) time.Duration { return d }
+	}
 }
 
-func panickingBackoff(_ *retry.Policy, r *retry.Run) {
+func panickingBackoff(_ *retry.Policy, r *retry.EndedRun) {
 	r.Backoff = func(int, error, *job.Job) time.Duration { panic("backoff") }
+}
+
+func TestCrashPolicyQuarantinesOneCrashShortOfTheLimit(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[int]struct{ quarantined, killed int }{0: {2, 3}, 2: {1, 2}, 3: {2, 3}, 5: {4, 5}} {
+		policy := retry.CrashPolicy{Most: most}
+		for interruptions := range 8 {
+			require.Equal(t, interruptions >= want.quarantined, policy.Quarantines(interruptions), "limit %d, %d crashes", most, interruptions)
+			require.Equal(t, interruptions >= want.killed, policy.Kills(interruptions), "limit %d, %d crashes", most, interruptions)
+		}
+	}
 }

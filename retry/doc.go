@@ -4,7 +4,7 @@
 // It exists so that everything Sidekiq's users know about failures (counts, delays, limits, what is kept) is
 // in one table that can be read and tested without a server: [Decide] is that table. The errors with which a
 // handler chooses another outcome ([Discard], [Kill], [In], [Snooze]) are here too. formula.go has the
-// delays, crash_policy.go the limits for crashes.
+// delays; [CrashPolicy] has the limits for crashes.
 //
 // It must never do I/O, read a clock or draw a random number: the time and the random source are arguments.
 // It must never panic because of a handler's error, even if that error's methods panic: the job would be

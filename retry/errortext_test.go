@@ -20,7 +20,7 @@ import (
 
 // failed is the payload of a job that has failed with err.
 func failed(t require.TestingT, p retry.Policy, raw string, err error) (*job.Job, retry.Verdict) {
-	v := retry.Decide(p, retry.Run{Job: parse(t, raw), Queue: "q", Err: err, Now: now})
+	v := retry.Decide(p, retry.EndedRun{Job: parse(t, raw), Queue: "q", Err: err, Now: now})
 	return parse(t, v.Outcome.Payload()), v
 }
 

@@ -14,7 +14,7 @@ func ExampleDecide() {
 	if err != nil {
 		panic(err)
 	}
-	run := retry.Run{Job: j, Queue: "mail", Now: time.Unix(1700000000, 0)}
+	run := retry.EndedRun{Job: j, Queue: "mail", Now: time.Unix(1700000000, 0)}
 
 	for _, err := range []error{nil, errors.New("smtp: timeout"), retry.Kill(errors.New("no such user")), retry.Snooze(time.Hour)} {
 		run.Err = err

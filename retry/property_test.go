@@ -20,7 +20,7 @@ func runAll(t require.TestingT, p retry.Policy, raw string, fail func() error) (
 	for {
 		runs++
 		require.LessOrEqual(t, runs, 1000, "it never dies")
-		end = retry.Decide(p, retry.Run{Job: parse(t, raw), Queue: "q", Err: fail(), Now: at, Rand: always(0)})
+		end = retry.Decide(p, retry.EndedRun{Job: parse(t, raw), Queue: "q", Err: fail(), Now: at, Rand: always(0)})
 		if end.Outcome.Exit() != job.ExitRetry {
 			return runs, end
 		}
@@ -90,7 +90,7 @@ func TestDecideProperties(t *testing.T) {
 		t.Parallel()
 		raw := payload(`"retry":1`)
 		for range 50 {
-			v := retry.Decide(retry.Policy{}, retry.Run{Job: parse(t, raw), Queue: "q", Err: retry.Snooze(0), Now: now})
+			v := retry.Decide(retry.Policy{}, retry.EndedRun{Job: parse(t, raw), Queue: "q", Err: retry.Snooze(0), Now: now})
 			require.Equal(t, job.ExitSnoozed, v.Outcome.Exit())
 			require.Equal(t, raw, v.Outcome.Payload())
 		}
@@ -114,7 +114,7 @@ func FuzzDecide(f *testing.F) {
 			failure, retry.Kill(failure), retry.In(-1, failure), &retry.PanicError{Value: text, Stack: []byte(text)},
 			retry.Unregistered(text), &badError{}, retry.Discard(nil), retry.Snooze(1<<63 - 1),
 		}[uint(kind)%8]
-		v := retry.Decide(retry.Policy{}, retry.Run{Job: j, Queue: queue, Err: failure, Now: now, Rand: func(n int) int { return n - 1 }})
+		v := retry.Decide(retry.Policy{}, retry.EndedRun{Job: j, Queue: queue, Err: failure, Now: now, Rand: func(n int) int { return n - 1 }})
 		require.GreaterOrEqual(t, v.Outcome.After(), time.Duration(0))
 		switch v.Outcome.Exit() {
 		case job.ExitDiscarded:

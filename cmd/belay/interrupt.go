@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/belayq/belay/launcher/service"
 )
@@ -25,25 +23,6 @@ func interrupted(err error) bool {
 	return is && own.status > exitSignal
 }
 
-// untilSignal returns a context that INT and TERM end, with an interruption as its cause. Only the first
-// signal is caught: a second one ends the program at once.
-func untilSignal() (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	caught := make(chan os.Signal, 1)
-	for _, which := range service.NotIgnored(os.Interrupt, syscall.SIGTERM) { // one by one: no argument would mean all signals
-		signal.Notify(caught, which)
-	}
-	go func() {
-		select {
-		case which := <-caught:
-			cancel(interruption(which))
-			time.Sleep(service.SameSignal)
-			signal.Stop(caught)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(caught)
-		cancel(nil)
-	}
-}
+// untilSignal returns a context that INT and TERM end, with an interruption as its cause. A second signal ends
+// the program at once.
+func untilSignal() (ctx context.Context, stop func()) { return service.UntilSignal(interruption) }

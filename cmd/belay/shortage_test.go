@@ -45,7 +45,7 @@ func TestAShortageOfProcessesIsNotAFailedRun(t *testing.T) {
 	}
 	for range 3 {
 		for _, with := range shortages {
-			outcome := retry.Decide(retry.Policy{}, retry.Run{Job: j, Queue: "q", Err: run(with)}).Outcome
+			outcome := retry.Decide(retry.Policy{}, retry.EndedRun{Job: j, Queue: "q", Err: run(with)}).Outcome
 			require.Equal(t, job.ExitRequeued, outcome.Exit(), with)
 		}
 		require.NoError(t, run(nil), "some can be started in between")

@@ -154,7 +154,7 @@ var bugs = []mutant{
 		name: "the heartbeat stops at TERM",
 		harm: "a worker that finishes its jobs after TERM is declared dead, and they run twice",
 		edits: []edit{{
-			"launcher/duties.go", `if d.intake && l.quiet.Load() {`, `if d.intake && l.quiet.Load() || d.name == "beat" && l.asked.Load() {`,
+			"launcher/duties.go", `if d.intake && l.quiet.Load() {`, `if d.intake && l.quiet.Load() || d.name == "beat" && l.stopping.Load() {`,
 		}},
 		pkg: "./launcher", run: "TestTheHeartBeats",
 		caught: "TestTheHeartBeatsUntilTheLastJobIsSettled", says: "it ran twice",
@@ -431,7 +431,7 @@ var bugs = []mutant{
 		name: "a cancelled job is one that failed",
 		harm: "a job that an operator has cancelled is retried for three weeks",
 		edits: []edit{{
-			"launcher/processor.go", `	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {`, `	if r.cancelled() && err == nil {`,
+			"launcher/run.go", `	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {`, `	if r.cancelled() && err == nil {`,
 		}},
 		pkg: "./launcher", run: "TestCancelEndsARunningJob/go-redis",
 		caught: "TestCancelEndsARunningJob/go-redis", says: "waited in vain for all to be counted",

@@ -24,9 +24,9 @@ func (p Process) withMetrics() http.Handler {
 // JSON.
 func Health(worker *launcher.Launcher) http.Handler {
 	mux := http.NewServeMux()
-	for path, ask := range map[string]func(context.Context) launcher.Finding{"/healthz": worker.Alive, "/readyz": worker.Ready} {
+	serve := func(path string, judge func(context.Context) launcher.Finding) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			found := ask(r.Context())
+			found := judge(r.Context())
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Cache-Control", "no-store")
 			if !found.OK {
@@ -35,6 +35,8 @@ func Health(worker *launcher.Launcher) http.Handler {
 			_ = json.NewEncoder(w).Encode(found) // an error means that the client has gone
 		})
 	}
+	serve("/healthz", worker.Alive)
+	serve("/readyz", worker.Ready)
 	return mux
 }
 

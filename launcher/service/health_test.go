@@ -30,10 +30,10 @@ func TestHealth(t *testing.T) {
 	}
 	alive := ask(http.MethodGet, "/healthz")
 	require.Equal(t, http.StatusOK, alive.Code)
-	require.Equal(t, `{"ok":true,"reason":"not_running","detail":"Run has not been called, or has returned"}`+"\n", alive.Body.String())
+	require.Equal(t, `{"ok":true,"reason":"not_running","detail":"Run has not been called"}`+"\n", alive.Body.String())
 	ready := ask(http.MethodGet, "/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, ready.Code)
-	require.Equal(t, `{"ok":false,"reason":"not_running","detail":"Run has not been called, or has returned"}`+"\n", ready.Body.String())
+	require.Equal(t, `{"ok":false,"reason":"not_running","detail":"Run has not been called"}`+"\n", ready.Body.String())
 	require.Equal(t, "no-store", ready.Header().Get("Cache-Control"))
 	require.Equal(t, http.StatusNotFound, ask(http.MethodGet, "/").Code)
 	require.Equal(t, http.StatusMethodNotAllowed, ask(http.MethodPost, "/readyz").Code)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"os"
 
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/logbook"
@@ -26,8 +25,7 @@ type Process struct {
 }
 
 // Run runs the worker until ctx ends or a signal stops it. It returns the error of the worker's Run, or the
-// reason why it could not start. It removes systemd's variables from the environment: programs that this one
-// starts are not the service.
+// reason why it could not start. It removes systemd's variables from the environment.
 func (p Process) Run(ctx context.Context) error {
 	p.Log = logbook.OrDiscard(p.Log)
 	endHealth, err := p.serve(p.HealthAddr, "serving health checks", Health(p.Worker))
@@ -44,7 +42,7 @@ func (p Process) Run(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer p.notifySystemd(newNotifier(os.LookupEnv, os.Unsetenv))()
+	defer p.notifySystemd()()
 	defer p.showTitle()()
 	OutliveReaders()
 	defer Signals{Worker: p.Worker, Stop: stop, Reopen: p.Reopen, Log: p.Log}.Obey()()

@@ -1,11 +1,13 @@
 package service
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 // Signals handles Sidekiq's signals, those of versions 4 and 5 too. TERM and INT stop, a second one at once;
 // TSTP and USR1 quiet; TTIN dumps; USR2 reopens the log. HUP keeps its default: it ends the process, and is
 // ignored under nohup. GNU timeout signals a process and then its group, so the same signal again within
-// SameSignal does not count as a second one.
+// sameSignal does not count as a second one.
 type Signals struct {
 	Worker *launcher.Launcher
 	// Stop cancels the context of the worker's Run. The first TERM or INT calls it, because a worker that
@@ -34,19 +36,42 @@ func NotIgnored(signals ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(slices.Clone(signals), signal.Ignored)
 }
 
-// SameSignal is how long a repeated signal counts as the first one. It is many times what GNU timeout needs
-// for its two signals, and less than a person needs to send two.
-const SameSignal = 200 * time.Millisecond
+// UntilSignal returns a context that INT and TERM end, with the cause of the signal. Only the first signal is
+// caught: a second one ends the program at once, unless it only repeats the first (see sameSignal).
+func UntilSignal(cause func(os.Signal) error) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	caught := make(chan os.Signal, 1)
+	for _, which := range NotIgnored(os.Interrupt, syscall.SIGTERM) { // one by one: no argument would mean all signals
+		signal.Notify(caught, which)
+	}
+	go func() {
+		select {
+		case which := <-caught:
+			cancel(cause(which))
+			time.Sleep(sameSignal)
+			signal.Stop(caught)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(caught)
+		cancel(nil)
+	}
+}
 
-// asked is the signal that first asked for a stop, and its time.
-type asked struct {
+// sameSignal is how long a repeated signal counts as the first one. It is many times what GNU timeout needs
+// for its two signals, and less than a person needs to send two.
+const sameSignal = 200 * time.Millisecond
+
+// A stopSignal is the signal that first asked for a stop, and its time.
+type stopSignal struct {
 	by os.Signal
 	at time.Time
 }
 
 // same reports whether a signal only repeats the first one.
-func (a asked) same(sig os.Signal, now time.Time) bool {
-	return sig == a.by && now.Sub(a.at) < SameSignal
+func (s stopSignal) same(sig os.Signal, now time.Time) bool {
+	return sig == s.by && now.Sub(s.at) < sameSignal
 }
 
 // Obey obeys signals until end is called.
@@ -57,23 +82,23 @@ func (s Signals) Obey() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var first asked
+		var first stopSignal
 		for sig := range signals {
 			if first.same(sig, time.Now()) {
 				s.Log.Info("repeated signal ignored", "signal", signalNames[sig])
 				continue
 			}
 			s.Log.Info("signal received", "signal", signalNames[sig])
-			switch sig {
-			case syscall.SIGTERM, os.Interrupt:
-				if first.by == nil {
-					first = asked{by: sig, at: time.Now()}
-					s.Stop()
-				} else {
-					s.Worker.Stop()
+			switch stops := sig == syscall.SIGTERM || sig == os.Interrupt; {
+			case stops && first.by == nil:
+				first = stopSignal{by: sig, at: time.Now()}
+				s.Stop()
+			case sig == reopenSignal:
+				if s.Reopen != nil {
+					go s.Reopen()
 				}
 			default:
-				s.obey(sig)
+				s.Worker.Obey(strings.TrimPrefix(signalNames[sig], "SIG"))
 			}
 		}
 	}()

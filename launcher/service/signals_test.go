@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"syscall"
@@ -40,4 +41,13 @@ func TestSignalsMeanTheSameAsSidekiqs(t *testing.T) {
 		require.ElementsMatch(t, c.mean, called)
 		require.Empty(t, calls)
 	}
+}
+
+func TestASignalEndsAContextWithItsCause(t *testing.T) {
+	ctx, stop := service.UntilSignal(func(by os.Signal) error { return fmt.Errorf("ended by %v", by) })
+	defer stop()
+	require.NoError(t, ctx.Err())
+	require.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	await(t, "the end of the context", ctx.Done())
+	require.EqualError(t, context.Cause(ctx), "ended by terminated")
 }

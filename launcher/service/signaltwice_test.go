@@ -14,12 +14,12 @@ import (
 func TestARepeatedSignalCountsOnce(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1, 0)
-	first := asked{by: syscall.SIGTERM, at: at}
+	first := stopSignal{by: syscall.SIGTERM, at: at}
 	require.True(t, first.same(syscall.SIGTERM, at))
-	require.True(t, first.same(syscall.SIGTERM, at.Add(SameSignal-1)))
-	require.False(t, first.same(syscall.SIGTERM, at.Add(SameSignal)), "who means it a second time")
+	require.True(t, first.same(syscall.SIGTERM, at.Add(sameSignal-1)))
+	require.False(t, first.same(syscall.SIGTERM, at.Add(sameSignal)), "who means it a second time")
 	require.False(t, first.same(os.Interrupt, at), "another signal is another")
-	require.False(t, asked{}.same(syscall.SIGTERM, at))
+	require.False(t, stopSignal{}.same(syscall.SIGTERM, at))
 }
 
 func TestIgnoredSignalsStayIgnored(t *testing.T) {

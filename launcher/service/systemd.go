@@ -12,46 +12,9 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A notifier notifies systemd, as sd_notify(3) does: lines in a datagram to a socket.
-type notifier struct {
-	socket   string        // empty without systemd
-	watchdog time.Duration // within which systemd expects a ping; 0 for never
-}
-
-// newNotifier reads systemd's variables and removes them from the environment, as sd_notify can.
-func newNotifier(lookup func(string) (string, bool), unset func(string) error) notifier {
-	var n notifier
-	n.socket, _ = lookup("NOTIFY_SOCKET")
-	within, _ := lookup("WATCHDOG_USEC")
-	pid, forOne := lookup("WATCHDOG_PID")
-	if micros, err := strconv.ParseInt(within, 10, 64); err == nil && (!forOne || pid == strconv.Itoa(os.Getpid())) {
-		n.watchdog = time.Duration(max(micros, 0)) * time.Microsecond
-	}
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
-		_ = unset(name)
-	}
-	return n
-}
-
-// notifyTimeout limits the wait for systemd.
-const notifyTimeout = 500 * time.Millisecond
-
-// send sends lines such as READY=1.
-func (n notifier) send(lines ...string) error {
-	// A leading @ means an abstract socket, to Go as to systemd.
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
-	if err != nil {
-		return fmt.Errorf("notify systemd: %w", err)
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetWriteDeadline(time.Now().Add(notifyTimeout))
-	if _, err := conn.Write([]byte(strings.Join(lines, "\n"))); err != nil {
-		return fmt.Errorf("notify systemd: %w", err)
-	}
-	return nil
-}
-
 const (
+	// notifyTimeout limits the wait for systemd.
+	notifyTimeout = 500 * time.Millisecond
 	// beforeReady is how often the worker is checked until it is ready, and statusEvery how often STATUS is
 	// sent after that.
 	beforeReady = 200 * time.Millisecond
@@ -61,87 +24,85 @@ const (
 	moreStart = 30 * time.Second
 )
 
-// notifySystemd reports the state of the worker to systemd until end is called. It must be called before the
-// worker's Run.
-func (p Process) notifySystemd(n notifier) (end func()) {
-	if n.socket == "" {
+// notifySystemd reports the state of the worker to systemd, as sd_notify(3) does, until end is called. It
+// does nothing without systemd. Call it before the worker's Run. It removes systemd's variables from the
+// environment: programs that this one starts are not the service.
+func (p Process) notifySystemd() (end func()) {
+	socket, watchdog := os.Getenv("NOTIFY_SOCKET"), time.Duration(0)
+	pid, forOne := os.LookupEnv("WATCHDOG_PID")
+	micros, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	if err == nil && (!forOne || pid == strconv.Itoa(os.Getpid())) {
+		watchdog = time.Duration(max(micros, 0)) * time.Microsecond
+	}
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		_ = os.Unsetenv(name)
+	}
+	if socket == "" {
 		return func() {}
 	}
 	send := func(lines ...string) {
-		if err := n.send(lines...); err != nil {
+		if err := notify(socket, lines); err != nil {
 			p.Log.Warn("systemd cannot be notified", "error", err)
 		}
 	}
 	p.Worker.OnStop(func() { send("STOPPING=1", "STATUS=stopping") })
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r := report{worker: p.Worker, notifier: n}
-		for ctx.Err() == nil {
-			began := time.Now()
-			if lines := r.lines(ctx); len(lines) > 0 {
-				send(lines...)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(r.rest() - time.Since(began)):
+	return launcher.Beside(context.Background(), func(ctx context.Context) { p.report(ctx, watchdog, send) })
+}
+
+// notify sends lines such as READY=1 in one datagram.
+func notify(socket string, lines []string) error {
+	conn, err := net.Dial("unixgram", socket) // a leading @ means an abstract socket, to Go as to systemd
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetWriteDeadline(time.Now().Add(notifyTimeout))
+	_, err = conn.Write([]byte(strings.Join(lines, "\n")))
+	return err
+}
+
+// report sends what has changed, and pings of a living worker, until ctx ends. A ping must reach systemd within
+// the watchdog time, 0 for never.
+func (p Process) report(ctx context.Context, watchdog time.Duration, send func(lines ...string)) {
+	ready, extendedAt, status := false, time.Time{}, ""
+	for ctx.Err() == nil {
+		var lines []string
+		began, rest := time.Now(), statusEvery
+		found := p.Worker.Ready(ctx)
+		switch {
+		case ready:
+		case found.Registered():
+			ready, lines = true, append(lines, "READY=1")
+		default:
+			rest = beforeReady
+			if began.Sub(extendedAt) > moreStart/3 {
+				extendedAt = began
+				lines = append(lines, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", moreStart.Microseconds()))
 			}
 		}
-	}()
-	return func() {
-		cancel()
-		<-done
+		if now := p.status(found); now != status {
+			status, lines = now, append(lines, "STATUS="+now)
+		}
+		if watchdog > 0 {
+			rest = min(rest, max(watchdog/2, time.Millisecond)) // twice per watchdog time, so one may be late
+			if p.Worker.Alive(ctx).OK {
+				lines = append(lines, "WATCHDOG=1")
+			}
+		}
+		if len(lines) > 0 {
+			send(lines...)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest - time.Since(began)):
+		}
 	}
 }
 
-// A report is what was reported to systemd so far.
-type report struct {
-	worker   *launcher.Launcher
-	notifier notifier
-	ready    bool
-	askedAt  time.Time // when systemd was last asked for more time to start
-	status   string
-}
-
-// lines returns the lines that were not reported yet.
-func (r *report) lines(ctx context.Context) []string {
-	var lines []string
-	found := r.worker.Ready(ctx)
-	switch waits := !found.Registered(); {
-	case !r.ready && !waits:
-		r.ready = true
-		lines = append(lines, "READY=1")
-	case !r.ready && time.Since(r.askedAt) > moreStart/3:
-		r.askedAt = time.Now()
-		lines = append(lines, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", moreStart.Microseconds()))
-	}
-	if status := r.describe(found); status != r.status {
-		r.status = status
-		lines = append(lines, "STATUS="+status)
-	}
-	if r.notifier.watchdog > 0 && r.worker.Alive(ctx).OK {
-		lines = append(lines, "WATCHDOG=1")
-	}
-	return lines
-}
-
-func (r *report) describe(found launcher.Finding) string {
-	status := fmt.Sprintf("%d of %d busy", r.worker.Busy(), r.worker.Concurrency())
+func (p Process) status(found launcher.Finding) string {
+	status := fmt.Sprintf("%d of %d busy", p.Worker.Busy(), p.Worker.Concurrency())
 	if !found.OK {
 		status = strings.ReplaceAll(found.Reason, "_", " ") + ", " + status
 	}
 	return status
-}
-
-// rest returns the time until the next report. Pings come twice per watchdog time, so one may be late.
-func (r *report) rest() time.Duration {
-	rest := statusEvery
-	if !r.ready {
-		rest = beforeReady
-	}
-	if r.notifier.watchdog > 0 {
-		rest = min(rest, r.notifier.watchdog/2)
-	}
-	return max(rest, time.Millisecond)
 }

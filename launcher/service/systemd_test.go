@@ -2,9 +2,11 @@ package service_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,11 +33,15 @@ func listenAsSystemd(t *testing.T, watchdog time.Duration, pid int) *systemd {
 	dir, err := os.MkdirTemp("", "belay") // a test's own may be longer than a socket's name can be
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "notify")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	return listenAt(t, filepath.Join(dir, "notify"), watchdog, pid)
+}
+
+func listenAt(t *testing.T, socket string, watchdog time.Duration, pid int) *systemd {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	t.Setenv("NOTIFY_SOCKET", path)
+	t.Setenv("NOTIFY_SOCKET", socket)
 	t.Setenv("WATCHDOG_USEC", strconv.FormatInt(watchdog.Microseconds(), 10))
 	t.Setenv("WATCHDOG_PID", strconv.Itoa(pid))
 	s := &systemd{}
@@ -97,6 +103,19 @@ func TestSystemd(t *testing.T) {
 		stop()
 		require.Equal(t, 1, systemd.count("READY=1"))
 	})
+
+	if runtime.GOOS == "linux" { // no other system has abstract sockets
+		t.Run("gets READY and the status by an abstract socket", func(t *testing.T) {
+			systemd := listenAt(t, fmt.Sprintf("@belay-%d", os.Getpid()), 0, os.Getpid())
+			worker, _ := build(t, drivertest.Redis(t).URL(), launcher.Config{})
+			stop := run(t, service.Process{Worker: worker})
+			systemd.await(t, "READY=1", 1)
+			systemd.await(t, "STATUS=0 of 25 busy", 1)
+			stop()
+			systemd.await(t, "STOPPING=1", 1)
+			require.Zero(t, systemd.count("WATCHDOG=1"))
+		})
+	}
 
 	t.Run("gets pings during an outage", func(t *testing.T) {
 		systemd := listenAsSystemd(t, 100*time.Millisecond, os.Getpid())

@@ -1,12 +1,15 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/belayq/belay/launcher"
 )
 
 const (
@@ -27,28 +30,23 @@ func (p Process) showTitle() (end func()) {
 		return func() {}
 	}
 	show := func(title string) { _ = os.WriteFile(path, []byte(title), 0) }
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
+	return launcher.Beside(context.Background(), func(ctx context.Context) {
+		defer func() { show(strings.TrimSpace(string(before))) }()
 		look := time.NewTicker(titleEvery)
 		defer look.Stop()
 		for shown := ""; ; {
-			if wanted := title(filepath.Base(os.Args[0]), p.Worker.Busy(), p.Worker.Concurrency(), p.Worker.IsQuiet()); wanted != shown {
-				shown = wanted
-				show(wanted)
+			now := title(filepath.Base(os.Args[0]), p.Worker.Busy(), p.Worker.Concurrency(), p.Worker.IsQuiet())
+			if now != shown {
+				shown = now
+				show(now)
 			}
 			select {
 			case <-look.C:
-			case <-stop:
+			case <-ctx.Done():
 				return
 			}
 		}
-	}()
-	return func() {
-		close(stop)
-		<-stopped
-		show(strings.TrimSpace(string(before)))
-	}
+	})
 }
 
 // title returns the title, such as "belay 3/25" or "bela 3/25 quiet". It shortens the program's name to make

@@ -14,7 +14,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"regexp"
 	"strings"
 	"syscall"
@@ -136,7 +135,7 @@ func execute(args []string, out, errs io.Writer) error {
 		return statusError{err, exitUsage}
 	}
 	defer func() { _ = o.Client.Close() }()
-	ctx, stop := untilSignal()
+	ctx, stop := service.UntilSignal(interruption)
 	defer stop()
 	limited, cancel := context.WithTimeout(ctx, o.timeout+o.Doubt)
 	defer cancel()
@@ -255,26 +254,8 @@ func (o options) show(out io.Writer, result any, rows [][]string) error {
 	return nil
 }
 
-// untilSignal returns a context that INT and TERM cancel. Its cause is an error with the exit status that a
-// shell reports for the signal. Only the first signal is caught: a second one ends the program at once.
-func untilSignal() (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	caught := make(chan os.Signal, 1)
-	for _, which := range service.NotIgnored(os.Interrupt, syscall.SIGTERM) { // one by one: no argument would mean all signals
-		signal.Notify(caught, which)
-	}
-	go func() {
-		select {
-		case which := <-caught:
-			number, _ := which.(syscall.Signal)
-			cancel(statusError{fmt.Errorf("interrupted by a signal (%v)", which), exitSignal + int(number)})
-			time.Sleep(service.SameSignal)
-			signal.Stop(caught)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(caught)
-		cancel(nil)
-	}
+// interruption returns the error of a command that a signal ended, with the exit status that a shell reports.
+func interruption(by os.Signal) error {
+	number, _ := by.(syscall.Signal)
+	return statusError{fmt.Errorf("interrupted by a signal (%v)", by), exitSignal + int(number)}
 }

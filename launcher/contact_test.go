@@ -30,7 +30,7 @@ func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 	}
 	away := make(chan bool, 1)
 	away <- true
-	beats := passes(duty{name: "beat", offline: true, rest: 10 * time.Millisecond}, l.probing(func(context.Context) error {
+	beats := passes(duty{name: "beat", offline: true, rest: 10 * time.Millisecond}, l.recording(func(context.Context) error {
 		if len(away) > 0 {
 			return errors.New("connection refused")
 		}

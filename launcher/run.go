@@ -1,0 +1,275 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
+)
+
+// A run is a fetch.Run on a processor, and the context of its handler: the processor's shared context with
+// the run as a value, in one allocation instead of a chain.
+type run struct {
+	*fetch.Run
+	context.Context
+
+	processor *processor
+	job       *job.Job
+	shared    *sharedContext
+	startedAt time.Time // by this machine's clock
+	// timeout is how long its context lasts, 0 for no limit, and tooLate is the cause of that end.
+	timeout time.Duration
+	tooLate error
+
+	// outcome is zero until it is decided.
+	outcome job.Outcome
+	// timedOut reports, once the handler has returned, that the run's own timeout was the first to end its
+	// context, and pastDeadline that this timeout was the job's deadline. refused reports that the handler
+	// returned Requeue: another process should run the job.
+	timedOut, pastDeadline, refused bool
+	// err is what the handler returned, or its panic. after are the callbacks of AfterRun.
+	err   error
+	after []func(job.Outcome, error)
+
+	// made are the run's own loggers, once the handler has asked for one.
+	made atomic.Pointer[runLoggers]
+	// track is what the run of a tracked job has to report; nil for other jobs.
+	track *track
+	// late is set when the watch sees that the run's context has ended; only the watch reads and writes it.
+	// overdueBy is how long ago that was.
+	late      *lateness
+	overdueBy atomic.Int64
+}
+
+type runKey struct{}
+
+// Value implements context.Context.
+func (r *run) Value(key any) any {
+	switch key {
+	case runKey{}:
+		return r
+	case zerologKey:
+		if log := r.loggers().zerolog; log != nil {
+			return log
+		}
+	}
+	return r.Context.Value(key)
+}
+
+// String keeps package fmt from reading the fields of a handler's context, which change meanwhile.
+func (r *run) String() string { return "belay.run " + r.job.JID() }
+
+func (r *run) launcher() *Launcher { return r.processor.pool.launcher }
+
+// over reports whether the run has ended.
+func (r *run) over() bool { return r.processor.current.Load() != r }
+
+// cancelled reports whether the run was cancelled.
+func (r *run) cancelled() bool { return r.shared.run.Load() == cancelledRun }
+
+// lost reports whether Redis has replied that another process has the job.
+func (r *run) lost() bool { return errors.Is(context.Cause(r.Context), fetch.ErrOwnershipLost) }
+
+// cancelledByBelay reports whether Belay itself cancelled the run, so that its error says nothing about the
+// job. A run that had exceeded its timeout before that has failed all the same.
+func (r *run) cancelledByBelay() bool {
+	return (r.Session.Context.Err() != nil || r.lost()) && !r.timedOut
+}
+
+// execute runs a taken job, from its bytes to its result.
+func (p *processor) execute(taken *fetch.Run) {
+	l := p.pool.launcher
+	parsed, err := job.ParseToRun(taken.Bytes)
+	if err != nil {
+		l.killUnreadable(taken, err)
+		return
+	}
+	l.warnForeignLock(parsed)
+	r := &run{Run: taken, processor: p, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
+	registered := p.pool.registered(r.job)
+	r.timeout, r.tooLate = l.timeout(r.job, &registered)
+	r.shared = p.contextFor(r)
+	r.Context = r.shared.Context
+	if _, tracked := r.job.Track(); tracked {
+		r.track = &track{}
+	}
+	p.current.Store(r)
+	if !r.dropped() {
+		r.decide(r.call(registered.handler))
+		r.callAfter()
+	}
+	r.finish()
+}
+
+// killUnreadable moves a job to the dead set whose payload cannot be read.
+func (l *Launcher) killUnreadable(taken *fetch.Run, err error) {
+	l.cfg.Log.Error("moved to the dead set: unreadable payload", "error", err, "queue", taken.Queue, "bytes", len(taken.Bytes))
+	l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
+	now := l.clock.Now()
+	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, now); state != nil {
+		taken.Leave(*state)
+	}
+	kept := job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, l.cfg.Retry.Unit)
+	l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(kept)})
+}
+
+// withLeft returns the job as it is run: with the positions that refused duplicates left, which only the reply
+// to its start contains. They are in its payload from here on, so that a retry or a snooze keeps them.
+func withLeft(j *job.Job, left dedup.WAL) *job.Job {
+	if len(left) == 0 {
+		return j
+	}
+	patched, err := job.Parse(j.Patch(dedup.ReadRefusedWAL(j).Later(left).Edit(dedup.FieldRefusedWAL)))
+	if err != nil {
+		return j // a payload that cannot take another field runs as it is
+	}
+	return patched
+}
+
+// timeout returns the timeout of a run and the cause with which its context then ends: the job's own timeout,
+// its class' or the process', or the time until the job's deadline if that is less.
+func (l *Launcher) timeout(j *job.Job, registered *registration) (time.Duration, error) {
+	timeout, late := l.ownTimeout(j, registered)
+	if deadline, limited := j.Deadline(); limited {
+		if left := max(deadline.Sub(l.clock.Now()), 1); timeout == 0 || left < timeout {
+			return left, &timeoutError{after: left, err: context.DeadlineExceeded, deadline: true}
+		}
+	}
+	return timeout, late
+}
+
+func (l *Launcher) ownTimeout(j *job.Job, registered *registration) (time.Duration, error) {
+	if own, ok := j.Timeout(); ok {
+		return own, &timeoutError{after: own, err: context.DeadlineExceeded}
+	}
+	if registered.class.Timeout > 0 {
+		return registered.class.Timeout, registered.late
+	}
+	if l.cfg.Timeout > 0 {
+		return l.cfg.Timeout, &timeoutError{after: l.cfg.Timeout, err: context.DeadlineExceeded}
+	}
+	return 0, nil // most runs, which pay no allocation
+}
+
+// dropped reports whether the job must not start, because it was cancelled or has expired. The run's outcome
+// then ends the job, see job.Exit.Ends.
+func (r *run) dropped() bool {
+	l := r.launcher()
+	expires, limited := r.job.StartBy()
+	switch {
+	case l.marks.Binds(r.job):
+		r.outcome = job.Cancelled()
+	case limited && l.clock.Now().After(expires):
+		r.outcome = job.Expired(false)
+	default:
+		return false
+	}
+	l.cfg.Log.Info("job dropped before its start",
+		"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue, "exit", string(r.outcome.Exit()))
+	return true
+}
+
+// call runs the handler; a panic becomes an error with a stack.
+func (r *run) call(handler Handler) (err error) {
+	if handler == nil {
+		return retry.Unregistered(cmp.Or(r.job.Wrapped(), r.job.Class()))
+	}
+	own := r.job
+	if own.Compressed() {
+		if own, err = own.Decompressed(); err != nil {
+			return retry.Compressed(err)
+		}
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			err = &retry.PanicError{Value: value, Stack: debug.Stack()}
+		}
+	}()
+	if r.timeout == 0 {
+		return handler(r, own)
+	}
+	ctx, cancel := context.WithTimeoutCause(r, r.timeout, r.tooLate)
+	defer func() {
+		cause := context.Cause(ctx)
+		if r.timedOut = errors.Is(cause, ErrTimeout); r.timedOut {
+			err, r.pastDeadline = named(err, cause), errors.Is(cause, ErrDeadline)
+		}
+		cancel()
+	}()
+	return handler(ctx, own)
+}
+
+// decided reports whether the run has its outcome.
+func (r *run) decided() bool { return r.outcome != job.Outcome{} }
+
+// decide gives the run the outcome of the handler's error, and calls the error handlers. The outcome stands
+// before any code of the program is called, which may end the goroutine.
+func (r *run) decide(err error) {
+	l := r.launcher()
+	r.err = err
+	if err == nil {
+		r.outcome = job.Done()
+		r.log("")
+		return
+	}
+	byBelay := r.cancelledByBelay()
+	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {
+		r.outcome = job.Cancelled()
+		l.guard("the log of a cancelled run", r.logEnd)
+		if failedToo(err) {
+			l.callError(r, r.job, err, retry.Verdict{Outcome: r.outcome})
+		}
+		return
+	}
+	excused := r.excused()
+	verdict := retry.Decide(l.cfg.Retry, retry.EndedRun{
+		Job: excused, Queue: r.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
+		Backoff: r.processor.pool.registered(r.job).class.Backoff, Ours: byBelay,
+	})
+	if r.pastDeadline && verdict.Outcome.Exit() == job.ExitRetry {
+		verdict.Outcome = job.Expired(true) // the retry would start too late
+	}
+	requeued := verdict.Outcome.Exit() == job.ExitRequeued
+	if excused != r.job && !requeued { // a requeued job keeps its bytes
+		r.Saved(r.job).Set(lua.FieldCrashes, "")
+	}
+	r.outcome, r.refused = verdict.Outcome, requeued && !byBelay
+	if verdict.Panic != nil {
+		l.logPanic("backoff", verdict.Panic)
+	}
+	l.guard("the log of a failed run", r.logEnd)
+	l.callError(r, r.job, err, verdict)
+}
+
+// callAfter calls the callbacks of AfterRun, each once, also if one of them ends its goroutine.
+func (r *run) callAfter() {
+	if len(r.after) == 0 {
+		return
+	}
+	callback := r.after[0]
+	r.after = r.after[1:]
+	defer r.callAfter()
+	r.launcher().guard("callback after a run", func() { callback(r.outcome, r.err) })
+}
+
+// finish frees the processor, counts the run, and passes its outcome to the loop, which settles it.
+func (r *run) finish() {
+	l := r.launcher()
+	r.processor.current.Store(nil)
+	r.shared.release(r)
+	if r.track != nil {
+		r.endTracked()
+	}
+	l.statistics.countRun(r, l.clock)
+	l.loop.End(fetch.Result{Run: r.Run, Outcome: r.outcome, Refused: r.refused})
+}
