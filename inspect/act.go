@@ -23,8 +23,8 @@ type Task struct {
 	Later     bool      // Reschedule makes no job run earlier
 }
 
-// A Selection chooses jobs of a home: all of them, those that IDs or Refs name, the unreadable entries, or
-// those that match the Filter, if a field of it is set. The zero Selection chooses none.
+// A Selection chooses jobs of a home: all of them, those that IDs or Refs name, or those that match the Filter,
+// if a field of it is set. The zero Selection chooses none.
 type Selection struct {
 	All bool
 	// IDs are Entry.ID. Of several entries with one ID, the first that is found is chosen. All jobs may have
@@ -33,8 +33,6 @@ type Selection struct {
 	// Refs are Entry.Ref. Only the entries near that place are read.
 	Refs []string
 	Filter
-	// Unreadable chooses the entries that no worker could run.
-	Unreadable bool
 	// PayloadLimit is the limit of the workers in bytes. Retry refuses jobs that died because of their size
 	// and exceed it, because they would die again. Default: job.DefaultPayloadLimit.
 	PayloadLimit int
@@ -135,7 +133,7 @@ func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, e
 	a.missing()
 	step := Step{ActCounts: a.counts, Looked: a.looked}
 	if !a.ended {
-		at := a.pager.position()
+		at := a.jobs.position()
 		at.Spread = a.spread
 		step.Next = cursorOf(at)
 	}
@@ -147,7 +145,7 @@ type act struct {
 	Task
 	wanted map[string]bool // IDs not found yet
 	clock  lua.Clock
-	pager  pager
+	jobs   *reader
 	ended  bool
 	// refused are entries of the last page that were refused and are read again.
 	refused map[string]bool
@@ -180,11 +178,11 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 	}
 	if err == nil && !a.done() {
 		var jids []string
-		if s := a.Selection; seek && !s.All && !s.Unreadable && s.Filter.none() {
-			jids = s.IDs
+		if seek && a.named() {
+			jids = a.Selection.IDs
 		}
-		a.pager, err = i.pager(ctx, a.Home, a.Home.key(i.keys), at, jids)
-		a.ended = a.pager == nil
+		a.jobs, err = i.read(ctx, a.Home, a.Home.key(i.keys), at, jids, false)
+		a.ended = a.jobs == nil
 	}
 	return a, a.wrap(err)
 }
@@ -242,7 +240,7 @@ func (a *act) next(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return a.wrap(err)
 	}
-	page, err := a.pager.next(ctx)
+	page, err := a.jobs.next(ctx)
 	a.ended = err == nil && len(page) == 0
 	if err == nil && !a.ended {
 		err = a.page(ctx, page)
@@ -251,11 +249,11 @@ func (a *act) next(ctx context.Context) error {
 	return a.wrap(err)
 }
 
+// named reports whether the jobs are selected by nothing but their names.
+func (a *act) named() bool { return !a.Selection.All && a.Selection.Filter.none() }
+
 // done reports whether all IDs were found, and nothing else is selected.
-func (a *act) done() bool {
-	s := a.Selection
-	return !s.All && !s.Unreadable && s.Filter.none() && len(a.wanted) == 0
-}
+func (a *act) done() bool { return a.named() && len(a.wanted) == 0 }
 
 // missing records the IDs that were not found.
 func (a *act) missing() {
@@ -284,18 +282,15 @@ type pick struct {
 	replaced bool
 }
 
-// page acts on the selected entries of a page, and tells the pager which entries stayed.
-func (a *act) page(ctx context.Context, page []lua.Entry) error {
+// page acts on the selected entries of a page, and tells the reader which entries stayed.
+func (a *act) page(ctx context.Context, page []Entry) error {
 	picks := make([]pick, len(page))
 	var chosen []*pick
-	index := a.pager.position().Left
-	for n, raw := range page {
-		a.looked += 1 + raw.LeftOut
+	for n, entry := range page {
+		a.looked += 1 + entry.raw.LeftOut
+		entry.parse()
 		p := &picks[n]
-		p.Entry = newEntry(a.Home, raw)
-		index += raw.LeftOut
-		p.index = index
-		index++
+		p.Entry = entry
 		if p.stays = !a.selects(p); !p.stays {
 			chosen = append(chosen, p)
 		}
@@ -303,22 +298,22 @@ func (a *act) page(ctx context.Context, page []lua.Entry) error {
 	if err := a.send(ctx, chosen); err != nil {
 		return err
 	}
-	a.pass(page, picks)
+	a.pass(picks)
 	return nil
 }
 
-// pass tells the pager which entries stayed. Where the youngest job has taken the place of one that left, it is
-// read next.
-func (a *act) pass(page []lua.Entry, picks []pick) {
+// pass tells the reader which entries stayed. Where the youngest job has taken the place of one that left, that
+// job is read next.
+func (a *act) pass(picks []pick) {
 	replaced := false
 	again := make(map[string]bool)
-	for n, raw := range page {
+	for n := range picks {
 		p := &picks[n]
 		replaced = replaced || p.replaced
 		if !replaced || !p.stays {
-			a.pager.passed(raw, p.stays)
-		} else if p.refused || a.refused[raw.Bytes] {
-			again[raw.Bytes] = true
+			a.jobs.passed(p.Entry, p.stays)
+		} else if p.refused || a.refused[p.raw.Bytes] {
+			again[p.raw.Bytes] = true
 		}
 	}
 	a.refused = again
@@ -337,7 +332,7 @@ func (a *act) selects(p *pick) bool {
 		a.Action == Move && p.Queue == a.To:
 		return false
 	}
-	return s.All || s.Unreadable && p.Problem != "" || !s.Filter.none() && s.matches(p.Entry)
+	return s.All || !s.Filter.none() && s.matches(p.Entry)
 }
 
 // rescheduled reports whether a job has the new time already, by this act or an earlier one.

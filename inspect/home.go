@@ -98,21 +98,13 @@ func (h Home) key(keys lua.Keys) string {
 	}
 }
 
-// order is the display order: the next job to run first, or the job that died last.
-func (h Home) order() lua.Order {
-	switch {
-	case h == Dead():
-		return lua.OrderHighest
-	case h.sorted():
-		return lua.OrderLowest
-	default:
-		return lua.OrderOldest
-	}
-}
-
 // Size returns the number of jobs in a home.
 func (i *Inspector) Size(ctx context.Context, home Home) (int, error) {
-	page, err := i.page(ctx, home.key(i.keys), home.order(), 0, 0)
+	order := lua.OrderOldest
+	if home.sorted() {
+		order = lua.OrderLowest
+	}
+	page, err := i.page(ctx, home.key(i.keys), order, 0, 0)
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", home, err)
 	}

@@ -84,17 +84,25 @@ func TestSearch(t *testing.T) {
 			require.Equal(w, []bool{false, true, false, true}, []bool{held[0].Reported, held[1].Reported, held[2].Reported, held[3].Reported})
 			require.Equal(w, StateAlive, held[1].State)
 			w.do("ZADD", w.keys.Alive(), "1", "h:1:aa")
-			require.Equal(w, StateLapsed, w.search(Query{JID: "orphan"})[0].State)
+			require.Equal(w, StateLapsed, w.search(Query{IDs: []string{"orphan"}})[0].State)
 		},
 		"finds by jid, class, queue and place": func(w *world) {
 			w.everywhere()
-			require.Equal(w, []string{"waits"}, jids(w.search(Query{JID: "waits"})))
-			require.Equal(w, []string{unreadableID("unreadable garbage")}, jids(w.search(Query{JID: unreadableID("unreadable garbage")})))
+			require.Equal(w, []string{"waits"}, jids(w.search(Query{IDs: []string{"waits"}})))
+			require.Equal(w, []string{unreadableID("unreadable garbage")}, jids(w.search(Query{IDs: []string{unreadableID("unreadable garbage")}})))
 			require.Equal(w, []string{"waits too"}, jids(w.search(Query{Filter: Filter{Class: "B"}})))
 			require.Empty(w, w.search(Query{Filter: Filter{Class: "b"}}))
 			require.Equal(w, []string{"in r", "runs", "orphan"}, jids(w.search(Query{Filter: Filter{Queue: "r"}})))
 			require.Equal(w, []string{"dead"}, jids(w.search(Query{Places: []Place{PlaceDead}, Filter: Filter{Class: "C"}})))
-			require.Empty(w, w.search(Query{JID: "waits", Filter: Filter{Class: "B"}}))
+			require.Empty(w, w.search(Query{IDs: []string{"waits"}, Filter: Filter{Class: "B"}}))
+		},
+		"finds several IDs at once, and unreadable entries": func(w *world) {
+			w.everywhere()
+			garbage := unreadableID("unreadable garbage")
+			require.Equal(w, []string{"later", "in ruby", "dead"}, jids(w.search(Query{IDs: []string{"dead", "later", "nowhere", "in ruby"}})))
+			require.Equal(w, []string{"later", garbage}, jids(w.search(Query{IDs: []string{garbage, "later"}, Limit: 1})))
+			require.Equal(w, []string{garbage}, jids(w.search(Query{Filter: Filter{Unreadable: true}})))
+			require.Empty(w, w.search(Query{Filter: Filter{Unreadable: true, Class: "A"}}))
 		},
 		"finds a text in args, error and tags, whatever its case, and no pattern": func(w *world) {
 			w.everywhere()

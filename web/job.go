@@ -99,7 +99,7 @@ func (d *Dashboard) getJob(v *visit) (*inspect.Found, error) {
 
 // findJob searches all places for a time.
 func (d *Dashboard) findJob(v *visit, body *jobBody) (*inspect.Found, error) {
-	results, err := d.inspector.Search(v.ctx, inspect.Query{JID: body.JID, Limit: 1, Time: d.searchTimeOf(v), Cursor: v.form.Get("after")})
+	results, err := d.inspector.Search(v.ctx, inspect.Query{IDs: []string{body.JID}, Limit: 1, Time: d.searchTimeOf(v), Cursor: v.form.Get("after")})
 	if err != nil {
 		return nil, err
 	}
