@@ -23,6 +23,31 @@ type Task struct {
 	Later     bool      // Reschedule makes no job run earlier
 }
 
+// Check returns an error if the task is impossible, whatever Redis holds: its action in its home, the name of the
+// target queue, or the time. Act and Step return the same error.
+func (t Task) Check() error {
+	switch {
+	case t.Home == (Home{}):
+		return fmt.Errorf("%s: Task.Home is not set", t.Action)
+	case !t.Action.PossibleIn(t.Home.Place()):
+		return fmt.Errorf("%s: not possible for jobs in %s", t.Action, t.Home)
+	}
+	switch t.Action {
+	case Move:
+		if err := job.CheckQueue(t.To); err != nil {
+			return fmt.Errorf("move: %w", err)
+		}
+		if t.Home.queue == t.To {
+			return errors.New("move: the two queues are the same")
+		}
+	case Reschedule:
+		if t.At.Unix() <= 0 || t.At.After(latest) {
+			return errors.New("reschedule: give a time between 1970 and the year 9999")
+		}
+	}
+	return nil
+}
+
 // A Selection chooses jobs of a home: all of them, those that IDs or Refs name, or those that match the Filter,
 // if a field of it is set. The zero Selection chooses none.
 type Selection struct {
@@ -168,7 +193,7 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 		a.wanted[id] = true
 	}
 	var at position
-	if err := cmp.Or(a.possible(), readCursor(cursor, &at)); err != nil || a.done() && len(a.Selection.Refs) == 0 {
+	if err := cmp.Or(a.Check(), readCursor(cursor, &at)); err != nil || a.done() && len(a.Selection.Refs) == 0 {
 		return a, err
 	}
 	a.spread = at.Spread
@@ -177,37 +202,14 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 		err = a.direct(ctx)
 	}
 	if err == nil && !a.done() {
-		var jids []string
+		var cfg readConfig
 		if seek && a.named() {
-			jids = a.Selection.IDs
+			cfg.jids = a.Selection.IDs
 		}
-		a.jobs, err = i.read(ctx, a.Home, a.Home.key(i.keys), at, jids, false)
+		a.jobs, err = i.read(ctx, a.Home, a.Home.key(i.keys), at, cfg)
 		a.ended = a.jobs == nil
 	}
 	return a, a.wrap(err)
-}
-
-func (a *act) possible() error {
-	switch {
-	case a.Home == (Home{}):
-		return fmt.Errorf("%s: Task.Home is not set", a.Action)
-	case !a.Action.PossibleIn(a.Home.Place()):
-		return fmt.Errorf("%s: not possible for jobs in %s", a.Action, a.Home)
-	}
-	switch a.Action {
-	case Move:
-		if a.Home.queue == a.To {
-			return errors.New("move: the two queues are the same")
-		}
-		if err := job.CheckQueue(a.To); err != nil {
-			return fmt.Errorf("move: %w", err)
-		}
-	case Reschedule:
-		if a.At.Unix() <= 0 || a.At.After(latest) {
-			return errors.New("reschedule: give a time between 1970 and the year 9999")
-		}
-	}
-	return nil
 }
 
 // direct acts on the jobs that Refs name. The first step of a task does it for all of them.

@@ -370,13 +370,13 @@ func TestEntries(t *testing.T) {
 	})
 }
 
-func TestOrders(t *testing.T) {
+func TestSignals(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"a living process receives them": func(w *world) {
 			_, err := w.keys.Register("h:1:aa", lua.Record{Queues: []string{"q"}, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
 			require.NoError(w, err)
-			for _, order := range []Order{Quiet, Stop, Dump} {
-				sent, err := w.inspector.Signal(w.Context(), "h:1:aa", order)
+			for _, signal := range []Signal{Quiet, Stop, Dump} {
+				sent, err := w.inspector.Signal(w.Context(), "h:1:aa", signal)
 				require.NoError(w, err)
 				require.True(w, sent)
 			}

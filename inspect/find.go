@@ -37,19 +37,33 @@ type Found struct {
 	Entry *Entry `json:"job,omitempty"`
 }
 
-// Find returns the place of the job with this jid or Entry.ID. It reads all places a page at a time, in the
-// order in which jobs pass through them, and reads them twice before it reports PlaceNotFound: a job that
-// moves against that order (a retry that comes due, a requeue) can leave a place just before Find reads it.
-// It may read every job in Redis, which compares about 500,000 a second. After each page it calls progress,
-// unless nil, with the number of entries read and the current place.
-//
-// When ctx reaches its deadline, Find returns PlaceNotFound with Unseen set, and no error.
+// Find returns the place of the job with this jid or Entry.ID: see FindAll.
 func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked int, place string)) (Found, error) {
-	found := Found{JID: jid, Place: PlaceNotFound}
-	s := i.search(Query{IDs: []string{jid}})
+	found, err := i.FindAll(ctx, Query{IDs: []string{jid}}, progress)
+	if err != nil {
+		return Found{}, err
+	}
+	return found[0], nil
+}
+
+// FindAll returns the places of the jobs with the IDs of a query, in their order. It leaves out jobs that do not
+// match the Filter, and reads the Places, or all of them, a page at a time, in the order in which jobs pass
+// through them. It reads them twice before it reports PlaceNotFound: a job that moves against that order (a
+// retry that comes due, a requeue) can leave a place just before FindAll reads it. It may read every job in
+// Redis, which compares about 500,000 a second. After each page it calls progress, unless nil, with the number
+// of entries read and the current place. Of several jobs with one ID it returns the first that it reads.
+//
+// When ctx reaches its deadline, FindAll returns PlaceNotFound with Unseen set for the rest, and no error. Limit,
+// Time and Cursor of the query have no meaning here.
+func (i *Inspector) FindAll(ctx context.Context, query Query, progress func(looked int, place string)) ([]Found, error) {
+	query.Cursor = ""
+	s := i.search(query)
+	found := make(map[string]Found)
 	s.visit = func(f Found) bool {
-		found = f
-		return true
+		if _, again := found[f.JID]; !again {
+			found[f.JID] = f
+		}
+		return len(found) == len(s.ids)
 	}
 	s.pageEnd = func() bool {
 		if progress != nil {
@@ -58,20 +72,26 @@ func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked i
 		return false
 	}
 	late := false
-	for pass := 0; pass < 2 && !late; pass++ {
+	for pass := 0; pass < 2 && len(found) < len(s.ids) && !late; pass++ {
 		s.at, s.unseen = searchPosition{}, nil
-		stopped, err := s.run(ctx)
+		_, err := s.run(ctx)
 		late = errors.Is(ctx.Err(), context.DeadlineExceeded)
 		switch {
-		case stopped:
-			found.Looked = s.looked
-			return found, nil
+		case len(found) == len(s.ids):
 		case late:
 			s.unseen = append(s.unseen, "it took too long: stopped in "+s.place)
 		case err != nil:
-			return Found{}, fmt.Errorf("look for %s in %s: %w", jid, s.place, err)
+			return nil, fmt.Errorf("look for %s in %s: %w", strings.Join(query.IDs[:min(len(query.IDs), maxProblems)], ", "), s.place, err)
 		}
 	}
-	found.Looked, found.Unseen = s.looked, strings.Join(s.unseen, "; ")
-	return found, nil
+	all := make([]Found, len(query.IDs))
+	for n, id := range query.IDs {
+		f, ok := found[id]
+		if !ok {
+			f = Found{JID: id, Place: PlaceNotFound, Unseen: strings.Join(s.unseen, "; ")}
+		}
+		f.Looked = s.looked
+		all[n] = f
+	}
+	return all, nil
 }

@@ -22,6 +22,11 @@ const (
 	PlaceNotFound    Place = "not_found"
 )
 
+// Places returns the places in which jobs wait or run: those that a Query can be limited to.
+func Places() []Place {
+	return []Place{PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceScheduled, PlaceRetry, PlaceDead}
+}
+
 // A Home is a place where jobs wait and from which an operator may move them: a set, or a place of one queue. A
 // job that a process holds is in none.
 type Home struct {
@@ -45,9 +50,22 @@ func Waiting(queue string) Home { return Home{PlaceQueue, queue} }
 // running them.
 func Quarantined(queue string) Home { return Home{PlaceQuarantined, queue} }
 
+// HomesIn returns the homes of these places: the sets, and the places of one queue. It leaves out others.
+func HomesIn(queue string, places ...Place) (homes []Home) {
+	for _, place := range places {
+		switch place {
+		case PlaceQueue, PlaceQuarantined:
+			homes = append(homes, Home{place, queue})
+		case PlaceScheduled, PlaceRetry, PlaceDead:
+			homes = append(homes, Home{place: place})
+		}
+	}
+	return homes
+}
+
 // HomeOf returns the home that Entry.In and, unless it is a set, a queue name; ok is false if there is none.
 func HomeOf(in, queue string) (home Home, ok bool) {
-	for _, h := range []Home{Retries(), Scheduled(), Dead(), Waiting(queue), Quarantined(queue)} {
+	for _, h := range HomesIn(queue, Places()...) {
 		if h.in() == in && (h.sorted() || queue != "") {
 			return h, true
 		}

@@ -60,20 +60,29 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 // firstListed is the size of the first page of a list: most callers show one screen.
 const firstListed = 32
 
+// A readConfig says how a reader reads a home.
+type readConfig struct {
+	// jids, unless there are none, are those of the jobs that the caller wants. The reader then leaves out others
+	// (see lua.Entry.LeftOut).
+	jids []string
+	// newest makes the job that died last come first, unless jids are sought. Default: the one that died first.
+	newest bool
+	// first is the size of the first page. Default: lua.MaxItems.
+	first int
+}
+
 // read returns a reader of the jobs that are in a home now, from a position on; the zero position is the
-// beginning. It reads the next job to run first, or the job that died first; with newest, the job that died
-// last. The caller wants no other jobs than those with one of the jids, unless there are none: then the reader
-// leaves out others (see lua.Entry.LeftOut), and it reads dead jobs in the first order only. It returns nil if
-// the home is a set without jobs.
-func (i *Inspector) read(ctx context.Context, home Home, key string, at position, jids []string, newest bool) (*reader, error) {
+// beginning, which is the next job to run first. It returns nil if the home is a set without jobs.
+func (i *Inspector) read(ctx context.Context, home Home, key string, at position, cfg readConfig) (*reader, error) {
 	isUnreadable := func(id string) bool { return strings.HasPrefix(id, unreadable) }
-	if !lua.Seekable(jids) || slices.ContainsFunc(jids, isUnreadable) {
-		jids = nil
+	if !lua.Seekable(cfg.jids) || slices.ContainsFunc(cfg.jids, isUnreadable) {
+		cfg.jids = nil
 	}
-	newest = newest && len(jids) == 0 && home == Dead()
+	size := pageSize{cfg.first}
 	if !home.sorted() {
-		return &reader{home, &listPages{i: i, key: key, at: at, jids: jids}}, nil
+		return &reader{home, &listPages{i: i, key: key, at: at, jids: cfg.jids, size: size}}, nil
 	}
+	newest := cfg.newest && len(cfg.jids) == 0 && home == Dead()
 	if at.To == "" {
 		last, err := i.page(ctx, key, lua.OrderHighest, 0, 1)
 		if err != nil || len(last.Entries) == 0 {
@@ -85,9 +94,9 @@ func (i *Inspector) read(ctx context.Context, home Home, key string, at position
 		}
 	}
 	if newest {
-		return &reader{home, &deathPages{i: i, at: at}}, nil
+		return &reader{home, &deathPages{i: i, at: at, size: size}}, nil
 	}
-	return &reader{home, &setPages{i: i, key: key, at: at, jids: jids}}, nil
+	return &reader{home, &setPages{i: i, key: key, at: at, jids: cfg.jids, size: size}}, nil
 }
 
 // next reads the next page; an empty page is the end. Its entries are not parsed yet.

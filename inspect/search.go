@@ -191,7 +191,11 @@ func (s *search) home(ctx context.Context, home Home) (bool, error) {
 // walk searches one home from s.at.Way.
 func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) {
 	s.place = home.String()
-	jobs, err := s.i.read(ctx, home, key, s.at.Way, s.query.IDs, true)
+	cfg := readConfig{jids: s.query.IDs, newest: true}
+	if len(s.ids) == 0 && s.query.Filter.none() {
+		cfg.first = firstListed
+	}
+	jobs, err := s.i.read(ctx, home, key, s.at.Way, cfg)
 	if err != nil || jobs == nil {
 		return false, err
 	}

@@ -121,7 +121,7 @@ func (d *Dashboard) sendSignal(v *visit, act Act) (sent int, err error) {
 		targets = aliveIdentities(status)
 	}
 	for _, identity := range targets {
-		found, err := d.inspector.Signal(v.ctx, identity, inspect.Order(act.Name))
+		found, err := d.inspector.Signal(v.ctx, identity, inspect.Signal(act.Name))
 		if err != nil {
 			return sent, err
 		}

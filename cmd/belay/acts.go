@@ -27,11 +27,11 @@ Exit status: 0 if it was done, also if nothing matched --class, --unreadable or 
 some jobs could not be changed; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
 130 or 143 if INT or TERM ended it.`
 
-// An act moves or deletes jobs of one place.
+// An act moves or deletes jobs of a listing.
 type act struct {
 	cmd       *cobra.Command
 	inspector *inspect.Inspector
-	place     place
+	listing   listing
 	action    inspect.Action
 	selection inspect.Selection
 	to        string     // the target queue of a move
@@ -42,19 +42,19 @@ type act struct {
 // An actText is the help of a command that acts on jobs.
 type actText struct{ short, long string }
 
-// newActs makes a command for each action that is possible in a place. Only the commands that move jobs have
+// newActs makes a command for each action that is possible in a listing. Only the commands that move jobs have
 // another form, because they name a second queue.
-func newActs(at *redisFlags, p place, texts map[inspect.Action]actText) (commands []*cobra.Command) {
-	for _, action := range inspect.ActionsIn(p.places()...) {
+func newActs(at *redisFlags, l listing, texts map[inspect.Action]actText) (commands []*cobra.Command) {
+	for _, action := range inspect.ActionsIn(l.places...) {
 		if action != inspect.Move {
-			commands = append(commands, newAct(at, p, action, texts[action]))
+			commands = append(commands, newAct(at, l, action, texts[action]))
 		}
 	}
 	return commands
 }
 
-func newAct(at *redisFlags, p place, action inspect.Action, text actText) *cobra.Command {
-	a := &act{cmd: &cobra.Command{Use: string(action) + " " + p.queue + "[JID]...", Short: text.short, Long: text.long}, place: p, action: action}
+func newAct(at *redisFlags, l listing, action inspect.Action, text actText) *cobra.Command {
+	a := &act{cmd: &cobra.Command{Use: string(action) + " " + l.queue + "[JID]...", Short: text.short, Long: text.long}, listing: l, action: action}
 	set := a.cmd.Flags()
 	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
 	set.StringVar(&a.selection.Text, "text", "", "all jobs with this `TEXT` in their arguments, error or tags, in any case; with --class, those of the class")
@@ -80,13 +80,13 @@ func newAct(at *redisFlags, p place, action inspect.Action, text actText) *cobra
 	for n, words := range examples {
 		examples[n] = "  belay %[1]s " + string(action) + " %[2]s" + words
 	}
-	a.cmd.Example = p.example(strings.Join(examples, "\n"))
+	a.cmd.Example = l.example(strings.Join(examples, "\n"))
 	return a.complete(at)
 }
 
-// newClear completes a command that deletes all jobs of a place.
-func newClear(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
-	a := &act{cmd: cmd, place: p, action: inspect.Delete, selection: inspect.Selection{All: true}}
+// newClear completes a command that deletes all jobs of a listing.
+func newClear(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
+	a := &act{cmd: cmd, listing: l, action: inspect.Delete, selection: inspect.Selection{All: true}}
 	cmd.Long += actStatus
 	cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return a.complete(at)
@@ -114,10 +114,11 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 	return a.cmd
 }
 
-// homes returns where the action is possible, of the homes that the command names, and the arguments after the
+// homes returns where the action is possible, of the listing that the command names, and the arguments after the
 // queue.
 func (a *act) homes(args []string) ([]inspect.Home, []string, error) {
-	homes, rest, err := a.place.homes(args)
+	query, rest, err := a.listing.query(args)
+	homes := inspect.HomesIn(query.Queue, a.listing.places...)
 	return slices.DeleteFunc(homes, func(home inspect.Home) bool { return !a.action.PossibleIn(home.Place()) }), rest, err
 }
 
@@ -195,7 +196,7 @@ func (a *act) report(homes []inspect.Home, sum inspect.ActCounts, err error) err
 			a.cmd.PrintErrln(plain(problem))
 		}
 	}
-	if sum.Moved == 0 && err == nil && a.place.queue != "" {
+	if sum.Moved == 0 && err == nil && a.listing.queue != "" {
 		hintQueue(a.cmd, a.inspector, homes[len(homes)-1].Queue())
 	}
 	switch {

@@ -69,16 +69,65 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			found, err := i.Find(ctx, args[0], searching(cmd))
+			found, err := i.FindAll(ctx, inspect.Query{IDs: args}, searching(cmd))
 			if err != nil {
 				return err
 			}
-			return printFound(cmd, found)
+			return printFound(cmd, found[0])
 		}),
 	}, "print one JSON object; for a search one for each job found, one a line")
 	search.register(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("in", cobra.FixedCompletions(placeNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
+}
+
+// newFind makes the command below a listing that shows all fields of its jobs.
+func newFind(at *redisFlags, l listing) *cobra.Command {
+	return withJSON(&cobra.Command{
+		Use:   "find " + l.queue + "JID...",
+		Short: "Show all fields of jobs",
+		Long: `Shows all fields of jobs, with their last error. It searches page by page, as belay find does.
+
+With --json it prints one JSON object a line, with the fields of the list.
+
+Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if a job was not found.`,
+		Example: l.example("  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9\n" +
+			"  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9 --json | jq .args"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if _, ids, err := l.query(args); err != nil || len(ids) == 0 {
+				return usage("give %sa JID from the list", strings.ToLower(strings.ReplaceAll(l.queue, "QUEUE", "the queue and")))
+			}
+			return nil
+		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			query, ids, _ := l.query(args) // checked before
+			query.IDs = ids
+			found, err := i.FindAll(context.Background(), query, searching(cmd))
+			if err != nil {
+				return err
+			}
+			return printEntries(cmd, found)
+		}),
+	}, "print one JSON object a line")
+}
+
+// printEntries prints all fields of the jobs that were found. Those that were not are an error.
+func printEntries(cmd *cobra.Command, all []inspect.Found) error {
+	var missing []string
+	for _, found := range all {
+		switch {
+		case found.Entry != nil:
+			if err := show(cmd, found.Entry, func(t *table) { printEntry(t, *found.Entry) }); err != nil {
+				return err
+			}
+		case found.Unseen != "":
+			return errors.New(found.Unseen)
+		default:
+			missing = append(missing, found.JID)
+		}
+	}
+	return absent(missing)
 }
 
 func checkTimeout(timeout time.Duration) error {
@@ -164,9 +213,17 @@ func (f *searchFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.query.Class, "class", "", "jobs of this `CLASS`")
 	set.StringVar(&f.query.Text, "text", "", "jobs with this `TEXT` in their arguments, error or tags, in any case")
 	set.StringVarP(&f.query.Queue, "queue", "q", "", "jobs of this queue")
-	set.StringSliceVar(&f.places, "in", nil, "only in these `PLACES`: queue, quarantined, running, scheduled, retry, dead")
+	set.StringSliceVar(&f.places, "in", nil, "only in these `PLACES`: "+strings.Join(placeNames(), ", "))
 	set.IntVar(&f.query.Limit, "limit", 25, "how many to show, at most 1000")
 	set.StringVar(&f.query.Cursor, "cursor", "", "continue a search that printed this `CURSOR`")
+}
+
+// placeNames returns the values of --in.
+func placeNames() (names []string) {
+	for _, place := range inspect.Places() {
+		names = append(names, string(place))
+	}
+	return names
 }
 
 // any reports whether the flags ask for a search instead of one job.
@@ -180,8 +237,8 @@ func (f *searchFlags) check() error {
 	}
 	f.query.Places = nil
 	for _, name := range f.places {
-		if !slices.Contains([]string{"queue", "quarantined", "running", "scheduled", "retry", "dead"}, name) {
-			return usage("--in %s: it must be queue, quarantined, running, scheduled, retry or dead", name)
+		if names := placeNames(); !slices.Contains(names, name) {
+			return usage("--in %s: it must be one of %s", name, strings.Join(names, ", "))
 		}
 		f.query.Places = append(f.query.Places, inspect.Place(name))
 	}

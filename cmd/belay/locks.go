@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -45,11 +46,10 @@ func newLocks(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			wanted := func(lock inspect.Lock) bool {
+			wanted := func(lock inspect.UniqueLock) bool {
 				return (flags.class == "" || lock.Class == flags.class) && (jid == "" || lock.JID == jid)
 			}
-			return printPage(cmd, flags, i.Locks(context.Background()), int(total), wanted,
-				lockHeads, lockCells)
+			return printPage(cmd, flags, where(i.Locks(context.Background()), wanted), int(total), lockHeads, lockCells)
 		}),
 	}
 	flags.register(cmd)
@@ -72,9 +72,20 @@ Exit status: 0 if all were released; 1 if Redis cannot be reached; 2 for a wrong
 	return cmd
 }
 
+// where yields the items of a sequence that are wanted, and its error.
+func where[T any](all iter.Seq2[T, error], wanted func(T) bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range all {
+			if (err != nil || wanted(item)) && !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
 var lockHeads = []any{"DIGEST", "CLASS", "JID", "AGE", "TTL", "STATE"}
 
-func lockCells(lock inspect.Lock) []any {
+func lockCells(lock inspect.UniqueLock) []any {
 	state := word(lock.Started, "started")
 	if lock.Dirty {
 		state = "dirty"

@@ -102,7 +102,7 @@ func TestLocks(t *testing.T) {
 			require.Regexp(t, `two .*\n1 of 2\n$`, belay("locks", "--jid", "two").out)
 			require.Regexp(t, `one .*\n1 of 2\n$`, belay("locks", "--limit", "1", "--offset", "1").out)
 
-			var lock inspect.Lock
+			var lock inspect.UniqueLock
 			require.NoError(t, json.Unmarshal([]byte(belay("locks", "--jid", "one", "--json").out), &lock))
 			require.Equal(t, "Report", lock.Class)
 
@@ -159,7 +159,7 @@ func TestLocksCannotControlTheTerminal(t *testing.T) {
 // What the help of locks promises of --json is what there is.
 func TestLocksHelpNamesEveryField(t *testing.T) {
 	t.Parallel()
-	text, err := json.Marshal(inspect.Lock{})
+	text, err := json.Marshal(inspect.UniqueLock{})
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(text, &fields))

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
-	"github.com/belayq/belay/job"
 )
 
 const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of
@@ -40,11 +39,11 @@ func newQueues(at *redisFlags) *cobra.Command {
 			return cmp.Or(err, s.QueuesErr)
 		}),
 	}, "print one JSON object a line")
-	cmd.AddCommand(newList(at, aQueue, &cobra.Command{
+	cmd.AddCommand(newList(at, ofQueue, &cobra.Command{
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
 		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
-	}), newFind(at, aQueue), newClear(at, aQueue, &cobra.Command{
+	}), newFind(at, ofQueue), newClear(at, ofQueue, &cobra.Command{
 		Use: "clear QUEUE", Short: "Delete all jobs that wait in a queue", Args: oneQueue,
 		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first. It
 deletes as many jobs as there were when it began. Running jobs are not affected. The queue's name stays in the list.`,
@@ -54,7 +53,7 @@ deletes as many jobs as there were when it began. Running jobs are not affected.
 		`Stops workers from taking jobs from queues, within a heartbeat. Running jobs go on, pushes are accepted, and due jobs wait
 in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused until it is resumed.`),
 		newPause(at, "resume", "Let workers take jobs from paused queues again", "Lets workers take jobs from paused queues again."))
-	cmd.AddCommand(newActs(at, aQueue, queueActs)...)
+	cmd.AddCommand(newActs(at, ofQueue, queueActs)...)
 	return cmd
 }
 
@@ -86,7 +85,7 @@ job takes the place of one that is moved, so their order changes.`
 
 // newQueueMove makes the command that rescues jobs from a misspelled queue.
 func newQueueMove(at *redisFlags) *cobra.Command {
-	a := &act{place: aQueue, action: inspect.Move}
+	a := &act{listing: ofQueue, action: inspect.Move}
 	a.cmd = &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
@@ -119,18 +118,15 @@ If programs still push to the old queue, run the command again.` + actHelp,
 
 // checkTo checks the target queue of a move.
 func (a *act) checkTo(from string) error {
-	if from == a.to {
-		return usage("the two queues are the same")
-	}
-	if err := job.CheckQueue(a.to); err != nil {
-		return statusError{err, exitUsage}
+	if err := (inspect.Task{Home: inspect.Waiting(from), Action: a.action, To: a.to}).Check(); err != nil {
+		return usage("%w", err)
 	}
 	return nil
 }
 
 // newMove makes the command that gives a class a queue of its own.
 func newMove(at *redisFlags) *cobra.Command {
-	a := &act{place: aQueue, action: inspect.Move}
+	a := &act{listing: ofQueue, action: inspect.Move}
 	a.cmd = withJSON(&cobra.Command{
 		Use:   "move --from QUEUE --to QUEUE",
 		Short: "Move a class to another queue, with its retries and scheduled jobs",

@@ -103,7 +103,7 @@ type operations interface {
 	Status(ctx context.Context) (inspect.Status, error)
 	Pause(ctx context.Context, queue string) (changed bool, err error)
 	Resume(ctx context.Context, queue string) (changed bool, err error)
-	Signal(ctx context.Context, identity string, order inspect.Order) (bool, error)
+	Signal(ctx context.Context, identity string, signal inspect.Signal) (bool, error)
 	Entries(ctx context.Context, home inspect.Home, skip int) iter.Seq2[inspect.Entry, error]
 }
 
