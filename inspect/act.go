@@ -23,8 +23,8 @@ type Task struct {
 	Later     bool      // Reschedule makes no job run earlier
 }
 
-// Check returns an error if the task is impossible, whatever Redis holds: its action in its home, the name of the
-// target queue, or the time. Act and Step return the same error.
+// Check returns an error if the task is impossible, whatever Redis holds: its action in its home, the name of
+// the target queue, or the time. Act and Step return the same error.
 func (t Task) Check() error {
 	switch {
 	case t.Home == (Home{}):

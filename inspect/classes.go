@@ -92,8 +92,8 @@ type Durations struct {
 // A Histogram counts durations by bucket: see HistogramBounds.
 type Histogram = lua.Histogram
 
-// HistogramBounds returns the upper bounds of the buckets of a Histogram, exclusive. One more bucket counts what
-// is longer.
+// HistogramBounds returns the upper bounds of the buckets of a Histogram, exclusive. One more bucket counts
+// what is longer.
 func HistogramBounds() []time.Duration { return slices.Clone(lua.HistogramBounds[:]) }
 
 // Classes reads the statistics of classes. It fails only if nothing can be read.

@@ -46,15 +46,15 @@ func (i *Inspector) Find(ctx context.Context, jid string, progress func(looked i
 	return found[0], nil
 }
 
-// FindAll returns the places of the jobs with the IDs of a query, in their order. It leaves out jobs that do not
-// match the Filter, and reads the Places, or all of them, a page at a time, in the order in which jobs pass
+// FindAll returns the places of the jobs with the IDs of a query, in their order. It leaves out jobs that do
+// not match the Filter, and reads the Places, or all of them, a page at a time, in the order in which jobs pass
 // through them. It reads them twice before it reports PlaceNotFound: a job that moves against that order (a
 // retry that comes due, a requeue) can leave a place just before FindAll reads it. It may read every job in
 // Redis, which compares about 500,000 a second. After each page it calls progress, unless nil, with the number
 // of entries read and the current place. Of several jobs with one ID it returns the first that it reads.
 //
-// When ctx reaches its deadline, FindAll returns PlaceNotFound with Unseen set for the rest, and no error. Limit,
-// Time and Cursor of the query have no meaning here.
+// When ctx reaches its deadline, FindAll returns PlaceNotFound with Unseen set for the rest, and no error.
+// Limit, Time and Cursor of the query have no meaning here.
 func (i *Inspector) FindAll(ctx context.Context, query Query, progress func(looked int, place string)) ([]Found, error) {
 	query.Cursor = ""
 	s := i.search(query)

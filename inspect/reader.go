@@ -62,8 +62,8 @@ const firstListed = 32
 
 // A readConfig says how a reader reads a home.
 type readConfig struct {
-	// jids, unless there are none, are those of the jobs that the caller wants. The reader then leaves out others
-	// (see lua.Entry.LeftOut).
+	// jids, unless there are none, are those of the jobs that the caller wants. The reader then leaves out
+	// others (see lua.Entry.LeftOut).
 	jids []string
 	// newest makes the job that died last come first, unless jids are sought. Default: the one that died first.
 	newest bool

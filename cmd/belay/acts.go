@@ -114,8 +114,8 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 	return a.cmd
 }
 
-// homes returns where the action is possible, of the listing that the command names, and the arguments after the
-// queue.
+// homes returns where the action is possible, of the listing that the command names, and the arguments after
+// the queue.
 func (a *act) homes(args []string) ([]inspect.Home, []string, error) {
 	query, rest, err := a.listing.query(args)
 	homes := inspect.HomesIn(query.Queue, a.listing.places...)

@@ -157,8 +157,8 @@ func sizeOf(ctx context.Context, i *inspect.Inspector, homes []inspect.Home) (si
 	return size, nil
 }
 
-// entries yields the jobs that wait and match a query. A signal ends the process at once: reading leaves nothing
-// behind.
+// entries yields the jobs that wait and match a query. A signal ends the process at once: reading leaves
+// nothing behind.
 func entries(i *inspect.Inspector, query inspect.Query) iter.Seq2[inspect.Entry, error] {
 	return func(yield func(inspect.Entry, error) bool) {
 		for found, err := range i.Jobs(context.Background(), query) {
