@@ -19,13 +19,7 @@ import (
 const actHelp = `
 
 The command works page by page and reports its progress every two seconds. You can interrupt it at any moment, even with
-kill -9, and run it again: each job is moved in one step. --all and --class mean the jobs that were there when it began.` + actStatus
-
-const actStatus = `
-
-Exit status: 0 if it was done, also if nothing matched --class, --unreadable or --all; 1 if Redis cannot be reached or
-some jobs could not be changed; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
-130 or 143 if INT or TERM ended it.`
+kill -9, and run it again: each job is moved in one step. --all and --class mean the jobs that were there when it began.`
 
 // An act moves or deletes jobs of a listing.
 type act struct {
@@ -87,7 +81,6 @@ func newAct(at *redisFlags, l listing, action inspect.Action, text actText) *cob
 // newClear completes a command that deletes all jobs of a listing.
 func newClear(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 	a := &act{cmd: cmd, listing: l, action: inspect.Delete, selection: inspect.Selection{All: true}}
-	cmd.Long += actStatus
 	cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return a.complete(at)
 }
@@ -103,7 +96,7 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 			return a.choose(ids)
 		}
 	}
-	withJSON(a.cmd, "print the result as one JSON object").RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
+	withJSON(a.cmd).RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
 		a.inspector = a.dead.of(i)
 		homes, _, err := a.homes(args)
 		if err != nil {

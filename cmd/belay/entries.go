@@ -17,15 +17,7 @@ import (
 const listHelp = `
 
 Jobs come and go while the command reads page by page, so a long list is not a snapshot. Control characters in a job
-are shown as escapes. An unreadable entry is shown with the reason.
-
-With --json it prints one JSON object a line, with these stable fields:
-  id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
-  failed_at (first), retried_at (last), bytes; for an unreadable entry also problem, and payload (its first bytes)
-id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-". in is retries,
-scheduled, dead, queue or quarantined. at is when the job runs, or when it died.
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
+are shown as escapes. An unreadable entry is shown with the reason.`
 
 // pageFlags select a part of a list and the output format.
 type pageFlags struct {
@@ -34,7 +26,7 @@ type pageFlags struct {
 }
 
 func (f *pageFlags) register(cmd *cobra.Command) {
-	set := withJSON(cmd, "print one JSON object a line").Flags()
+	set := withJSON(cmd).Flags()
 	set.StringVar(&f.class, "class", "", "show only this `CLASS`")
 	set.IntVar(&f.limit, "limit", 25, "how many to show; 0 for all")
 	set.IntVar(&f.offset, "offset", 0, "how many to skip first")

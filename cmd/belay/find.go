@@ -24,18 +24,7 @@ Without a JID it searches for jobs that match all of --class, --text, --queue an
 queues, running, retries, dead. The text is not a pattern, and its case is ignored. The search ends at --limit or at
 --timeout, and then prints a cursor to continue with. Jobs that Sidekiq's workers run are not searched for a text.
 "not reported" marks a job in a worker's list that the worker does not report: the job was taken just now, or the
-reply to its take was lost and the worker will find it.
-
-With --json it prints one JSON object, or for a search one JSON object a line, with these stable fields:
-  jid, state, queue, class, since, at, process, process_state, reported, tracked, looked, unseen, job
-state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; tracked has the fields jid,
-state (running, retrying, waiting, done, dead, discarded, cancelled or expired), done, total, result, no_result,
-ended_at; at is when the job runs; process_state is alive or lapsed; reported is true if the process reports that it
-runs the job; looked is the number of entries that were read; unseen lists the places that were not searched to the
-end; job has the fields of belay dead --json.
-
-Exit status: 0 if the job was found, or a search ended; 1 if it does not exist, or Redis cannot be read; 2 for a wrong
-command line; 5 if the search was incomplete and did not find the job.`
+reply to its take was lost and the worker will find it.`
 
 // findTimeout is the default limit of a search: enough for some millions of jobs on a nearby Redis.
 const findTimeout = 30 * time.Second
@@ -75,7 +64,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			}
 			return printFound(cmd, found[0])
 		}),
-	}, "print one JSON object; for a search one for each job found, one a line")
+	})
 	search.register(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("in", cobra.FixedCompletions(placeNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
@@ -87,11 +76,7 @@ func newFind(at *redisFlags, l listing) *cobra.Command {
 	return withJSON(&cobra.Command{
 		Use:   "find " + l.queue + "JID...",
 		Short: "Show all fields of jobs",
-		Long: `Shows all fields of jobs, with their last error. It searches page by page, as belay find does.
-
-With --json it prints one JSON object a line, with the fields of the list.
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if a job was not found.`,
+		Long:  `Shows all fields of jobs, with their last error. It searches page by page, as belay find does.`,
 		Example: l.example("  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9\n" +
 			"  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9 --json | jq .args"),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -109,7 +94,7 @@ Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if a jo
 			}
 			return printEntries(cmd, found)
 		}),
-	}, "print one JSON object a line")
+	})
 }
 
 // printEntries prints all fields of the jobs that were found. Those that were not are an error.

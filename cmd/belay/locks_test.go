@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,14 +156,3 @@ func TestLocksCannotControlTheTerminal(t *testing.T) {
 }
 
 // What the help of locks promises of --json is what there is.
-func TestLocksHelpNamesEveryField(t *testing.T) {
-	t.Parallel()
-	text, err := json.Marshal(inspect.UniqueLock{})
-	require.NoError(t, err)
-	var fields map[string]any
-	require.NoError(t, json.Unmarshal(text, &fields))
-	_, promised, _ := strings.Cut(locksHelp, "with these stable fields:")
-	for name := range fields {
-		require.Regexp(t, `\b`+name+`\b`, promised)
-	}
-}

@@ -12,12 +12,7 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const processesHelp = `Lists the worker processes, of Belay and of Sidekiq, with their running jobs, as they reported them up to five seconds ago.
-
-With --json it prints one JSON object a line, with the fields of "processes" in belay status --json. At most 1,000 processes
-are listed.
-
-Exit status: 0; 1 if Redis, or a process that standard error names, cannot be read; 2 for a wrong command line.`
+const processesHelp = `Lists the worker processes, of Belay and of Sidekiq, with their running jobs, as they reported them up to five seconds ago.`
 
 func newProcesses(at *redisFlags) *cobra.Command {
 	cmd := withJSON(&cobra.Command{
@@ -35,7 +30,7 @@ func newProcesses(at *redisFlags) *cobra.Command {
 			}
 			return cmp.Or(err, s.ProcessesErr)
 		}),
-	}, "print one JSON object a line")
+	})
 	cmd.AddCommand(newSignal(at, inspect.Quiet, "Stop workers from taking jobs",
 		"Stops workers from taking jobs. They finish the jobs they have, and live until they are stopped; quiet cannot be undone."),
 		newSignal(at, inspect.Stop, "Stop workers", `Stops workers: they take no more jobs, give running jobs the shutdown timeout, and requeue unfinished jobs.
@@ -99,9 +94,7 @@ func newSignal(at *redisFlags, signal inspect.Signal, short, long string) *cobra
 		Long: long + `
 
 The signal goes through Redis, as the buttons on Sidekiq's pages do. A process obeys at its next heartbeat, within seconds; a
-Sidekiq process within ten. The signal expires after a minute. belay processes shows the identities.
-
-Exit status: 0 if it was sent; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if there is no such process.`,
+Sidekiq process within ten. The signal expires after a minute. belay processes shows the identities.`,
 		Example: fmt.Sprintf("  belay processes %[1]s vm:12923:f641267bd2b0\n  belay processes %[1]s --all --yes", signal),
 		Args: func(_ *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {

@@ -12,13 +12,7 @@ import (
 )
 
 const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of
-their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.
-
-With --json it prints one JSON object a line, with these stable fields:
-  name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer
-At most 1,000 queues are listed.
-
-Exit status: 0; 1 if Redis, or a queue that standard error names, cannot be read; 2 for a wrong command line.`
+their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.`
 
 func newQueues(at *redisFlags) *cobra.Command {
 	cmd := withJSON(&cobra.Command{
@@ -38,7 +32,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 			}
 			return cmp.Or(err, s.QueuesErr)
 		}),
-	}, "print one JSON object a line")
+	})
 	cmd.AddCommand(newList(at, ofQueue, &cobra.Command{
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
 		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
@@ -149,7 +143,7 @@ retry names the old queue: run the command again when the running jobs are done.
 			from := a.selection.Queue
 			return a.run([]inspect.Home{inspect.Scheduled(), inspect.Retries(), inspect.Dead(), inspect.Quarantined(from), inspect.Waiting(from)})
 		}),
-	}, "print the result as one JSON object")
+	})
 	set := a.cmd.Flags()
 	set.StringVar(&a.selection.Queue, "from", "", "the `QUEUE` to move jobs from")
 	set.StringVar(&a.to, "to", "", "the `QUEUE` to move them to")
@@ -165,11 +159,9 @@ var oneQueue = oneArg("name one queue")
 // newPause makes pause and resume.
 func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
 	return &cobra.Command{
-		Use:   verb + " QUEUE...",
-		Short: short,
-		Long: long + `
-
-Exit status: 0, also if a queue was in that state already; 1 if Redis cannot be reached; 2 for a wrong command line.`,
+		Use:     verb + " QUEUE...",
+		Short:   short,
+		Long:    long,
 		Example: fmt.Sprintf("  belay queues %[1]s mail\n  belay queues %[1]s mail reports", verb),
 		Args:    someArgs("name the queues"),
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, queues []string) error {

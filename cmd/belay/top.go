@@ -26,9 +26,7 @@ Keys:
   p                      pause or resume the selected queue; it asks first
   Q                      quiet the selected process; it asks first: the process takes no more jobs, which cannot be undone
   r                      read again now
-  q, ctrl-c              quit
-
-Exit status: 0; 1 if the terminal cannot be used; 2 for a wrong command line, or if there is no terminal.`
+  q, ctrl-c              quit`
 
 func newTop(at *redisFlags) *cobra.Command {
 	var every time.Duration
