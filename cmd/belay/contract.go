@@ -61,11 +61,12 @@ var contracts = []contract{
 process_count, problems [text]
 queues     [{` + queueFields + `}]
 processes  [{` + processFields + `}]`,
-		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose workers died
-too often while they ran, so they run alone. held_by_dead are jobs of workers whose heartbeats have stopped; a living
-worker recovers them. state is that of a process: alive, lapsed (its heartbeats have stopped) or gone. At most 1,000
-queues, processes and running jobs are listed; the counts are of all. problems are keys with unexpected contents. With
---history it prints {date, processed, failed} instead, one object a line.`,
+		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose
+workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
+heartbeats have stopped; a living worker recovers them. state is that of a process: alive, lapsed (its
+heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the
+counts are of all. problems are keys with unexpected contents. With --history it prints {date,
+processed, failed} instead, one object a line.`,
 		exits: map[int]string{exitOK: ", also with problems", exitFailure: "if nothing can be read from Redis"},
 	},
 	{commands: []string{"status reset"}, exits: map[int]string{exitOK: "", exitFailure: unreachable}},
@@ -78,10 +79,11 @@ queues, processes and running jobs are listed; the counts are of all. problems a
 		fields: `jid, state, queue, class, since, at, process, process_state, reported, looked, unseen,
 tracked {jid, state, done, total, result, no_result, ended_at},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
-		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is running,
-retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs; process_state is alive or lapsed;
-reported is true if the process reports that it runs the job; looked is the number of entries that were read; unseen
-lists the places that were not searched to the end; job has the fields of belay dead --json.`,
+		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is
+running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
+process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
+is the number of entries that were read; unseen lists the places that were not searched to the end; job
+has the fields of belay dead --json.`,
 		exits: map[int]string{
 			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
 			exitUnseen: "if the search was incomplete and did not find the job",
@@ -89,8 +91,8 @@ lists the places that were not searched to the end; job has the fields of belay 
 	},
 	{
 		commands: []string{"cancel"}, json: perLine + ", one for each job", fields: `jid, result, state, class, queue, process, unseen`,
-		notes: `state is where the job was, as in belay find; process is the process that has the job; unseen says why the search was
-incomplete.`,
+		notes: `state is where the job was, as in belay find; process is the process that has the job; unseen says why
+the search was incomplete.`,
 		exits: map[int]string{
 			exitOK: "if each job was removed or is stopping", exitFailure: unreachable,
 			exitAbsent: "if a job was not found, cannot be stopped, or had ended",
@@ -99,9 +101,9 @@ incomplete.`,
 	},
 	{
 		commands: []string{"dead", "retries", "scheduled", "queues list"}, json: perLine, fields: entryFields,
-		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-". in is retries,
-scheduled, dead, queue or quarantined. at is when the job runs, or when it died. Only an unreadable entry has problem, and
-payload: its first bytes.`,
+		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
+in is retries, scheduled, dead, queue or quarantined. at is when the job runs, or when it died. Only an
+unreadable entry has problem, and payload: its first bytes.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
@@ -111,8 +113,8 @@ payload: its first bytes.`,
 	{
 		commands: []string{"move", "dead *", "retries *", "scheduled *", "queues retry", "queues kill", "queues delete", "queues move", "queues clear"},
 		json:     single, fields: actFields,
-		notes: `gone are jobs that others took first; problems are reasons of refused ones; missing are jobs that were named and are not
-there; locked counts jobs that a Ruby gem has locked.`,
+		notes: `gone are jobs that others took first; problems are reasons of refused ones; missing are jobs that were
+named and are not there; locked counts jobs that a Ruby gem has locked.`,
 		exits: map[int]string{
 			exitOK: "if it was done, also if nothing matched --class, --unreadable or --all", exitFailure: unreachable + " or some jobs could not be changed",
 			exitAbsent: "if a job that you named is not there, or not any more", exitSignal: onSignal,
@@ -144,7 +146,8 @@ there; locked counts jobs that a Ruby gem has locked.`,
 	},
 	{
 		commands: []string{"locks"}, json: perLine, fields: lockFields,
-		notes: `taken_at is by Redis' clock. dedup_wal_locations is there if refused duplicates left positions of write-ahead logs.`,
+		notes: `taken_at is by Redis' clock. dedup_wal_locations is there if refused duplicates left positions of
+write-ahead logs.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
@@ -169,8 +172,8 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
 		commands: []string{"periodic", "periodic list"}, json: perLine,
 		fields: `name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process, paused, last_at, next_at,
 last_run {` + runFields + `}, problem`,
-		notes: `process is "" for an operator's. last_at and next_at are null for none, and so is last_run, which is as in belay periodic
-history. problem is there if this version cannot use the definition.`,
+		notes: `process is "" for an operator's. last_at and next_at are null for none, and so is last_run, which is as
+in belay periodic history. problem is there if this version cannot use the definition.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{commands: []string{"periodic add"}, exits: map[int]string{exitOK: " (also if nothing had to change)", exitFailure: unreachable}},
@@ -201,8 +204,8 @@ history. problem is there if this version cannot use the definition.`,
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
 	{
 		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, reason, line`,
-		notes: `status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no reply within
---repeat-for: Redis may or may not have the job) or not_pushed. line is there with --file.`,
+		notes: `status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no
+reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.`,
 		exits: map[int]string{
 			exitOK: "if all jobs were enqueued", exitFailure: "if a job was not, or may not have been",
 			exitDuplicate: "if there was no error and a duplicate was refused", exitSignal: "if INT or TERM ended the reading of a file",
@@ -213,9 +216,9 @@ history. problem is there if this version cannot use the definition.`,
 	{
 		commands: []string{"demo"}, json: "exactly one JSON object on standard output, and all other text on standard error",
 		fields: `enqueued, done, reruns, kills, interrupted, unfinished, lost, workers, seconds, redis`,
-		notes: `reruns counts the runs after the first of a job, interrupted the jobs that were running in killed workers, unfinished the
-jobs that were still in Redis when the time was up, lost the jobs that are neither done nor in Redis. With default settings
-it takes 20 s at most.`,
+		notes: `reruns counts the runs after the first of a job, interrupted the jobs that were running in killed
+workers, unfinished the jobs that were still in Redis when the time was up, lost the jobs that are
+neither done nor in Redis. With default settings it takes 20 s at most.`,
 		exits: map[int]string{exitOK: "if every job was done", exitFailure: "if one was not, or it could not be shown"},
 	},
 }
@@ -251,12 +254,17 @@ func (c contract) help() string {
 	switch {
 	case c.json == "":
 	case c.as != "":
-		text = fmt.Sprintf("\n\nWith --json it prints %s, with the fields of %s.%s", c.json, c.as, word(c.notes != "", " "+c.notes))
+		text = "\n\n" + wrapped(strings.TrimSpace(fmt.Sprintf("With --json it prints %s, with the fields of %s. %s", c.json, c.as, c.notes)))
 	default:
 		text = fmt.Sprintf("\n\nWith --json it prints %s, with these stable fields:\n  %s%s",
-			c.json, strings.ReplaceAll(c.fields, "\n", "\n  "), word(c.notes != "", "\n"+c.notes))
+			c.json, strings.ReplaceAll(c.fields, "\n", "\n  "), word(c.notes != "", "\n"+wrapped(c.notes)))
 	}
-	return text + "\n\n" + ansi.Wordwrap(c.exitHelp(), helpColumns, "") + "."
+	return text + "\n\n" + wrapped(c.exitHelp()+".")
+}
+
+// wrapped breaks a paragraph into the lines of a help.
+func wrapped(text string) string {
+	return ansi.Wordwrap(strings.ReplaceAll(text, "\n", " "), helpColumns, "")
 }
 
 // helpColumns is the width of the lines of helps.
