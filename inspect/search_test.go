@@ -179,7 +179,8 @@ func TestSearch(t *testing.T) {
 					found = append(found, job.JID)
 				}
 				query.Cursor = results.Next
-				// The set changes between two pages: a new death, one of those that were found, and one still to find.
+				// The set changes between two pages: a new death, one of those that were found, and one still
+				// to find.
 				w.do("ZADD", w.keys.Dead(), strconv.Itoa(1800000000+len(found)), sample("A", fmt.Sprint("new ", len(found))))
 				w.do("ZREM", w.keys.Dead(), sample("A", found[0]), sample("A", strconv.Itoa(3)))
 			}

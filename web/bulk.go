@@ -111,7 +111,7 @@ type confirmBody struct {
 	Act    Act
 	Action inspect.Action
 	Count  int
-	More   *further // continues the count
+	More   *continuation // continues the count
 	Note   string
 	To     []string
 	Delays []delay
@@ -128,7 +128,7 @@ type delay struct {
 
 var delays = []delay{{60, "a minute"}, {600, "10 minutes"}, {3600, "an hour"}, {6 * 3600, "6 hours"}, {24 * 3600, "a day"}, {7 * 24 * 3600, "a week"}}
 
-// noteOf says what an act does, as far as its name does not.
+// noteOf returns what an act does beyond what its name says.
 func noteOf(task inspect.Task) string {
 	switch task.Action {
 	case inspect.Retry:
@@ -196,14 +196,14 @@ func (d *Dashboard) countJobs(v *visit, f actForm, body *confirmBody) (err error
 			return nil
 		}
 		if !time.Now().Before(until) {
-			body.More = v.further("confirm", query.Cursor, 0)
+			body.More = v.continuation("confirm", query.Cursor, 0)
 			body.More.Fields["counted"] = strconv.Itoa(body.Count)
 			return nil
 		}
 	}
 }
 
-// progressBody is what a step of a long act answers: how far it came, and a form for the next step.
+// progressBody is the page after a step of a long act: its progress, and a form for the next step.
 type progressBody struct {
 	Act     Act
 	Action  inspect.Action
@@ -214,8 +214,8 @@ type progressBody struct {
 	Percent int
 }
 
-// act does one step of an act on jobs. What a step did is done, whatever happens to the next: the form that it
-// answers, or a press of the same button later, continues with the jobs that are left.
+// act does one step of an act on jobs. What a step has done stays done if the next one fails: the form in its
+// answer, or the same button pressed later, continues with the jobs that are left.
 func (d *Dashboard) act(v *visit) error {
 	f, err := d.readActForm(v.form)
 	if err != nil {

@@ -169,7 +169,7 @@ func writeJSON(v *visit, value any) error {
 	return nil
 }
 
-// health answers whether Redis can be read, and no more: it is open to all that reach the server.
+// health reports whether Redis can be read, and nothing else: it needs no user.
 func (d *Dashboard) health(v *visit) error {
 	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if _, err := d.status(v.ctx); err != nil {

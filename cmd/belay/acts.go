@@ -134,7 +134,7 @@ func (a *act) choose(ids []string) error {
 	return nil
 }
 
-// many reports whether the jobs were not named one by one.
+// many reports whether flags choose the jobs, and no JIDs.
 func (a *act) many() bool { return len(a.selection.IDs) == 0 }
 
 // run acts on these homes, one after the other.

@@ -9,8 +9,9 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how long
-jobs had been in their queues before. MEAN and P50 to P99 are of successful runs; a job that never ran counts in none. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
+const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how
+long jobs had been in their queues before. MEAN and P50 to P99 are of successful runs; a job that never ran counts in
+none. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
 Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h.`
 
 func newClasses(at *redisFlags) *cobra.Command {

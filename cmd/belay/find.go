@@ -76,7 +76,8 @@ func newFind(at *redisFlags, l listing) *cobra.Command {
 	return withJSON(&cobra.Command{
 		Use:   "find " + l.queue + "JID...",
 		Short: "Show all fields of jobs",
-		Long:  `Shows all fields of jobs, with their last error. It searches page by page, as belay find does.`,
+		Long: `Shows all fields of jobs, with their last error. It reads page by page, and reads twice before it reports that a
+job is not there, as belay find does.`,
 		Example: l.example("  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9\n" +
 			"  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9 --json | jq .args"),
 		Args: func(_ *cobra.Command, args []string) error {

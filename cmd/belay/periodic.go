@@ -51,9 +51,9 @@ func newPeriodic(at *redisFlags) *cobra.Command {
 		Use: "list", Short: "List periodic jobs", Long: periodicHelp, Args: noWords, RunE: list,
 		Example: "  belay periodic list\n  belay periodic list --json | jq -r .name",
 	}), newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
-		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. One that a live process has in its code cannot be removed, because it
-would come back: pause it, or remove it from the program. If the removed job replaced one in
-code, the one in code is active again within half a minute.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
+		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. A periodic job that a live process has in its code cannot be
+removed, because it would come back: pause it, or remove it from the program. If the removed job replaced one in code,
+the one in code is active again within half a minute.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
 			return true, i.RemovePeriodic(ctx, name)
 		}),
 		newPeriodicAct(at, "pause", "Pause periodic jobs", `Pauses periodic jobs: ticks that pass enqueue no job, and are not made up for later. New versions of the program do

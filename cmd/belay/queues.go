@@ -68,9 +68,9 @@ either runs or is deleted, and this command reports which. A running job is in n
 ` + youngestMoves},
 }
 
-// youngestMoves says what becomes of the order of a long queue.
-const youngestMoves = `The command never occupies Redis for more than a few milliseconds. So if more than some 8,000 jobs wait before a job that
-leaves, the youngest job of the queue takes its place. All other jobs keep their order.`
+// youngestMoves describes how an act changes the order of a long queue.
+const youngestMoves = `If more than about 8,000 jobs wait before a job that leaves, the youngest job of the queue takes its place, because
+closing the gap would block Redis for too long. All other jobs keep their order.`
 
 // moveDetails is what the help of both commands that move jobs says.
 const moveDetails = `Only names of queues change in a job: its queue, its retry_queue and an ActiveJob's own queue_name. A unique job keeps its

@@ -90,7 +90,7 @@ type top struct {
 	status, before inspect.Status
 	sets           []inspect.Entry
 	reading        time.Time // the start of the read under way; zero if there is none
-	wrong          string    // why the last read failed
+	readErr        string    // why the last read failed
 	note           string    // what the last act did
 	question       string    // the open question; act runs after a yes
 	act            tea.Cmd
@@ -128,9 +128,9 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return t, tea.Batch(t.read(), tea.Tick(t.every, func(time.Time) tea.Msg { return topTick{} }))
 	case topRead:
 		t.reading = time.Time{}
-		t.wrong = ""
+		t.readErr = ""
 		if msg.err != nil {
-			t.wrong = oneLine(hidePasswords(msg.err.Error()))
+			t.readErr = oneLine(hidePasswords(msg.err.Error()))
 		} else {
 			t.before, t.status, t.sets = t.status, msg.status, msg.sets
 		}
