@@ -235,7 +235,6 @@ func (c *cancelling) look(ctx context.Context, place Place) error {
 	}
 	var found []Found
 	s := c.i.search(Query{IDs: slices.Collect(maps.Keys(c.open)), Places: []Place{place}})
-	s.tracked = nil // what waits or runs counts first, see search
 	s.pageEnd = c.late
 	s.visit = func(f Found) bool {
 		found = append(found, f)

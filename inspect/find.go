@@ -27,7 +27,8 @@ type Found struct {
 	// was taken, and for an orphaned entry, whose reply from Redis was lost. The process finds and runs such
 	// an entry when it reconciles its lists.
 	Reported bool `json:"reported,omitempty"`
-	// Tracked is the state of a tracked job that has begun; nil for any other. Only a search by ID reads it.
+	// Tracked is the state of a tracked job that has begun; nil for any other. Only a search by ID
+	// in all places reads it.
 	Tracked *Tracked `json:"tracked,omitempty"`
 	// Looked is the number of entries that Find read.
 	Looked int `json:"looked"`

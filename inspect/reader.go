@@ -75,7 +75,8 @@ type readConfig struct {
 // beginning, which is the next job to run first. It returns nil if the home is a set without jobs.
 func (i *Inspector) read(ctx context.Context, home Home, key string, at position, cfg readConfig) (*reader, error) {
 	isUnreadable := func(id string) bool { return strings.HasPrefix(id, unreadable) }
-	if !lua.Seekable(cfg.jids) || slices.ContainsFunc(cfg.jids, isUnreadable) {
+	// More jids than a script looks at entries would cost it more than they save.
+	if !lua.Seekable(cfg.jids) || len(cfg.jids) > lua.MaxSought || slices.ContainsFunc(cfg.jids, isUnreadable) {
 		cfg.jids = nil
 	}
 	size := pageSize{cfg.first}

@@ -109,7 +109,7 @@ type search struct {
 	visit   func(Found) bool
 	pageEnd func() bool
 	place   string // the current place, for people
-	// tracked has what is known about the query's tracked jobs; nil: it is not read.
+	// tracked has what is known about the query's tracked jobs.
 	tracked map[string]*lua.TrackedJob
 	looked  int
 	unseen  []string
@@ -163,10 +163,8 @@ func (s *search) run(ctx context.Context) (stopped bool, err error) {
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Retries()) },
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Dead()) },
 	}
-	if s.tracked != nil {
-		if err := s.readTracked(ctx); err != nil {
-			return false, err
-		}
+	if err := s.readTracked(ctx); err != nil {
+		return false, err
 	}
 	for s.at.Stage < len(stages) {
 		if stopped, err = stages[max(s.at.Stage, 0)](ctx); stopped || err != nil {

@@ -103,6 +103,11 @@ func TestSearch(t *testing.T) {
 			require.Equal(w, []string{"later", garbage}, jids(w.search(Query{IDs: []string{garbage, "later"}, Limit: 1})))
 			require.Equal(w, []string{garbage}, jids(w.search(Query{Filter: Filter{Unreadable: true}})))
 			require.Empty(w, w.search(Query{Filter: Filter{Unreadable: true, Class: "A"}}))
+			many := []string{"dead"}
+			for n := range lua.MaxSought {
+				many = append(many, strconv.Itoa(n))
+			}
+			require.Equal(w, []string{"dead"}, jids(w.search(Query{IDs: many, Places: []Place{PlaceDead, PlaceQueue}})))
 		},
 		"finds a text in args, error and tags, whatever its case, and no pattern": func(w *world) {
 			w.everywhere()

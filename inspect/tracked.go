@@ -50,8 +50,12 @@ func completedJob(read lua.TrackedJob) Found {
 	return found
 }
 
-// readTracked reads the states of the query's jobs, wherever the search continues.
+// readTracked reads the states of the query's jobs, wherever the search continues. A search in a few places
+// does without them: it may be for thousands of jobs.
 func (s *search) readTracked(ctx context.Context) error {
+	if !s.wants(PlaceCompleted) {
+		return nil
+	}
 	s.place = "completed jobs"
 	for jids := range slices.Chunk(s.query.IDs, trackedAtOnce) {
 		read, err := s.i.trackedJobs(ctx, jids)
@@ -71,7 +75,7 @@ func (s *search) readTracked(ctx context.Context) error {
 func (s *search) completed(context.Context) (stopped bool, err error) {
 	for _, jid := range s.query.IDs {
 		read := s.tracked[jid]
-		if read == nil || read.Payload == "" || !s.wants(PlaceCompleted) {
+		if read == nil || read.Payload == "" {
 			continue
 		}
 		s.looked++

@@ -138,6 +138,13 @@ func TestEveryCommandHasAContract(t *testing.T) {
 				require.Equal(t, "print "+c.json, flag.Usage)
 			}
 			require.Contains(t, c.exits, exitOK, cmd.CommandPath())
+			for status := range c.exits {
+				name := fmt.Sprint(status)
+				if status == exitSignal {
+					name = "130 or 143"
+				}
+				require.Contains(t, rootHelp, "\n  "+name+"  ", "the root's help explains it")
+			}
 			require.Equal(t, 1, strings.Count(cmd.Long, "\nExit status: "), cmd.CommandPath())
 		}
 		for _, sub := range cmd.Commands() {
