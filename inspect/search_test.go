@@ -206,6 +206,23 @@ func TestSearch(t *testing.T) {
 				require.Equal(w, "1", found[0].JID)
 			}
 		},
+		"continues at the cursors that addresses of older dashboards have": func(w *world) {
+			w.do("SADD", w.keys.Queues(), "q")
+			w.push(w.keys.Queue("q"), sample("A", "1"), sample("A", "2"), sample("A", "3"))
+			w.fill(w.keys.Dead(), 7, sample("A", "d7"), sample("A", "d8"), sample("A", "d9"))
+			for cursor, want := range map[string][]string{
+				fmt.Sprintf(`{"stage":2,"name":"q","way":{"most":3,"seen":2,"left":2,"mark":%q}}`, unreadableID(sample("A", "2"))): {"3", "d9", "d8", "d7"},
+				`{"stage":5,"way":{"from":"8","to":"9","left":1}}`:                                                                 {"d7"},
+				`{"stage":3}`: {"d9", "d8", "d7"},
+			} {
+				query := Query{Filter: Filter{Class: "A"}, Cursor: base64.RawURLEncoding.EncodeToString([]byte(cursor))}
+				require.Equal(w, want, jids(w.search(query)), cursor)
+			}
+			at := base64.RawURLEncoding.EncodeToString([]byte(`{"from":"8","to":"9","left":1}`))
+			step, err := w.inspector.Step(w.Context(), Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}, at)
+			require.NoError(w, err)
+			require.Equal(w, []int{1, 2}, []int{step.Moved, len(w.set(w.keys.Dead()))})
+		},
 		"refuses another text as a cursor": func(w *world) {
 			w.everywhere()
 			cursors := []string{"?", "bm8"}
