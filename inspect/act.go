@@ -23,8 +23,33 @@ type Task struct {
 	Later     bool      // Reschedule makes no job run earlier
 }
 
-// A Selection chooses jobs of a home: all of them, those that IDs or Refs name, the unreadable entries, or
-// those that match the Filter, if a field of it is set. The zero Selection chooses none.
+// Check returns an error if the task is impossible, whatever Redis holds: its action in its home, the name of
+// the target queue, or the time. Act and Step return the same error.
+func (t Task) Check() error {
+	switch {
+	case t.Home == (Home{}):
+		return fmt.Errorf("%s: Task.Home is not set", t.Action)
+	case !t.Action.PossibleIn(t.Home.Place()):
+		return fmt.Errorf("%s: not possible for jobs in %s", t.Action, t.Home)
+	}
+	switch t.Action {
+	case Move:
+		if err := job.CheckQueue(t.To); err != nil {
+			return fmt.Errorf("move: %w", err)
+		}
+		if t.Home.queue == t.To {
+			return errors.New("move: the two queues are the same")
+		}
+	case Reschedule:
+		if t.At.Unix() <= 0 || t.At.After(latest) {
+			return errors.New("reschedule: give a time between 1970 and the year 9999")
+		}
+	}
+	return nil
+}
+
+// A Selection chooses jobs of a home: all of them, those that IDs or Refs name, or those that match the Filter,
+// if a field of it is set. The zero Selection chooses none.
 type Selection struct {
 	All bool
 	// IDs are Entry.ID. Of several entries with one ID, the first that is found is chosen. All jobs may have
@@ -33,8 +58,6 @@ type Selection struct {
 	// Refs are Entry.Ref. Only the entries near that place are read.
 	Refs []string
 	Filter
-	// Unreadable chooses the entries that no worker could run.
-	Unreadable bool
 	// PayloadLimit is the limit of the workers in bytes. Retry refuses jobs that died because of their size
 	// and exceed it, because they would die again. Default: job.DefaultPayloadLimit.
 	PayloadLimit int
@@ -135,7 +158,7 @@ func (i *Inspector) Step(ctx context.Context, task Task, cursor string) (Step, e
 	a.missing()
 	step := Step{ActCounts: a.counts, Looked: a.looked}
 	if !a.ended {
-		at := a.pager.position()
+		at := a.jobs.position()
 		at.Spread = a.spread
 		step.Next = cursorOf(at)
 	}
@@ -147,7 +170,7 @@ type act struct {
 	Task
 	wanted map[string]bool // IDs not found yet
 	clock  lua.Clock
-	pager  pager
+	jobs   *reader
 	ended  bool
 	// refused are entries of the last page that were refused and are read again.
 	refused map[string]bool
@@ -170,7 +193,7 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 		a.wanted[id] = true
 	}
 	var at position
-	if err := cmp.Or(a.possible(), readCursor(cursor, &at)); err != nil || a.done() && len(a.Selection.Refs) == 0 {
+	if err := cmp.Or(a.Check(), readCursor(cursor, &at)); err != nil || a.done() && len(a.Selection.Refs) == 0 {
 		return a, err
 	}
 	a.spread = at.Spread
@@ -179,37 +202,14 @@ func (i *Inspector) start(ctx context.Context, task Task, cursor string, seek bo
 		err = a.direct(ctx)
 	}
 	if err == nil && !a.done() {
-		var jids []string
-		if s := a.Selection; seek && !s.All && !s.Unreadable && s.Filter.none() {
-			jids = s.IDs
+		var cfg readConfig
+		if seek && a.named() {
+			cfg.jids = a.Selection.IDs
 		}
-		a.pager, err = i.pager(ctx, a.Home, a.Home.key(i.keys), at, jids)
-		a.ended = a.pager == nil
+		a.jobs, err = i.read(ctx, a.Home, a.Home.key(i.keys), at, cfg)
+		a.ended = a.jobs == nil
 	}
 	return a, a.wrap(err)
-}
-
-func (a *act) possible() error {
-	switch {
-	case a.Home == (Home{}):
-		return fmt.Errorf("%s: Task.Home is not set", a.Action)
-	case !a.Action.PossibleIn(a.Home.Place()):
-		return fmt.Errorf("%s: not possible for jobs in %s", a.Action, a.Home)
-	}
-	switch a.Action {
-	case Move:
-		if a.Home.queue == a.To {
-			return errors.New("move: the two queues are the same")
-		}
-		if err := job.CheckQueue(a.To); err != nil {
-			return fmt.Errorf("move: %w", err)
-		}
-	case Reschedule:
-		if a.At.Unix() <= 0 || a.At.After(latest) {
-			return errors.New("reschedule: give a time between 1970 and the year 9999")
-		}
-	}
-	return nil
 }
 
 // direct acts on the jobs that Refs name. The first step of a task does it for all of them.
@@ -242,7 +242,7 @@ func (a *act) next(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return a.wrap(err)
 	}
-	page, err := a.pager.next(ctx)
+	page, err := a.jobs.next(ctx)
 	a.ended = err == nil && len(page) == 0
 	if err == nil && !a.ended {
 		err = a.page(ctx, page)
@@ -251,11 +251,11 @@ func (a *act) next(ctx context.Context) error {
 	return a.wrap(err)
 }
 
+// named reports whether the jobs are selected by nothing but their names.
+func (a *act) named() bool { return !a.Selection.All && a.Selection.Filter.none() }
+
 // done reports whether all IDs were found, and nothing else is selected.
-func (a *act) done() bool {
-	s := a.Selection
-	return !s.All && !s.Unreadable && s.Filter.none() && len(a.wanted) == 0
-}
+func (a *act) done() bool { return a.named() && len(a.wanted) == 0 }
 
 // missing records the IDs that were not found.
 func (a *act) missing() {
@@ -284,18 +284,15 @@ type pick struct {
 	replaced bool
 }
 
-// page acts on the selected entries of a page, and tells the pager which entries stayed.
-func (a *act) page(ctx context.Context, page []lua.Entry) error {
+// page acts on the selected entries of a page, and tells the reader which entries stayed.
+func (a *act) page(ctx context.Context, page []Entry) error {
 	picks := make([]pick, len(page))
 	var chosen []*pick
-	index := a.pager.position().Left
-	for n, raw := range page {
-		a.looked += 1 + raw.LeftOut
+	for n, entry := range page {
+		a.looked += 1 + entry.raw.LeftOut
+		entry.parse()
 		p := &picks[n]
-		p.Entry = newEntry(a.Home, raw)
-		index += raw.LeftOut
-		p.index = index
-		index++
+		p.Entry = entry
 		if p.stays = !a.selects(p); !p.stays {
 			chosen = append(chosen, p)
 		}
@@ -303,22 +300,22 @@ func (a *act) page(ctx context.Context, page []lua.Entry) error {
 	if err := a.send(ctx, chosen); err != nil {
 		return err
 	}
-	a.pass(page, picks)
+	a.pass(picks)
 	return nil
 }
 
-// pass tells the pager which entries stayed. Where the youngest job has taken the place of one that left, it is
-// read next.
-func (a *act) pass(page []lua.Entry, picks []pick) {
+// pass tells the reader which entries stayed. Where the youngest job has taken the place of one that left, that
+// job is read next.
+func (a *act) pass(picks []pick) {
 	replaced := false
 	again := make(map[string]bool)
-	for n, raw := range page {
+	for n := range picks {
 		p := &picks[n]
 		replaced = replaced || p.replaced
 		if !replaced || !p.stays {
-			a.pager.passed(raw, p.stays)
-		} else if p.refused || a.refused[raw.Bytes] {
-			again[raw.Bytes] = true
+			a.jobs.passed(p.Entry, p.stays)
+		} else if p.refused || a.refused[p.raw.Bytes] {
+			again[p.raw.Bytes] = true
 		}
 	}
 	a.refused = again
@@ -337,7 +334,7 @@ func (a *act) selects(p *pick) bool {
 		a.Action == Move && p.Queue == a.To:
 		return false
 	}
-	return s.All || s.Unreadable && p.Problem != "" || !s.Filter.none() && s.matches(p.Entry)
+	return s.All || !s.Filter.none() && s.matches(p.Entry)
 }
 
 // rescheduled reports whether a job has the new time already, by this act or an earlier one.

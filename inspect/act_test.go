@@ -155,7 +155,7 @@ func TestSelection(t *testing.T) {
 				{Selection{IDs: []string{unreadableID("garbage")}}, []string{"1", "2", "3", "4", unreadableID("{}")}, nil},
 				{Selection{Filter: Filter{Class: "A"}}, []string{"2", unreadableID("garbage"), unreadableID("{}")}, nil},
 				{Selection{Filter: Filter{Class: "W"}}, []string{"1", "2", "3", unreadableID("garbage"), unreadableID("{}")}, nil},
-				{Selection{Unreadable: true}, []string{"1", "2", "3", "4"}, nil},
+				{Selection{Filter: Filter{Unreadable: true}}, []string{"1", "2", "3", "4"}, nil},
 				{Selection{All: true}, nil, nil},
 			} {
 				fill()
@@ -273,7 +273,7 @@ func (s *snatching) act(ctx context.Context, home Home, action Action, selection
 	if err != nil {
 		return a.counts, err
 	}
-	page, err := a.pager.next(ctx)
+	page, err := a.jobs.next(ctx)
 	if err != nil {
 		return a.counts, err
 	}
@@ -299,6 +299,40 @@ func TestEntries(t *testing.T) {
 			size, err := w.inspector.Size(w.Context(), Dead())
 			require.NoError(w, err)
 			require.Equal(w, 600, size)
+		},
+		"each comes once, in its place, while workers take those before it and other jobs die": func(w *world) {
+			const jobs = 1200
+			var want, waiting []string
+			for i := range jobs {
+				want, waiting = append(want, strconv.Itoa(i)), append(waiting, sample("A", strconv.Itoa(i)))
+				w.do("ZADD", w.keys.Dead(), strconv.Itoa(1700000000-i/500), sample("A", fmt.Sprintf("%04d", jobs-i))) // many died at one time
+			}
+			for _, skip := range []int{0, 7, 600, jobs - 1} {
+				w.do("DEL", w.keys.Queue("q"))
+				w.push(w.keys.Queue("q"), waiting...)
+				var ids []string
+				for entry, err := range w.inspector.Entries(w.Context(), Waiting("q"), skip) {
+					require.NoError(w, err)
+					if ids = append(ids, entry.ID); len(ids)%100 == 0 && len(ids) < 500 {
+						w.do("RPOP", w.keys.Queue("q"), "2")
+						w.do("RPUSH", w.keys.Queue("q"), sample("A", "requeued"))
+						w.do("LPUSH", w.keys.Queue("q"), sample("A", "new"))
+					}
+				}
+				require.Equal(w, want[skip:], ids, skip)
+				ids = nil
+				for entry, err := range w.inspector.Entries(w.Context(), Dead(), skip) {
+					require.NoError(w, err)
+					if ids = append(ids, entry.ID); len(ids)%100 == 1 {
+						w.do("ZADD", w.keys.Dead(), strconv.Itoa(1800000000+len(ids)), sample("A", fmt.Sprint("new", len(ids))))
+					}
+				}
+				require.Len(w, ids, jobs-skip)
+				for i, id := range ids {
+					require.Equal(w, fmt.Sprintf("%04d", jobs-skip-i), id)
+				}
+				w.do("ZREMRANGEBYSCORE", w.keys.Dead(), "1800000000", "+inf")
+			}
 		},
 		"all that a job says of itself": func(w *world) {
 			w.fill(w.keys.Retry(), 1700000000.5, sample("W", "1", `"wrapped":"Mail"`, `"retry_count":2`, `"interrupted_count":1`, `"error_class":"E"`,
@@ -336,13 +370,13 @@ func TestEntries(t *testing.T) {
 	})
 }
 
-func TestOrders(t *testing.T) {
+func TestSignals(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"a living process receives them": func(w *world) {
 			_, err := w.keys.Register("h:1:aa", lua.Record{Queues: []string{"q"}, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
 			require.NoError(w, err)
-			for _, order := range []Order{Quiet, Stop, Dump} {
-				sent, err := w.inspector.Signal(w.Context(), "h:1:aa", order)
+			for _, signal := range []Signal{Quiet, Stop, Dump} {
+				sent, err := w.inspector.Signal(w.Context(), "h:1:aa", signal)
 				require.NoError(w, err)
 				require.True(w, sent)
 			}

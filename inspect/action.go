@@ -33,17 +33,17 @@ const (
 	Delete Action = "delete"
 )
 
-// A rule describes one action.
-type rule struct {
+// An actionRow describes one action.
+type actionRow struct {
 	action   Action
 	past     string
 	destroys bool
 	places   []Place // where it is possible
 }
 
-// rules is the table of all actions, in the order in which programs offer them. Act refuses what it does not
+// actionTable has all actions, in the order in which programs offer them. Act refuses what it does not
 // have, and the command line and the dashboard offer what it has.
-var rules = []rule{
+var actionTable = []actionRow{
 	// Jobs of a queue wait to run already.
 	{Retry, "retried", false, []Place{PlaceQuarantined, PlaceScheduled, PlaceRetry, PlaceDead}},
 	// Only these jobs wait for a time.
@@ -56,29 +56,29 @@ var rules = []rule{
 // ActionsIn returns the actions that are possible in at least one of these places, in the order in which
 // programs offer them.
 func ActionsIn(places ...Place) (actions []Action) {
-	for _, r := range rules {
-		if slices.ContainsFunc(places, r.action.PossibleIn) {
-			actions = append(actions, r.action)
+	for _, row := range actionTable {
+		if slices.ContainsFunc(places, row.action.PossibleIn) {
+			actions = append(actions, row.action)
 		}
 	}
 	return actions
 }
 
 // PossibleIn reports whether the action is possible for jobs in a place.
-func (a Action) PossibleIn(place Place) bool { return slices.Contains(a.rule().places, place) }
+func (a Action) PossibleIn(place Place) bool { return slices.Contains(a.row().places, place) }
 
 // Past returns the past participle of the action, such as "retried"; empty if there is no such action.
-func (a Action) Past() string { return a.rule().past }
+func (a Action) Past() string { return a.row().past }
 
 // Destroys reports whether the jobs end, so that a mistake loses them: programs ask first.
-func (a Action) Destroys() bool { return a.rule().destroys }
+func (a Action) Destroys() bool { return a.row().destroys }
 
-// rule returns the action's row of the table; a rule without places if there is no such action.
-func (a Action) rule() rule {
-	for _, r := range rules {
-		if r.action == a {
-			return r
+// row returns the action's row of the table; a row without places if there is no such action.
+func (a Action) row() actionRow {
+	for _, row := range actionTable {
+		if row.action == a {
+			return row
 		}
 	}
-	return rule{}
+	return actionRow{}
 }

@@ -186,25 +186,19 @@ func (c *cancelling) search(ctx context.Context) error {
 	return c.completed(ctx)
 }
 
-// completedAtOnce is how many completed jobs one pipeline reads: each may be up to a megabyte.
-const completedAtOnce = 16
-
 // completed looks for tracked jobs that had ended before they were marked.
 func (c *cancelling) completed(ctx context.Context) error {
-	for jids := range slices.Chunk(slices.Collect(maps.Keys(c.open)), completedAtOnce) {
+	for jids := range slices.Chunk(slices.Collect(maps.Keys(c.open)), trackedAtOnce) {
 		if c.late() {
 			return nil
 		}
-		asks, calls := lua.AskEach(jids, c.i.keys.ReadTrackedJob)
-		for n, reply := range c.i.do(ctx, calls) {
-			read, err := asks[n].Read(reply)
-			if err != nil {
-				return fmt.Errorf("read the state of %s: %w", jids[n], err)
-			}
-			if read.State.Ended() && read.Payload != "" && read.EndedAt.Before(c.markedAt) {
-				found := newEntry(Home{place: PlaceCompleted}, lua.Entry{Bytes: read.Payload}).Found()
-				found.JID = jids[n]
-				c.found(CancelDone, found)
+		read, err := c.i.trackedJobs(ctx, jids)
+		if err != nil {
+			return err
+		}
+		for _, job := range read {
+			if job.State.Ended() && job.Payload != "" && job.EndedAt.Before(c.markedAt) {
+				c.found(CancelDone, completedJob(job))
 			}
 		}
 	}
@@ -240,11 +234,10 @@ func (c *cancelling) look(ctx context.Context, place Place) error {
 		return nil
 	}
 	var found []Found
-	s := &search{i: c.i, query: Query{Places: []Place{place}}, pageEnd: c.late, jids: slices.Collect(maps.Keys(c.open))}
+	s := c.i.search(Query{IDs: slices.Collect(maps.Keys(c.open)), Places: []Place{place}})
+	s.pageEnd = c.late
 	s.visit = func(f Found) bool {
-		if c.open[f.JID] {
-			found = append(found, f)
-		}
+		found = append(found, f)
 		return false
 	}
 	_, err := s.run(ctx)

@@ -82,12 +82,19 @@ type ClassStep struct {
 // Durations is a distribution. Its percentiles are estimated within the bucket of a histogram, so they are
 // accurate to about a quarter. Below 20 ms and above 335 s, only these bounds are known.
 type Durations struct {
-	Count   int64         `json:"count"`
-	P50     Seconds       `json:"p50_seconds"`
-	P95     Seconds       `json:"p95_seconds"`
-	P99     Seconds       `json:"p99_seconds"`
-	Buckets lua.Histogram `json:"buckets"` // by lua.HistogramBounds
+	Count   int64     `json:"count"`
+	P50     Seconds   `json:"p50_seconds"`
+	P95     Seconds   `json:"p95_seconds"`
+	P99     Seconds   `json:"p99_seconds"`
+	Buckets Histogram `json:"buckets"` // see HistogramBounds
 }
+
+// A Histogram counts durations by bucket: see HistogramBounds.
+type Histogram = lua.Histogram
+
+// HistogramBounds returns the upper bounds of the buckets of a Histogram, exclusive. One more bucket counts
+// what is longer.
+func HistogramBounds() []time.Duration { return slices.Clone(lua.HistogramBounds[:]) }
 
 // Classes reads the statistics of classes. It fails only if nothing can be read.
 func (i *Inspector) Classes(ctx context.Context, window ClassWindow) (Classes, error) {

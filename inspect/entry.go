@@ -2,13 +2,9 @@ package inspect
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +69,15 @@ func (e Entry) Home() Home { return e.home }
 const maxShownBytes = 1024
 
 func newEntry(home Home, raw lua.Entry) Entry {
-	e := Entry{In: home.in(), Queue: home.queue, Bytes: len(raw.Bytes), home: home, raw: raw}
+	e := Entry{home: home, raw: raw}
+	e.parse()
+	return e
+}
+
+// parse fills in what the bytes of the entry say.
+func (e *Entry) parse() {
+	home, raw := e.home, e.raw
+	e.In, e.Queue, e.Bytes = home.in(), home.queue, len(raw.Bytes)
 	if score, err := strconv.ParseFloat(raw.Score, 64); err == nil {
 		e.At = instant(score)
 	}
@@ -81,7 +85,7 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	if err != nil {
 		e.Problem, e.Payload = err.Error(), shown(raw.Bytes)
 		e.ID = unreadableID(raw.Bytes)
-		return e
+		return
 	}
 	e.parsed = parsed
 	e.ID, e.Class, e.Args, e.Interrupted = parsed.JID(), parsed.DisplayClass(), json.RawMessage(parsed.ArgsJSON()), parsed.InterruptedCount()
@@ -101,7 +105,6 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	}
 	e.CreatedAt, e.EnqueuedAt, e.FailedAt = utc(parsed.CreatedAt()), utc(parsed.EnqueuedAt()), utc(parsed.FailedAt())
 	e.RetriedAt = utc(parsed.RetriedAt())
-	return e
 }
 
 // Found returns where the entry was read, as Search does.
@@ -144,109 +147,6 @@ func unreadableID(text string) string { return unreadable + digest(text) }
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])
-}
-
-// Entries yields the jobs of a home after the first skip of them: the next job to run first, or the job that
-// died last. It reads a page at a time, as the caller continues. Jobs come and go meanwhile, so it may yield
-// a job twice or miss one. It yields an error once, and then ends.
-func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		// The first page is small: most callers show one screen.
-		for most := 32; ; most = lua.MaxItems {
-			page, err := i.page(ctx, home.key(i.keys), home.order(), skip, most)
-			if err = cmp.Or(err, ctx.Err()); err != nil {
-				yield(Entry{}, fmt.Errorf("read %s: %w", home, err))
-				return
-			}
-			for n, raw := range page.Entries {
-				entry := newEntry(home, raw)
-				entry.index = skip + n
-				if !yield(entry, nil) {
-					return
-				}
-			}
-			if len(page.Entries) == 0 {
-				return
-			}
-			skip += len(page.Entries)
-		}
-	}
-}
-
-// Get returns the entry of a home with this Ref; ok is false if it has left. It reads the entries with that
-// time, or some thousand entries around that place in a queue. In a Ref that is written by hand, a colon and
-// the ID suffice after the place; of several entries with that ID, Get returns the first that it reads.
-func (i *Inspector) Get(ctx context.Context, home Home, ref string) (entry Entry, ok bool, err error) {
-	place, id, _ := strings.Cut(ref, ":")
-	place, sum, exact := strings.Cut(place, "~")
-	at, err := strconv.ParseFloat(place, 64)
-	if err != nil {
-		return entry, false, nil //nolint:nilerr // a ref that Belay did not write names no entry
-	}
-	search := i.near
-	if home.sorted() {
-		search = i.atScore
-	}
-	err = search(ctx, home.key(i.keys), at, func(index int, raw lua.Entry) bool {
-		entry = newEntry(home, raw)
-		entry.index = index
-		ok = entry.ID == id && (!exact || digest(raw.Bytes) == sum)
-		return ok
-	})
-	if err != nil {
-		return entry, false, fmt.Errorf("read %s: %w", home, err)
-	}
-	if !ok {
-		return Entry{}, false, nil
-	}
-	return entry, true, nil
-}
-
-// atScore calls is for the members with a score until it reports true.
-func (i *Inspector) atScore(ctx context.Context, key string, score float64, is func(int, lua.Entry) bool) error {
-	text := strconv.FormatFloat(score, 'g', 17, 64)
-	return i.walk(ctx, key, lua.Cursor{From: text, To: text}, func(page []lua.Entry) bool {
-		return slices.ContainsFunc(page, func(raw lua.Entry) bool { return is(0, raw) })
-	})
-}
-
-// nearPages is how many pages near reads in each direction: workers took the entries before an entry since it
-// was listed, or requeued others.
-const nearPages = 4
-
-// near calls is for the entries of a list around an index until it reports true.
-func (i *Inspector) near(ctx context.Context, key string, index float64, is func(int, lua.Entry) bool) error {
-	middle := int(min(max(index, 0), 1<<40))
-	for n := range 2 * nearPages {
-		skip := middle - lua.MaxItems/2
-		if n%2 == 1 { // below, above, further below...
-			skip += (n + 1) / 2 * lua.MaxItems
-		} else {
-			skip -= n / 2 * lua.MaxItems
-		}
-		most := lua.MaxItems + min(skip, 0)
-		if found, err := i.within(ctx, key, max(skip, 0), most, is); found || err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// within calls is for most entries of a list from an index on, until it reports true.
-func (i *Inspector) within(ctx context.Context, key string, index, most int, is func(int, lua.Entry) bool) (bool, error) {
-	for end := index + most; index < end; { // a page of large entries is shorter
-		page, err := i.page(ctx, key, lua.OrderOldest, index, end-index)
-		if err != nil || len(page.Entries) == 0 {
-			return false, err
-		}
-		for _, raw := range page.Entries {
-			if is(index, raw) {
-				return true, nil
-			}
-			index++
-		}
-	}
-	return false, nil
 }
 
 // kept returns the text that a job of job.UnreadableClass keeps, if this is such a job.

@@ -16,27 +16,30 @@ type Filter struct {
 	Text string
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string
+	// Unreadable chooses the entries that no worker could run.
+	Unreadable bool
 }
 
 func (f Filter) none() bool { return f == Filter{} }
 
 // may reports whether a payload is worth parsing: most contain neither the text nor an escape that could hide
 // it.
-func (q *Query) may(payload string) bool {
+func (f Filter) may(payload string) bool {
 	return strings.Contains(payload, `\`) ||
-		(strings.Contains(payload, q.JID) || strings.HasPrefix(q.JID, unreadable)) &&
-			strings.Contains(payload, q.Class) &&
-			(q.Text == "" || strings.Contains(strings.ToLower(payload), strings.ToLower(q.Text)))
-}
-
-func (q *Query) finds(e Entry) bool {
-	return (q.JID == "" || e.ID == q.JID || e.parsed != nil && e.parsed.JID() == q.JID) && q.matches(e)
+		strings.Contains(payload, f.Class) && (f.Text == "" || strings.Contains(strings.ToLower(payload), strings.ToLower(f.Text)))
 }
 
 func (f Filter) matches(e Entry) bool {
 	return (f.Class == "" || e.parsed != nil && slices.Contains([]string{e.Class, e.parsed.Class(), e.parsed.Wrapped()}, f.Class)) &&
 		(f.Queue == "" || e.Queue == f.Queue) &&
-		(f.Text == "" || f.inText(e))
+		(f.Text == "" || f.inText(e)) &&
+		(!f.Unreadable || e.Problem != "")
+}
+
+// matchesRun compares what Sidekiq reports of a run. Its args are not known here, so it matches no Text, and it
+// can be read.
+func (f Filter) matchesRun(run Run) bool {
+	return (f.Class == "" || f.Class == run.Class) && (f.Queue == "" || f.Queue == run.Queue) && f.Text == "" && !f.Unreadable
 }
 
 func (f Filter) inText(e Entry) bool {

@@ -22,6 +22,11 @@ const (
 	PlaceNotFound    Place = "not_found"
 )
 
+// Places returns the places in which jobs wait or run: those that a Query can be limited to.
+func Places() []Place {
+	return []Place{PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceScheduled, PlaceRetry, PlaceDead}
+}
+
 // A Home is a place where jobs wait and from which an operator may move them: a set, or a place of one queue. A
 // job that a process holds is in none.
 type Home struct {
@@ -45,9 +50,22 @@ func Waiting(queue string) Home { return Home{PlaceQueue, queue} }
 // running them.
 func Quarantined(queue string) Home { return Home{PlaceQuarantined, queue} }
 
+// HomesIn returns the homes of these places: the sets, and the places of one queue. It leaves out others.
+func HomesIn(queue string, places ...Place) (homes []Home) {
+	for _, place := range places {
+		switch place {
+		case PlaceQueue, PlaceQuarantined:
+			homes = append(homes, Home{place, queue})
+		case PlaceScheduled, PlaceRetry, PlaceDead:
+			homes = append(homes, Home{place: place})
+		}
+	}
+	return homes
+}
+
 // HomeOf returns the home that Entry.In and, unless it is a set, a queue name; ok is false if there is none.
 func HomeOf(in, queue string) (home Home, ok bool) {
-	for _, h := range []Home{Retries(), Scheduled(), Dead(), Waiting(queue), Quarantined(queue)} {
+	for _, h := range HomesIn(queue, Places()...) {
 		if h.in() == in && (h.sorted() || queue != "") {
 			return h, true
 		}
@@ -98,21 +116,13 @@ func (h Home) key(keys lua.Keys) string {
 	}
 }
 
-// order is the display order: the next job to run first, or the job that died last.
-func (h Home) order() lua.Order {
-	switch {
-	case h == Dead():
-		return lua.OrderHighest
-	case h.sorted():
-		return lua.OrderLowest
-	default:
-		return lua.OrderOldest
-	}
-}
-
 // Size returns the number of jobs in a home.
 func (i *Inspector) Size(ctx context.Context, home Home) (int, error) {
-	page, err := i.page(ctx, home.key(i.keys), home.order(), 0, 0)
+	order := lua.OrderOldest
+	if home.sorted() {
+		order = lua.OrderLowest
+	}
+	page, err := i.page(ctx, home.key(i.keys), order, 0, 0)
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", home, err)
 	}

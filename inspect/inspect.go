@@ -70,11 +70,10 @@ func (i *Inspector) pageAfter(ctx context.Context, key string, cursor lua.Cursor
 }
 
 // seek searches the entries of a list for jobs with one of the jids, as many as the link would carry well.
-func (i *Inspector) seek(ctx context.Context, key string, skip int, kept string, jids []string) ([]lua.Entry, error) {
+func (i *Inspector) seek(ctx context.Context, key string, skip int, kept string, jids []string) (lua.Page, error) {
 	room := i.link.Page()
 	ask := i.keys.Seek(key, skip, kept, jids, room)
-	page, err := ask.Read(i.link.Carry(ctx, room, ask.Call)[0])
-	return page.Entries, err
+	return ask.Read(i.link.Carry(ctx, room, ask.Call)[0])
 }
 
 // Seconds is a duration that JSON holds as a number of seconds, with a fraction.

@@ -15,9 +15,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A Lock belongs to a unique job: pushes that count as the same are refused while it is held. Its text is
+// A UniqueLock belongs to a unique job: pushes that count as the same are refused while it is held. Its text is
 // untrusted.
-type Lock struct {
+type UniqueLock struct {
 	// Digest names the lock; see dedup.Digest.
 	Digest string `json:"digest"`
 	// JID and Class name the job that holds it.
@@ -54,28 +54,28 @@ func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
 // Locks yields the locks that are held, the first to expire first. It reads a page at a time, as the caller
 // continues. Locks are taken, renewed and released meanwhile, so it may yield a lock twice or miss one. It
 // yields an error once, and then ends.
-func (i *Inspector) Locks(ctx context.Context) iter.Seq2[Lock, error] {
-	return func(yield func(Lock, error) bool) {
+func (i *Inspector) Locks(ctx context.Context) iter.Seq2[UniqueLock, error] {
+	return func(yield func(UniqueLock, error) bool) {
 		stopped := false
 		now, err := i.Now(ctx)
 		if err == nil {
 			var pageErr error
 			err = i.walk(ctx, i.keys.Unique(), lua.Cursor{From: millisOf(now), To: "+inf"}, func(page []lua.Entry) bool {
-				var locks []Lock
+				var locks []UniqueLock
 				locks, pageErr = i.locks(ctx, page)
-				stopped = slices.ContainsFunc(locks, func(lock Lock) bool { return !yield(lock, nil) })
+				stopped = slices.ContainsFunc(locks, func(lock UniqueLock) bool { return !yield(lock, nil) })
 				return stopped || pageErr != nil
 			})
 			err = cmp.Or(err, pageErr)
 		}
 		if err != nil && !stopped {
-			yield(Lock{}, fmt.Errorf("read locks: %w", err))
+			yield(UniqueLock{}, fmt.Errorf("read locks: %w", err))
 		}
 	}
 }
 
 // locks reads the locks of a page of the index; it skips those that are no longer held.
-func (i *Inspector) locks(ctx context.Context, page []lua.Entry) ([]Lock, error) {
+func (i *Inspector) locks(ctx context.Context, page []lua.Entry) ([]UniqueLock, error) {
 	calls := []driver.Call{lua.AskTime}
 	for _, entry := range page {
 		key := i.keys.Lock(entry.Bytes)
@@ -84,7 +84,7 @@ func (i *Inspector) locks(ctx context.Context, page []lua.Entry) ([]Lock, error)
 	var r reading
 	replies := i.do(ctx, calls)
 	now, replies := r.time(replies[0]), replies[1:]
-	locks := make([]Lock, 0, len(page))
+	locks := make([]UniqueLock, 0, len(page))
 	for n, entry := range page {
 		value, _ := r.value("the lock "+entry.Bytes, replies[2*n]).(string)
 		left, _ := r.value("the TTL of "+entry.Bytes, replies[2*n+1]).(int64)
@@ -99,8 +99,8 @@ func (i *Inspector) locks(ctx context.Context, page []lua.Entry) ([]Lock, error)
 }
 
 // lockOf reads a lock's value. A value that cannot be read is still a lock: its digest can be released.
-func lockOf(digest, value string, now time.Time) Lock {
-	lock := Lock{Digest: digest}
+func lockOf(digest, value string, now time.Time) UniqueLock {
+	lock := UniqueLock{Digest: digest}
 	if holder, ok := lua.HolderOf(value); ok {
 		lock.JID, lock.Class, lock.Started, lock.Dirty = holder.JID, holder.Class, holder.Started, holder.Dirty
 		lock.TakenAt, lock.Age = writable(holder.Since), Seconds{max(now.Sub(holder.Since), 0)}
@@ -111,14 +111,14 @@ func lockOf(digest, value string, now time.Time) Lock {
 
 // LockOf returns the lock that a job of this class, queue and args (a JSON array) would need if it were pushed
 // now with this rule, and whether another job holds it. If it is free, the Lock has only its Digest.
-func (i *Inspector) LockOf(ctx context.Context, rule dedup.Rule, class, queue, args string) (lock Lock, held bool, err error) {
+func (i *Inspector) LockOf(ctx context.Context, rule dedup.Rule, class, queue, args string) (lock UniqueLock, held bool, err error) {
 	wanted, err := rule.Lock(job.Draft{JID: job.NewJID(), Class: class, Queue: queue, ArgsJSON: args})
 	if err != nil {
 		return lock, false, err
 	}
 	locks, err := i.locks(ctx, []lua.Entry{{Bytes: wanted.Digest}})
 	if err != nil || len(locks) == 0 {
-		return Lock{Digest: wanted.Digest}, false, err
+		return UniqueLock{Digest: wanted.Digest}, false, err
 	}
 	return locks[0], true, nil
 }
@@ -126,7 +126,7 @@ func (i *Inspector) LockOf(ctx context.Context, rule dedup.Rule, class, queue, a
 // ReleaseLock releases a lock regardless of its holder and returns it as it was (without TTL, and without JID
 // if the key held something else); ok reports whether it was held. The holder is not affected, and a
 // duplicate may be pushed and run beside it. If the lock was Dirty, the extra run does not take place.
-func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock Lock, ok bool, err error) {
+func (i *Inspector) ReleaseLock(ctx context.Context, digest string) (lock UniqueLock, ok bool, err error) {
 	now, err := i.Now(ctx)
 	if err != nil {
 		return lock, false, err

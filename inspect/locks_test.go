@@ -25,9 +25,9 @@ func (w *world) unique(digest, jid string, hold time.Duration) (holder string) {
 	return answer.Holders[0]
 }
 
-func (w *world) locks() []Lock {
+func (w *world) locks() []UniqueLock {
 	w.Helper()
-	var all []Lock
+	var all []UniqueLock
 	for lock, err := range w.inspector.Locks(w.Context()) {
 		require.NoError(w, err)
 		all = append(all, lock)
@@ -52,7 +52,7 @@ func TestLocks(t *testing.T) {
 				require.Less(w, locks[i].Age.Duration, time.Minute)
 				locks[i].TTL, locks[i].Age, locks[i].TakenAt = Seconds{}, Seconds{}, time.Time{}
 			}
-			require.Equal(w, []Lock{
+			require.Equal(w, []UniqueLock{
 				{Digest: "sooner", JID: "a", Class: "Report"}, {Digest: "later", JID: "b", Class: "Report", Started: true, Dirty: true},
 			}, locks)
 			require.Equal(w, int64(2), w.status().Duplicates)
@@ -62,7 +62,7 @@ func TestLocks(t *testing.T) {
 			lock, held, err := w.inspector.LockOf(w.Context(), rule, "Report", "q", `[1, "a"]`)
 			require.NoError(w, err)
 			require.False(w, held)
-			require.Equal(w, Lock{Digest: lock.Digest}, lock)
+			require.Equal(w, UniqueLock{Digest: lock.Digest}, lock)
 			w.unique(lock.Digest, "b", time.Hour)
 			for args, want := range map[string]bool{`[1.0,"a"]`: true, `[2,"a"]`: false} {
 				lock, held, err = w.inspector.LockOf(w.Context(), rule, "Report", "other", args)
@@ -99,7 +99,7 @@ func TestLocks(t *testing.T) {
 			locks := w.locks()
 			require.Len(w, locks, 2)
 			require.Equal(w, "a", locks[0].Digest)
-			require.Equal(w, Lock{Digest: "text"}, locks[1])
+			require.Equal(w, UniqueLock{Digest: "text"}, locks[1])
 			count, err := w.inspector.LockCount(w.Context())
 			require.NoError(w, err)
 			require.Equal(w, int64(4), count)
@@ -132,7 +132,7 @@ func TestLocks(t *testing.T) {
 			lock, held, err = w.inspector.ReleaseLock(w.Context(), "d")
 			require.NoError(w, err, "whatever stands there")
 			require.True(w, held)
-			require.Equal(w, Lock{Digest: "d"}, lock)
+			require.Equal(w, UniqueLock{Digest: "d"}, lock)
 		},
 	})
 }

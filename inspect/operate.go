@@ -7,31 +7,31 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// An Order is a signal for a process.
-type Order string
+// A Signal tells a process to do something.
+type Signal string
 
 const (
 	// Quiet makes a process take no more jobs and finish those it has.
-	Quiet Order = "quiet"
+	Quiet Signal = "quiet"
 	// Stop makes a process end within its shutdown timeout.
-	Stop Order = "stop"
+	Stop Signal = "stop"
 	// Dump makes a process log its running jobs and the stacks of all goroutines (of Ruby: threads).
-	Dump Order = "dump"
+	Dump Signal = "dump"
 )
 
-// signals are the names of orders in Sidekiq's signal list.
-var signals = map[Order]string{Quiet: "TSTP", Stop: "TERM", Dump: "TTIN"}
+// signalNames are the names of signals in Sidekiq's signal list.
+var signalNames = map[Signal]string{Quiet: "TSTP", Stop: "TERM", Dump: "TTIN"}
 
-// Signal sends an order to a process of Belay or of Sidekiq, and reports whether there is such a process. The
-// process reads the order with its next heartbeat, within seconds; the order expires after a minute.
-func (i *Inspector) Signal(ctx context.Context, identity string, order Order) (bool, error) {
-	name, known := signals[order]
+// Signal sends a signal to a process of Belay or of Sidekiq, and reports whether there is such a process. The
+// process reads it with its next heartbeat, within seconds; the signal expires after a minute.
+func (i *Inspector) Signal(ctx context.Context, identity string, signal Signal) (bool, error) {
+	name, known := signalNames[signal]
 	if !known {
-		return false, fmt.Errorf("there is no order %q", order)
+		return false, fmt.Errorf("there is no signal %q", signal)
 	}
 	sent, err := i.keys.Signal(identity, name).Do(ctx, i.driver)
 	if err != nil {
-		return false, fmt.Errorf("signal %s to %s: %w", identity, order, err)
+		return false, fmt.Errorf("signal %s to %s: %w", identity, signal, err)
 	}
 	return sent, nil
 }

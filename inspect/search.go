@@ -8,46 +8,18 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
-// A Found describes where a job is. Unknown fields are empty.
-type Found struct {
-	JID   string `json:"jid"`
-	Place Place  `json:"state"`
-	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
-	Queue string `json:"queue,omitempty"`
-	Class string `json:"class,omitempty"`
-	// Since is when the job arrived there, according to the job or its process. At is when a scheduled job or
-	// a retry is due.
-	Since time.Time `json:"since,omitzero"`
-	At    time.Time `json:"at,omitzero"`
-	// Process is the identity of the process that holds it, and State whether that process is alive. A living
-	// process recovers the jobs of a lapsed one.
-	Process string `json:"process,omitempty"`
-	State   State  `json:"process_state,omitempty"`
-	// Reported is true if that process reports that it runs the job. It is false for a moment after the job
-	// was taken, and for an orphaned entry, whose reply from Redis was lost. The process finds and runs such
-	// an entry when it reconciles its lists.
-	Reported bool `json:"reported,omitempty"`
-	// Tracked is the state of a tracked job that has begun; nil for any other. Only a search by jid reads it.
-	Tracked *lua.Tracked `json:"tracked,omitempty"`
-	// Looked is the number of entries that Find read.
-	Looked int `json:"looked"`
-	// Unseen lists the places that Find could not search to their end; empty if the search was complete.
-	Unseen string `json:"unseen,omitempty"`
-	// Entry is the whole job; nil if it was not found or runs in a process of Sidekiq.
-	Entry *Entry `json:"job,omitempty"`
-}
-
-// A Query chooses jobs wherever they are: those that match the Filter and, if it is set, the JID. The zero
-// Query lists all jobs.
+// A Query chooses jobs wherever they are: those that match the Filter and, if there are IDs, have one of them.
+// The zero Query lists all jobs.
 type Query struct {
-	// JID is a jid or an Entry.ID.
-	JID string
+	// IDs are Entry.ID, or the jids of runs. Several entries may have one of them.
+	IDs []string
 	Filter
 	// Places limits the search to some places.
 	Places []Place
@@ -79,7 +51,7 @@ const (
 
 // Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled,
 // queues and quarantined jobs, running, retries, dead. In each place the next job to run comes first, and of
-// dead jobs the one that died last. A completed job is found first, and by its jid only. Search reads
+// dead jobs the one that died last. A completed job is found first, and by its ID only. Search reads
 // pages of at most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move
 // meanwhile, so a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of
 // ordinary size in a second.
@@ -87,15 +59,11 @@ func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
 	limit := min(cmp.Or(max(query.Limit, 0), defaultFound), maxFound)
 	ends := time.Now().Add(cmp.Or(query.Time, searchTime))
 	results := Results{Found: []Found{}}
-	s := &search{i: i, query: query}
-	if query.JID != "" {
-		s.jids = []string{query.JID}
-	}
+	s := i.search(query)
 	if err := readCursor(query.Cursor, &s.at); err != nil {
 		return results, err
 	}
 	s.visit = func(found Found) bool {
-		found.Tracked = s.known
 		results.Found = append(results.Found, found)
 		return len(results.Found) >= limit
 	}
@@ -103,7 +71,7 @@ func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
 	stopped, err := s.run(ctx)
 	results.Looked, results.Unseen = s.looked, s.unseen
 	if err != nil {
-		return results, fmt.Errorf("search in %s: %w", s.place, err)
+		return results, s.wrap(err)
 	}
 	if stopped {
 		results.Next = cursorOf(s.at)
@@ -111,24 +79,23 @@ func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
 	return results, nil
 }
 
-// Jobs yields all jobs that match a query, by one Search after another. It yields an error once, and then
-// ends.
+// Jobs yields all jobs that match a query, in the order of Search; Limit and Time do not bound it. It reads a
+// page at a time, as the caller continues. It yields an error once, and then ends.
 func (i *Inspector) Jobs(ctx context.Context, query Query) iter.Seq2[Found, error] {
 	return func(yield func(Found, error) bool) {
-		for {
-			results, err := i.Search(ctx, query)
-			for _, found := range results.Found {
-				if !yield(found, nil) {
-					return
-				}
-			}
-			if err = cmp.Or(err, ctx.Err()); err != nil {
-				yield(Found{}, err)
-				return
-			}
-			if query.Cursor = results.Next; query.Cursor == "" {
-				return
-			}
+		s := i.search(query)
+		ended := false // a process is not divided
+		s.visit = func(found Found) bool {
+			ended = ended || !yield(found, nil)
+			return ended
+		}
+		err := readCursor(query.Cursor, &s.at)
+		if err == nil {
+			_, err = s.run(ctx)
+			err = s.wrap(cmp.Or(err, ctx.Err()))
+		}
+		if err != nil && !ended {
+			yield(Found{}, err)
 		}
 	}
 }
@@ -137,16 +104,45 @@ func (i *Inspector) Jobs(ctx context.Context, query Query) iter.Seq2[Found, erro
 type search struct {
 	i       *Inspector
 	query   Query
+	ids     map[string]bool // of the query
 	at      searchPosition
 	visit   func(Found) bool
 	pageEnd func() bool
 	place   string // the current place, for people
-	known   *lua.Tracked
+	// tracked has what is known about the query's tracked jobs.
+	tracked map[string]*lua.TrackedJob
 	looked  int
 	unseen  []string
-	// jids, if set, are those that visit wants.
-	jids []string
 }
+
+// search returns a search of a query. It ends at the first error, and its caller sets what else ends it.
+func (i *Inspector) search(query Query) *search {
+	s := &search{
+		i: i, query: query, ids: make(map[string]bool), pageEnd: func() bool { return false }, tracked: make(map[string]*lua.TrackedJob),
+	}
+	for _, id := range query.IDs {
+		s.ids[id] = true
+	}
+	return s
+}
+
+func (s *search) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("search in %s: %w", s.place, err)
+}
+
+// may reports whether a payload is worth parsing, as Filter.may does. Several IDs are left to Redis: see read.
+func (s *search) may(payload string) bool {
+	if ids := s.query.IDs; len(ids) == 1 && !strings.HasPrefix(ids[0], unreadable) && !strings.Contains(payload, `\`) && !strings.Contains(payload, ids[0]) {
+		return false
+	}
+	return s.query.Filter.may(payload)
+}
+
+// finds reports whether the query wants a job.
+func (s *search) finds(e Entry) bool { return (len(s.ids) == 0 || s.ids[e.ID]) && s.query.matches(e) }
 
 // A searchPosition is what the cursor of a search holds.
 type searchPosition struct {
@@ -160,12 +156,15 @@ type searchPosition struct {
 // run continues from s.at until a callback ends the search.
 func (s *search) run(ctx context.Context) (stopped bool, err error) {
 	stages := []func(context.Context) (bool, error){
-		s.tracked,
+		s.completed,
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Scheduled()) },
 		s.queues,
 		s.running,
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Retries()) },
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Dead()) },
+	}
+	if err := s.readTracked(ctx); err != nil {
+		return false, err
 	}
 	for s.at.Stage < len(stages) {
 		if stopped, err = stages[max(s.at.Stage, 0)](ctx); stopped || err != nil {
@@ -190,48 +189,43 @@ func (s *search) home(ctx context.Context, home Home) (bool, error) {
 // walk searches one home from s.at.Way.
 func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) {
 	s.place = home.String()
-	var pages pager
-	var err error
-	if home == Dead() {
-		pages, err = s.i.deathPager(ctx, s.at.Way, s.jids)
-	} else {
-		pages, err = s.i.pager(ctx, home, key, s.at.Way, s.jids)
+	cfg := readConfig{jids: s.query.IDs, newest: true}
+	if len(s.ids) == 0 && s.query.Filter.none() {
+		cfg.first = firstListed
 	}
-	if err != nil || pages == nil {
+	jobs, err := s.i.read(ctx, home, key, s.at.Way, cfg)
+	if err != nil || jobs == nil {
 		return false, err
 	}
 	for {
-		page, err := pages.next(ctx)
+		page, err := jobs.next(ctx)
 		if err != nil || len(page) == 0 {
 			s.at.Way = position{}
 			return false, err
 		}
-		index := pages.position().Left
-		for _, raw := range page {
-			pages.passed(raw, true)
-			s.looked += raw.LeftOut
-			entry, ok := s.match(home, raw)
-			index += raw.LeftOut
-			entry.index = index
-			index++
-			if ok && s.visit(entry.Found()) {
-				s.at.Way = pages.position()
+		for _, entry := range page {
+			jobs.passed(entry, true)
+			s.looked += 1 + entry.raw.LeftOut
+			if !s.may(entry.raw.Bytes) {
+				continue
+			}
+			if entry.parse(); s.finds(entry) && s.found(entry.Found()) {
+				s.at.Way = jobs.position()
 				return true, nil
 			}
 		}
-		if s.at.Way = pages.position(); s.pageEnd() {
+		if s.at.Way = jobs.position(); s.pageEnd() {
 			return true, nil
 		}
 	}
 }
 
-func (s *search) match(home Home, raw lua.Entry) (Entry, bool) {
-	s.looked++
-	if !s.query.may(raw.Bytes) {
-		return Entry{}, false
+// found visits a job, with its state if it is tracked.
+func (s *search) found(f Found) bool {
+	if read := s.tracked[f.JID]; read != nil {
+		f.Tracked = &read.Tracked
 	}
-	entry := newEntry(home, raw)
-	return entry, s.query.finds(entry)
+	return s.visit(f)
 }
 
 // queues searches the queues and their quarantined jobs. Most queues are empty, and lengths are cheap.
@@ -319,125 +313,3 @@ func (i *Inspector) members(ctx context.Context, key string) (names []string, er
 }
 
 var errUnexpected = errors.New("unexpected reply")
-
-// running searches the jobs that processes hold: for Belay in their lists, which are exact, and for Sidekiq
-// in what they reported.
-func (s *search) running(ctx context.Context) (bool, error) {
-	if !s.wants(PlaceRunning) {
-		return false, nil
-	}
-	s.place = "processes"
-	var names []string
-	err := s.i.walk(ctx, s.i.keys.Alive(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
-		for _, entry := range page {
-			names = append(names, entry.Bytes)
-		}
-		return false
-	})
-	if err != nil {
-		return false, err
-	}
-	reported, err := s.i.members(ctx, s.i.keys.Processes())
-	if err != nil {
-		return false, err
-	}
-	var r reading
-	now := r.time(s.i.do(ctx, []driver.Call{lua.AskTime})[0])
-	names = sorted(append(names, reported...))
-	start, _ := slices.BinarySearch(names, s.at.Name)
-	for page := range slices.Chunk(names[start:], processesAtOnce) {
-		processes := s.i.processPage(ctx, &r, page, now)
-		s.i.runs(ctx, &r, processes, now)
-		lists, err := s.i.workingPage(ctx, page)
-		if err != nil {
-			return false, err
-		}
-		for _, p := range processes {
-			full, err := s.process(ctx, p, lists)
-			if err != nil {
-				return false, err
-			}
-			// The next process is the first behind this one.
-			if s.at.Name = p.Identity + "\x00"; full || s.pageEnd() {
-				return true, nil
-			}
-		}
-	}
-	return false, r.err
-}
-
-// process searches all jobs that one process holds; lists has its working lists, among others.
-func (s *search) process(ctx context.Context, p Process, lists []WorkingList) (full bool, err error) {
-	var held []Found
-	if p.Belay {
-		if held, err = s.held(ctx, p.Identity, lists); err != nil {
-			return false, err
-		}
-	}
-	for _, run := range p.Running {
-		at := slices.IndexFunc(held, func(f Found) bool { return f.JID == run.JID })
-		switch {
-		case at >= 0: // a Belay process reports when the run began
-			held[at].Since, held[at].Reported = run.Since, true
-		case !p.Belay:
-			s.looked++
-			if s.matchesRun(run) {
-				held = append(held, Found{JID: run.JID, Place: PlaceRunning, Queue: run.Queue, Class: run.Class, Since: run.Since, Reported: true})
-			}
-		}
-	}
-	for _, found := range held {
-		found.Process, found.State = p.Identity, p.State
-		full = s.visit(found) || full
-	}
-	return full, nil
-}
-
-// matchesRun compares what Sidekiq reports of a run. Its args are not known here, so it matches no Text.
-func (s *search) matchesRun(run Run) bool {
-	q := s.query
-	return (q.JID == "" || q.JID == run.JID) && (q.Class == "" || q.Class == run.Class) && (q.Queue == "" || q.Queue == run.Queue) && q.Text == ""
-}
-
-// held returns the matching jobs in the working lists of a process of Belay, and in the list of its quarantined
-// job.
-func (s *search) held(ctx context.Context, identity string, lists []WorkingList) (held []Found, err error) {
-	read := func(home Home, key string) error {
-		inner := &search{
-			i: s.i, query: s.query,
-			visit:   func(found Found) bool { held = append(held, found); return false },
-			pageEnd: func() bool { return false },
-		}
-		_, err := inner.walk(ctx, home, key)
-		s.looked += inner.looked
-		return err
-	}
-	s.place = "the jobs of " + identity
-	for _, list := range lists {
-		key := s.i.keys.Working(list.Queue, identity)
-		switch {
-		case list.Identity != identity || list.Size == 0:
-		case list.Size < 0:
-			s.unseen = append(s.unseen, key+" is not a list")
-		default:
-			if err := read(Home{PlaceRunning, list.Queue}, key); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return held, read(Home{place: PlaceRunning}, s.i.keys.QuarantineRun(identity))
-}
-
-// walk reads a sorted set a page at a time until end reports true. An entry whose score rises meanwhile is
-// read again.
-func (i *Inspector) walk(ctx context.Context, key string, walk lua.Cursor, end func(page []lua.Entry) bool) error {
-	for {
-		page, err := i.pageAfter(ctx, key, walk, nil)
-		if err != nil || len(page) == 0 || end(page) {
-			return err
-		}
-		for _, entry := range page {
-			walk.Passed(entry, true)
-		}
-	}
-}

@@ -84,17 +84,30 @@ func TestSearch(t *testing.T) {
 			require.Equal(w, []bool{false, true, false, true}, []bool{held[0].Reported, held[1].Reported, held[2].Reported, held[3].Reported})
 			require.Equal(w, StateAlive, held[1].State)
 			w.do("ZADD", w.keys.Alive(), "1", "h:1:aa")
-			require.Equal(w, StateLapsed, w.search(Query{JID: "orphan"})[0].State)
+			require.Equal(w, StateLapsed, w.search(Query{IDs: []string{"orphan"}})[0].State)
 		},
 		"finds by jid, class, queue and place": func(w *world) {
 			w.everywhere()
-			require.Equal(w, []string{"waits"}, jids(w.search(Query{JID: "waits"})))
-			require.Equal(w, []string{unreadableID("unreadable garbage")}, jids(w.search(Query{JID: unreadableID("unreadable garbage")})))
+			require.Equal(w, []string{"waits"}, jids(w.search(Query{IDs: []string{"waits"}})))
+			require.Equal(w, []string{unreadableID("unreadable garbage")}, jids(w.search(Query{IDs: []string{unreadableID("unreadable garbage")}})))
 			require.Equal(w, []string{"waits too"}, jids(w.search(Query{Filter: Filter{Class: "B"}})))
 			require.Empty(w, w.search(Query{Filter: Filter{Class: "b"}}))
 			require.Equal(w, []string{"in r", "runs", "orphan"}, jids(w.search(Query{Filter: Filter{Queue: "r"}})))
 			require.Equal(w, []string{"dead"}, jids(w.search(Query{Places: []Place{PlaceDead}, Filter: Filter{Class: "C"}})))
-			require.Empty(w, w.search(Query{JID: "waits", Filter: Filter{Class: "B"}}))
+			require.Empty(w, w.search(Query{IDs: []string{"waits"}, Filter: Filter{Class: "B"}}))
+		},
+		"finds several IDs at once, and unreadable entries": func(w *world) {
+			w.everywhere()
+			garbage := unreadableID("unreadable garbage")
+			require.Equal(w, []string{"later", "in ruby", "dead"}, jids(w.search(Query{IDs: []string{"dead", "later", "nowhere", "in ruby"}})))
+			require.Equal(w, []string{"later", garbage}, jids(w.search(Query{IDs: []string{garbage, "later"}, Limit: 1})))
+			require.Equal(w, []string{garbage}, jids(w.search(Query{Filter: Filter{Unreadable: true}})))
+			require.Empty(w, w.search(Query{Filter: Filter{Unreadable: true, Class: "A"}}))
+			many := []string{"dead"}
+			for n := range lua.MaxSought {
+				many = append(many, strconv.Itoa(n))
+			}
+			require.Equal(w, []string{"dead"}, jids(w.search(Query{IDs: many, Places: []Place{PlaceDead, PlaceQueue}})))
 		},
 		"finds a text in args, error and tags, whatever its case, and no pattern": func(w *world) {
 			w.everywhere()
@@ -171,7 +184,8 @@ func TestSearch(t *testing.T) {
 					found = append(found, job.JID)
 				}
 				query.Cursor = results.Next
-				// The set changes between two pages: a new death, one of those that were found, and one still to find.
+				// The set changes between two pages: a new death, one of those that were found, and one still
+				// to find.
 				w.do("ZADD", w.keys.Dead(), strconv.Itoa(1800000000+len(found)), sample("A", fmt.Sprint("new ", len(found))))
 				w.do("ZREM", w.keys.Dead(), sample("A", found[0]), sample("A", strconv.Itoa(3)))
 			}
@@ -191,6 +205,23 @@ func TestSearch(t *testing.T) {
 				require.Len(w, found, 1, class)
 				require.Equal(w, "1", found[0].JID)
 			}
+		},
+		"continues at the cursors that addresses of older dashboards have": func(w *world) {
+			w.do("SADD", w.keys.Queues(), "q")
+			w.push(w.keys.Queue("q"), sample("A", "1"), sample("A", "2"), sample("A", "3"))
+			w.fill(w.keys.Dead(), 7, sample("A", "d7"), sample("A", "d8"), sample("A", "d9"))
+			for cursor, want := range map[string][]string{
+				fmt.Sprintf(`{"stage":2,"name":"q","way":{"most":3,"seen":2,"left":2,"mark":%q}}`, unreadableID(sample("A", "2"))): {"3", "d9", "d8", "d7"},
+				`{"stage":5,"way":{"from":"8","to":"9","left":1}}`:                                                                 {"d7"},
+				`{"stage":3}`: {"d9", "d8", "d7"},
+			} {
+				query := Query{Filter: Filter{Class: "A"}, Cursor: base64.RawURLEncoding.EncodeToString([]byte(cursor))}
+				require.Equal(w, want, jids(w.search(query)), cursor)
+			}
+			at := base64.RawURLEncoding.EncodeToString([]byte(`{"from":"8","to":"9","left":1}`))
+			step, err := w.inspector.Step(w.Context(), Task{Home: Dead(), Action: Delete, Selection: Selection{All: true}}, at)
+			require.NoError(w, err)
+			require.Equal(w, []int{1, 2}, []int{step.Moved, len(w.set(w.keys.Dead()))})
 		},
 		"refuses another text as a cursor": func(w *world) {
 			w.everywhere()

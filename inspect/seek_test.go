@@ -108,8 +108,8 @@ func TestASearchByJID(t *testing.T) {
 				w.do("LPUSH", w.keys.Queue("q"), sample("A", jid, fmt.Sprintf(`"n":%d`, n)))
 				w.do("ZADD", w.keys.Retry(), strconv.Itoa(n/3000), sample("A", jid, fmt.Sprintf(`"n":%d`, n)))
 			}
-			require.Len(w, w.search(Query{JID: "same", Limit: 1}), 20)
-			require.Len(w, w.search(Query{JID: "same", Time: 1}), 20)
+			require.Len(w, w.search(Query{IDs: []string{"same"}, Limit: 1}), 20)
+			require.Len(w, w.search(Query{IDs: []string{"same"}, Time: 1}), 20)
 		},
 	})
 }

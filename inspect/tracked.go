@@ -3,33 +3,86 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
-// tracked reads what is known about the query's job if it is tracked. If the job has ended and is in no other
-// place, its place is PlaceCompleted.
-func (s *search) tracked(ctx context.Context) (bool, error) {
-	if s.query.JID == "" {
-		return false, nil
+// Tracked is what is known about a tracked job that has begun.
+type Tracked = lua.Tracked
+
+// TrackState is the state of a tracked job.
+type TrackState = lua.TrackState
+
+// The states of a tracked job. Their names are a contract. The last five are ends.
+const (
+	TrackWaiting   = lua.TrackWaiting   // no worker has reported the job
+	TrackRunning   = lua.TrackRunning   // a worker runs it, or has crashed while it ran it
+	TrackRetrying  = lua.TrackRetrying  // its last run failed, and it runs again
+	TrackDone      = lua.TrackDone      // its last run succeeded
+	TrackDead      = lua.TrackDead      // it is, or was, in the dead set
+	TrackDiscarded = lua.TrackDiscarded // its last run failed, and it was not kept
+	TrackCancelled = lua.TrackCancelled // it was cancelled, or deleted by an operator
+	TrackExpired   = lua.TrackExpired   // it would have started too late
+)
+
+// trackedAtOnce is how many tracked jobs one pipeline reads: each may be up to a megabyte.
+const trackedAtOnce = 16
+
+// trackedJobs reads what is known about these jobs, at most trackedAtOnce, if they are tracked.
+func (i *Inspector) trackedJobs(ctx context.Context, jids []string) ([]lua.TrackedJob, error) {
+	asks, calls := lua.AskEach(jids, i.keys.ReadTrackedJob)
+	jobs := make([]lua.TrackedJob, len(jids))
+	for n, reply := range i.link.Carry(ctx, job.MaxPayloadLimit, calls...) {
+		var err error
+		if jobs[n], err = asks[n].Read(reply); err != nil {
+			return nil, fmt.Errorf("read the state of %s: %w", jids[n], err)
+		}
+	}
+	return jobs, nil
+}
+
+// completedJob returns the Found of a tracked job that has ended and is in no other place.
+func completedJob(read lua.TrackedJob) Found {
+	found := newEntry(Home{place: PlaceCompleted}, lua.Entry{Bytes: read.Payload}).Found()
+	found.JID, found.Since = read.JID, read.EndedAt
+	return found
+}
+
+// readTracked reads the states of the query's jobs, wherever the search continues. A search in a few places
+// does without them: it may be for thousands of jobs.
+func (s *search) readTracked(ctx context.Context) error {
+	if !s.wants(PlaceCompleted) {
+		return nil
 	}
 	s.place = "completed jobs"
-	ask := s.i.keys.ReadTrackedJob(s.query.JID)
-	read, err := ask.Read(s.i.link.Carry(ctx, job.MaxPayloadLimit, ask.Call)[0])
-	if err != nil {
-		return false, fmt.Errorf("read the state of %s: %w", s.query.JID, err)
+	for jids := range slices.Chunk(s.query.IDs, trackedAtOnce) {
+		read, err := s.i.trackedJobs(ctx, jids)
+		if err != nil {
+			return err
+		}
+		for n, jid := range jids {
+			if read[n].State != TrackWaiting {
+				s.tracked[jid] = &read[n]
+			}
+		}
 	}
-	if read.State == lua.TrackWaiting {
-		return false, nil
+	return nil
+}
+
+// completed visits the query's jobs that have ended and are in no other place. They are not divided.
+func (s *search) completed(context.Context) (stopped bool, err error) {
+	for _, jid := range s.query.IDs {
+		read := s.tracked[jid]
+		if read == nil || read.Payload == "" {
+			continue
+		}
+		s.looked++
+		stopped = s.found(completedJob(*read)) || stopped
 	}
-	s.known = &read.Tracked
-	if read.Payload == "" || !s.wants(PlaceCompleted) {
-		return false, nil
+	if stopped {
+		s.at.Stage++
 	}
-	s.looked++
-	entry := newEntry(Home{place: PlaceCompleted}, lua.Entry{Bytes: read.Payload})
-	found := entry.Found()
-	found.JID, found.Since = s.query.JID, read.EndedAt
-	return s.visit(found), nil
+	return stopped, nil
 }

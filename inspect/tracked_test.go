@@ -29,13 +29,14 @@ func TestTrackedJobs(t *testing.T) {
 			require.Equal(w, "mail", found.Queue)
 			require.Equal(w, time.Unix(1_700_000_000, 0).UTC(), found.Since)
 			require.JSONEq(w, "[1.0]", string(found.Entry.Args))
-			require.Equal(w, &lua.Tracked{
+			require.Equal(w, &Tracked{
 				JID: "done", State: lua.TrackDone, Done: 7, Total: 9, Result: []byte(`{"Rows":7}`), EndedAt: time.Unix(1_700_000_000, 0).UTC(),
 			}, found.Tracked)
-			results, err := w.inspector.Search(w.Context(), Query{JID: "done"})
+			results, err := w.inspector.Search(w.Context(), Query{IDs: []string{"done"}})
 			require.NoError(w, err)
 			require.Len(w, results.Found, 1)
 			require.Equal(w, PlaceCompleted, results.Found[0].Place)
+			require.Len(w, w.search(Query{IDs: []string{"done"}, Limit: 1}), 1, "and then goes on behind it")
 			require.Equal(w, Cancellation{JID: "done", Result: CancelDone, Place: PlaceCompleted, Class: "A", Queue: "mail"}, w.cancel("done")["done"])
 			w.do("HSET", w.keys.Iteration("done"), lua.FieldEndedAt, "4000000000000")
 			require.Equal(w, CancelMarked, w.cancel("done")["done"].Result, "it may have ended because of the mark")

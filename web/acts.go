@@ -83,7 +83,7 @@ func (d *Dashboard) perform(v *visit, act Act, page string, do func() (answer fl
 	return nil
 }
 
-// audit logs an act and what came of it.
+// audit logs an act and its result.
 func (d *Dashboard) audit(v *visit, act Act, err error, result ...any) {
 	fields := append(d.auditOf(v, act), result...)
 	if err != nil {

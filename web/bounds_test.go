@@ -191,3 +191,14 @@ func TestASearchIsASeriesOfShortPages(t *testing.T) {
 		require.Contains(t, body, want, path)
 	}
 }
+
+// A page that cannot be rendered is a bug of the dashboard, and no refusal by Redis.
+func TestAPageThatCannotBeRenderedIsAFailureOfTheDashboard(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.dash.routes["/reset"] = route{get: func(d *Dashboard, v *visit) error { return d.show(v, "set", page{Body: "no set"}) }}
+	got := r.get("/reset")
+	require.Equal(t, http.StatusInternalServerError, got.status)
+	require.Contains(t, got.body, "The dashboard failed; its log has the reason.")
+	require.Contains(t, r.log.String(), "dashboard page cannot be rendered")
+}

@@ -16,8 +16,8 @@ import (
 // small, and short enough to show progress and to be stopped.
 const stepTime = time.Second
 
-// An order is what the form of an act says.
-type order struct {
+// An actForm is what the form of an act says.
+type actForm struct {
 	act    Act
 	task   inspect.Task
 	cursor string            // where the next step begins
@@ -25,40 +25,40 @@ type order struct {
 	of     int               // how many jobs there were at its beginning
 }
 
-func (d *Dashboard) readOrder(form url.Values) (order, error) {
-	o := order{cursor: form.Get("cursor"), of: count(form, "of"), act: Act{
+func (d *Dashboard) readActForm(form url.Values) (actForm, error) {
+	f := actForm{cursor: form.Get("cursor"), of: count(form, "of"), act: Act{
 		In: form.Get("in"), Queue: form.Get("queue"), Name: form.Get("do"), To: form.Get("to"),
 		All: form.Get("all") != "", Class: form.Get("class"), Text: form.Get("text"), IDs: slices.Concat(form["id"], form["ref"]),
 	}}
-	o.before.Moved, o.before.Gone, o.before.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
-	home, err := homeOf(o.act.In, o.act.Queue)
+	f.before.Moved, f.before.Gone, f.before.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
+	home, err := homeOf(f.act.In, f.act.Queue)
 	if err != nil {
-		return o, err
+		return f, err
 	}
-	o.task = inspect.Task{Home: home, Action: inspect.Action(o.act.Name), To: o.act.To}
-	if !o.task.Action.PossibleIn(home.Place()) {
-		return o, fail(http.StatusBadRequest, "There is no such act on these jobs.")
+	f.task = inspect.Task{Home: home, Action: inspect.Action(f.act.Name), To: f.act.To}
+	if !f.task.Action.PossibleIn(home.Place()) {
+		return f, fail(http.StatusBadRequest, "There is no such act on these jobs.")
 	}
-	if err := d.mayFilter(o.act.Text); err != nil {
-		return o, err
+	if err := d.mayFilter(f.act.Text); err != nil {
+		return f, err
 	}
-	filter := inspect.Filter{Class: o.act.Class, Text: o.act.Text}
+	filter := inspect.Filter{Class: f.act.Class, Text: f.act.Text}
 	switch {
-	case o.act.All && filter != (inspect.Filter{}):
-		o.task.Selection.Filter = filter
-	case o.act.All:
-		o.task.Selection.All = true
+	case f.act.All && filter != (inspect.Filter{}):
+		f.task.Selection.Filter = filter
+	case f.act.All:
+		f.task.Selection.All = true
 	default:
-		o.task.Selection = inspect.Selection{IDs: form["id"], Refs: form["ref"]}
-		o.act.Class, o.act.Text = "", ""
+		f.task.Selection = inspect.Selection{IDs: form["id"], Refs: form["ref"]}
+		f.act.Class, f.act.Text = "", ""
 	}
-	if o.act.All {
-		o.act.IDs = nil
+	if f.act.All {
+		f.act.IDs = nil
 	}
 	if at, err := strconv.ParseInt(form.Get("at"), 10, 64); err == nil {
-		o.act.At = time.UnixMilli(at)
+		f.act.At = time.UnixMilli(at)
 	}
-	return o, nil
+	return f, nil
 }
 
 // count reads a number that is only shown.
@@ -108,10 +108,10 @@ func navOf(act Act) string {
 
 // confirmBody asks before an act on all jobs of a set, or all that match a filter.
 type confirmBody struct {
-	Order  Act
+	Act    Act
 	Action inspect.Action
 	Count  int
-	More   *further // continues the count
+	More   *continuation // continues the count
 	Note   string
 	To     []string
 	Delays []delay
@@ -128,7 +128,7 @@ type delay struct {
 
 var delays = []delay{{60, "a minute"}, {600, "10 minutes"}, {3600, "an hour"}, {6 * 3600, "6 hours"}, {24 * 3600, "a day"}, {7 * 24 * 3600, "a week"}}
 
-// noteOf says what an act does, as far as its name does not.
+// noteOf returns what an act does beyond what its name says.
 func noteOf(task inspect.Task) string {
 	switch task.Action {
 	case inspect.Retry:
@@ -155,36 +155,36 @@ func (d *Dashboard) confirm(v *visit) error {
 		return fail(http.StatusForbidden, "This dashboard is read-only for you.")
 	}
 	v.form.Set("all", "1")
-	o, err := d.readOrder(v.form)
+	f, err := d.readActForm(v.form)
 	if err != nil {
 		return err
 	}
-	body := confirmBody{Order: o.act, Action: o.task.Action, Note: noteOf(o.task), Delays: delays}
-	if err := d.countJobs(v, o, &body); err != nil {
+	body := confirmBody{Act: f.act, Action: f.task.Action, Note: noteOf(f.task), Delays: delays}
+	if err := d.countJobs(v, f, &body); err != nil {
 		return err
 	}
-	if o.task.Action == inspect.Move {
+	if f.task.Action == inspect.Move {
 		names, err := d.inspector.QueueNames(v.ctx)
 		if err != nil {
 			return err
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return name == o.act.Queue })
+		names = slices.DeleteFunc(names, func(name string) bool { return name == f.act.Queue })
 		body.To = names[:min(len(names), maxOffered)]
 	}
-	return d.show(v, "confirm", page{Title: verbOf(o.task.Action) + " jobs", Nav: navOf(o.act), Body: body})
+	return d.show(v, "confirm", page{Title: verbOf(f.task.Action) + " jobs", Nav: navOf(f.act), Body: body})
 }
 
-// countJobs counts the jobs of an order. A filter needs a search, which may take several pages.
-func (d *Dashboard) countJobs(v *visit, o order, body *confirmBody) (err error) {
-	if o.task.Selection.All {
-		body.Count, err = d.inspector.Size(v.ctx, o.task.Home)
+// countJobs counts the jobs that a form chooses. A filter needs a search, which may take several pages.
+func (d *Dashboard) countJobs(v *visit, f actForm, body *confirmBody) (err error) {
+	if f.task.Selection.All {
+		body.Count, err = d.inspector.Size(v.ctx, f.task.Home)
 		return err
 	}
 	body.Count = count(v.form, "counted")
 	query := inspect.Query{
-		Filter: o.task.Selection.Filter, Places: []inspect.Place{o.task.Home.Place()}, Limit: 1000, Cursor: v.form.Get("after"),
+		Filter: f.task.Selection.Filter, Places: []inspect.Place{f.task.Home.Place()}, Limit: 1000, Cursor: v.form.Get("after"),
 	}
-	query.Queue = o.act.Queue
+	query.Queue = f.act.Queue
 	for until := time.Now().Add(d.searchTimeOf(v)); ; {
 		query.Time = max(time.Until(until), time.Nanosecond)
 		results, err := d.inspector.Search(v.ctx, query)
@@ -196,16 +196,16 @@ func (d *Dashboard) countJobs(v *visit, o order, body *confirmBody) (err error) 
 			return nil
 		}
 		if !time.Now().Before(until) {
-			body.More = v.further("confirm", query.Cursor, 0)
+			body.More = v.continuation("confirm", query.Cursor, 0)
 			body.More.Fields["counted"] = strconv.Itoa(body.Count)
 			return nil
 		}
 	}
 }
 
-// progressBody is what a step of a long act answers: how far it came, and a form for the next step.
+// progressBody is the page after a step of a long act: its progress, and a form for the next step.
 type progressBody struct {
-	Order   Act
+	Act     Act
 	Action  inspect.Action
 	At      int64
 	Cursor  string
@@ -214,87 +214,90 @@ type progressBody struct {
 	Percent int
 }
 
-// act does one step of an act on jobs. What a step did is done, whatever happens to the next: the form that it
-// answers, or a press of the same button later, continues with the jobs that are left.
+// act does one step of an act on jobs. What a step has done stays done if the next one fails: the form in its
+// answer, or the same button pressed later, continues with the jobs that are left.
 func (d *Dashboard) act(v *visit) error {
-	o, err := d.readOrder(v.form)
+	f, err := d.readActForm(v.form)
 	if err != nil {
 		return err
 	}
-	if !o.act.All && len(o.act.IDs) == 0 {
+	if !f.act.All && len(f.act.IDs) == 0 {
 		d.flash(v, flash{Text: "No job was selected.", Bad: true})
-		v.redirect(pageOf(o.act))
+		v.redirect(pageOf(f.act))
 		return nil
 	}
-	if err := d.permit(v, o.act); err != nil {
+	if err := d.permit(v, f.act); err != nil {
 		return err
 	}
-	if o.task.Action == inspect.Reschedule {
-		if err := d.readTime(v, &o); err != nil {
+	if f.task.Action == inspect.Reschedule {
+		if err := d.readTime(v, &f); err != nil {
 			return err
 		}
 	}
-	did, next, err := d.step(v.ctx, o)
-	d.audit(v, o.act, err, "moved", did.Moved, "gone", did.Gone, "refused", did.Refused, "complete", err == nil && next == "")
-	counts := o.before
+	if err := f.task.Check(); err != nil {
+		return fail(http.StatusBadRequest, "The form asks for something impossible: %s.", plain(cut(300, err.Error())))
+	}
+	did, next, err := d.step(v.ctx, f)
+	d.audit(v, f.act, err, "moved", did.Moved, "gone", did.Gone, "refused", did.Refused, "complete", err == nil && next == "")
+	counts := f.before
 	counts.Add(did)
 	if err != nil {
-		return fmt.Errorf("%s: %s so far, and the rest is where it was: %w", verbOf(o.task.Action), plural(counts.Moved, "job", "jobs"), err)
+		return fmt.Errorf("%s: %s so far, and the rest is where it was: %w", verbOf(f.task.Action), plural(counts.Moved, "job", "jobs"), err)
 	}
 	worked := counts.Moved + counts.Gone + counts.Refused
 	if next == "" {
-		answer := describe(o.task.Action, counts)
-		if o.task.Later && worked < o.of {
+		answer := describe(f.task.Action, counts)
+		if f.task.Later && worked < f.of {
 			answer.Text += " The others are due later."
 		}
 		d.flash(v, answer)
-		v.redirect(pageOf(o.act))
+		v.redirect(pageOf(f.act))
 		return nil
 	}
-	if o.of == 0 && o.task.Selection.All {
-		left, err := d.inspector.Size(v.ctx, o.task.Home)
+	if f.of == 0 && f.task.Selection.All {
+		left, err := d.inspector.Size(v.ctx, f.task.Home)
 		if err != nil {
 			return err
 		}
-		o.of = worked + left
+		f.of = worked + left
 	}
-	body := progressBody{Order: o.act, Action: o.task.Action, Cursor: next, Counts: counts, Of: max(o.of, worked)}
-	if !o.act.At.IsZero() {
-		body.At = o.act.At.UnixMilli()
+	body := progressBody{Act: f.act, Action: f.task.Action, Cursor: next, Counts: counts, Of: max(f.of, worked)}
+	if !f.act.At.IsZero() {
+		body.At = f.act.At.UnixMilli()
 	}
 	body.Percent = percent(worked, body.Of)
-	return d.show(v, "progress", page{Title: verbOf(o.task.Action) + " jobs", Nav: navOf(o.act), Body: body})
+	return d.show(v, "progress", page{Title: verbOf(f.task.Action) + " jobs", Nav: navOf(f.act), Body: body})
 }
 
 // readTime sets when rescheduled jobs run: a delay after the time of a single job that has a time to come,
 // after now for others, or what the first step decided.
-func (d *Dashboard) readTime(v *visit, o *order) error {
-	o.task.Later = true
+func (d *Dashboard) readTime(v *visit, f *actForm) error {
+	f.task.Later = true
 	if seconds, err := strconv.Atoi(v.form.Get("delay")); err == nil && seconds > 0 && seconds <= 366*24*3600 {
 		now, err := d.inspector.Now(v.ctx)
 		if err != nil {
 			return err
 		}
-		if refs := o.task.Selection.Refs; len(refs) == 1 {
-			entry, _, err := d.inspector.Get(v.ctx, o.task.Home, refs[0])
+		if refs := f.task.Selection.Refs; len(refs) == 1 {
+			entry, _, err := d.inspector.Get(v.ctx, f.task.Home, refs[0])
 			if err != nil {
 				return err
 			}
 			now = slices.MaxFunc([]time.Time{now, entry.At}, time.Time.Compare)
 		}
-		o.act.At = now.Add(time.Duration(seconds) * time.Second)
+		f.act.At = now.Add(time.Duration(seconds) * time.Second)
 	}
-	if o.task.At = o.act.At; o.task.At.IsZero() {
+	if f.task.At = f.act.At; f.task.At.IsZero() {
 		return fail(http.StatusBadRequest, "The form names no time.")
 	}
 	return nil
 }
 
 // step works for stepTime, or until the act is complete. next is where to continue.
-func (d *Dashboard) step(ctx context.Context, o order) (sum inspect.ActCounts, next string, err error) {
+func (d *Dashboard) step(ctx context.Context, f actForm) (sum inspect.ActCounts, next string, err error) {
 	until := time.Now().Add(d.stepTime)
-	for cursor := o.cursor; ; {
-		did, err := d.inspector.Step(ctx, o.task, cursor)
+	for cursor := f.cursor; ; {
+		did, err := d.inspector.Step(ctx, f.task, cursor)
 		sum.Add(did.ActCounts)
 		if err != nil || did.Next == "" {
 			return sum, "", err

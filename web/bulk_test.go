@@ -302,3 +302,26 @@ func TestAKillKeepsTheDeadSetWithinItsLimits(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, r.post("/act", "in", "retries", "do", "kill", "id", "jid000000").status)
 	require.Equal(t, []any{payload("older", "Report"), payload("jid000000", "Report")}, r.do("ZRANGE", r.keys.Dead(), "0", "-1"))
 }
+
+// A form that names no possible target is the user's mistake, and not a failure of Redis.
+func TestAMoveToNoQueueIsRefusedAsAMistake(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.do("SADD", r.keys.Queues(), "mail")
+	r.do("LPUSH", r.keys.Queue("mail"), payload("a", "Report"))
+	r.failed(r.keys.Dead(), 1)
+	before := r.digest()
+	for _, form := range [][]string{
+		{"in", "queue", "queue", "mail", "do", "move", "all", "1", "to", ""},
+		{"in", "queue", "queue", "mail", "do", "move", "all", "1", "to", "mail"},
+		{"in", "queue", "queue", "mail", "do", "move", "id", "a", "to", "two\nlines"},
+		{"in", "dead", "do", "move", "all", "1", "to", ""},
+		{"in", "scheduled", "do", "reschedule", "all", "1", "at", "999999999999999"},
+	} {
+		got := r.post("/act", form...)
+		require.Equal(t, http.StatusBadRequest, got.status, "%q: %s", form, got.body)
+		require.NotContains(t, got.body, "Redis refused")
+	}
+	require.Equal(t, before, r.digest(), "nothing was moved")
+	require.NotContains(t, r.log.String(), "dashboard request failed", "it is no failure")
+}

@@ -53,7 +53,7 @@ func (d *Dashboard) busy(v *visit) error {
 	return d.show(v, "busy", page{Title: "Busy", Nav: "busy", Live: 2, Status: &status, Body: body})
 }
 
-// rank puts the processes first that need a look.
+// rank puts the processes first that need attention.
 func rank(p inspect.Process) int {
 	switch {
 	case p.State != inspect.StateAlive:
@@ -98,7 +98,7 @@ func aliveIdentities(s inspect.Status) (identities []string) {
 func (d *Dashboard) signal(v *visit) error {
 	act := Act{Name: oneOf(v.form.Get("do"), "quiet", "stop", "dump"), Process: v.form.Get("process"), All: v.form.Get("all") != ""}
 	if act.Name == "" || act.All == (act.Process != "") {
-		return fail(http.StatusBadRequest, "The form names no signal, or not one process.")
+		return fail(http.StatusBadRequest, "The form must name a signal, and either one process or all.")
 	}
 	return d.perform(v, act, "busy", func() (flash, []any, error) {
 		sent, err := d.sendSignal(v, act)
@@ -121,7 +121,7 @@ func (d *Dashboard) sendSignal(v *visit, act Act) (sent int, err error) {
 		targets = aliveIdentities(status)
 	}
 	for _, identity := range targets {
-		found, err := d.inspector.Signal(v.ctx, identity, inspect.Order(act.Name))
+		found, err := d.inspector.Signal(v.ctx, identity, inspect.Signal(act.Name))
 		if err != nil {
 			return sent, err
 		}

@@ -18,8 +18,8 @@ const (
 )
 
 // A limiter bounds the connections that a listener accepts, in all and for each address. At a bound, the
-// connection that has been idle for longest gives way to a new one. A connection is idle unless it serves a
-// request of a user, so clients without a password cannot keep users out by what they hold open.
+// connection that has been idle for longest is closed for a new one. A connection is idle unless it serves a
+// request of a user, so clients without a password cannot keep users out by holding connections open.
 type limiter struct {
 	net.Listener
 	most, maxOfOne int
@@ -85,11 +85,11 @@ func (l *limiter) admit(conn net.Conn) *limited {
 	return nil
 }
 
-// count returns how many open connections are such, and which of them has been idle for longest; nil if none is
-// idle.
-func (l *limiter) count(such func(*limited) bool) (all int, idle *limited) {
+// count returns how many open connections match, and the one of them that has been idle for longest; nil if
+// none is idle.
+func (l *limiter) count(matches func(*limited) bool) (all int, idle *limited) {
 	for c := range l.open {
-		if such(c) {
+		if matches(c) {
 			all++
 			if !c.held && (idle == nil || c.since.Before(idle.since)) {
 				idle = c

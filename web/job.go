@@ -29,7 +29,7 @@ type jobBody struct {
 	Gone      bool
 	Left      string // the place that it has left since the page was shown
 	Looked    int
-	Next      *further
+	Next      *continuation
 	Unseen    []string
 }
 
@@ -99,7 +99,7 @@ func (d *Dashboard) getJob(v *visit) (*inspect.Found, error) {
 
 // findJob searches all places for a time.
 func (d *Dashboard) findJob(v *visit, body *jobBody) (*inspect.Found, error) {
-	results, err := d.inspector.Search(v.ctx, inspect.Query{JID: body.JID, Limit: 1, Time: d.searchTimeOf(v), Cursor: v.form.Get("after")})
+	results, err := d.inspector.Search(v.ctx, inspect.Query{IDs: []string{body.JID}, Limit: 1, Time: d.searchTimeOf(v), Cursor: v.form.Get("after")})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (d *Dashboard) findJob(v *visit, body *jobBody) (*inspect.Found, error) {
 	if len(results.Found) > 0 {
 		return &results.Found[0], nil
 	}
-	body.Next = v.further("job", results.Next, body.Looked)
+	body.Next = v.continuation("job", results.Next, body.Looked)
 	return nil, nil
 }
 
@@ -158,8 +158,8 @@ func indented(args json.RawMessage) string {
 	return out.String()
 }
 
-// timeline returns what the payload says about a job's way, in order of time, and then where it is now: that
-// may be known in whole seconds only.
+// timeline returns the events that the payload records, in order of time, and last where the job is now: the
+// time of that may be rounded to seconds.
 func timeline(f inspect.Found) (list []event) {
 	add := func(name string, at time.Time, kind, note string) {
 		if !at.IsZero() {

@@ -10,7 +10,7 @@ import (
 // locksBody is what the page of the locks of unique jobs shows.
 type locksBody struct {
 	Total   int64
-	Locks   []inspect.Lock
+	Locks   []inspect.UniqueLock
 	Class   string
 	Further bool
 }

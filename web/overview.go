@@ -169,7 +169,7 @@ func writeJSON(v *visit, value any) error {
 	return nil
 }
 
-// health answers whether Redis can be read, and no more: it is open to all that reach the server.
+// health reports whether Redis can be read, and nothing else: it needs no user.
 func (d *Dashboard) health(v *visit) error {
 	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if _, err := d.status(v.ctx); err != nil {
@@ -187,4 +187,21 @@ func (d *Dashboard) metrics(v *visit) error {
 	}
 	d.cfg.Metrics.ServeHTTP(v.w, v.r)
 	return nil
+}
+
+// reset asks before the counters are set to zero.
+func (d *Dashboard) reset(v *visit) error {
+	return d.show(v, "reset", page{Title: "Reset the counters", Nav: "./"})
+}
+
+func (d *Dashboard) resetCounters(v *visit) error {
+	act := Act{Name: "reset"}
+	if v.form.Get("do") != act.Name {
+		v.redirect("reset")
+		return nil
+	}
+	return d.perform(v, act, "./", func() (flash, []any, error) {
+		err := d.inspector.ResetCounters(v.ctx, inspect.CounterProcessed, inspect.CounterFailed, inspect.CounterDuplicates)
+		return flash{Text: "The counters are zero. The counts of each day were kept."}, nil, err
+	})
 }

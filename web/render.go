@@ -144,7 +144,7 @@ type page struct {
 	Capacity int // processors
 }
 
-// show renders a page. A template's error is the program's, so it is one for the log too.
+// show renders a page. A template that fails is a bug: the log has its error.
 func (d *Dashboard) show(v *visit, name string, p page) error {
 	if p.Status == nil {
 		if status, err := d.status(v.ctx); err == nil {
@@ -164,14 +164,16 @@ func (d *Dashboard) show(v *visit, name string, p page) error {
 	p.Flash = d.takeFlash(v)
 	var out bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&out, "layout", p); err != nil {
-		return fmt.Errorf("render %s: %w", name, err)
+		d.cfg.Logger.Error("dashboard page cannot be rendered", "page", name, "error", err)
+		return errFailed
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = v.w.Write(out.Bytes()) // the browser may have left
 	return nil
 }
 
-// rootOf returns the way from a path to the root of the handler, for pages that may be anywhere: errors.
+// rootOf returns the relative path from a page to the root of the handler. Pages of errors need it: they may
+// have any path.
 func rootOf(r *http.Request, base string) string {
 	below := strings.TrimPrefix(r.URL.EscapedPath(), base)
 	return strings.Repeat("../", max(strings.Count(below, "/")-1, 0))

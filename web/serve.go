@@ -32,7 +32,7 @@ func Listen(addr string, users *Users) (net.Listener, error) {
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
-	// writeTimeout leaves a slow link time for a page after a request that took as long as it may.
+	// writeTimeout leaves a slow link time to receive the page of a request that took all of requestTimeout.
 	writeTimeout = requestTimeout + 20*time.Second
 	idleTimeout  = time.Minute
 	maxHeader    = 16 << 10

@@ -31,7 +31,7 @@ type setBody struct {
 
 	// Of a page with a filter: how many entries were read, and how the search continues.
 	Looked int
-	Next   *further
+	Next   *continuation
 }
 
 // A row is one job of a set.
@@ -45,8 +45,8 @@ const (
 	// maxRows bounds the rows of a page. With args and errors cut, such a page has half a megabyte.
 	maxRows    = 100
 	maxRowArgs = 200 // characters
-	// searchTime bounds what one page searches, so that a page takes less than a tenth of a second; the script
-	// of the page asks for the next. patientTime is for someone without scripts, who presses a button for each.
+	// searchTime bounds the search of one page, so that a page takes less than a tenth of a second; its script
+	// asks for the next page. patientTime is used without JavaScript, where each page costs a click.
 	searchTime, patientTime = 70 * time.Millisecond, 2 * time.Second
 )
 
@@ -57,19 +57,19 @@ func (d *Dashboard) searchTimeOf(v *visit) time.Duration {
 	return d.searchTime
 }
 
-// A further is the form that continues a search.
-type further struct {
+// A continuation is the form that continues a search.
+type continuation struct {
 	Action string
 	Fields map[string]string
 	Auto   bool // a script submits it
 }
 
-// further returns the form that continues the search of a page from a cursor; nil at the end.
-func (v *visit) further(action, cursor string, looked int) *further {
+// continuation returns the form that continues the search of a page from a cursor; nil at the end.
+func (v *visit) continuation(action, cursor string, looked int) *continuation {
 	if cursor == "" {
 		return nil
 	}
-	f := &further{Action: action, Auto: true, Fields: map[string]string{"after": cursor, "looked": strconv.Itoa(looked)}}
+	f := &continuation{Action: action, Auto: true, Fields: map[string]string{"after": cursor, "looked": strconv.Itoa(looked)}}
 	for name, values := range v.form {
 		if f.Fields[name] == "" && name != "patient" {
 			f.Fields[name] = values[0]
@@ -78,7 +78,7 @@ func (v *visit) further(action, cursor string, looked int) *further {
 	return f
 }
 
-// setPage returns what answers the page of a set.
+// setPage returns the handler of the page of a set.
 func setPage(in, title string) func(*Dashboard, *visit) error {
 	return func(d *Dashboard, v *visit) error {
 		body, err := d.readSet(v, in, "")
@@ -89,7 +89,7 @@ func setPage(in, title string) func(*Dashboard, *visit) error {
 	}
 }
 
-// liveOf returns how often a page of jobs refreshes itself. A search is not repeated all the time.
+// liveOf returns the seconds between two refreshes of a page of jobs; 0 for a search, which is too costly.
 func liveOf(b setBody) int {
 	if b.Filtered {
 		return 0
@@ -97,10 +97,10 @@ func liveOf(b setBody) int {
 	return 4
 }
 
-// bare reports whether a form for an act on jobs needs nothing but the jobs. The others name a queue or a time.
+// bare reports whether the form of an act needs nothing but the jobs. Other forms also name a queue or a time.
 func bare(action inspect.Action) bool { return action != inspect.Move && action != inspect.Reschedule }
 
-// mayFilter refuses a search in masked args: its answers would tell what they are.
+// mayFilter refuses a search in masked args: the matches would reveal them.
 func (d *Dashboard) mayFilter(text string) error {
 	if d.cfg.Mask != nil && text != "" {
 		return fail(http.StatusForbidden, "Arguments are masked, so no search looks into them.")
@@ -186,7 +186,7 @@ func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) er
 		}
 	}
 	b.Looked = results.Looked + count(v.form, "looked")
-	if b.Next = v.further(pageOf(Act{In: b.In}), results.Next, b.Looked); b.Next != nil {
+	if b.Next = v.continuation(pageOf(Act{In: b.In}), results.Next, b.Looked); b.Next != nil {
 		b.Next.Auto = len(b.Rows) == 0
 	}
 	return nil

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// A user is the authenticated user of a request; the zero user is that of a program with a middleware of its
-// own.
+// A user is the authenticated user of a request; the zero user means that the program has a middleware
+// of its own that authenticates.
 type user struct {
 	name   string
 	viewer bool // may not act
@@ -145,8 +145,8 @@ func (d *Dashboard) isOpen(r *http.Request) bool {
 // maxLoggedName bounds the name of a refused login in the log, in characters.
 const maxLoggedName = 100
 
-// check compares a password. A wrong one takes as long for every name: it costs as much as the most expensive
-// hash of all users, so the time does not tell who is a user, and with which hash.
+// check compares a password. A wrong one takes equally long for every name, as long as the most expensive hash
+// of all users, so the time reveals neither the names of users nor the kinds of their hashes.
 func (u *Users) check(ctx context.Context, from, name, password string) (user, bool) {
 	if password == "" {
 		return user{}, false

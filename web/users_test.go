@@ -132,8 +132,8 @@ func TestTheTimeOfARefusedLoginDoesNotTellWhoIsAUser(t *testing.T) {
 	require.NoError(t, users.Add("costly", strings.NewReader(hashed(t, "x", 7)), false))
 	require.NoError(t, users.Add("cheap", strings.NewReader(hashed(t, "x", bcrypt.MinCost)), false))
 	require.NoError(t, users.Add("sum", strings.NewReader(fmt.Sprintf("%x", sha256.Sum256([]byte("x")))), false))
-	// Other work on the machine makes a comparison slower, and none makes it faster. It lasts for moments, so the
-	// users take turns.
+	// Other work on the machine makes a comparison slower, and none makes it faster. It lasts for moments, so
+	// the users take turns.
 	times := []time.Duration{time.Hour, time.Hour, time.Hour, time.Hour}
 	for n := range 20 {
 		for i, name := range []string{"costly", "cheap", "sum", "nobody"} {

@@ -38,6 +38,9 @@ func fail(status int, format string, args ...any) error {
 	return failure{status, fmt.Sprintf(format, args...)}
 }
 
+// errFailed is the answer to a request that met a bug of the dashboard.
+var errFailed = fail(http.StatusInternalServerError, "The dashboard failed; its log has the reason.")
+
 // policy is the Content-Security-Policy: nothing but this server's own scripts, styles and images.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -59,7 +62,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if problem != nil {
 			d.cfg.Logger.Error("dashboard panicked", "path", r.URL.Path, "panic", problem, "stack", string(debug.Stack()))
-			d.refuse(v, fail(http.StatusInternalServerError, "The dashboard failed; its log has the reason."))
+			d.refuse(v, errFailed)
 		}
 	}()
 	if err := d.serve(v); err != nil {
@@ -83,7 +86,7 @@ func (d *Dashboard) serve(v *visit) error {
 	handle := route.handler(v.r.Method)
 	if handle == nil {
 		v.w.Header().Set("Allow", route.allowed())
-		return fail(http.StatusMethodNotAllowed, "%s does not take %s.", path, v.r.Method)
+		return fail(http.StatusMethodNotAllowed, "%s does not accept %s.", path, v.r.Method)
 	}
 	if err := d.origins.Check(v.r); err != nil {
 		return fail(http.StatusForbidden, "The request came from a page of another site.")
@@ -130,7 +133,7 @@ func (d *Dashboard) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// readForm reads the query of a GET or the body of a POST; never both, because a link decides the query.
+// readForm reads the query of a GET or the body of a POST; never both: a link may have set the query of a POST.
 func (v *visit) readForm() error {
 	v.form = v.r.URL.Query()
 	if v.r.Method != http.MethodPost {

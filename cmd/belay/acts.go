@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
@@ -19,19 +20,13 @@ import (
 const actHelp = `
 
 The command works page by page and reports its progress every two seconds. You can interrupt it at any moment, even with
-kill -9, and run it again: each job is moved in one step. --all and --class mean the jobs that were there when it began.` + actStatus
+kill -9, and run it again: each job is moved in one step. --all and --class mean the jobs that were there when it began.`
 
-const actStatus = `
-
-Exit status: 0 if it was done, also if nothing matched --class, --unreadable or --all; 1 if Redis cannot be reached or
-some jobs could not be changed; 2 for a wrong command line; 4 if a job that you named is not there, or not any more;
-130 or 143 if INT or TERM ended it.`
-
-// An act moves or deletes jobs of one place.
+// An act moves or deletes jobs of a listing.
 type act struct {
 	cmd       *cobra.Command
 	inspector *inspect.Inspector
-	place     place
+	listing   listing
 	action    inspect.Action
 	selection inspect.Selection
 	to        string     // the target queue of a move
@@ -42,19 +37,19 @@ type act struct {
 // An actText is the help of a command that acts on jobs.
 type actText struct{ short, long string }
 
-// newActs makes a command for each action that is possible in a place. Only the commands that move jobs have
+// newActs makes a command for each action that is possible in a listing. Only the commands that move jobs have
 // another form, because they name a second queue.
-func newActs(at *redisFlags, p place, texts map[inspect.Action]actText) (commands []*cobra.Command) {
-	for _, action := range inspect.ActionsIn(p.places()...) {
+func newActs(at *redisFlags, l listing, texts map[inspect.Action]actText) (commands []*cobra.Command) {
+	for _, action := range inspect.ActionsIn(l.places...) {
 		if action != inspect.Move {
-			commands = append(commands, newAct(at, p, action, texts[action]))
+			commands = append(commands, newAct(at, l, action, texts[action]))
 		}
 	}
 	return commands
 }
 
-func newAct(at *redisFlags, p place, action inspect.Action, text actText) *cobra.Command {
-	a := &act{cmd: &cobra.Command{Use: string(action) + " " + p.queue + "[JID]...", Short: text.short, Long: text.long}, place: p, action: action}
+func newAct(at *redisFlags, l listing, action inspect.Action, text actText) *cobra.Command {
+	a := &act{cmd: &cobra.Command{Use: string(action) + " " + l.queue + "[JID]...", Short: text.short, Long: text.long}, listing: l, action: action}
 	set := a.cmd.Flags()
 	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
 	set.StringVar(&a.selection.Text, "text", "", "all jobs with this `TEXT` in their arguments, error or tags, in any case; with --class, those of the class")
@@ -80,14 +75,13 @@ func newAct(at *redisFlags, p place, action inspect.Action, text actText) *cobra
 	for n, words := range examples {
 		examples[n] = "  belay %[1]s " + string(action) + " %[2]s" + words
 	}
-	a.cmd.Example = p.example(strings.Join(examples, "\n"))
+	a.cmd.Example = l.example(strings.Join(examples, "\n"))
 	return a.complete(at)
 }
 
-// newClear completes a command that deletes all jobs of a place.
-func newClear(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
-	a := &act{cmd: cmd, place: p, action: inspect.Delete, selection: inspect.Selection{All: true}}
-	cmd.Long += actStatus
+// newClear completes a command that deletes all jobs of a listing.
+func newClear(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
+	a := &act{cmd: cmd, listing: l, action: inspect.Delete, selection: inspect.Selection{All: true}}
 	cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	return a.complete(at)
 }
@@ -103,7 +97,7 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 			return a.choose(ids)
 		}
 	}
-	withJSON(a.cmd, "print the result as one JSON object").RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
+	withJSON(a.cmd).RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
 		a.inspector = a.dead.of(i)
 		homes, _, err := a.homes(args)
 		if err != nil {
@@ -114,10 +108,11 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 	return a.cmd
 }
 
-// homes returns where the action is possible, of the homes that the command names, and the arguments after the
-// queue.
+// homes returns where the action is possible, of the listing that the command names, and the arguments after
+// the queue.
 func (a *act) homes(args []string) ([]inspect.Home, []string, error) {
-	homes, rest, err := a.place.homes(args)
+	query, rest, err := a.listing.query(args)
+	homes := inspect.HomesIn(query.Queue, a.listing.places...)
 	return slices.DeleteFunc(homes, func(home inspect.Home) bool { return !a.action.PossibleIn(home.Place()) }), rest, err
 }
 
@@ -139,7 +134,7 @@ func (a *act) choose(ids []string) error {
 	return nil
 }
 
-// many reports whether the jobs were not named one by one.
+// many reports whether flags choose the jobs, and no JIDs.
 func (a *act) many() bool { return len(a.selection.IDs) == 0 }
 
 // run acts on these homes, one after the other.
@@ -195,7 +190,7 @@ func (a *act) report(homes []inspect.Home, sum inspect.ActCounts, err error) err
 			a.cmd.PrintErrln(plain(problem))
 		}
 	}
-	if sum.Moved == 0 && err == nil && a.place.queue != "" {
+	if sum.Moved == 0 && err == nil && a.listing.queue != "" {
 		hintQueue(a.cmd, a.inspector, homes[len(homes)-1].Queue())
 	}
 	switch {
@@ -301,4 +296,33 @@ func (a *act) instant(ctx context.Context) (time.Time, error) {
 	}
 	now, err := a.inspector.Now(ctx)
 	return now.Add(a.due.in), err
+}
+
+// deadLimits are the flags of commands that add to the dead set.
+type deadLimits struct {
+	limit int
+	keep  time.Duration
+}
+
+// deadLimitsHelp says what the flags are for.
+const deadLimitsHelp = `
+
+A full dead set loses its oldest jobs to new ones. If the workers have a DeadLimit or DeadFor of their own, pass the same as
+--dead-limit and --dead-for.`
+
+func (l *deadLimits) register(set *pflag.FlagSet) {
+	set.IntVar(&l.limit, "dead-limit", inspect.DefaultDeadLimit, "the DeadLimit of the workers: this many `JOBS` may stay in the dead set")
+	set.DurationVar(&l.keep, "dead-for", inspect.DefaultDeadFor, "the DeadFor of the workers: a job may stay in the dead set for this time")
+}
+
+func (l *deadLimits) check() error {
+	if l.limit < 1 || l.keep < time.Second {
+		return usage("--dead-limit %d and --dead-for %v: they must be at least 1 and 1s", l.limit, l.keep)
+	}
+	return nil
+}
+
+// of returns the Inspector with these limits.
+func (l *deadLimits) of(i *inspect.Inspector) *inspect.Inspector {
+	return i.WithDeadLimits(l.limit, l.keep)
 }

@@ -162,6 +162,13 @@ func TestListing(t *testing.T) {
 		require.Len(t, strings.Fields(ids("--limit", "0")), 60)
 		require.Len(t, strings.Fields(ids()), 25)
 		require.Contains(t, h.invoke("", "dead").out, "25 of 60\n")
+		h.do("ZADD", h.key("dead"), "1", `{"class":"Wrapper","wrapped":"C","jid":"wrapped","queue":"mail","args":[]}`, "2", "garbage")
+		require.Equal(t, "wrapped", ids("--class", "Wrapper"), "as an act chooses it")
+		require.Regexp(t, "^unreadable-[0-9a-f]+$", ids("--unreadable"))
+		several := h.invoke("", "dead", "find", "j07", "nowhere", "j03", "--json")
+		require.Equal(t, exitAbsent, several.code)
+		require.Contains(t, several.errs, "not there, or not any more: nowhere")
+		require.Regexp(t, `(?s)"id":"j07".*\n.*"id":"j03"`, several.out)
 	})
 	t.Run("no_text_in_a_job_controls_the_terminal", func(t *testing.T) {
 		t.Parallel()

@@ -23,15 +23,7 @@ const cancelHelp = `Cancels jobs, wherever they are, and prints what happened to
 
 A job that is pushed or retried by an operator afterwards is not affected, even if it has the same jid. The search reads all
 waiting jobs and ends at --timeout. At most 10,000 jobs that were not found, or have not ended yet, are marked at a time: beyond
-them nothing more is cancelled, and the exit status is 1.
-
-With --json it prints one JSON object a line, one for each job, with these stable fields:
-  jid, result, state, class, queue, process, unseen
-state is where the job was, as in belay find; process is the process that has the job; unseen says why the search was
-incomplete.
-
-Exit status: 0 if each job was removed or is stopping; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if a job
-was not found, cannot be stopped, or had ended; 5 if one was not found and the search was incomplete.`
+them nothing more is cancelled, and the exit status is 1.`
 
 func newCancel(at *redisFlags) *cobra.Command {
 	var timeout time.Duration
@@ -54,7 +46,7 @@ func newCancel(at *redisFlags) *cobra.Command {
 			results, err := i.Cancel(ctx, args...)
 			return errors.Join(printCancelled(cmd, results), err)
 		}),
-	}, "print one JSON object for each job, one a line")
+	})
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }

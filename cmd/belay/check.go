@@ -15,13 +15,7 @@ version, role, Cluster, scripts, the permissions of the user, eviction, memory, 
 trips, connections. It changes nothing. It reports what it is not allowed to read, such as CONFIG on many managed services.
 
 Each finding is ok, warn (it works, but is worth knowing) or bad (it does not work, loses jobs or breaks a promise).
-"belay work" checks the same at its start, and logs what is not ok. Workers that are Go programs can call check.Redis.
-
-With --json it prints one JSON object, with these stable fields:
-  worst      the worst severity among the findings
-  findings   [{name, severity, found, advice}]
-
-Exit status: 0 if nothing is bad; 1 with a bad finding, or if no Redis answers; 2 for a wrong command line.`
+"belay work" checks the same at its start, and logs what is not ok. Workers that are Go programs can call check.Redis.`
 
 func newCheck(at *redisFlags) *cobra.Command {
 	return withJSON(&cobra.Command{
@@ -47,7 +41,7 @@ func newCheck(at *redisFlags) *cobra.Command {
 			}
 			return nil
 		}),
-	}, "print one JSON object")
+	})
 }
 
 // checked is what --json prints.

@@ -107,22 +107,6 @@ func TestFindingsArePrintedPlain(t *testing.T) {
 	require.NotContains(t, out.String(), "\a")
 }
 
-func TestCheckHelpNamesEveryField(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	require.NoError(t, printJSON(&out, checked{Findings: check.Findings{{}}}))
-	var object map[string]any
-	require.NoError(t, json.Unmarshal(out.Bytes(), &object))
-	for name, value := range object {
-		require.Regexp(t, `\b`+name+`\b`, checkHelp)
-		if list, ok := value.([]any); ok {
-			for field := range list[0].(map[string]any) {
-				require.Regexp(t, `\b`+field+`\b`, checkHelp)
-			}
-		}
-	}
-}
-
 func TestWorkLogsBadFindingsAndRuns(t *testing.T) {
 	t.Parallel()
 	for _, client := range []string{"go-redis", "rueidis"} {

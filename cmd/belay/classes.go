@@ -9,16 +9,10 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how long
-jobs had been in their queues before. MEAN and P50 to P99 are of successful runs; a job that never ran counts in none. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
-Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h.
-
-With --json it prints one JSON object, with these stable fields:
-  at, from, step_seconds, class_count, problems [text]
-  classes  [{class, runs, failed, time_seconds, mean_seconds, run, wait, steps [{runs, failed, time_seconds}]}]
-mean_seconds is null without a successful run. run and wait are null or {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]}.
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
+const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how
+long jobs had been in their queues before. MEAN and P50 to P99 are of successful runs; a job that never ran counts in
+none. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
+Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h.`
 
 func newClasses(at *redisFlags) *cobra.Command {
 	var window inspect.ClassWindow
@@ -42,7 +36,7 @@ func newClasses(at *redisFlags) *cobra.Command {
 			}
 			return show(cmd, list, func(t *table) { printClasses(t, list) })
 		}),
-	}, "print one JSON object")
+	})
 	cmd.Flags().DurationVar(&window.Last, "last", time.Hour, "length of the window, at most 72h")
 	cmd.Flags().StringVar(&window.Class, "class", "", "show this `CLASS` alone")
 	return cmd

@@ -25,8 +25,8 @@ var enumerations = map[string][]string{
 // fileFlags are the flags whose values name files. The shell offers files for these only.
 var fileFlags = []string{"file", "config", "logfile", "auth", "viewer", "exec"}
 
-// completeAll registers completions for the flags and arguments of all commands. What has none of its own
-// completes nothing: the shell would offer files where a jid, a class or a name belongs.
+// completeAll registers completions for the flags and arguments of all commands. It turns completion off for
+// the others, or the shell would offer files where a jid, a class or a name belongs.
 func completeAll(at *redisFlags, cmd *cobra.Command) {
 	for name, values := range enumerations {
 		if flag := cmd.LocalNonPersistentFlags().Lookup(name); flag != nil || name == "client" && !cmd.HasParent() {

@@ -20,15 +20,7 @@ const demoHelp = `Kills workers with SIGKILL while they run jobs, and shows that
 It starts a Redis of its own, in memory, and real worker processes. With --redis it uses that Redis instead (7.0 or newer),
 under a prefix of its own, which it deletes at the end; it ignores the URL in the environment. The jobs take a few hundredths
 of a second. Each worker reports the start and the end of each job through a pipe. Workers are killed while these reports
-show that they run jobs, and are replaced. The result is counted from these reports, not from Redis' data.
-
-With --json standard output is exactly one JSON object, and all other text goes to standard error:
-  {"enqueued","done","reruns","kills","interrupted","unfinished","lost","workers","seconds","redis"}
-reruns counts the runs after the first of a job, interrupted the jobs that were running in killed workers, unfinished the
-jobs that were still in Redis when the time was up, lost the jobs that are neither done nor in Redis. With default settings
-it takes 20 s at most.
-
-Exit status: 0 if every job was done; 1 if one was not, or it could not be shown; 2 for a wrong command line.`
+show that they run jobs, and are replaced. The result is counted from these reports, not from Redis' data.`
 
 type demoFlags struct{ jobs, workers, kills int }
 
@@ -65,7 +57,7 @@ func newDemo(at *redisFlags) *cobra.Command {
 			}
 			return runDemo(cmd, at, flags)
 		},
-	}, "print the result as one JSON object")
+	})
 	set := cmd.Flags()
 	set.IntVar(&flags.jobs, "jobs", 1500, "number of jobs")
 	set.IntVar(&flags.workers, "workers", 3, "number of worker processes at a time")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,15 +17,7 @@ import (
 const listHelp = `
 
 Jobs come and go while the command reads page by page, so a long list is not a snapshot. Control characters in a job
-are shown as escapes. An unreadable entry is shown with the reason.
-
-With --json it prints one JSON object a line, with these stable fields:
-  id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
-  failed_at (first), retried_at (last), bytes; for an unreadable entry also problem, and payload (its first bytes)
-id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-". in is retries,
-scheduled, dead, queue or quarantined. at is when the job runs, or when it died.
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
+are shown as escapes. An unreadable entry is shown with the reason.`
 
 // pageFlags select a part of a list and the output format.
 type pageFlags struct {
@@ -35,7 +26,7 @@ type pageFlags struct {
 }
 
 func (f *pageFlags) register(cmd *cobra.Command) {
-	set := withJSON(cmd, "print one JSON object a line").Flags()
+	set := withJSON(cmd).Flags()
 	set.StringVar(&f.class, "class", "", "show only this `CLASS`")
 	set.IntVar(&f.limit, "limit", 25, "how many to show; 0 for all")
 	set.IntVar(&f.offset, "offset", 0, "how many to skip first")
@@ -51,7 +42,7 @@ func (f *pageFlags) check() error {
 // printPage prints the page of a sequence that the flags select, as JSON or as rows below heads, and a last
 // line with the number of rows and the total.
 func printPage[T any](
-	cmd *cobra.Command, f pageFlags, all iter.Seq2[T, error], total int, wanted func(T) bool, heads []any, cells func(T) []any,
+	cmd *cobra.Command, f pageFlags, all iter.Seq2[T, error], total int, heads []any, cells func(T) []any,
 ) error {
 	t, json := newTable(cmd.OutOrStdout()), asJSON(cmd)
 	rows, skipped := 0, 0
@@ -59,8 +50,6 @@ func printPage[T any](
 		switch {
 		case err != nil:
 			return err
-		case !wanted(item):
-			continue
 		case skipped < f.offset:
 			skipped++
 			continue
@@ -85,41 +74,40 @@ func printPage[T any](
 	return t.Flush()
 }
 
-// A place is where jobs wait: a sorted set, or the queue that a command's first argument names.
-type place struct {
-	name  string       // the command above, such as "dead"
-	set   inspect.Home // unused for a queue
-	queue string       // the argument that names the queue, with a space; empty for a set
+// A listing is what a command lists, and the commands below it find and act on: a set, or a queue with its
+// quarantined jobs.
+type listing struct {
+	command string          // such as "dead"
+	places  []inspect.Place // where the jobs are
+	queue   string          // the argument that names the queue, with a space; empty for a set
 }
 
-var aQueue = place{name: "queues", queue: "QUEUE "}
+var ofQueue = listing{command: "queues", places: []inspect.Place{inspect.PlaceQueue, inspect.PlaceQuarantined}, queue: "QUEUE "}
 
-// places returns where the jobs may be, each with actions of its own.
-func (p place) places() []inspect.Place {
-	if p.queue == "" {
-		return []inspect.Place{p.set.Place()}
-	}
-	return []inspect.Place{inspect.PlaceQueue, inspect.PlaceQuarantined}
+func ofSet(home inspect.Home) listing {
+	return listing{command: home.String(), places: []inspect.Place{home.Place()}}
 }
 
-// homes returns where to look, and the arguments after the queue.
-func (p place) homes(args []string) ([]inspect.Home, []string, error) {
-	if p.queue == "" {
-		return []inspect.Home{p.set}, args, nil
+// query returns a query of the listing's jobs, and the arguments after the queue.
+func (l listing) query(args []string) (inspect.Query, []string, error) {
+	query := inspect.Query{Places: l.places}
+	if l.queue == "" {
+		return query, args, nil
 	}
 	if len(args) == 0 || args[0] == "" {
-		return nil, nil, usage("name the queue")
+		return query, nil, usage("name the queue")
 	}
-	return []inspect.Home{inspect.Waiting(args[0]), inspect.Quarantined(args[0])}, args[1:], nil
+	query.Queue = args[0]
+	return query, args[1:], nil
 }
 
 // example completes the examples of a command: %[1]s is the command above, %[2]s the queue.
-func (p place) example(text string) string {
-	return fmt.Sprintf(text, p.name, strings.ReplaceAll(p.queue, "QUEUE", "mail"))
+func (l listing) example(text string) string {
+	return fmt.Sprintf(text, l.command, strings.ReplaceAll(l.queue, "QUEUE", "mail"))
 }
 
-// newList completes a command that lists the jobs of a place.
-func newList(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
+// newList completes a command that lists jobs.
+func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 	var flags pageFlags
 	var unreadable bool
 	cmd.Long += listHelp
@@ -127,25 +115,22 @@ func newList(at *redisFlags, p place, cmd *cobra.Command) *cobra.Command {
 		cmd.Args = noWords
 	}
 	cmd.RunE = withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
-		homes, _, err := p.homes(args)
+		query, _, err := l.query(args)
 		if err == nil {
 			err = flags.check()
 		}
 		if err != nil {
 			return err
 		}
-		total, err := sizeOf(context.Background(), i, homes)
+		total, err := sizeOf(context.Background(), i, inspect.HomesIn(query.Queue, l.places...))
 		if err != nil {
 			return err
 		}
-		wanted := func(e inspect.Entry) bool {
-			return (flags.class == "" || e.Class == flags.class) && (!unreadable || e.Problem != "")
+		if total == 0 && l.queue != "" {
+			hintQueue(cmd, i, query.Queue)
 		}
-		if total == 0 && p.queue != "" {
-			hintQueue(cmd, i, args[0])
-		}
-		return printPage(cmd, flags, entries(i, homes), total, wanted,
-			[]any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}, entryCells)
+		query.Class, query.Unreadable = flags.class, unreadable
+		return printPage(cmd, flags, entries(i, query), total, []any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}, entryCells)
 	})
 	flags.register(cmd)
 	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "show only unreadable entries")
@@ -164,15 +149,16 @@ func sizeOf(ctx context.Context, i *inspect.Inspector, homes []inspect.Home) (si
 	return size, nil
 }
 
-// entries yields the jobs of several places. A signal ends the process at once: reading leaves nothing
-// behind.
-func entries(i *inspect.Inspector, homes []inspect.Home) iter.Seq2[inspect.Entry, error] {
+// entries yields the jobs that wait and match a query. A signal ends the process at once: reading leaves
+// nothing behind.
+func entries(i *inspect.Inspector, query inspect.Query) iter.Seq2[inspect.Entry, error] {
 	return func(yield func(inspect.Entry, error) bool) {
-		for _, home := range homes {
-			for entry, err := range i.Entries(context.Background(), home, 0) {
-				if !yield(entry, err) {
-					return
-				}
+		for found, err := range i.Jobs(context.Background(), query) {
+			if found.Entry == nil {
+				found.Entry = &inspect.Entry{} // with an error
+			}
+			if !yield(*found.Entry, err) {
+				return
 			}
 		}
 	}
@@ -204,44 +190,6 @@ func remark(e inspect.Entry) string {
 		return fmt.Sprintf("in progress in %d crashes", e.Interrupted)
 	}
 	return ""
-}
-
-// newFind makes the command that shows all fields of jobs.
-func newFind(at *redisFlags, p place) *cobra.Command {
-	return withJSON(&cobra.Command{
-		Use:   "find " + p.queue + "JID...",
-		Short: "Show all fields of jobs",
-		Long: `Shows all fields of jobs, with their last error. It searches page by page.
-
-With --json it prints one JSON object a line, with the fields of the list.
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if one of them is not there.`,
-		Example: p.example("  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9\n" +
-			"  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9 --json | jq .args"),
-		Args: func(_ *cobra.Command, args []string) error {
-			if _, ids, err := p.homes(args); err != nil || len(ids) == 0 {
-				return usage("give %sa JID from the list", strings.ToLower(strings.ReplaceAll(p.queue, "QUEUE", "the queue and")))
-			}
-			return nil
-		},
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
-			homes, ids, _ := p.homes(args)
-			for entry, err := range entries(i, homes) {
-				if err != nil {
-					return err
-				}
-				wanted := len(ids)
-				ids = slices.DeleteFunc(ids, func(id string) bool { return id == entry.ID })
-				if len(ids) < wanted {
-					_ = show(cmd, entry, func(t *table) { printEntry(t, entry) })
-				}
-				if len(ids) == 0 {
-					break
-				}
-			}
-			return absent(ids)
-		}),
-	}, "print one JSON object a line")
 }
 
 // printEntry prints all fields of a job, one a line.

@@ -24,18 +24,7 @@ Without a JID it searches for jobs that match all of --class, --text, --queue an
 queues, running, retries, dead. The text is not a pattern, and its case is ignored. The search ends at --limit or at
 --timeout, and then prints a cursor to continue with. Jobs that Sidekiq's workers run are not searched for a text.
 "not reported" marks a job in a worker's list that the worker does not report: the job was taken just now, or the
-reply to its take was lost and the worker will find it.
-
-With --json it prints one JSON object, or for a search one JSON object a line, with these stable fields:
-  jid, state, queue, class, since, at, process, process_state, reported, tracked, looked, unseen, job
-state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; tracked has the fields jid,
-state (running, retrying, waiting, done, dead, discarded, cancelled or expired), done, total, result, no_result,
-ended_at; at is when the job runs; process_state is alive or lapsed; reported is true if the process reports that it
-runs the job; looked is the number of entries that were read; unseen lists the places that were not searched to the
-end; job has the fields of belay dead --json.
-
-Exit status: 0 if the job was found, or a search ended; 1 if it does not exist, or Redis cannot be read; 2 for a wrong
-command line; 5 if the search was incomplete and did not find the job.`
+reply to its take was lost and the worker will find it.`
 
 // findTimeout is the default limit of a search: enough for some millions of jobs on a nearby Redis.
 const findTimeout = 30 * time.Second
@@ -69,16 +58,62 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			found, err := i.Find(ctx, args[0], searching(cmd))
+			found, err := i.FindAll(ctx, inspect.Query{IDs: args}, searching(cmd))
 			if err != nil {
 				return err
 			}
-			return printFound(cmd, found)
+			return printFound(cmd, found[0])
 		}),
-	}, "print one JSON object; for a search one for each job found, one a line")
+	})
 	search.register(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("in", cobra.FixedCompletions(placeNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
+}
+
+// newFind makes the command below a listing that shows all fields of its jobs.
+func newFind(at *redisFlags, l listing) *cobra.Command {
+	return withJSON(&cobra.Command{
+		Use:   "find " + l.queue + "JID...",
+		Short: "Show all fields of jobs",
+		Long: `Shows all fields of jobs, with their last error. It reads page by page, and reads twice before it reports that a
+job is not there, as belay find does.`,
+		Example: l.example("  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9\n" +
+			"  belay %[1]s find %[2]s217d2cffc30f4a168b3a76d9 --json | jq .args"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if _, ids, err := l.query(args); err != nil || len(ids) == 0 {
+				return usage("give %sa JID from the list", strings.ToLower(strings.ReplaceAll(l.queue, "QUEUE", "the queue and")))
+			}
+			return nil
+		},
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			query, ids, _ := l.query(args) // checked before
+			query.IDs = ids
+			found, err := i.FindAll(context.Background(), query, searching(cmd))
+			if err != nil {
+				return err
+			}
+			return printEntries(cmd, found)
+		}),
+	})
+}
+
+// printEntries prints all fields of the jobs that were found. Those that were not are an error.
+func printEntries(cmd *cobra.Command, all []inspect.Found) error {
+	var missing []string
+	for _, found := range all {
+		switch {
+		case found.Entry != nil:
+			if err := show(cmd, found.Entry, func(t *table) { printEntry(t, *found.Entry) }); err != nil {
+				return err
+			}
+		case found.Unseen != "":
+			return errors.New(found.Unseen)
+		default:
+			missing = append(missing, found.JID)
+		}
+	}
+	return absent(missing)
 }
 
 func checkTimeout(timeout time.Duration) error {
@@ -164,9 +199,17 @@ func (f *searchFlags) register(set *pflag.FlagSet) {
 	set.StringVar(&f.query.Class, "class", "", "jobs of this `CLASS`")
 	set.StringVar(&f.query.Text, "text", "", "jobs with this `TEXT` in their arguments, error or tags, in any case")
 	set.StringVarP(&f.query.Queue, "queue", "q", "", "jobs of this queue")
-	set.StringSliceVar(&f.places, "in", nil, "only in these `PLACES`: queue, quarantined, running, scheduled, retry, dead")
+	set.StringSliceVar(&f.places, "in", nil, "only in these `PLACES`: "+strings.Join(placeNames(), ", "))
 	set.IntVar(&f.query.Limit, "limit", 25, "how many to show, at most 1000")
 	set.StringVar(&f.query.Cursor, "cursor", "", "continue a search that printed this `CURSOR`")
+}
+
+// placeNames returns the values of --in.
+func placeNames() (names []string) {
+	for _, place := range inspect.Places() {
+		names = append(names, string(place))
+	}
+	return names
 }
 
 // any reports whether the flags ask for a search instead of one job.
@@ -180,8 +223,8 @@ func (f *searchFlags) check() error {
 	}
 	f.query.Places = nil
 	for _, name := range f.places {
-		if !slices.Contains([]string{"queue", "quarantined", "running", "scheduled", "retry", "dead"}, name) {
-			return usage("--in %s: it must be queue, quarantined, running, scheduled, retry or dead", name)
+		if names := placeNames(); !slices.Contains(names, name) {
+			return usage("--in %s: it must be one of %s", name, strings.Join(names, ", "))
 		}
 		f.query.Places = append(f.query.Places, inspect.Place(name))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -16,14 +17,7 @@ long it has held the lock (AGE), and when the lock expires unless it is released
 held, pushes of equal jobs are refused as duplicates. For a job with RescheduleOnce, STATE is "started" after a run
 has begun, and "dirty" if a duplicate was refused since: the job will run once more.
 
-Locks come and go while the command reads page by page, so a long list is not a snapshot.
-
-With --json it prints one JSON object a line, with these stable fields:
-  digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, and, if refused duplicates left positions of
-  write-ahead logs, dedup_wal_locations
-taken_at is by Redis' clock.
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
+Locks come and go while the command reads page by page, so a long list is not a snapshot.`
 
 func newLocks(at *redisFlags) *cobra.Command {
 	var flags pageFlags
@@ -45,11 +39,10 @@ func newLocks(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			wanted := func(lock inspect.Lock) bool {
+			wanted := func(lock inspect.UniqueLock) bool {
 				return (flags.class == "" || lock.Class == flags.class) && (jid == "" || lock.JID == jid)
 			}
-			return printPage(cmd, flags, i.Locks(context.Background()), int(total), wanted,
-				lockHeads, lockCells)
+			return printPage(cmd, flags, where(i.Locks(context.Background()), wanted), int(total), lockHeads, lockCells)
 		}),
 	}
 	flags.register(cmd)
@@ -61,9 +54,7 @@ func newLocks(at *redisFlags) *cobra.Command {
 for example because it was deleted on Sidekiq's pages: such a lock refuses pushes until it expires.
 
 If the holder still waits or runs, it is not affected, but an equal job may then be pushed and run beside it. If the
-lock was dirty, the extra run does not take place, and this command reports that.
-
-Exit status: 0 if all were released; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if one was not held.`,
+lock was dirty, the extra run does not take place, and this command reports that.`,
 		Example: `  belay locks release 1eb362487297344a57fa00353ca18ad6
   belay locks --class Reindex --limit 0 --json | jq -r .digest | xargs belay locks release`,
 		Args: someArgs("give digests, as belay locks shows them"),
@@ -72,9 +63,20 @@ Exit status: 0 if all were released; 1 if Redis cannot be reached; 2 for a wrong
 	return cmd
 }
 
+// where yields the items of a sequence that are wanted, and its error.
+func where[T any](all iter.Seq2[T, error], wanted func(T) bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for item, err := range all {
+			if (err != nil || wanted(item)) && !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
 var lockHeads = []any{"DIGEST", "CLASS", "JID", "AGE", "TTL", "STATE"}
 
-func lockCells(lock inspect.Lock) []any {
+func lockCells(lock inspect.UniqueLock) []any {
 	state := word(lock.Started, "started")
 	if lock.Dirty {
 		state = "dirty"
@@ -115,11 +117,7 @@ func newLockOf(at *redisFlags) *cobra.Command {
 		Short: "Show the lock that a job would need",
 		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
 that differ only in spelling are equal (1 and 1.0). Give --by if the class has UniqueByFields, and --queue if it has
-PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.
-
-With --json it prints one JSON object with the fields of belay locks --json.
-
-Exit status: 0 if the lock is held; 1 if Redis cannot be read; 2 for a wrong command line; 4 if it is free.`,
+PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.`,
 		Example: "  belay locks find Reindex 42\n  belay locks find Reindex 42 null --by 1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -143,7 +141,7 @@ Exit status: 0 if the lock is held; 1 if Redis cannot be read; 2 for a wrong com
 				t.row(lockCells(lock)...)
 			})
 		}),
-	}, "print one JSON object")
+	})
 	cmd.Flags().StringVarP(&queue, "queue", "q", job.DefaultQueue, "the queue, if it is a part of the job's identity")
 	cmd.Flags().IntSliceVar(&positions, "by", nil, "the `ARGUMENTS` that identify the job, counted from 1")
 	return cmd

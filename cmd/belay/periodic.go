@@ -17,14 +17,7 @@ import (
 const periodicHelp = `Lists the periodic jobs, the next due first: the schedule, the times of the last and the next
 tick, and whose definition is in force (BY): a program's or an operator's. Times are local.
 
-The workers' poller enqueues the job of each tick, once for the whole fleet.
-
-With --json it prints one JSON object a line, with these stable fields:
-  name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process ("" for an operator's), paused,
-  last_at and next_at (null for none), last_run (null, or as in belay periodic history), and problem, if this version
-  cannot use the definition
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line.`
+The workers' poller enqueues the job of each tick, once for the whole fleet.`
 
 const periodicAddHelp = `Adds a periodic job, or changes the one of that name. It stays until you remove it, and
 prevails over a periodic job of the same name in a program's code.
@@ -36,9 +29,7 @@ skip in spring is due when they are set forward; a time that comes twice in autu
 CLASS and each JSON-ARG are as in belay push. Put -- before arguments that begin with a dash.
 
 If you change the schedule or the zone, what is due is enqueued, and ticks count from now. Other changes move
-no tick.
-
-Exit status: 0 (also if nothing had to change); 1 if Redis cannot be reached; 2 for a wrong command line.`
+no tick.`
 
 func newPeriodic(at *redisFlags) *cobra.Command {
 	list := withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
@@ -55,14 +46,14 @@ func newPeriodic(at *redisFlags) *cobra.Command {
   belay periodic run nightly
   belay periodic pause nightly
   belay periodic history nightly`,
-	}, "print one JSON object a line")
+	})
 	cmd.AddCommand(withJSON(&cobra.Command{
 		Use: "list", Short: "List periodic jobs", Long: periodicHelp, Args: noWords, RunE: list,
 		Example: "  belay periodic list\n  belay periodic list --json | jq -r .name",
-	}, "print one JSON object a line"), newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
-		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. One that a live process has in its code cannot be removed, because it
-would come back: pause it, or remove it from the program. If the removed job replaced one in
-code, the one in code is active again within half a minute.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
+	}), newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
+		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. A periodic job that a live process has in its code cannot be
+removed, because it would come back: pause it, or remove it from the program. If the removed job replaced one in code,
+the one in code is active again within half a minute.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {
 			return true, i.RemovePeriodic(ctx, name)
 		}),
 		newPeriodicAct(at, "pause", "Pause periodic jobs", `Pauses periodic jobs: ticks that pass enqueue no job, and are not made up for later. New versions of the program do
@@ -162,12 +153,7 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 func newPeriodicRun(at *redisFlags) *cobra.Command {
 	return withJSON(&cobra.Command{
 		Use: "run NAME", Short: "Enqueue the job of a periodic job now",
-		Long: `Enqueues the job of a periodic job now, also if it is paused, and prints its jid. Its ticks stay as they are.
-
-With --json it prints one JSON object with the fields of belay periodic history --json.
-
-Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line; 3 if it was refused, because the job of an earlier
-tick waits or runs (the printed jid is that one's); 4 if there is none of this name.`,
+		Long:    `Enqueues the job of a periodic job now, also if it is paused, and prints its jid. Its ticks stay as they are.`,
 		Example: "  belay periodic run nightly",
 		Args:    onePeriodic,
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
@@ -180,7 +166,7 @@ tick waits or runs (the printed jid is that one's); 4 if there is none of this n
 			}
 			return err
 		}),
-	}, "print one JSON object")
+	})
 }
 
 func newPeriodicHistory(at *redisFlags) *cobra.Command {
@@ -189,12 +175,7 @@ func newPeriodicHistory(at *redisFlags) *cobra.Command {
 		Long: `Lists the last 25 ticks of a periodic job, the newest first: the nominal time of the tick, when its job was
 enqueued, the job's outcome, when the job ended, and its jid. The outcome is enqueued (the job waits, or has just
 begun), running, retrying, done, dead, discarded, cancelled, expired or refused: the tick was skipped, because the job
-of an earlier tick, with this jid, held the lock.
-
-With --json it prints one JSON object a line, with these stable fields:
-  tick_at (null for belay periodic run), at, outcome, ended_at (null before the end), jid
-
-Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if there is none of this name.`,
+of an earlier tick, with this jid, held the lock.`,
 		Example: "  belay periodic history nightly\n  belay find $(belay periodic history nightly --json | head -1 | jq -r .jid)",
 		Args:    onePeriodic,
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
@@ -213,7 +194,7 @@ Exit status: 0; 1 if Redis cannot be read; 2 for a wrong command line; 4 if ther
 				}
 			})
 		}),
-	}, "print one JSON object a line")
+	})
 }
 
 var onePeriodic = oneArg("name one periodic job, as belay periodic shows it")
@@ -224,10 +205,7 @@ func newPeriodicAct(
 ) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " NAME...", Short: short,
-		Long: long + `
-
-Exit status: 0 (also if nothing had to change); 1 if Redis cannot be reached, or the action is impossible; 2 for a wrong command line; 4 if
-one is not there.`,
+		Long:    long,
 		Example: "  belay periodic " + verb + " nightly",
 		Args:    someArgs("name periodic jobs, as belay periodic shows them"),
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {

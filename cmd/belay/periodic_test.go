@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -83,14 +82,4 @@ func TestPeriodicNamesWhatIsWrong(t *testing.T) {
 	}
 	require.Zero(t, invoke("", append(h.at("periodic", "add", "n", "@daily", "Report"), "--", "-5")...).code)
 	require.Contains(t, h.invoke("", "periodic", "--json").out, `"args":[-5]`)
-}
-
-func TestPeriodicHelpNamesEveryField(t *testing.T) {
-	t.Parallel()
-	for help, of := range map[string]reflect.Type{periodicHelp: reflect.TypeFor[inspect.Periodic](), invoke("", "periodic", "history", "--help").out: reflect.TypeFor[inspect.PeriodicRun]()} {
-		for i := range of.NumField() {
-			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
-			require.Contains(t, help, name)
-		}
-	}
 }

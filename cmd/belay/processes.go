@@ -12,12 +12,7 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const processesHelp = `Lists the worker processes, of Belay and of Sidekiq, with their running jobs, as they reported them up to five seconds ago.
-
-With --json it prints one JSON object a line, with the fields of "processes" in belay status --json. At most 1,000 processes
-are listed.
-
-Exit status: 0; 1 if Redis, or a process that standard error names, cannot be read; 2 for a wrong command line.`
+const processesHelp = `Lists the worker processes, of Belay and of Sidekiq, with their running jobs, as they reported them up to five seconds ago.`
 
 func newProcesses(at *redisFlags) *cobra.Command {
 	cmd := withJSON(&cobra.Command{
@@ -35,12 +30,12 @@ func newProcesses(at *redisFlags) *cobra.Command {
 			}
 			return cmp.Or(err, s.ProcessesErr)
 		}),
-	}, "print one JSON object a line")
-	cmd.AddCommand(newOrder(at, inspect.Quiet, "Stop workers from taking jobs",
+	})
+	cmd.AddCommand(newSignal(at, inspect.Quiet, "Stop workers from taking jobs",
 		"Stops workers from taking jobs. They finish the jobs they have, and live until they are stopped; quiet cannot be undone."),
-		newOrder(at, inspect.Stop, "Stop workers", `Stops workers: they take no more jobs, give running jobs the shutdown timeout, and requeue unfinished jobs.
+		newSignal(at, inspect.Stop, "Stop workers", `Stops workers: they take no more jobs, give running jobs the shutdown timeout, and requeue unfinished jobs.
 A supervisor may start them again.`),
-		newOrder(at, inspect.Dump, "Make workers log their running jobs",
+		newSignal(at, inspect.Dump, "Make workers log their running jobs",
 			"Makes workers write their running jobs and the stacks of all goroutines (Sidekiq: threads) to their logs."))
 	return cmd
 }
@@ -90,19 +85,17 @@ func runFor(run inspect.Run) string {
 	return short(run.Elapsed) + word(run.Overdue.Duration > 0, ", overdue for "+short(run.Overdue))
 }
 
-// newOrder makes a command that sends an order to processes.
-func newOrder(at *redisFlags, order inspect.Order, short, long string) *cobra.Command {
+// newSignal makes a command that sends a signal to processes.
+func newSignal(at *redisFlags, signal inspect.Signal, short, long string) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use:   string(order) + " IDENTITY...",
+		Use:   string(signal) + " IDENTITY...",
 		Short: short,
 		Long: long + `
 
-The order goes through Redis, as the buttons on Sidekiq's pages do. A process obeys at its next heartbeat, within seconds; a
-Sidekiq process within ten. The order expires after a minute. belay processes shows the identities.
-
-Exit status: 0 if it was sent; 1 if Redis cannot be reached; 2 for a wrong command line; 4 if there is no such process.`,
-		Example: fmt.Sprintf("  belay processes %[1]s vm:12923:f641267bd2b0\n  belay processes %[1]s --all --yes", order),
+The signal goes through Redis, as the buttons on Sidekiq's pages do. A process obeys at its next heartbeat, within seconds; a
+Sidekiq process within ten. The signal expires after a minute. belay processes shows the identities.`,
+		Example: fmt.Sprintf("  belay processes %[1]s vm:12923:f641267bd2b0\n  belay processes %[1]s --all --yes", signal),
 		Args: func(_ *cobra.Command, args []string) error {
 			if all == (len(args) > 0) {
 				return usage("which processes? Give identities, or --all")
@@ -122,16 +115,16 @@ Exit status: 0 if it was sent; 1 if Redis cannot be reached; 2 for a wrong comma
 						identities = append(identities, p.Identity)
 					}
 				}
-				if err := confirm(cmd, fmt.Sprintf("%s all %d processes", order, len(identities))); err != nil {
+				if err := confirm(cmd, fmt.Sprintf("%s all %d processes", signal, len(identities))); err != nil {
 					return err
 				}
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 			defer cancel()
 			return cmp.Or(each(identities, func(identity string) (there bool, err error) {
-				sent, err := i.Signal(ctx, identity, order)
+				sent, err := i.Signal(ctx, identity, signal)
 				if sent {
-					printLine(cmd, identity+": "+string(order)+" sent")
+					printLine(cmd, identity+": "+string(signal)+" sent")
 				}
 				return sent || all, err // with --all, a process that has ended meanwhile is not an error
 			}), unread)

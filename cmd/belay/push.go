@@ -55,16 +55,8 @@ the position of the primary after all data that the job needs was written (SELEC
 push is refused as a duplicate, the job that holds the lock gets the position. In a file, a line may have an object
 "wal_locations".
 
-With --json it prints a receipt instead of a jid, one JSON object a line:
-  {"jid","queue","status"}, for a duplicate also "holder", with --file also "line"
-status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no reply within
---repeat-for: Redis may or may not have the job) or not_pushed.
-
 If no living worker takes jobs from a queue, a hint on standard error names the queue at the end: its name may be
-misspelled. The exit status does not change.
-
-Exit status: 0 if all jobs were enqueued; 1 if a job was not, or may not have been; 2 for a wrong command line; 3 if
-there was no error and a duplicate was refused; 130 or 143 if INT or TERM ended the reading of a file.`
+misspelled. The exit status does not change.`
 
 const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Report '{"month":"2026-11"}' null -5 --retry 3
@@ -109,7 +101,7 @@ func newPush(at *redisFlags) *cobra.Command {
 			}
 			return pushOne(cmd, pusher, flags)
 		},
-	}, "print receipts as JSON, one a line")
+	})
 	set := cmd.Flags()
 	set.StringVarP(&flags.job.Queue, "queue", "q", client.DefaultQueue, "queue to push to")
 	set.StringVar(&flags.retry, "retry", "true",
@@ -290,10 +282,13 @@ func printReceipt(cmd *cobra.Command, receipt client.Receipt, line int) {
 		printLine(cmd, cmp.Or(receipt.Holder, receipt.JID))
 		return
 	}
-	_ = printJSON(cmd.OutOrStdout(), struct {
-		client.Receipt
-		Line int `json:"line,omitempty"`
-	}{receipt, line})
+	_ = printJSON(cmd.OutOrStdout(), lineReceipt{receipt, line})
+}
+
+// A lineReceipt is the receipt of a job, and the line of the file from which it was pushed.
+type lineReceipt struct {
+	client.Receipt
+	Line int `json:"line,omitempty"`
 }
 
 func parseRetry(text string) (job.RetryRule, error) {

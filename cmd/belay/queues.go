@@ -9,17 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
-	"github.com/belayq/belay/job"
 )
 
 const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of
-their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.
-
-With --json it prints one JSON object a line, with these stable fields:
-  name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer
-At most 1,000 queues are listed.
-
-Exit status: 0; 1 if Redis, or a queue that standard error names, cannot be read; 2 for a wrong command line.`
+their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.`
 
 func newQueues(at *redisFlags) *cobra.Command {
 	cmd := withJSON(&cobra.Command{
@@ -39,12 +32,12 @@ func newQueues(at *redisFlags) *cobra.Command {
 			}
 			return cmp.Or(err, s.QueuesErr)
 		}),
-	}, "print one JSON object a line")
-	cmd.AddCommand(newList(at, aQueue, &cobra.Command{
+	})
+	cmd.AddCommand(newList(at, ofQueue, &cobra.Command{
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
 		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
-	}), newFind(at, aQueue), newClear(at, aQueue, &cobra.Command{
+	}), newFind(at, ofQueue), newClear(at, ofQueue, &cobra.Command{
 		Use: "clear QUEUE", Short: "Delete all jobs that wait in a queue", Args: oneQueue,
 		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first. It
 deletes as many jobs as there were when it began. Running jobs are not affected. The queue's name stays in the list.`,
@@ -54,7 +47,7 @@ deletes as many jobs as there were when it began. Running jobs are not affected.
 		`Stops workers from taking jobs from queues, within a heartbeat. Running jobs go on, pushes are accepted, and due jobs wait
 in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused until it is resumed.`),
 		newPause(at, "resume", "Let workers take jobs from paused queues again", "Lets workers take jobs from paused queues again."))
-	cmd.AddCommand(newActs(at, aQueue, queueActs)...)
+	cmd.AddCommand(newActs(at, ofQueue, queueActs)...)
 	return cmd
 }
 
@@ -75,9 +68,9 @@ either runs or is deleted, and this command reports which. A running job is in n
 ` + youngestMoves},
 }
 
-// youngestMoves says what becomes of the order of a long queue.
-const youngestMoves = `The command never occupies Redis for more than a few milliseconds. So if more than some 8,000 jobs wait before a job that
-leaves, the youngest job of the queue takes its place. All other jobs keep their order.`
+// youngestMoves describes how an act changes the order of a long queue.
+const youngestMoves = `If more than about 8,000 jobs wait before a job that leaves, the youngest job of the queue takes its place, because
+closing the gap would block Redis for too long. All other jobs keep their order.`
 
 // moveDetails is what the help of both commands that move jobs says.
 const moveDetails = `Only names of queues change in a job: its queue, its retry_queue and an ActiveJob's own queue_name. A unique job keeps its
@@ -86,7 +79,7 @@ job takes the place of one that is moved, so their order changes.`
 
 // newQueueMove makes the command that rescues jobs from a misspelled queue.
 func newQueueMove(at *redisFlags) *cobra.Command {
-	a := &act{place: aQueue, action: inspect.Move}
+	a := &act{listing: ofQueue, action: inspect.Move}
 	a.cmd = &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
@@ -119,18 +112,15 @@ If programs still push to the old queue, run the command again.` + actHelp,
 
 // checkTo checks the target queue of a move.
 func (a *act) checkTo(from string) error {
-	if from == a.to {
-		return usage("the two queues are the same")
-	}
-	if err := job.CheckQueue(a.to); err != nil {
-		return statusError{err, exitUsage}
+	if err := (inspect.Task{Home: inspect.Waiting(from), Action: a.action, To: a.to}).Check(); err != nil {
+		return usage("%w", err)
 	}
 	return nil
 }
 
 // newMove makes the command that gives a class a queue of its own.
 func newMove(at *redisFlags) *cobra.Command {
-	a := &act{place: aQueue, action: inspect.Move}
+	a := &act{listing: ofQueue, action: inspect.Move}
 	a.cmd = withJSON(&cobra.Command{
 		Use:   "move --from QUEUE --to QUEUE",
 		Short: "Move a class to another queue, with its retries and scheduled jobs",
@@ -153,7 +143,7 @@ retry names the old queue: run the command again when the running jobs are done.
 			from := a.selection.Queue
 			return a.run([]inspect.Home{inspect.Scheduled(), inspect.Retries(), inspect.Dead(), inspect.Quarantined(from), inspect.Waiting(from)})
 		}),
-	}, "print the result as one JSON object")
+	})
 	set := a.cmd.Flags()
 	set.StringVar(&a.selection.Queue, "from", "", "the `QUEUE` to move jobs from")
 	set.StringVar(&a.to, "to", "", "the `QUEUE` to move them to")
@@ -169,11 +159,9 @@ var oneQueue = oneArg("name one queue")
 // newPause makes pause and resume.
 func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
 	return &cobra.Command{
-		Use:   verb + " QUEUE...",
-		Short: short,
-		Long: long + `
-
-Exit status: 0, also if a queue was in that state already; 1 if Redis cannot be reached; 2 for a wrong command line.`,
+		Use:     verb + " QUEUE...",
+		Short:   short,
+		Long:    long,
 		Example: fmt.Sprintf("  belay queues %[1]s mail\n  belay queues %[1]s mail reports", verb),
 		Args:    someArgs("name the queues"),
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, queues []string) error {

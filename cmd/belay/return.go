@@ -22,10 +22,7 @@ It returns the jobs that only workers of Belay could recover: jobs that dead pro
 their queues, quarantined jobs to the backs. Sidekiq reads the jobs in queues, schedule, retry and dead as they are. Stop all
 workers of Belay first: while one is alive, the command refuses and names it; a killed worker counts as alive until its TTL
 has passed. The command takes some seconds, or the longest TTL of the dead processes. Unique jobs keep their locks until
-these expire, because Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.` + deadLimitsHelp + `
-
-Exit status: 0; 1 if a worker of Belay is alive, if Redis cannot be reached, or if jobs of dead processes are left after
---timeout; 2 for a wrong command line; 130 or 143 if INT or TERM ended it.`
+these expire, because Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.` + deadLimitsHelp
 
 // errFromGitLab is the error of --from-gitlab, which scripts may still use.
 var errFromGitLab = errors.New("--from-gitlab is a command of its own, belay-gitlab in contrib/gitlab: " +
@@ -64,7 +61,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 			}
 			return err
 		}),
-	}, "print the result as one JSON object")
+	})
 	set := cmd.Flags()
 	set.BoolVar(&toRuby, "to-ruby", false, "none of Belay's workers will be started again")
 	set.IntVar(&payloadLimit, "payload-limit", job.DefaultPayloadLimit, "the --payload-limit of the workers, in `BYTES`: larger jobs go to the dead set")

@@ -79,6 +79,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newTop(at), newCheck(at), newVersion(),
 		newFindJob(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newWeb(at), newClasses(at), newPeriodic(at))
 	root.AddCommand(newSets(at)...)
+	describe(root)
 	completeAll(at, root)
 	return root
 }
@@ -213,20 +214,16 @@ func advice(err error) string {
 
 func newVersion() *cobra.Command {
 	return withJSON(&cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Long: `Prints the version of belay, the version of Go it was built with, and the platform.
-
-With --json: {"version", "go", "platform"}.
-
-Exit status: 0; 2 for a wrong command line.`,
+		Use:     "version",
+		Short:   "Print the version",
+		Long:    `Prints the version of belay, the version of Go it was built with, and the platform.`,
 		Example: "  belay version\n  belay version --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			result := map[string]string{"version": belay.Version, "go": runtime.Version(), "platform": platform()}
 			return show(cmd, result, printVersion)
 		},
-	}, "print one JSON object")
+	})
 }
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }

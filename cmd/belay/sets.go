@@ -9,26 +9,26 @@ import (
 // newSets makes the commands for the three sorted sets, each with the commands that act on its jobs.
 func newSets(at *redisFlags) []*cobra.Command {
 	newSet := func(home inspect.Home, short, long string) *cobra.Command {
-		p := place{name: home.String(), set: home}
+		l := ofSet(home)
 		wanted := `.error_class == "Timeout"`
 		if home == inspect.Scheduled() { // its jobs have not failed
 			wanted = `.queue == "mail"`
 		}
-		cmd := newList(at, p, &cobra.Command{
-			Use:   p.name,
+		cmd := newList(at, l, &cobra.Command{
+			Use:   l.command,
 			Short: short,
 			Long:  long,
-			Example: p.example("  belay %[1]s\n" +
+			Example: l.example("  belay %[1]s\n" +
 				"  belay %[1]s --class WelcomeEmail --limit 100\n" +
 				"  belay %[1]s --json --limit 0 | jq -r 'select(" + wanted + ") | .id' | xargs belay %[1]s delete\n" +
 				"  belay %[1]s find 217d2cffc30f4a168b3a76d9"),
 		})
-		cmd.AddCommand(newFind(at, p))
-		cmd.AddCommand(newActs(at, p, setActs)...)
-		cmd.AddCommand(newClear(at, p, &cobra.Command{
+		cmd.AddCommand(newFind(at, l))
+		cmd.AddCommand(newActs(at, l, setActs)...)
+		cmd.AddCommand(newClear(at, l, &cobra.Command{
 			Use: "clear", Short: "Delete all jobs", Args: noArgs,
 			Long:    "Deletes all jobs permanently, as delete --all does.",
-			Example: p.example("  belay %[1]s clear --yes"),
+			Example: l.example("  belay %[1]s clear --yes"),
 		}))
 		return cmd
 	}

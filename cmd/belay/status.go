@@ -15,22 +15,8 @@ const statusHelp = `Shows counters, the queues with their sizes and the wait of 
 sets, and the worker processes, including Sidekiq's, with the running jobs that they reported at most five seconds
 ago. "no consumer" marks a queue from which no living process takes jobs.
 
-With --json it prints one JSON object, with these stable fields:
-  at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, queue_count, process_count,
-  problems [text]
-  queues     [{name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer}]
-  processes  [{identity, state, belay, hostname, pid, tag, labels, version, queues, concurrency,
-               capsules [{name, concurrency, mode, queues, weights {queue: weight}}], busy, quiet, rss_kb, started_at,
-               beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]}]
-duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose workers died
-too often while they ran, so they run alone. held_by_dead are jobs of workers whose heartbeats have stopped; a living
-worker recovers them. state is that of a process: alive, lapsed (its heartbeats have stopped) or gone. At most 1,000
-queues, processes and running jobs are listed; the counts are of all. problems are keys with unexpected contents.
-
 With --history it shows how many runs ended and failed on each day (in UTC). These counts are kept for up to five
-years. With --json it prints {date, processed, failed}, one object a line.
-
-Exit status: 0, also with problems; 1 if nothing can be read from Redis; 2 for a wrong command line.`
+years.`
 
 // statusTimeout limits a whole read. A healthy Redis answers in milliseconds.
 const statusTimeout = 15 * time.Second
@@ -76,7 +62,7 @@ func newStatus(at *redisFlags) *cobra.Command {
 			}
 			return show(cmd, status, func(t *table) { printStatus(t, status) })
 		}),
-	}, "print one JSON object")
+	})
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "repeat until interrupted; with --json one object a line; on a terminal the same as belay top")
 	cmd.Flags().IntVar(&history, "history", 0, "show the runs of each of the last `DAYS` instead; with --json one object a line")
 	cmd.AddCommand(newReset(at))
@@ -137,9 +123,7 @@ func newReset(at *redisFlags) *cobra.Command {
 		Use:   "reset [processed|failed|duplicates]...",
 		Short: "Set counters to zero",
 		Long: `Sets the named counters to zero; without a name, processed and failed, as Sidekiq's Ruby API does. The counts by day
-(belay status --history) do not change.
-
-Exit status: 0; 1 if Redis cannot be reached; 2 for a wrong command line.`,
+(belay status --history) do not change.`,
 		Example:   "  belay status reset --yes\n  belay status reset duplicates --yes",
 		ValidArgs: []string{string(inspect.CounterProcessed), string(inspect.CounterFailed), string(inspect.CounterDuplicates)},
 		Args: func(cmd *cobra.Command, args []string) error {

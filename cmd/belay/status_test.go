@@ -101,27 +101,3 @@ func TestStatusShowsJobsHeldByDeadWorkers(t *testing.T) {
 }
 
 // What the help of status promises of --json is what there is.
-func TestStatusHelpNamesEveryField(t *testing.T) {
-	t.Parallel()
-	text, err := json.Marshal(inspect.Status{
-		Queues: []inspect.Queue{{}}, Processes: []inspect.Process{{Running: []inspect.Run{{}}}},
-	})
-	require.NoError(t, err)
-	var fields func(value any)
-	fields = func(value any) {
-		switch v := value.(type) {
-		case map[string]any:
-			for name, inner := range v {
-				require.Regexp(t, `\b`+name+`\b`, statusHelp)
-				fields(inner)
-			}
-		case []any:
-			for _, inner := range v {
-				fields(inner)
-			}
-		}
-	}
-	var all any
-	require.NoError(t, json.Unmarshal(text, &all))
-	fields(all)
-}

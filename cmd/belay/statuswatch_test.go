@@ -42,7 +42,7 @@ func TestStatusWatch(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		var o, e bytes.Buffer
-		cmd := withJSON(&cobra.Command{}, "")
+		cmd := withJSON(&cobra.Command{})
 		cmd.SetOut(&o)
 		cmd.SetErr(&e)
 		require.NoError(t, cmd.Flags().Set("json", strconv.FormatBool(asJSON)))

@@ -44,9 +44,9 @@ func (t *table) section(title string) {
 	t.rows++
 }
 
-// withJSON adds --json to a command.
-func withJSON(cmd *cobra.Command, usage string) *cobra.Command {
-	cmd.Flags().Bool("json", false, usage)
+// withJSON adds --json to a command. Its contract says what that prints.
+func withJSON(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().Bool("json", false, "")
 	return cmd
 }
 

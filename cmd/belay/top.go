@@ -26,9 +26,7 @@ Keys:
   p                      pause or resume the selected queue; it asks first
   Q                      quiet the selected process; it asks first: the process takes no more jobs, which cannot be undone
   r                      read again now
-  q, ctrl-c              quit
-
-Exit status: 0; 1 if the terminal cannot be used; 2 for a wrong command line, or if there is no terminal.`
+  q, ctrl-c              quit`
 
 func newTop(at *redisFlags) *cobra.Command {
 	var every time.Duration
@@ -92,7 +90,7 @@ type top struct {
 	status, before inspect.Status
 	sets           []inspect.Entry
 	reading        time.Time // the start of the read under way; zero if there is none
-	wrong          string    // why the last read failed
+	readErr        string    // why the last read failed
 	note           string    // what the last act did
 	question       string    // the open question; act runs after a yes
 	act            tea.Cmd
@@ -103,7 +101,7 @@ type operations interface {
 	Status(ctx context.Context) (inspect.Status, error)
 	Pause(ctx context.Context, queue string) (changed bool, err error)
 	Resume(ctx context.Context, queue string) (changed bool, err error)
-	Signal(ctx context.Context, identity string, order inspect.Order) (bool, error)
+	Signal(ctx context.Context, identity string, signal inspect.Signal) (bool, error)
 	Entries(ctx context.Context, home inspect.Home, skip int) iter.Seq2[inspect.Entry, error]
 }
 
@@ -130,9 +128,9 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return t, tea.Batch(t.read(), tea.Tick(t.every, func(time.Time) tea.Msg { return topTick{} }))
 	case topRead:
 		t.reading = time.Time{}
-		t.wrong = ""
+		t.readErr = ""
 		if msg.err != nil {
-			t.wrong = oneLine(hidePasswords(msg.err.Error()))
+			t.readErr = oneLine(hidePasswords(msg.err.Error()))
 		} else {
 			t.before, t.status, t.sets = t.status, msg.status, msg.sets
 		}

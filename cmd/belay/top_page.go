@@ -100,8 +100,8 @@ func (t *top) lastLine() string {
 	switch {
 	case t.question != "":
 		return topAlarm.Render(t.fitEnd(plain(t.question), "? [y/N]"))
-	case t.wrong != "":
-		return topAlarm.Render(t.fit("Redis cannot be read, trying again: " + t.wrong))
+	case t.readErr != "":
+		return topAlarm.Render(t.fit("Redis cannot be read, trying again: " + t.readErr))
 	case !t.reading.IsZero() && waiting > 2*time.Second:
 		return topAlarm.Render(t.fit(fmt.Sprintf("Redis has not answered for %.0f s", waiting.Seconds())))
 	case t.note != "":

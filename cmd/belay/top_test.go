@@ -41,8 +41,8 @@ func (f *fakeRedis) Resume(_ context.Context, queue string) (bool, error) {
 	return f.did("resume " + queue)
 }
 
-func (f *fakeRedis) Signal(_ context.Context, identity string, order inspect.Order) (bool, error) {
-	return f.did(string(order) + " " + identity)
+func (f *fakeRedis) Signal(_ context.Context, identity string, signal inspect.Signal) (bool, error) {
+	return f.did(string(signal) + " " + identity)
 }
 
 func (f *fakeRedis) Entries(_ context.Context, home inspect.Home, _ int) iter.Seq2[inspect.Entry, error] {

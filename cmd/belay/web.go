@@ -32,9 +32,7 @@ localhost, 127.0.0.1, ::1 and the names of --host.
 Prometheus must log in as one: use basic_auth in its scrape_configs.` + deadLimitsHelp + `
 
 Each act is logged on standard error, with the user, the address and its target, and so is each wrong password. /healthz answers 200 while Redis can
-be read, without a user; everything else needs a user if there are any.
-
-Exit status: 0 after INT or TERM; 1 if the address cannot be opened; 2 for a wrong command line.`
+be read, without a user; everything else needs a user if there are any.`
 
 type webFlags struct {
 	addr, base     string

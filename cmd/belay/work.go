@@ -57,9 +57,7 @@ The log never contains arguments. Logging never blocks: lines that cannot be wri
 Under systemd (Type=notify, WatchdogSec=) the worker reports when it is ready, its status, and that it is alive.
 
 A queue name with white space is accepted only in a configuration file: on the command line it is probably two names in one
-pair of quotes. At the start a warning names queues to which no job was ever pushed.
-
-Exit status: 0 after a stop; 1 if it could not work; 2 for a wrong command line.`
+pair of quotes. At the start a warning names queues to which no job was ever pushed.`
 
 const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Belay <hi@example.com>"'
   belay work -q critical,3 -q default -c 50 --exec 'Report=python3 report.py' --exec '*=./any-other'

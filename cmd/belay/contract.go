@@ -1,0 +1,291 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+)
+
+// A contract is what scripts rely on of a command: the fields of its JSON and its exit statuses. The help is
+// rendered from it, and tests compare it with what the command prints.
+type contract struct {
+	// commands are patterns of the commands that have it, without "belay".
+	commands []string
+	// json says what --json prints; empty for a command without that flag.
+	json string
+	// fields are the names of the JSON's fields, as the help shows them: a name, for nested objects with
+	// {names}, for arrays with [what they have], for maps with {what: of what}.
+	fields string
+	// as names the command whose help shows these fields; empty if this one does.
+	as string
+	// notes explains fields.
+	notes string
+	// exits says when the command ends with which status. exitUsage means the same for every command, and is
+	// not listed unless it has a further meaning.
+	exits map[int]string
+}
+
+const (
+	unread      = "if Redis cannot be read"
+	unreachable = "if Redis cannot be reached"
+	wrongLine   = "for a wrong command line"
+	onSignal    = "if INT or TERM ended it"
+	perLine     = "one JSON object a line"
+	single      = "one JSON object"
+)
+
+// The fields that several commands print.
+const (
+	entryFields = `id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
+failed_at (first), retried_at (last), bytes, problem, payload`
+	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer`
+	runFields   = `tick_at, at, outcome, ended_at, jid`
+	lockFields  = `digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
+	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
+
+	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
+             capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
+             beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]`
+)
+
+// contracts has the contracts of all commands. The first that matches a command is its own.
+var contracts = []contract{
+	{
+		commands: []string{"status"}, json: single,
+		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, queue_count,
+process_count, problems [text]
+queues     [{` + queueFields + `}]
+processes  [{` + processFields + `}]`,
+		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose
+workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
+heartbeats have stopped; a living worker recovers them. state is that of a process: alive, lapsed (its
+heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the
+counts are of all. problems are keys with unexpected contents. With --history it prints {date,
+processed, failed} instead, one object a line.`,
+		exits: map[int]string{exitOK: ", also with problems", exitFailure: "if nothing can be read from Redis"},
+	},
+	{commands: []string{"status reset"}, exits: map[int]string{exitOK: "", exitFailure: unreachable}},
+	{
+		commands: []string{"top"},
+		exits:    map[int]string{exitOK: "", exitFailure: "if the terminal cannot be used", exitUsage: wrongLine + ", or if there is no terminal"},
+	},
+	{
+		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
+		fields: `jid, state, queue, class, since, at, process, process_state, reported, looked, unseen,
+tracked {jid, state, done, total, result, no_result, ended_at},
+job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
+		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is
+running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
+process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
+is the number of entries that were read; unseen lists the places that were not searched to the end; job
+has the fields of belay dead --json.`,
+		exits: map[int]string{
+			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
+			exitUnseen: "if the search was incomplete and did not find the job",
+		},
+	},
+	{
+		commands: []string{"cancel"}, json: perLine + ", one for each job", fields: `jid, result, state, class, queue, process, unseen`,
+		notes: `state is where the job was, as in belay find; process is the process that has the job; unseen says why
+the search was incomplete.`,
+		exits: map[int]string{
+			exitOK: "if each job was removed or is stopping", exitFailure: unreachable,
+			exitAbsent: "if a job was not found, cannot be stopped, or had ended",
+			exitUnseen: "if one was not found and the search was incomplete",
+		},
+	},
+	{
+		commands: []string{"dead", "retries", "scheduled", "queues list"}, json: perLine, fields: entryFields,
+		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
+in is retries, scheduled, dead, queue or quarantined. at is when the job runs, or when it died. Only an
+unreadable entry has problem, and payload: its first bytes.`,
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"dead find", "retries find", "scheduled find", "queues find"}, json: perLine, fields: entryFields, as: "the list",
+		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if a job was not found"},
+	},
+	{
+		commands: []string{"move", "dead *", "retries *", "scheduled *", "queues retry", "queues kill", "queues delete", "queues move", "queues clear"},
+		json:     single, fields: actFields,
+		notes: `gone are jobs that others took first; problems are reasons of refused ones; missing are jobs that were
+named and are not there; locked counts jobs that a Ruby gem has locked.`,
+		exits: map[int]string{
+			exitOK: "if it was done, also if nothing matched --class, --unreadable or --all", exitFailure: unreachable + " or some jobs could not be changed",
+			exitAbsent: "if a job that you named is not there, or not any more", exitSignal: onSignal,
+		},
+	},
+	{
+		commands: []string{"return"}, json: single, fields: `recovered, dead, quarantined`,
+		exits: map[int]string{
+			exitOK: "", exitFailure: "if a worker of Belay is alive, if Redis cannot be reached, or if jobs of dead processes are left after --timeout",
+			exitSignal: onSignal,
+		},
+	},
+	{
+		commands: []string{"queues"}, json: perLine, fields: queueFields, notes: "At most 1,000 queues are listed.",
+		exits: map[int]string{exitOK: "", exitFailure: "if Redis, or a queue that standard error names, cannot be read"},
+	},
+	{
+		commands: []string{"queues pause", "queues resume"},
+		exits:    map[int]string{exitOK: ", also if a queue was in that state already", exitFailure: unreachable},
+	},
+	{
+		commands: []string{"processes"}, json: perLine, fields: processFields, as: `"processes" in belay status --json`,
+		notes: "At most 1,000 processes are listed.",
+		exits: map[int]string{exitOK: "", exitFailure: "if Redis, or a process that standard error names, cannot be read"},
+	},
+	{
+		commands: []string{"processes *"},
+		exits:    map[int]string{exitOK: "if it was sent", exitFailure: unreachable, exitAbsent: "if there is no such process"},
+	},
+	{
+		commands: []string{"locks"}, json: perLine, fields: lockFields,
+		notes: `taken_at is by Redis' clock. dedup_wal_locations is there if refused duplicates left positions of
+write-ahead logs.`,
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"locks release"},
+		exits:    map[int]string{exitOK: "if all were released", exitFailure: unreachable, exitAbsent: "if one was not held"},
+	},
+	{
+		commands: []string{"locks find"}, json: single, fields: lockFields, as: "belay locks --json",
+		exits: map[int]string{exitOK: "if the lock is held", exitFailure: unread, exitAbsent: "if it is free"},
+	},
+	{
+		commands: []string{"classes"}, json: single,
+		fields: `at, from, step_seconds, class_count, problems [text]
+classes  [{class, runs, failed, time_seconds, mean_seconds,
+           run {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]},
+           wait {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]},
+           steps [{runs, failed, time_seconds}]}]`,
+		notes: `mean_seconds is null without a successful run. run and wait may be null.`,
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"periodic", "periodic list"}, json: perLine,
+		fields: `name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process, paused, last_at, next_at,
+last_run {` + runFields + `}, problem`,
+		notes: `process is "" for an operator's. last_at and next_at are null for none, and so is last_run, which is as
+in belay periodic history. problem is there if this version cannot use the definition.`,
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{commands: []string{"periodic add"}, exits: map[int]string{exitOK: " (also if nothing had to change)", exitFailure: unreachable}},
+	{
+		commands: []string{"periodic run"}, json: single, fields: runFields, as: "belay periodic history --json",
+		exits: map[int]string{
+			exitOK: "", exitFailure: unreachable,
+			exitDuplicate: "if it was refused, because the job of an earlier tick waits or runs (the printed jid is that one's)",
+			exitAbsent:    "if there is none of this name",
+		},
+	},
+	{
+		commands: []string{"periodic history"}, json: perLine, fields: runFields,
+		notes: `tick_at is null for belay periodic run, and ended_at before the end.`,
+		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is none of this name"},
+	},
+	{
+		commands: []string{"periodic *"},
+		exits: map[int]string{
+			exitOK: " (also if nothing had to change)", exitFailure: unreachable + ", or the action is impossible", exitAbsent: "if one is not there",
+		},
+	},
+	{
+		commands: []string{"check"}, json: single, fields: `worst, findings [{name, severity, found, advice}]`,
+		notes: "worst is the worst severity among the findings.",
+		exits: map[int]string{exitOK: "if nothing is bad", exitFailure: "with a bad finding, or if no Redis answers"},
+	},
+	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
+	{
+		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, reason, line`,
+		notes: `status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no
+reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.`,
+		exits: map[int]string{
+			exitOK: "if all jobs were enqueued", exitFailure: "if a job was not, or may not have been",
+			exitDuplicate: "if there was no error and a duplicate was refused", exitSignal: "if INT or TERM ended the reading of a file",
+		},
+	},
+	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work"}},
+	{commands: []string{"web"}, exits: map[int]string{exitOK: "after INT or TERM", exitFailure: "if the address cannot be opened"}},
+	{
+		commands: []string{"demo"}, json: "exactly one JSON object on standard output, and all other text on standard error",
+		fields: `enqueued, done, reruns, kills, interrupted, unfinished, lost, workers, seconds, redis`,
+		notes: `reruns counts the runs after the first of a job, interrupted the jobs that were running in killed
+workers, unfinished the jobs that were still in Redis when the time was up, lost the jobs that are
+neither done nor in Redis. With default settings it takes 20 s at most.`,
+		exits: map[int]string{exitOK: "if every job was done", exitFailure: "if one was not, or it could not be shown"},
+	},
+}
+
+// contractOf returns the contract of a command; ok is false if it has none.
+func contractOf(cmd *cobra.Command) (c contract, ok bool) {
+	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	for _, c := range contracts {
+		for _, pattern := range c.commands {
+			if matched, _ := path.Match(pattern, name); matched {
+				return c, true
+			}
+		}
+	}
+	return c, false
+}
+
+// describe adds its contract to the help of each command and of its --json.
+func describe(cmd *cobra.Command) {
+	if c, ok := contractOf(cmd); ok {
+		cmd.Long += c.help()
+		if flag := cmd.Flags().Lookup("json"); flag != nil {
+			flag.Usage = "print " + c.json
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		describe(sub)
+	}
+}
+
+func (c contract) help() string {
+	text := ""
+	switch {
+	case c.json == "":
+	case c.as != "":
+		text = "\n\n" + wrapped(strings.TrimSpace(fmt.Sprintf("With --json it prints %s, with the fields of %s. %s", c.json, c.as, c.notes)))
+	default:
+		text = fmt.Sprintf("\n\nWith --json it prints %s, with these stable fields:\n  %s%s",
+			c.json, strings.ReplaceAll(c.fields, "\n", "\n  "), word(c.notes != "", "\n"+wrapped(c.notes)))
+	}
+	return text + "\n\n" + wrapped(c.exitHelp()+".")
+}
+
+// wrapped breaks a paragraph into the lines of a help.
+func wrapped(text string) string {
+	return ansi.Wordwrap(strings.ReplaceAll(text, "\n", " "), helpColumns, "")
+}
+
+// helpColumns is the width of the lines of helps.
+const helpColumns = 110
+
+// exitHelp lists the exit statuses.
+func (c contract) exitHelp() string {
+	exits := maps.Clone(c.exits)
+	if exits[exitUsage] == "" {
+		exits[exitUsage] = wrongLine
+	}
+	var lines []string
+	for _, status := range slices.Sorted(maps.Keys(exits)) {
+		name, when := fmt.Sprint(status), exits[status]
+		if status == exitSignal {
+			name = "130 or 143" // by INT or TERM
+		}
+		if when != "" && when[0] != ',' && when[0] != ' ' {
+			name += " "
+		}
+		lines = append(lines, name+when)
+	}
+	return "Exit status: " + strings.Join(lines, "; ")
+}
