@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,33 +108,32 @@ func (l *jobLines) stop(why error) {
 	}
 }
 
-// readLines sends the lines of in, without the text of those that are too long, and its end.
+// readLines sends the lines of in, without the text of those that are too long, and its end. It leaves out a
+// line whose rest was not read.
 func readLines(reading context.Context, in io.Reader, lines chan<- jobLine) {
-	scanner, number, long := bufio.NewScanner(endingReader{reading, in}), 1, false
-	scanner.Buffer(nil, maxLine+bufio.MaxScanTokenSize)
-	scanner.Split(func(data []byte, atEnd bool) (advance int, line []byte, err error) {
-		advance, line, err = bufio.ScanLines(data, atEnd)
-		switch {
-		case advance == 0 && len(data) > maxLine:
-			long, advance = true, len(data)
-		case atEnd && reading.Err() != nil && !bytes.Contains(data, []byte{'\n'}): // the rest was not read
-			return 0, nil, nil
-		}
-		return advance, line, err
-	})
-	for ; scanner.Scan(); number++ {
-		line := jobLine{number: number, long: long || len(scanner.Bytes()) > maxLine}
+	buffered := bufio.NewReaderSize(endingReader{reading, in}, maxLine+len("\n"))
+	for number := 1; ; number++ {
+		text, err := buffered.ReadSlice('\n')
+		line := jobLine{number: number, long: errors.Is(err, bufio.ErrBufferFull)}
 		if !line.long {
-			line.text = bytes.Clone(scanner.Bytes())
+			line.text = bytes.Clone(text)
 		}
-		long = false
-		lines <- line
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = buffered.ReadSlice('\n')
+		}
+		if err == nil || errors.Is(err, io.EOF) {
+			lines <- line
+		}
+		if err != nil {
+			lines <- jobLine{end: err}
+			return
+		}
 	}
-	if long { // it ended where the buffer did
-		lines <- jobLine{number: number, long: true}
-	}
-	lines <- jobLine{end: cmp.Or(scanner.Err(), io.EOF)}
 }
+
+// maxRead limits how much is read at once. All lines that were read when a signal comes are pushed before the
+// command ends.
+const maxRead = 64 << 10
 
 // An endingReader reads until its context ends.
 type endingReader struct {
@@ -147,7 +145,7 @@ func (r endingReader) Read(into []byte) (int, error) {
 	if r.Err() != nil {
 		return 0, context.Cause(r)
 	}
-	return r.Reader.Read(into)
+	return r.Reader.Read(into[:min(len(into), maxRead)])
 }
 
 // parseJobLine reads one job. Fields that are correct JSON but cannot be pushed are refused by the client.
