@@ -16,10 +16,10 @@ var backlogMeasure = measurement{
 	name:  "backlog",
 	title: "Working off a long queue",
 	short: "Whether a long queue slows a worker down",
-	what: "A worker runs while the same program pushes, in bulk, as many jobs as have ended, so that the queue stays as long as it is. " +
-		"The same number of jobs is worked off with a short queue and with a long one; interleaved.",
+	what: "A worker runs, and the same program pushes a new job, in bulk, for each that has ended, so that the length of the queue stays the same. " +
+		"The same number of jobs is run with a short queue and with a long one, in turn.",
 	read: "The two rates should be the same: a queue that slows down as it grows never catches up. They are lower than those of a drain, " +
-		"because the pushing goes on meanwhile. Redis' CPU is that of pushing and running.",
+		"because jobs are pushed at the same time. Redis' CPU includes pushing and running.",
 	alone:  true,
 	unused: []string{"profile"},
 	metrics: []report.Metric{

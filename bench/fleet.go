@@ -18,8 +18,8 @@ var fleetMeasure = measurement{
 	title: "A fleet that has nothing to do",
 	short: "What 500 idle worker processes cost Redis",
 	what: fmt.Sprintf("%d idle workers with default settings, each with a client and all the connections of its own, its own heartbeats, "+
-		"background duties and wait for a job. They live in one process of the system, since 500 would measure its scheduler; Redis does not see the "+
-		"difference. When all are up and have settled, Redis' processor time and commands are counted for %v.", fleetSize, watchFor),
+		"background duties and wait for a job. They share one operating system process, because 500 would measure its scheduler; for Redis there is no "+
+		"difference. When all have started and are idle, Redis' processor time and commands are counted for %v.", fleetSize, watchFor),
 	read: "The processor time is a share of one core, which is all that Redis' commands can have. Commands are counted as Redis counts " +
 		"them: a script is one, and so is each command inside it.",
 	unused: []string{"jobs", "concurrency", "profile"},

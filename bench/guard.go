@@ -13,11 +13,13 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-const longGuard = `Compare what a job costs with recorded bounds.
+const longGuard = `Compares what a job costs with recorded bounds.
 
-Speeds depend on what else the machine does, so none is looked at: only what is counted (script calls and round trips to
-Redis, allocations) and Redis' processor time as a multiple of what the bare scripts took in the same run. Of several runs
-the least is taken, since noise only adds. What is done is fixed, so that --redis alone has a meaning here. The exit status is 1 if a bound is exceeded.`
+Speeds depend on what else the machine does, so no speed is compared. Compared are counts (script calls, round trips to Redis,
+allocations), and Redis' processor time as a multiple of what the bare scripts took in the same run. The minimum of several
+runs counts, because noise only adds. The work is fixed: --redis is the only flag that applies.
+
+Exit status: 0; 1 if a bound is exceeded.`
 
 // What is guarded, by the names that a drain gives them.
 const (

@@ -21,7 +21,7 @@ type measurement struct {
 	what, read string
 	// alone says that no peer takes part.
 	alone bool
-	// unused are the flags that it has no use for.
+	// unused are the flags that it does not use.
 	unused []string
 	// metrics are the columns; the first is the headline.
 	metrics []report.Metric
@@ -29,7 +29,7 @@ type measurement struct {
 	run func(ctx context.Context, b *bench, r *report.Result) error
 }
 
-// noUseFor are the flags that it refuses.
+// noUseFor returns the flags that it refuses.
 func (m measurement) noUseFor() []string {
 	if m.alone {
 		return append(slices.Clone(m.unused), "peers", "install")
@@ -37,11 +37,11 @@ func (m measurement) noUseFor() []string {
 	return m.unused
 }
 
-// help is all that there is to say of it before it runs.
+// help returns the help of the command.
 func (m measurement) help() string {
 	paragraphs := []string{m.short + ".", m.what, m.read}
 	if unused := m.noUseFor(); len(unused) > 0 {
-		paragraphs = append(paragraphs, "It has no use for --"+strings.Join(unused, ", --")+".")
+		paragraphs = append(paragraphs, "It does not use --"+strings.Join(unused, ", --")+".")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }

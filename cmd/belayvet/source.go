@@ -232,8 +232,8 @@ func calls(fn *ssa.Function, yield func(*ssa.Call)) {
 	}
 }
 
-// called returns the name of the function of Belay that a value is certainly the result of, such as "Define", or
-// "". A method's has a dot before it. A class with results is like any other.
+// called returns the name of the function of Belay that a value is certainly the result of, such as "Define",
+// or "". The name of a method has a dot before it. A class with results is like any other.
 func called(v ssa.Value) string {
 	call, ok := v.(*ssa.Call)
 	if !ok || call == nil {
