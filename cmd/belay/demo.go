@@ -88,6 +88,7 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	defer stop()
 	service.OutliveReaders() // belay demo | head -1 must clean up too
 	d := &demonstration{flags: flags, out: cmd.OutOrStdout(), fleet: newDemoFleet()}
+	defer d.fleet.spawner.close()
 	if asJSON(cmd) {
 		d.out = cmd.ErrOrStderr()
 	}
@@ -155,7 +156,7 @@ func (d *demonstration) run(ctx context.Context, at *redisFlags) error {
 	if err := redis.enqueue(ctx, d.flags.jobs); err != nil {
 		return err
 	}
-	defer d.fleet.close()
+	defer d.fleet.stop() // before Redis is closed, and its keys are deleted
 	limited, cancel := context.WithTimeout(ctx, d.flags.limit())
 	defer cancel()
 	if err := d.await(limited, redis); err != nil {

@@ -206,8 +206,3 @@ func (f *demoFleet) stop() {
 	}
 	f.alive = nil
 }
-
-func (f *demoFleet) close() {
-	f.stop()
-	f.spawner.close()
-}
