@@ -97,7 +97,7 @@ func describeConfig() string {
 			variables = append(variables, s.variable)
 		}
 	}
-	return fmt.Sprintf(configHelp, wrapWords(variables), strings.TrimPrefix(wrapWords(settingKeys()), "  "))
+	return fmt.Sprintf(configHelp, wrapWords(variables), wrapWords(settingKeys()))
 }
 
 // wrapWords breaks a list into indented lines of a help text.

@@ -28,7 +28,7 @@ reruns counts the runs after the first of a job, interrupted the jobs that were 
 jobs that were still in Redis when the time was up, lost the jobs that are neither done nor in Redis. With default settings
 it takes 20 s at most.
 
-Exit status: 0 if every job was done; 1 if one was not, or it could not be shown; 2 for a wrong command line.`
+Exit status: 0 if every job was done; 1 if a job was not done, or if the demonstration failed; 2 for a wrong command line.`
 
 type demoFlags struct{ jobs, workers, kills int }
 
