@@ -350,6 +350,9 @@ func TestNestedMergesDoNotExhaustTheMemory(t *testing.T) {
 	require.Equal(t, exitUsage, answer.code)
 	require.Contains(t, answer.errs, "this file merges mappings (<<) more than 1000 times: write the settings out")
 	require.Less(t, time.Since(began), soon)
+	answer = invoke("", "work", "--print-config", "--config", configFile(t, "own: &own {<<: *own}"))
+	require.Equal(t, exitUsage, answer.code)
+	require.Contains(t, answer.errs, "this file merges mappings (<<) more than 1000 times", "a mapping that merges itself")
 }
 
 func TestPrintedSettingsIncludeThoseThatFollowFromOthers(t *testing.T) {
