@@ -50,7 +50,7 @@ func (b *bench) backlogTurn(r *report.Result, c contender, task subject.Task) tu
 	})
 }
 
-// belayBacklog fills the queue to its length, and then works jobs off while as many are pushed.
+// belayBacklog fills the queue to its length, and then runs jobs while as many are pushed.
 func belayBacklog(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
 	if err := p.employ(launcher.Config{Concurrency: p.task.Concurrency}); err != nil {
 		return err
@@ -73,7 +73,7 @@ func belayBacklog(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
 	})
 }
 
-// replace pushes a job for each that has ended, until so many have, and says how many that were in the end.
+// replace pushes a job for each that has ended, until n have ended, and returns how many have.
 func (p *belayPeer) replace(ctx context.Context, jobs int) (ended int, err error) {
 	for pushed := 0; ended < jobs; {
 		if ended, err = p.processed(ctx); err != nil {

@@ -25,7 +25,7 @@ that cannot be measured is left out, and the table says why.
 
 Progress goes to standard error and the table to standard output. --out also writes JSON, a report and plots to files.`
 
-// newCommand is the whole command line: one command a measure, and all of them in one.
+// newCommand makes the command line: a command for each measure, and one for all of them.
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bench",
@@ -78,7 +78,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// measureAll does the measures and shows what each found as soon as it is known.
+// measureAll runs the measures, and shows the result of each as soon as it is known.
 func measureAll(ctx context.Context, o options, measures []measurement, stdout, stderr io.Writer) (err error) {
 	defer func() { err = o.hideError(err) }()
 	if err := o.check(); err != nil {
@@ -126,8 +126,7 @@ func measureAll(ctx context.Context, o options, measures []measurement, stdout, 
 	return errors.Join(failed...)
 }
 
-// earlierIn are the results that earlier runs have left in the folder, by measure: report.md keeps their
-// sections.
+// earlierIn returns the results of earlier runs in the folder, by measure: report.md keeps their sections.
 func earlierIn(o options) (map[string]*report.Result, error) {
 	known := map[string]*report.Result{}
 	if o.out == "" {
@@ -146,7 +145,7 @@ func earlierIn(o options) (map[string]*report.Result, error) {
 	return known, nil
 }
 
-// inOrder are the results in the order of the report.
+// inOrder returns the results in the order of the report.
 func inOrder(known map[string]*report.Result) []*report.Result {
 	var results []*report.Result
 	for _, m := range allMeasures() {

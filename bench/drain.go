@@ -32,7 +32,7 @@ func drain(ctx context.Context, b *bench, r *report.Result) error {
 	return b.rounds(ctx, r, b.repeats(3, 7), b.drainTurns(r))
 }
 
-// drainTurns are the drains of all contenders in all cases.
+// drainTurns returns the drains of all contenders in all cases.
 func (b *bench) drainTurns(r *report.Result) []turn {
 	const sample, full = 100_000, 200_000
 	const peerSample, peerFull = 20_000, 100_000

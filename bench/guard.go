@@ -65,7 +65,7 @@ func (g guard) exceeded(found map[string]float64) bool {
 	return false
 }
 
-// guardAll measures what is guarded and says what is above its bound.
+// guardAll measures what is guarded and reports what is above its bound.
 func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	defer func() { err = o.hideError(err) }()
 	o.peers = nil
@@ -121,7 +121,7 @@ func (b *bench) guarded(ctx context.Context, g guard) (map[string]float64, error
 // floorOfGuard is the batch of the bare scripts, whatever the concurrency: one measure for all.
 const floorOfGuard = 100
 
-// lesser is the lesser of each figure.
+// lesser returns the minimum of each figure.
 func lesser(known, found map[string]float64) map[string]float64 {
 	for name, value := range known {
 		found[name] = min(found[name], value)

@@ -83,8 +83,8 @@ const usPerMS = 1000
 // The lists of the pingpong.
 const pingList, pongList = "ping", "pong"
 
-// pingpong is the floor of latency, the least that an idle queue on Redis can be: the same open loop, in which
-// one connection blocks in BLMOVE and another sends LPUSH. No script is in it.
+// pingpong is the floor of latency, the minimum for an idle queue on Redis: the same open loop, in which one
+// connection blocks in BLMOVE and another sends LPUSH, without scripts.
 func pingpong(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
 	waiter, err := p.conn.Waiter()
 	if err != nil {

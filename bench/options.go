@@ -21,7 +21,7 @@ type options struct {
 	given map[string]bool
 }
 
-// defaultConcurrency is Belay's in what has no case of its own for it, and that at which peers are asked
+// defaultConcurrency is Belay's in measures without a concurrency of their own, and that at which peers run
 // besides their best.
 const defaultConcurrency = 100
 
@@ -38,7 +38,7 @@ func (o *options) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of Belay's last run to this `file`")
 }
 
-// isGiven notes which flags the command line has.
+// isGiven records which flags the command line has.
 func (o *options) isGiven(flags *pflag.FlagSet) {
 	o.given = map[string]bool{}
 	flags.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = true })
@@ -90,7 +90,7 @@ func (o *options) check() error {
 	return errors.Join(errs...)
 }
 
-// clients are Belay's clients that are measured.
+// clients returns Belay's clients to measure.
 func (o *options) clients() []string {
 	if o.client != "" {
 		return []string{o.client}
@@ -98,13 +98,13 @@ func (o *options) clients() []string {
 	return []string{"go-redis", "rueidis"}
 }
 
-// repeats is the default number of runs.
+// repeats returns the number of runs.
 func (o *options) repeats(sample, full int) int { return o.pick(o.repeat, sample, full) }
 
-// size is Belay's default number of jobs.
+// size returns Belay's number of jobs.
 func (o *options) size(sample, full int) int { return o.pick(o.jobs, sample, full) }
 
-// peerSize is how many jobs a peer is given that is so much slower that sample jobs take the slowest some
+// peerSize returns the number of jobs for a peer. Slow peers get few: with sample jobs the slowest takes some
 // seconds.
 func (o *options) peerSize(c contender, sample, full int) int {
 	sample *= max(1, c.times)

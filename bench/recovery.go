@@ -29,7 +29,7 @@ var recoveryMeasure = measurement{
 	run: recovery,
 }
 
-// lostJobs is the column that tells what never ran again.
+// lostJobs is the column of jobs that never ran again.
 const lostJobs = "lost"
 
 const (

@@ -76,7 +76,7 @@ func (b *bench) farTurn(r *report.Result, who contender, task subject.Task) turn
 	})
 }
 
-// roundTrip is the median time of a PING.
+// roundTrip returns the median time of a PING.
 func roundTrip(ctx context.Context, url string) (time.Duration, error) {
 	const pings = 300
 	client, err := goredisdriver.Open(url)

@@ -73,7 +73,7 @@ func (b *bench) dueTurn(r *report.Result, v variant, task subject.Task, what str
 	return t
 }
 
-// distances are the latenesses without their signs: a job that ran half a second before it was due is as
+// distances returns the latenesses without their signs: a job that ran half a second before it was due is as
 // wrong as one that ran half a second after.
 func distances(late []float64) []float64 {
 	off := make([]float64, len(late))
