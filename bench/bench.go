@@ -26,9 +26,9 @@ type bench struct {
 	redis    *server
 	// look is the bench's own connection, to observe Redis from outside.
 	look driver.Client
-	// ours reports that all data in Redis is the bench's, and may be deleted: Redis was empty right before the
+	// owned reports that all data in Redis is the bench's, and may be deleted: Redis was empty right before the
 	// bench first wrote to it.
-	ours     bool
+	owned    bool
 	postgres *postgres // nil until a measurement needs it
 	// self is the command that starts Belay's subject.
 	self     subject.Command
@@ -77,7 +77,7 @@ func ourVersion(ctx context.Context) string {
 
 func (b *bench) close() {
 	if b.look != nil {
-		if b.ours && b.redis.theirs() {
+		if b.owned && b.redis.external() {
 			_ = b.empty(context.Background()) // left as it was found; its owner sees if it was not
 		}
 		_ = b.look.Close()
@@ -111,11 +111,11 @@ func (b *bench) mustBeEmpty(ctx context.Context) error {
 // empty empties the Redis database, and returns when the server has freed everything. The first time it checks
 // again that the database is empty: peers took minutes to install, and other programs may use it since.
 func (b *bench) empty(ctx context.Context) error {
-	if !b.ours {
+	if !b.owned {
 		if err := b.mustBeEmpty(ctx); err != nil {
 			return err
 		}
-		b.ours = true
+		b.owned = true
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // millions of keys take seconds
 	defer cancel()

@@ -79,7 +79,7 @@ func (b *bench) fill(ctx context.Context, c contender, task subject.Task) error 
 	p.Kill() // what it would still do, it must not: the jobs are to stay as they are
 	for range 500 {
 		now, err := b.usage(ctx)
-		if err != nil || now.connections <= 1 || b.redis.theirs() {
+		if err != nil || now.connections <= 1 || b.redis.external() {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)
