@@ -146,11 +146,11 @@ func checkBlocking(f *facts) Finding {
 }
 
 // lacking returns the denied needs of a purpose, and the first few of them as text.
-func (p permissions) lacking(why purpose) (list []need, words string) {
+func (p permissions) lacking(of purpose) (list []need, words string) {
 	const atMost = 4
 	var named []string
 	for _, n := range p.denied {
-		if n.purpose != why {
+		if n.purpose != of {
 			continue
 		}
 		list = append(list, n)

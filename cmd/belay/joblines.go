@@ -30,7 +30,7 @@ type jobLines struct {
 	lines    <-chan jobLine
 	reading  context.Context
 	defaults client.RawJob
-	refuse   func(line int, why error)
+	refuse   func(line int, err error)
 	taken    int   // the number of the last line
 	ended    bool  // no more lines follow
 	err      error // why reading ended before the end of the input
@@ -101,10 +101,10 @@ func (l *jobLines) parse(line jobLine) (client.RawJob, bool) {
 }
 
 // stop records the end, and an error unless it is the end of the input.
-func (l *jobLines) stop(why error) {
+func (l *jobLines) stop(err error) {
 	l.ended = true
-	if !errors.Is(why, io.EOF) {
-		l.err = fmt.Errorf("read jobs: after line %d: %w", l.taken, why)
+	if !errors.Is(err, io.EOF) {
+		l.err = fmt.Errorf("read jobs: after line %d: %w", l.taken, err)
 	}
 }
 

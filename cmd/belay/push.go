@@ -235,10 +235,10 @@ const (
 // persist repeats a failed push until it is stored or the time is up. known reports that this Redis has replied
 // before: otherwise the address may be wrong, and it does not wait.
 func persist(
-	ctx context.Context, cmd *cobra.Command, pusher *client.Client, most time.Duration, receipts []client.Receipt, err error, known bool,
+	ctx context.Context, cmd *cobra.Command, pusher *client.Client, limit time.Duration, receipts []client.Receipt, err error, known bool,
 ) ([]client.Receipt, error) {
 	var reported time.Time
-	for end := time.Now().Add(most); worthRepeating(err, known) && time.Until(end) > restFor; {
+	for end := time.Now().Add(limit); worthRepeating(err, known) && time.Until(end) > restFor; {
 		time.Sleep(restFor)
 		if time.Since(reported) > reportEvery {
 			reported = time.Now()
