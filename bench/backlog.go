@@ -16,10 +16,10 @@ var backlogMeasure = measurement{
 	name:  "backlog",
 	title: "Working off a long queue",
 	short: "Whether a long queue slows a worker down",
-	what: "A worker runs while the same program pushes, in bulk, as many jobs as have ended, so that the queue stays as long as it is. " +
-		"The same number of jobs is worked off with a short queue and with a long one; interleaved.",
+	what: "A worker runs, and the same program pushes a new job, in bulk, for each that has ended, so that the length of the queue stays the same. " +
+		"The same number of jobs is run with a short queue and with a long one, in turn.",
 	read: "The two rates should be the same: a queue that slows down as it grows never catches up. They are lower than those of a drain, " +
-		"because the pushing goes on meanwhile. Redis' CPU is that of pushing and running.",
+		"because jobs are pushed at the same time. Redis' CPU includes pushing and running.",
 	alone:  true,
 	unused: []string{"profile"},
 	metrics: []report.Metric{
@@ -50,7 +50,7 @@ func (b *bench) backlogTurn(r *report.Result, c contender, task subject.Task) tu
 	})
 }
 
-// belayBacklog fills the queue to its length, and then works jobs off while as many are pushed.
+// belayBacklog fills the queue to its length, and then runs jobs while as many are pushed.
 func belayBacklog(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
 	if err := p.employ(launcher.Config{Concurrency: p.task.Concurrency}); err != nil {
 		return err
@@ -73,7 +73,7 @@ func belayBacklog(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
 	})
 }
 
-// replace pushes a job for each that has ended, until so many have, and says how many that were in the end.
+// replace pushes a job for each that has ended, until n have ended, and returns how many have.
 func (p *belayPeer) replace(ctx context.Context, jobs int) (ended int, err error) {
 	for pushed := 0; ended < jobs; {
 		if ended, err = p.processed(ctx); err != nil {

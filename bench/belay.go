@@ -23,8 +23,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// belaySubject is what Belay's subject does, by the task's measure: what its peers do too, what is of interest
-// with Belay alone, and the floors.
+// belaySubject returns what Belay's subject does, by the task's measure: what its peers do too, what is
+// measured with Belay alone, and the floors.
 func belaySubject() map[string]subject.Func {
 	all := measure.Of(measure.System{Name: "Belay", Open: func(ctx context.Context, task subject.Task) (measure.Peer, error) {
 		return openBelay(ctx, task)
@@ -78,7 +78,7 @@ func openBelay(ctx context.Context, task subject.Task) (*belayPeer, error) {
 	return p, nil
 }
 
-// withBelay is a subject that does one measure with Belay's client open.
+// withBelay returns a subject that does one measure with Belay's client open.
 func withBelay(do func(ctx context.Context, talk *subject.Talk, p *belayPeer) error) subject.Func {
 	return func(ctx context.Context, task subject.Task, talk *subject.Talk) error {
 		p, err := openBelay(ctx, task)
@@ -123,7 +123,7 @@ func raw(j measure.Job) client.RawJob {
 	return client.RawJob{Class: j.Class, ArgsJSON: args, Queue: j.Queue, At: j.DueAt}
 }
 
-// fill is ready, stores as many jobs in bulk, says so, and holds still until the bench says go.
+// fill reports that it is ready, stores the jobs in bulk, reports that, and waits until the bench says go.
 func (p *belayPeer) fill(ctx context.Context, talk *subject.Talk, jobs int) error {
 	if err := talk.Ready(ctx); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (p *belayPeer) Start(ctx context.Context, queue string, handle measure.Hand
 	return nil
 }
 
-// employ makes the worker. What config does not say is Belay's default.
+// employ makes the worker. Zero fields of the config mean Belay's defaults.
 func (p *belayPeer) employ(config launcher.Config) (err error) {
 	config.Client, config.Prefix = p.conn, p.task.Prefix
 	p.worker, err = launcher.New(config)
@@ -241,7 +241,7 @@ func (p *belayPeer) WaitAcknowledged(ctx context.Context, runs int) error {
 	}
 }
 
-// processed is how many runs have been counted.
+// processed returns how many runs have been counted.
 func (p *belayPeer) processed(ctx context.Context) (int, error) {
 	reply := p.conn.Do(ctx, driver.Command("GET", lua.NewKeys(p.task.Prefix).Processed()))[0]
 	text, counted := reply.Value.(string)
@@ -251,7 +251,7 @@ func (p *belayPeer) processed(ctx context.Context) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// Settings are those in use.
+// Settings returns the settings in use.
 func (p *belayPeer) Settings() string {
 	switch {
 	case p.task.Measure == "enqueue":

@@ -19,18 +19,18 @@ import (
 	"github.com/belayq/belay/launcher/service"
 )
 
-// A bench is one run: the servers that it has started, and whom it can measure.
+// A bench is one run: the servers that it has started, and the systems that it can measure.
 type bench struct {
 	options
 	progress io.Writer
 	redis    *server
-	// look is the bench's own way to Redis, to look at it from outside.
+	// look is the bench's own connection, to observe Redis from outside.
 	look driver.Client
-	// ours says that what is in Redis is ours, and may be deleted: it was empty right before we first wrote
-	// to it.
-	ours     bool
+	// owned reports that all data in Redis is the bench's, and may be deleted: Redis was empty right before the
+	// bench first wrote to it.
+	owned    bool
 	postgres *postgres // nil until a measurement needs it
-	// self is how Belay's subject is started.
+	// self is the command that starts Belay's subject.
 	self     subject.Command
 	peers    []contender
 	leftOut  []report.LeftOut
@@ -66,7 +66,7 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 	return b, err
 }
 
-// ourVersion is the commit of this checkout, if git can tell.
+// ourVersion returns the commit of this checkout, or "unknown".
 func ourVersion(ctx context.Context) string {
 	text, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
 	if err != nil {
@@ -77,7 +77,7 @@ func ourVersion(ctx context.Context) string {
 
 func (b *bench) close() {
 	if b.look != nil {
-		if b.ours && b.redis.theirs() {
+		if b.owned && b.redis.external() {
 			_ = b.empty(context.Background()) // left as it was found; its owner sees if it was not
 		}
 		_ = b.look.Close()
@@ -108,15 +108,14 @@ func (b *bench) mustBeEmpty(ctx context.Context) error {
 	return nil
 }
 
-// empty empties the Redis database; the server has done all of it when this returns. Before the first time it
-// looks once more whether there is nothing in it: installing peers has taken minutes, in which others may
-// have begun to use it.
+// empty empties the Redis database, and returns when the server has freed everything. The first time it checks
+// again that the database is empty: peers took minutes to install, and other programs may use it since.
 func (b *bench) empty(ctx context.Context) error {
-	if !b.ours {
+	if !b.owned {
 		if err := b.mustBeEmpty(ctx); err != nil {
 			return err
 		}
-		b.ours = true
+		b.owned = true
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // millions of keys take seconds
 	defer cancel()
@@ -124,7 +123,7 @@ func (b *bench) empty(ctx context.Context) error {
 }
 
 func main() {
-	// After these the bench clears up and ends. SIGHUP, of a closed terminal, is one unless nohup ignores it.
+	// At these signals the bench cleans up and ends. SIGHUP (a closed terminal) is one unless nohup ignores it.
 	endings := append(service.NotIgnored(syscall.SIGHUP), os.Interrupt, syscall.SIGTERM)
 	ctx, stop := signal.NotifyContext(context.Background(), endings...)
 	defer stop()

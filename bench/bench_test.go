@@ -260,8 +260,8 @@ func TestOptions(t *testing.T) {
 
 	o = options{jobs: 1_000_000_000_000, concurrency: 1_000_000, out: filepath.Join(t.TempDir(), "new")}
 	err = o.check()
-	require.ErrorContains(t, err, "--jobs 1000000000000: it is at most 100000000")
-	require.ErrorContains(t, err, "--concurrency 1000000: it is at most")
+	require.ErrorContains(t, err, "--jobs 1000000000000: it must be at most 100000000")
+	require.ErrorContains(t, err, "--concurrency 1000000: it must be at most")
 	require.NoDirExists(t, o.out, "nothing is made for what does not run")
 
 	require.Equal(t, 3, (&options{}).repeats(3, 7))
@@ -279,11 +279,11 @@ func TestAFlagWithoutAUseIsRefused(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"enqueue", "--profile", "f"}, []string{"--profile: enqueue has no use for it"}},
-		{[]string{"fleet", "--jobs", "3", "--concurrency", "2"}, []string{"--jobs: fleet has", "--concurrency: fleet has"}},
-		{[]string{"backlog", "--peers", "asynq"}, []string{"--peers: backlog has"}},
+		{[]string{"enqueue", "--profile", "f"}, []string{"--profile: enqueue does not use it"}},
+		{[]string{"fleet", "--jobs", "3", "--concurrency", "2"}, []string{"--jobs: fleet does not use it", "--concurrency: fleet does not use it"}},
+		{[]string{"backlog", "--peers", "asynq"}, []string{"--peers: backlog does not use it"}},
 		{[]string{"guard", "--jobs", "3", "--repeat", "1", "--out", "x", "--client", "rueidis"}, []string{"--jobs: guard", "--repeat: guard", "--out: guard", "--client: guard"}},
-		{[]string{"drain", "--jobs", "0", "--repeat", "0", "--concurrency", "0"}, []string{"--jobs 0: it is at least 1", "--repeat 0", "--concurrency 0"}},
+		{[]string{"drain", "--jobs", "0", "--repeat", "0", "--concurrency", "0"}, []string{"--jobs 0: it must be at least 1", "--repeat 0", "--concurrency 0"}},
 	} {
 		_, err := benched(t, c.args...)
 		for _, text := range c.says {

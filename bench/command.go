@@ -15,16 +15,17 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-const longHelp = `Measure Belay and its peers on this machine, in one run.
+const longHelp = `Measures Belay and other job systems ("peers") on this machine.
 
-Each system runs in a process of its own, on the same Redis (River on a PostgreSQL 15), and does the same work; runs are
-interleaved (A B A B) and repeated, and a figure is the median with the least and the most beside it. Peers are asked twice:
-with the settings that are best for them, and at Belay's concurrency (with --concurrency, at that alone). They are built, or installed into your cache folder, where their
-runtime is here (--install installs it); one that cannot be measured is left out, and the table says why.
+Each system runs in a process of its own and does the same work on the same Redis (River on PostgreSQL 15). The runs of the
+systems alternate (A B A B) and are repeated. A figure is the median of the runs, with the minimum and the maximum beside it.
+Each peer runs twice: with the settings that are best for it, and at Belay's concurrency; with --concurrency only at that one.
+Peers are built or installed in your cache folder if this machine has their runtime (--install installs runtimes). A peer
+that cannot be measured is left out, and the table says why.
 
-Progress goes to standard error, the table to standard output, and with --out also JSON, a report and plots to files.`
+Progress goes to standard error and the table to standard output. --out also writes JSON, a report and plots to files.`
 
-// newCommand is the whole command line: one command a measure, and all of them in one.
+// newCommand makes the command line: a command for each measure, and one for all of them.
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "bench",
@@ -56,20 +57,20 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 		})
 	}
 	root.AddCommand(&cobra.Command{
-		Use: "all", Short: "All of them, one after the other", Args: cobra.NoArgs,
-		Long: "All measures, one after the other: a sample that takes about a quarter of an hour on two idle cores, most of which are waits, and " +
-			"some minutes more where peers are installed first; --full fills every row, which takes hours.",
+		Use: "all", Short: "Run all measures, one after the other", Args: cobra.NoArgs,
+		Long: "Runs all measures, one after the other. The default is a sample: it takes about a quarter of an hour on two idle cores, mostly " +
+			"waiting, and some minutes more if peers must be installed first. --full fills every row and takes hours.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return measureAll(cmd.Context(), *o, allMeasures(), stdout, stderr)
 		},
 	}, &cobra.Command{
-		Use: "guard", Short: "Whether a job costs more than it may: counts and ratios, no speeds", Args: cobra.NoArgs, Long: longGuard,
+		Use: "guard", Short: "Check that a job costs no more than recorded bounds: counts and ratios, no speeds", Args: cobra.NoArgs, Long: longGuard,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return guardAll(cmd.Context(), *o, stdout, stderr)
 		},
 	}, &cobra.Command{
 		Use: "subject", Hidden: true, Args: cobra.NoArgs,
-		Short: "Be Belay's subject: read a task from standard input and do it",
+		Short: "Run as Belay's subject: read a task from standard input and do it",
 		Run: func(cmd *cobra.Command, _ []string) {
 			os.Exit(subject.Serve(cmd.Context(), os.Stdin, os.Stdout, belaySubject()))
 		},
@@ -77,7 +78,7 @@ func newCommand(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// measureAll does the measures and shows what each found as soon as it is known.
+// measureAll runs the measures, and shows the result of each as soon as it is known.
 func measureAll(ctx context.Context, o options, measures []measurement, stdout, stderr io.Writer) (err error) {
 	defer func() { err = o.hideError(err) }()
 	if err := o.check(); err != nil {
@@ -125,8 +126,7 @@ func measureAll(ctx context.Context, o options, measures []measurement, stdout, 
 	return errors.Join(failed...)
 }
 
-// earlierIn are the results that earlier runs have left in the folder, by measure: report.md keeps their
-// sections.
+// earlierIn returns the results of earlier runs in the folder, by measure: report.md keeps their sections.
 func earlierIn(o options) (map[string]*report.Result, error) {
 	known := map[string]*report.Result{}
 	if o.out == "" {
@@ -145,7 +145,7 @@ func earlierIn(o options) (map[string]*report.Result, error) {
 	return known, nil
 }
 
-// inOrder are the results in the order of the report.
+// inOrder returns the results in the order of the report.
 func inOrder(known map[string]*report.Result) []*report.Result {
 	var results []*report.Result
 	for _, m := range allMeasures() {

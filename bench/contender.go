@@ -10,7 +10,7 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-// A contender is who can be measured: Belay with one of its clients, a peer, or a floor, which has no command.
+// A contender can be measured: Belay with one of its clients, a peer, or a floor, which has no command.
 type contender struct {
 	name    string
 	kind    report.Kind
@@ -31,11 +31,11 @@ func (c contender) tell(r *report.Result, which, settings string, figures map[st
 	}
 }
 
-// belays are Belay with each of the clients asked for.
+// belays returns Belay with each of the requested clients.
 func (b *bench) belays() []contender { return b.overClients(report.Belay, "Belay") }
 
-// floors are what Redis allows at best through each of the clients asked for: this program's subject again,
-// at work that does nothing for a job.
+// floors returns a floor for each of the requested clients, the best that Redis allows: a subject of this
+// program that does only Redis' part of the work.
 func (b *bench) floors(what string) []contender { return b.overClients(report.Floor, what) }
 
 func (b *bench) overClients(kind report.Kind, name string) []contender {
@@ -46,7 +46,7 @@ func (b *bench) overClients(kind report.Kind, name string) []contender {
 	return all
 }
 
-// able are the peers that can do the measure; the others are left out, aloud.
+// able returns the peers that can do the measure. It logs the others and leaves them out.
 func (b *bench) able(r *report.Result) []contender {
 	var able []contender
 	for _, peer := range b.peers {
@@ -80,12 +80,12 @@ func (b *bench) variants(r *report.Result, pollers ...string) []variant {
 	return all
 }
 
-// patience is how long a subject may be silent. It covers opening, pushing and running a million jobs, and is
-// short enough to notice a stuck subject.
+// patience is how long a subject may report nothing. It is long enough to open, push and run a million jobs,
+// and short enough to notice a stuck subject.
 const patience = 5 * time.Minute
 
-// start starts a subject with the task, filling in what the task does not say, and waits until it is ready.
-// The caller says go, and closes it.
+// start starts a subject with the task, fills in missing fields of the task, and waits until the subject is
+// ready. The caller says go, and closes it.
 func (b *bench) start(ctx context.Context, c contender, task subject.Task) (*subject.Process, error) {
 	if task.URL == "" {
 		task.URL = b.redis.url
@@ -135,7 +135,7 @@ func (b *bench) do(ctx context.Context, c contender, task subject.Task, at func(
 	}
 }
 
-// emptyFor empties the contender's store, and says in the task where that is.
+// emptyFor empties the contender's store, and sets its address in the task.
 func (b *bench) emptyFor(ctx context.Context, c contender, task *subject.Task) error {
 	if !c.postgres {
 		return b.empty(ctx)

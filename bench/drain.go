@@ -14,7 +14,7 @@ var drainMeasure = measurement{
 	short: "How fast one worker process empties a full queue of jobs that do nothing",
 	what: "Jobs that do nothing are pushed first, in bulk. The clock then runs from the start of one worker process until the end " +
 		"of the last job has been acknowledged: not until the queue is empty, which comes earlier. Each job must have run exactly once.",
-	read: "Jobs that do nothing are the worst case for a queue: all that is measured is the queue itself. \"its best\" are the settings " +
+	read: "Jobs that do nothing are the worst case for a queue: only the queue itself is measured. \"its best\" are the settings " +
 		"that the system's authors use in their own benchmarks, or what was fastest here. The floor is what Redis allows when no worker " +
 		"reads a job or runs it: the same scripts, a batch in a round trip, one after the other.",
 	metrics: []report.Metric{
@@ -32,7 +32,7 @@ func drain(ctx context.Context, b *bench, r *report.Result) error {
 	return b.rounds(ctx, r, b.repeats(3, 7), b.drainTurns(r))
 }
 
-// drainTurns are the drains of all contenders in all cases.
+// drainTurns returns the drains of all contenders in all cases.
 func (b *bench) drainTurns(r *report.Result) []turn {
 	const sample, full = 100_000, 200_000
 	const peerSample, peerFull = 20_000, 100_000

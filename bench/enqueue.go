@@ -11,11 +11,11 @@ var enqueueMeasure = measurement{
 	name:  "enqueue",
 	title: "Enqueueing",
 	short: "How fast jobs are pushed, one a call from ten producers, and in bulk",
-	what: "Ten concurrent producers of one process (goroutines, threads or async tasks) enqueue jobs, one a call, each awaiting its " +
-		"answer; then the same number of jobs is pushed in the way that the system has for many. No worker runs.",
+	what: "Ten concurrent producers of one process (goroutines, threads or async tasks) enqueue jobs, one a call, each waiting for its " +
+		"reply. Then the same number of jobs is pushed by the system's bulk push. No worker runs.",
 	read: "One by one, a job is a round trip, and Redis' own work for it is small: the floor, a bare LPUSH of the same bytes, is " +
-		"what the machine allows. In bulk, what is measured is who builds and stores a payload at the least cost; that floor is an LPUSH " +
-		"of 1,000 elements a call. Redis' CPU is all it used in that time, the network included.",
+		"what the machine allows. In bulk, the cost of building and storing a payload is measured; that floor is an LPUSH " +
+		"of 1,000 elements a call. Redis' CPU is all that it used in that time, including the network.",
 	unused: []string{"concurrency", "profile"},
 	metrics: []report.Metric{
 		{Name: "one by one", Unit: "jobs/s", Plot: true},

@@ -18,8 +18,8 @@ var fleetMeasure = measurement{
 	title: "A fleet that has nothing to do",
 	short: "What 500 idle worker processes cost Redis",
 	what: fmt.Sprintf("%d idle workers with default settings, each with a client and all the connections of its own, its own heartbeats, "+
-		"background duties and wait for a job. They live in one process of the system, since 500 would measure its scheduler; Redis does not see the "+
-		"difference. When all are up and have settled, Redis' processor time and commands are counted for %v.", fleetSize, watchFor),
+		"background duties and wait for a job. They share one operating system process, because 500 would measure its scheduler; for Redis there is no "+
+		"difference. When all have started and are idle, Redis' processor time and commands are counted for %v.", fleetSize, watchFor),
 	read: "The processor time is a share of one core, which is all that Redis' commands can have. Commands are counted as Redis counts " +
 		"them: a script is one, and so is each command inside it.",
 	unused: []string{"jobs", "concurrency", "profile"},
@@ -63,9 +63,9 @@ func fleet(ctx context.Context, b *bench, r *report.Result) error {
 // those of processes that came up one after the other.
 const startEvery = 20 * time.Millisecond
 
-// fleetSubject is many idle workers in one process. Each is what a process of its own would be to Redis: it
-// has a client of its own, and so all of the connections, its own heartbeat and duties, and its own wait for
-// a job. What they share is Go's runtime, which Redis does not see. Pushed says that all are up.
+// fleetSubject runs many idle workers in one process. For Redis each is like a process of its own: it has its
+// own client with all connections, its own heartbeat and duties, and its own wait for a job. The workers
+// share only Go's runtime. The event Pushed means that all have started.
 func fleetSubject(ctx context.Context, task subject.Task, talk *subject.Talk) (err error) {
 	var fleet []*belayPeer
 	defer func() {
@@ -132,7 +132,7 @@ func registered(ctx context.Context, fleet []*belayPeer) error {
 	return nil
 }
 
-// ownCPU is the processor time that this process has used so far.
+// ownCPU returns the processor time that this process has used so far.
 func ownCPU() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

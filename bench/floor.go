@@ -37,11 +37,11 @@ func floorDrain(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
 	return talk.Done(e)
 }
 
-// bareQueue is the queue that clients push to by default, bareIdentity who takes from it without a worker, and
-// bareList the list that raw pushes go to.
+// bareQueue is the queue that clients push to by default, bareIdentity the process that takes from it without a
+// worker, and bareList the list that raw pushes go to.
 const bareQueue, bareIdentity, bareList = "default", "floor", "bare"
 
-// drainBare ends all jobs of the queue by the scripts alone, and says how many they were.
+// drainBare ends all jobs of the queue by the scripts alone, and returns how many they were.
 func (p *belayPeer) drainBare(ctx context.Context, batch int) (ended int, err error) {
 	keys := lua.NewKeys(p.task.Prefix)
 	var settle []driver.Call
@@ -96,8 +96,8 @@ func (p *barePeer) Enqueue(ctx context.Context, _ measure.Job) error {
 	return p.do(ctx, "LPUSH", bareList, p.payload)
 }
 
-// EnqueueAll is LPUSH of many elements a call. Where Redis' memory is measured, nothing but one list must be
-// left, with the very bytes of as many jobs.
+// EnqueueAll is LPUSH of many elements a call. Where Redis' memory is measured, only one list may be left, with
+// the same bytes of as many jobs.
 func (p *barePeer) EnqueueAll(ctx context.Context, count int, job func(n int) measure.Job) error {
 	keys := lua.NewKeys(p.task.Prefix)
 	if job(0).Class == measure.Email {
@@ -122,5 +122,5 @@ func (p *barePeer) EnqueueAll(ctx context.Context, count int, job func(n int) me
 	return nil
 }
 
-// Settings say what stores the jobs.
+// Settings returns what stores the jobs.
 func (p *barePeer) Settings() string { return "bare LPUSH of the same bytes" }

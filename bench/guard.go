@@ -13,11 +13,13 @@ import (
 	"github.com/belayq/belay/bench/subject"
 )
 
-const longGuard = `Compare what a job costs with recorded bounds.
+const longGuard = `Compares what a job costs with recorded bounds.
 
-Speeds depend on what else the machine does, so none is looked at: only what is counted (script calls and round trips to
-Redis, allocations) and Redis' processor time as a multiple of what the bare scripts took in the same run. Of several runs
-the least is taken, since noise only adds. What is done is fixed, so that --redis alone has a meaning here. The exit status is 1 if a bound is exceeded.`
+Speeds depend on what else the machine does, so no speed is compared. Compared are counts (script calls, round trips to Redis,
+allocations), and Redis' processor time as a multiple of what the bare scripts took in the same run. The minimum of several
+runs counts, because noise only adds. The work is fixed: --redis is the only flag that applies.
+
+Exit status: 0; 1 if a bound is exceeded.`
 
 // What is guarded, by the names that a drain gives them.
 const (
@@ -63,7 +65,7 @@ func (g guard) exceeded(found map[string]float64) bool {
 	return false
 }
 
-// guardAll measures what is guarded and says what is above its bound.
+// guardAll measures what is guarded and reports what is above its bound.
 func guardAll(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	defer func() { err = o.hideError(err) }()
 	o.peers = nil
@@ -119,7 +121,7 @@ func (b *bench) guarded(ctx context.Context, g guard) (map[string]float64, error
 // floorOfGuard is the batch of the bare scripts, whatever the concurrency: one measure for all.
 const floorOfGuard = 100
 
-// lesser is the lesser of each figure.
+// lesser returns the minimum of each figure.
 func lesser(known, found map[string]float64) map[string]float64 {
 	for name, value := range known {
 		found[name] = min(found[name], value)

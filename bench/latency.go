@@ -27,14 +27,14 @@ const idleConcurrency = 25
 var latencyMeasure = measurement{
 	name:  "latency",
 	title: "Picking up a job on an idle queue",
-	short: "How long it takes from the enqueuing of a job to its handler, where the worker has nothing else to do",
+	short: "How soon after its push a job starts in a worker that has nothing else to do",
 	what: fmt.Sprintf("A worker is idle. Jobs come one by one, %d a second, at instants that were drawn before the first of them. "+
-		"What is counted is the time from the intended instant, not from the call, to the first line of the handler: a system that stalls "+
-		"makes all jobs late that came meanwhile. Enqueuing and running happen in the same process, over the same Redis.", idleRate),
+		"What is counted is the time from the intended instant, not from the call, to the first line of the handler: if a system stalls, "+
+		"all jobs that come in that time are late. Enqueuing and running happen in the same process, over the same Redis.", idleRate),
 	read: "The floor is a bare BLMOVE that another connection's LPUSH ends: no system on Redis can be faster over that client on this " +
-		"machine. The rest is scripts, JSON, and goroutines. A percentile is of one run, the median over the runs is shown: where a run has " +
-		"fewer than a thousand jobs, its p99.9 is its slowest job. Redis' processor time is what all of it costs: a worker that looks " +
-		"for jobs often finds them soon, and spends that all day.",
+		"machine. The rest is scripts, JSON and goroutines. Each percentile is computed for each run, and the median of the runs is shown. If a run has " +
+		"fewer than a thousand jobs, its p99.9 is its slowest job. Redis' processor time shows the price: a worker that polls often " +
+		"finds jobs soon, but polls all day.",
 	unused:  []string{"jobs", "profile"},
 	metrics: append(report.LatencyMetrics("ms"), report.Metric{Name: "redis CPU", Unit: "% of a core", Less: true}),
 	run:     latency,
@@ -83,8 +83,8 @@ const usPerMS = 1000
 // The lists of the pingpong.
 const pingList, pongList = "ping", "pong"
 
-// pingpong is the floor of latency, the least that an idle queue on Redis can be: the same open loop, in which
-// one connection blocks in BLMOVE and another sends LPUSH. No script is in it.
+// pingpong is the floor of latency, the minimum for an idle queue on Redis: the same open loop, in which one
+// connection blocks in BLMOVE and another sends LPUSH, without scripts.
 func pingpong(ctx context.Context, talk *subject.Talk, p *belayPeer) error {
 	waiter, err := p.conn.Waiter()
 	if err != nil {

@@ -21,7 +21,7 @@ type measurement struct {
 	what, read string
 	// alone says that no peer takes part.
 	alone bool
-	// unused are the flags that it has no use for.
+	// unused are the flags that it does not use.
 	unused []string
 	// metrics are the columns; the first is the headline.
 	metrics []report.Metric
@@ -29,7 +29,7 @@ type measurement struct {
 	run func(ctx context.Context, b *bench, r *report.Result) error
 }
 
-// noUseFor are the flags that it refuses.
+// noUseFor returns the flags that it refuses.
 func (m measurement) noUseFor() []string {
 	if m.alone {
 		return append(slices.Clone(m.unused), "peers", "install")
@@ -37,11 +37,11 @@ func (m measurement) noUseFor() []string {
 	return m.unused
 }
 
-// help is all that there is to say of it before it runs.
+// help returns the help of the command.
 func (m measurement) help() string {
 	paragraphs := []string{m.short + ".", m.what, m.read}
 	if unused := m.noUseFor(); len(unused) > 0 {
-		paragraphs = append(paragraphs, "It has no use for --"+strings.Join(unused, ", --")+".")
+		paragraphs = append(paragraphs, "It does not use --"+strings.Join(unused, ", --")+".")
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
@@ -54,7 +54,7 @@ func allMeasures() []measurement {
 	}
 }
 
-// measuredIn are the measures' names of results.
+// measuredIn returns the names of the measures in results.
 func measuredIn(results []*report.Result) []string {
 	names := make([]string, len(results))
 	for i, r := range results {
@@ -63,7 +63,7 @@ func measuredIn(results []*report.Result) []string {
 	return names
 }
 
-// measure does one measure and finishes its result.
+// measure runs one measure and completes its result.
 func (b *bench) measure(ctx context.Context, m measurement) (*report.Result, error) {
 	r := &report.Result{
 		Measure: m.name, Title: m.title, What: m.what, HowToRead: m.read, Metrics: m.metrics,
@@ -91,9 +91,9 @@ type turn struct {
 	run  func(ctx context.Context) (text string, err error)
 }
 
-// rounds takes the turns one after the other, and that so often: A B A B, so that whatever the machine does
-// besides falls on all alike. A peer that fails is left out from then on, aloud; Belay and the floors must
-// not fail.
+// rounds takes the turns one after the other, repeatedly: A B A B, so that other work of the machine affects
+// all of them alike. A peer that fails is logged and left out from then on; Belay and the floors must not
+// fail.
 func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns []turn) error {
 	failed := map[string]bool{}
 	for round := range repeats {
@@ -118,7 +118,7 @@ func (b *bench) rounds(ctx context.Context, r *report.Result, repeats int, turns
 	return nil
 }
 
-// leaveOut notes, aloud, that a subject is not measured.
+// leaveOut notes and logs that a subject is not measured.
 func (b *bench) leaveOut(r *report.Result, name, why string) {
 	b.say("  left out: %s: %s", name, why)
 	r.LeftOut = append(r.LeftOut, report.LeftOut{Subject: name, Why: brief(b.hide(why))})

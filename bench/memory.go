@@ -15,10 +15,10 @@ var memoryMeasure = measurement{
 	name:  "memory",
 	title: "Memory of a queued job",
 	short: "How much memory Redis needs for a job that waits in a queue",
-	what: "An empty Redis' used_memory, the same with so many jobs of one small class queued and every connection of the pusher closed, " +
-		"and the difference divided by the jobs. The job is WelcomeEmail with a number, a word and an object of one field.",
-	read: "A queue that is longer than Redis' memory loses jobs or refuses them, so bytes are how long an outage of the workers can last. " +
-		"The floor is one Redis list with the very bytes that Belay wrote, and nothing else.",
+	what: "The used_memory of Redis is read when it is empty, and again with the jobs queued and every connection of the pusher closed. " +
+		"The difference is divided by the number of jobs. The job is WelcomeEmail with a number, a word and an object of one field.",
+	read: "A queue that is longer than Redis' memory loses jobs or refuses them, so bytes decide how long an outage of the workers can last. " +
+		"The floor is one Redis list with the same bytes that Belay wrote, and nothing else.",
 	unused:  []string{"concurrency", "profile"},
 	metrics: []report.Metric{{Name: "bytes/job", Unit: "bytes/job", Less: true, Plot: true}},
 	run:     memory,
@@ -79,7 +79,7 @@ func (b *bench) fill(ctx context.Context, c contender, task subject.Task) error 
 	p.Kill() // what it would still do, it must not: the jobs are to stay as they are
 	for range 500 {
 		now, err := b.usage(ctx)
-		if err != nil || now.connections <= 1 || b.redis.theirs() {
+		if err != nil || now.connections <= 1 || b.redis.external() {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond)

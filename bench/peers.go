@@ -56,7 +56,7 @@ func peerNames() []string {
 	return names
 }
 
-// preparePeers makes those ready that were asked for. One that cannot be is left out, aloud, and stops nothing.
+// preparePeers builds the requested peers. One that cannot be built is logged and left out.
 func (b *bench) preparePeers(ctx context.Context, peers []peer) error {
 	if len(b.options.peers) == 0 {
 		return nil
@@ -88,7 +88,7 @@ func (b *bench) preparePeers(ctx context.Context, peers []peer) error {
 	return nil
 }
 
-// versionOf asks a subject who it is, which also shows that it starts at all.
+// versionOf asks a subject for its version, which also shows that it starts.
 func (b *bench) versionOf(ctx context.Context, c contender) (string, error) {
 	p, err := b.start(ctx, c, subject.Task{Measure: "version"})
 	if err != nil {
@@ -102,7 +102,8 @@ func (b *bench) versionOf(ctx context.Context, c contender) (string, error) {
 	return e.Settings, err
 }
 
-// A house is where the peers live: this repository, and a folder of the user's cache for what is built from it.
+// A house holds the folders of the peers: this repository, and a folder of the user's cache for what is built
+// from it.
 type house struct {
 	root, cache string
 	progress    io.Writer
@@ -131,7 +132,7 @@ func findHouse(progress io.Writer) (*house, error) {
 	}
 }
 
-// ready builds a peer. What it runs on must be here, or we must have been allowed to install it.
+// ready builds a peer. Its runtime must be installed, or --install must be given.
 func (h *house) ready(ctx context.Context, p peer) (subject.Command, error) {
 	missing, packages := p.missing()
 	switch {
@@ -148,7 +149,7 @@ func (h *house) ready(ctx context.Context, p peer) (subject.Command, error) {
 	return p.prepare(ctx, h)
 }
 
-// missing are the programs that a peer runs on and that are not here, and Debian's packages that have them.
+// missing returns the programs that a peer needs and that are not installed, and Debian's packages of them.
 func (p peer) missing() (programs, packages []string) {
 	for _, need := range p.needs {
 		program, from, _ := strings.Cut(need, ":")
@@ -166,7 +167,7 @@ func areNot(names []string) string {
 	return strings.Join(names, " and ") + " are"
 }
 
-// run runs a program that builds or installs; what it printed is its error.
+// run runs a program that builds or installs. If it fails, its output is the error.
 func (h *house) run(ctx context.Context, dir, program string, args ...string) error {
 	command := exec.CommandContext(ctx, program, args...)
 	command.Dir = dir
@@ -182,7 +183,7 @@ func (h *house) run(ctx context.Context, dir, program string, args ...string) er
 	return nil
 }
 
-// lastLines are the last n lines of a program's output, as one.
+// lastLines returns the last n lines of a program's output, as one line.
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], " | ")

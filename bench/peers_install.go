@@ -22,8 +22,8 @@ func buildGo(folder string) func(context.Context, *house) (subject.Command, erro
 	}
 }
 
-// runRuby sees to the driver in C besides, with which Sidekiq is a quarter faster. It is a library, so it is
-// Ruby that has to be asked for it. Sidekiq goes without it too, and says so in its settings.
+// runRuby also installs the Redis driver in C, with which Sidekiq is a quarter faster. It is a library, so only
+// Ruby knows whether it is installed. Sidekiq runs without it too, and its settings show that.
 func runRuby(ctx context.Context, h *house) (subject.Command, error) {
 	if h.run(ctx, h.root, "ruby", "-e", `require "hiredis/ext/connection"`) != nil {
 		err := errors.New("apt-get install ruby-hiredis, or --install, as root")

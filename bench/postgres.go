@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// postgresBin is where Debian and its kin keep the programs of the version that River is measured on.
+// postgresBin is the folder in Debian and its derivatives of the PostgreSQL version that River is measured on.
 const postgresBin = "/usr/lib/postgresql/15/bin"
 
-// postgresUser runs the server when the bench is root, which PostgreSQL refuses to be run by.
+// postgresUser runs the server if the bench is root, because PostgreSQL refuses to run as root.
 const postgresUser = "postgres"
 
-// postgresSettings are those that River's users have, the defaults: a committed job is on disk (fsync and
-// synchronous_commit stay on). Only what the default sizes for a machine of the last century is raised, so
-// that River does not wait for checkpoints and buffers that any administrator would have given it.
+// postgresSettings are the defaults, as River's users have them: a committed job is on disk (fsync and
+// synchronous_commit stay on). Only sizes whose defaults suit very small machines are raised, as any
+// administrator would, so that River does not wait for checkpoints and buffers.
 var postgresSettings = []string{"shared_buffers=256MB", "max_wal_size=4GB", "max_connections=200"}
 
 // A postgres is a PostgreSQL of the bench's own, started when it is first needed.
@@ -30,7 +30,7 @@ type postgres struct {
 	databases int
 }
 
-// freshPostgres is the URL of a database that nothing is in; the one before is dropped.
+// freshPostgres returns the URL of an empty database. It drops the one before.
 func (b *bench) freshPostgres(ctx context.Context) (string, error) {
 	if b.postgres == nil {
 		b.say("  starting PostgreSQL")
@@ -101,8 +101,8 @@ func (p *postgres) start(ctx context.Context) (err error) {
 	return comesUp(ctx, func() error { return p.run(ctx, "psql", "-d", "postgres", "-c", "SELECT 1") })
 }
 
-// unprivileged are the attributes of a process that may run PostgreSQL, and gives dir to its user: the one
-// called postgres when we are root, otherwise ourselves.
+// unprivileged returns the attributes of a process that may run PostgreSQL, and gives dir to its user: postgres
+// if the bench is root, otherwise the bench's own.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	as := diesWithUs()
 	if os.Getuid() != 0 {

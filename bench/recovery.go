@@ -14,10 +14,10 @@ import (
 var recoveryMeasure = measurement{
 	name:  "recovery",
 	title: "Running a killed worker's jobs again",
-	short: "How long after a kill -9 the jobs that a worker had in hand run again in another",
-	what: fmt.Sprintf("A worker process has %d jobs in hand, another stands by with the library's default settings. The first is killed "+
-		"with SIGKILL. What is counted is the time from the kill until the survivor's handler has each of the jobs.", jobsInHand),
-	read: "These are waits for timeouts and not work: they hardly depend on the machine, and they vary with the moment of the kill, so " +
+	short: "How long after kill -9 of a worker its jobs run again in another",
+	what: fmt.Sprintf("A worker process has %d jobs in hand, and another is idle, with the library's default settings. The first is killed "+
+		"with SIGKILL. Measured is the time from the kill until the survivor's handler has each of the jobs.", jobsInHand),
+	read: "These are waits for timeouts, not work: they hardly depend on the machine, but vary with the moment of the kill, so " +
 		"look at the spread over the kills. A job is lost if it has not run when the bench stops waiting, " + giveUp.String() +
 		" after the kill unless a note says otherwise.",
 	unused: []string{"jobs", "concurrency", "profile"},
@@ -29,7 +29,7 @@ var recoveryMeasure = measurement{
 	run: recovery,
 }
 
-// lostJobs is the column that tells what never ran again.
+// lostJobs is the column of jobs that never ran again.
 const lostJobs = "lost"
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A death is what one kill led to: when each job ran again, counted from the kill, and how many did not.
+// A death is the result of one kill: when each job ran again, counted from the kill, and how many did not.
 type death struct {
 	who         contender
 	first, last time.Duration
@@ -27,9 +27,8 @@ func (d *death) said() string {
 	return fmt.Sprintf("first again after %.1f s, last after %.1f s, lost %d of %d", d.first.Seconds(), d.last.Seconds(), d.lost, jobsInHand)
 }
 
-// patienceWith is how long a contender's jobs are waited for. Sidekiq's own fetch pops a job off its list,
-// and from then on only the process knows of it: there is nothing to wait for, and it is waited for all the
-// same.
+// patienceWith returns how long to wait for a contender's jobs. Sidekiq's own fetch pops a job from its list,
+// so that only the process has it: none can run again, but the bench waits all the same.
 func patienceWith(who contender) time.Duration {
 	if who.name == "Sidekiq" {
 		return time.Minute
@@ -37,7 +36,7 @@ func patienceWith(who contender) time.Duration {
 	return giveUp
 }
 
-// kill has one worker killed, so long after another was started, and waits for that one to run the jobs.
+// kill kills one worker some time after another was started, and waits for the other to run the jobs.
 func (b *bench) kill(ctx context.Context, d *death, after time.Duration) error {
 	task := subject.Task{Prefix: "kill:" + job.NewJID()}
 	if d.who.kind != report.Belay {
@@ -89,7 +88,7 @@ func (b *bench) hold(ctx context.Context, who contender, task subject.Task) (*su
 	return victim, nil
 }
 
-// watch hears what the survivor runs until it has run every job, or until the limit after the kill.
+// watch receives what the survivor runs, until it has run every job or the limit after the kill has passed.
 func (d *death) watch(ctx context.Context, survivor *subject.Process, killedAt time.Time, limit time.Duration) error {
 	ran := map[string]bool{}
 	for len(ran) < jobsInHand {

@@ -20,10 +20,10 @@ var rttMeasure = measurement{
 	name:  "rtt",
 	title: "Draining a queue that is a millisecond away",
 	short: "How fast one worker process empties a full queue when each round trip to Redis takes a millisecond",
-	what: fmt.Sprintf("The drain, through a proxy that lets all bytes arrive %v later each way and does not narrow the way: what is sent "+
+	what: fmt.Sprintf("The drain, through a proxy that delays all bytes by %v each way and does not limit the rate: what is sent "+
 		"together arrives together. The round trip is measured by PING through the proxy.", farAway/2),
-	read: "The line to compare with is the concurrency divided by the round trip. That is the most that a worker can do which needs one " +
-		"round trip for each job, if each of its slots waits for one at a time and nothing else takes time. One that takes and settles jobs " +
+	read: "Compare the figures with the concurrency divided by the round trip. That is the maximum for a worker that needs one " +
+		"round trip for each job and waits for it before the next. A worker that takes and settles jobs " +
 		"in batches, in the background, may be above it.",
 	unused:  []string{"profile"},
 	metrics: []report.Metric{{Name: "jobs/s", Unit: "jobs/s", Plot: true, Log: true}},
@@ -76,7 +76,7 @@ func (b *bench) farTurn(r *report.Result, who contender, task subject.Task) turn
 	})
 }
 
-// roundTrip is the median time of a PING.
+// roundTrip returns the median time of a PING.
 func roundTrip(ctx context.Context, url string) (time.Duration, error) {
 	const pings = 300
 	client, err := goredisdriver.Open(url)

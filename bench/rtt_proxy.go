@@ -11,10 +11,9 @@ import (
 	"github.com/belayq/belay/bench/peers/measure"
 )
 
-// A delayProxy stands between clients and a server and makes the way long: whatever is sent arrives after the
-// delay, in order, each way. It delays and does not narrow: what is sent while something else is under way
-// arrives as soon after it as it was sent, as on a long cable, so that a client that pipelines has the good
-// of it.
+// A delayProxy stands between clients and a server and delays all bytes, in order, each way. It does not
+// limit the rate: bytes that are sent 1 ms after others arrive 1 ms after them, as on a long cable, so that
+// pipelining helps.
 type delayProxy struct {
 	listener net.Listener
 	server   string
@@ -38,10 +37,10 @@ func startDelayProxy(server string, each time.Duration) (*delayProxy, error) {
 	return p, nil
 }
 
-// addr is where clients connect to.
+// addr returns the address for clients.
 func (p *delayProxy) addr() string { return p.listener.Addr().String() }
 
-// close cuts all connections and returns when nothing of the proxy runs any more.
+// close cuts all connections and returns when all goroutines of the proxy have ended.
 func (p *delayProxy) close() {
 	p.cancel()
 	_ = p.listener.Close()
@@ -83,7 +82,7 @@ type parcel struct {
 // some hundreds.
 const maxUnderWay = 4096
 
-// carry brings what is read from one end to the other, the delay later.
+// carry writes what it reads from one end to the other, after the delay.
 func (p *delayProxy) carry(to io.Writer, from io.Reader, cut func()) {
 	way := make(chan parcel, maxUnderWay)
 	p.running.Go(func() {

@@ -16,11 +16,11 @@ const dueRate = 100
 var scheduleMeasure = measurement{
 	name:  "schedule",
 	title: "Running a job when it is due",
-	short: "How late a job starts that was stored for an instant: one by one, and all at once",
-	what: fmt.Sprintf("One worker process runs. First, jobs are stored that fall due one by one, %d a second. Then, in a fresh store, many "+
-		"jobs that all fall due at the same instant, so far ahead that all of them are stored well before. What is counted is how "+
-		"far the first line of a job's handler is from the instant at which the job is due, be it late or early.", dueRate),
-	read: "\"earliest\" is the least lateness: below zero, jobs ran before they were due, by so much. The columns of the burst grow " +
+	short: "How late scheduled jobs start: due one by one, and all at once",
+	what: fmt.Sprintf("One worker process runs. First, it has jobs that fall due one by one, %d a second. Then, in an empty Redis, many "+
+		"jobs fall due at the same instant, which is so late that all of them are stored well before. Measured is the time "+
+		"between the instant at which a job is due and the first line of its handler, whether late or early.", dueRate),
+	read: "\"earliest\" is the minimum lateness: if it is below zero, jobs ran that long before they were due. The columns of the burst grow " +
 		"with the number of jobs, and \"burst last\" is when the last of them had started.",
 	unused: []string{"profile"},
 	metrics: []report.Metric{
@@ -73,7 +73,7 @@ func (b *bench) dueTurn(r *report.Result, v variant, task subject.Task, what str
 	return t
 }
 
-// distances are the latenesses without their signs: a job that ran half a second before it was due is as
+// distances returns the latenesses without their signs: a job that ran half a second before it was due is as
 // wrong as one that ran half a second after.
 func distances(late []float64) []float64 {
 	off := make([]float64, len(late))

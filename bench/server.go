@@ -77,12 +77,12 @@ func comesUp(ctx context.Context, try func() error) (err error) {
 	return fmt.Errorf("did not come up within %v: %w", patience, err)
 }
 
-// theirs says that the user named it.
-func (s *server) theirs() bool { return s.process == nil }
+// external reports whether --redis named the server.
+func (s *server) external() bool { return s.process == nil }
 
-// stop ends the server if it is ours.
+// stop ends the server, unless it is external.
 func (s *server) stop() {
-	if s.theirs() {
+	if s.external() {
 		return
 	}
 	_ = s.process.Process.Kill()

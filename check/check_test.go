@@ -14,11 +14,9 @@ import (
 // healthy is a Redis of which nothing can be said.
 func healthy() *facts {
 	return &facts{
-		cfg:   Config{Prefix: "app"}.withDefaults(),
-		trips: []trip{{200 * time.Microsecond, 0}, {100 * time.Microsecond, 0}, {time.Second, 0}},
-		permissions: permissions{
-			user: "worker", how: "redis.acl_check_cmd",
-		},
+		cfg:         Config{Prefix: "app"}.withDefaults(),
+		trips:       []trip{{200 * time.Microsecond, 0}, {100 * time.Microsecond, 0}, {time.Second, 0}},
+		permissions: permissions{user: "worker", known: true},
 		info: map[string]string{
 			"redis_version": "7.0.15", "role": "master", "connected_slaves": "0", "cluster_enabled": "0", "loading": "0",
 			"maxmemory_policy": "noeviction", "maxmemory": "1000000000", "used_memory": "1000000", "total_system_memory": "4000000000",
@@ -134,8 +132,8 @@ func TestChecks(t *testing.T) {
 
 		{"a denied command", denied("zadd"), "permissions", SeverityBad, "zadd app:"},
 		{"a command that only status needs", denied("srandmember"), "permissions", SeverityWarn, "srandmember app:queues"},
-		{"permissions that cannot be read", func(f *facts) { f.permissions.unseen = 7 }, "permissions", SeverityWarn, "cannot see"},
-		{"some denied and others that cannot be read", both(denied("zscore"), func(f *facts) { f.permissions.unseen = 7 }), "permissions", SeverityBad, "7 other calls"},
+		{"permissions that cannot be read", func(f *facts) { f.permissions.known = false }, "permissions", SeverityWarn, "cannot see"},
+		{"permissions to wait that cannot be read", func(f *facts) { f.permissions.known = false }, "blocking", "", ""},
 		{"no BLMOVE", denied("blmove"), "blocking", SeverityWarn, "blmove app:queue:default"},
 		{"no BLMOVE is no lack of permission to work", denied("blmove"), "permissions", SeverityOK, ""},
 		{"no CLIENT UNBLOCK", denied("client|unblock"), "blocking", SeverityWarn, "client unblock: idle waits end by themselves"},
@@ -216,7 +214,7 @@ func TestChecks(t *testing.T) {
 // A managed service that denies everything but work is never worse than a warning.
 func TestCheckWithoutSightIsNoFailure(t *testing.T) {
 	t.Parallel()
-	f := &facts{cfg: Config{}.withDefaults(), permissions: permissions{how: "trying", unseen: 9}}
+	f := &facts{cfg: Config{}.withDefaults(), permissions: permissions{}}
 	require.Equal(t, SeverityWarn, f.findings().Worst())
 	require.Zero(t, f.findings().Count(SeverityBad))
 }

@@ -108,19 +108,19 @@ func checkReplication(f *facts) Finding {
 		return silence
 	}
 	const failover = "a failover loses the jobs that no replica had received, and jobs that ended in that time run again (Belay does not WAIT for replicas)"
-	least, known := number(f.config, "min-replicas-to-write")
-	if good, shown := number(f.info, "min_slaves_good_slaves"); shown && known && good < least {
+	required, known := number(f.config, "min-replicas-to-write")
+	if good, shown := number(f.info, "min_slaves_good_slaves"); shown && known && good < required {
 		return bad("bring the replicas back, or lower min-replicas-to-write",
-			"min-replicas-to-write is %d and %d replicas keep up: all writes are refused", least, good)
+			"min-replicas-to-write is %d and %d replicas keep up: all writes are refused", required, good)
 	}
 	switch replicas := f.replicas(); {
 	case replicas == 0:
 		return ok("no replicas: jobs wait while Redis is down")
-	case known && least == 0:
+	case known && required == 0:
 		return warn("CONFIG SET min-replicas-to-write 1, with min-replicas-max-lag 10",
 			"%d replicas, asynchronous: %s. A primary that is cut off still accepts jobs for a while, and they are lost too", replicas, failover)
 	case known:
-		return ok("%d replicas, of which %d must keep up within %s seconds: %s", replicas, least,
+		return ok("%d replicas, of which %d must keep up within %s seconds: %s", replicas, required,
 			cmp.Or(f.config["min-replicas-max-lag"], "10"), failover)
 	default:
 		return ok("%d replicas, asynchronous: %s", replicas, failover)

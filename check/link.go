@@ -61,17 +61,17 @@ func checkLatency(f *facts) Finding {
 const ownConnections = 11
 
 func checkClients(f *facts) Finding {
-	most, known := number(f.info, "maxclients")
-	now, counted := number(f.info, "connected_clients")
+	limit, known := number(f.info, "maxclients")
+	open, counted := number(f.info, "connected_clients")
 	if !known || !counted {
 		return silence
 	}
-	wanted, left := int64(ownConnections+len(f.cfg.Queues)), most-now
-	text := fmt.Sprintf("%d of %d connections are open; a worker opens up to %d, whatever its concurrency", now, most, wanted)
+	wanted, left := int64(ownConnections+len(f.cfg.Queues)), limit-open
+	text := fmt.Sprintf("%d of %d connections are open; a worker opens up to %d, whatever its concurrency", open, limit, wanted)
 	switch {
 	case left < wanted:
 		return bad("raise maxclients and the limit of open files, or run fewer processes with a higher concurrency", "%s: the next one may not get all of its connections", text)
-	case left < most/10:
+	case left < limit/10:
 		return warn("raise maxclients and the limit of open files", "%s", text)
 	}
 	return ok("%s", text)
@@ -122,10 +122,10 @@ func checkOutput(f *facts) Finding {
 		return silence
 	}
 	hard, soft := outputLimits(limits)
-	least := 2 * int64(lua.MaxBytes+f.cfg.PayloadLimit+job.PayloadSlack)
+	needed := 2 * int64(lua.MaxBytes+f.cfg.PayloadLimit+job.PayloadSlack)
 	for _, limit := range []int64{hard, soft} {
-		if limit > 0 && limit < least {
-			return warn(fmt.Sprintf(`CONFIG SET client-output-buffer-limit "normal 0 0 0", or at least %d`, least),
+		if limit > 0 && limit < needed {
+			return warn(fmt.Sprintf(`CONFIG SET client-output-buffer-limit "normal 0 0 0", or at least %d`, needed),
 				"client-output-buffer-limit is %d for normal connections: Redis closes those that read a few large jobs at once. "+
 					"Belay asks for less then, so large jobs are taken, promoted and recovered slowly", limit)
 		}

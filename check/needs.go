@@ -19,29 +19,25 @@ const (
 	toRead purpose = "check"  // the check itself sees less
 )
 
-// A need is a command that Belay calls, with a key. Commands are spelled as in ACL rules: in lower case, a
+// A need is a command that Belay calls, with its keys. Commands are spelled as in ACL rules: in lower case, a
 // subcommand after a bar.
 type need struct {
 	purpose purpose
 	command string
 	keys    []string
-	words   []string // of the whole call
-	channel string   // for messages; it is permitted like a key
+	channel string // for messages; it is permitted like a key
 }
 
-// forms are the words that follow the key, as few as the command allows. With these words a call of a command
-// in harmless changes nothing and costs almost nothing.
-var forms = map[string]string{
-	"bitfield": "get u8 0", "del": "", "exists": "", "expire": "1", "get": "", "mget": "", "hdel": "f", "hexists": "f", "hget": "f", "hgetall": "", "hincrby": "f 1", "hmget": "f",
-	"hset": "f v", "hsetnx": "f v", "incrby": "1", "lindex": "0", "llen": "", "lpop": "", "lpos": "v", "lpush": "v", "lrange": "0 0", "lrem": "1 v", "lset": "0 v", "pexpire": "1", "pttl": "",
-	"rpop": "", "rpush": "v", "sadd": "v", "scard": "", "set": "v px 1", "setrange": "0 v", "sismember": "v", "smismember": "v", "srandmember": "1",
-	"srem": "v", "sscan": "0", "type": "", "zadd": "0 v", "zcard": "", "zcount": "0 0", "zrange": "0 0", "zrangebyscore": "0 0 limit 0 1",
-	"zrank": "v", "zrem": "v", "zremrangebyrank": "0 0", "zremrangebyscore": "0 0", "zrevrange": "0 0", "zscore": "v",
-}
-
-var harmless = []string{
-	"exists", "get", "hexists", "hget", "hmget", "lindex", "llen", "mget", "pttl", "scard", "sismember", "smismember", "sscan", "type", "zcard",
-	"zrange", "zrangebyscore", "zscore",
+// words returns the call as far as Redis needs it to check permissions: the command and its keys.
+func (n need) words() []string {
+	words := append(strings.Split(n.command, "|"), n.keys...)
+	switch {
+	case n.channel != "":
+		words = append(words, n.channel)
+	case strings.HasPrefix(n.command, "eval"):
+		words = append(words, "text", "0") // the number of keys
+	}
+	return words
 }
 
 // maxQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules
@@ -54,20 +50,18 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	list := slices.Clone(keyless)
 	on := func(purpose purpose, key, commands string) {
 		for _, command := range strings.Fields(commands) {
-			words := append([]string{command, key}, strings.Fields(forms[command])...)
-			list = append(list, need{purpose: purpose, command: command, keys: []string{key}, words: words})
+			list = append(list, need{purpose: purpose, command: command, keys: []string{key}})
 		}
 	}
-	move := func(purpose purpose, command, from, to string, more ...string) {
-		words := append([]string{command, from, to, "right", "left"}, more...)
-		list = append(list, need{purpose: purpose, command: command, keys: []string{from, to}, words: words})
+	move := func(purpose purpose, command, from, to string) {
+		list = append(list, need{purpose: purpose, command: command, keys: []string{from, to}})
 	}
 	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
 	for _, queue := range queues[:min(len(queues), maxQueuesAsked)] {
 		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Quarantine(queue)
 		on(toWork, waiting, "type lpush rpush")
 		move(toWork, "lmove", waiting, working)
-		move(toWait, "blmove", waiting, working, "0.001")
+		move(toWait, "blmove", waiting, working)
 		on(toWork, working, "type exists llen lindex lpos lrem")
 		on(toWork, quarantined, "type llen lindex lpush rpush")
 		move(toWork, "lmove", quarantined, keys.QuarantineRun(identity))
@@ -137,9 +131,6 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	}
 	on(toLook, keys.ProcessedOn(today), "mget")
 	on(toLook, keys.FailedOn(today), "mget")
-	for _, words := range [][]string{{"publish", keys.Ended(), "m"}, {"subscribe", keys.Ended()}} {
-		list = append(list, need{purpose: toLook, command: words[0], words: words, channel: words[1]})
-	}
 	on(toLook, keys.Queues(), "scard srandmember sscan")
 	on(toLook, keys.Processes(), "scard srandmember sscan")
 	on(toLook, keys.Paused(), "sismember")
@@ -147,9 +138,9 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toLook, keys.Process(identity), "hmget")
 	on(toLook, keys.Work(identity), "hgetall")
 	on(toLook, keys.Workers(identity), "hgetall")
-	// Without these, a worker that stands by polls a moment later.
-	for _, words := range [][]string{{"publish", keys.PollerLeft(), ""}, {"subscribe", keys.PollerLeft()}} {
-		list = append(list, need{purpose: toLook, command: words[0], words: words, channel: words[1]})
+	// Without these, waits for tracked jobs are slow, and a worker that stands by polls a moment later.
+	for _, channel := range []string{keys.Ended(), keys.PollerLeft()} {
+		list = append(list, need{purpose: toLook, command: "publish", channel: channel}, need{purpose: toLook, command: "subscribe", channel: channel})
 	}
 	// Workers run without these too: they are about the statistics of classes.
 	for _, figures := range []string{keys.ClassMinute(today), keys.ClassTen(today)} {
@@ -163,13 +154,13 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 
 // keyless are the needs without a key. Redis never denies AUTH, HELLO and their kind.
 var keyless = []need{
-	{purpose: toWork, command: "evalsha", words: []string{"evalsha", "x", "0"}},
-	{purpose: toWork, command: "eval", words: []string{"eval", "x", "0"}},
-	{purpose: toWork, command: "time", words: []string{"time"}},
-	{purpose: toWork, command: "ping", words: []string{"ping"}},
-	{purpose: toWait, command: "client|id", words: []string{"client", "id"}},
-	{purpose: toWait, command: "client|unblock", words: []string{"client", "unblock", "0"}},
-	{purpose: toRead, command: "info", words: []string{"info"}},
-	{purpose: toRead, command: "config|get", words: []string{"config", "get", "save"}},
-	{purpose: toRead, command: "acl|whoami", words: []string{"acl", "whoami"}},
+	{purpose: toWork, command: "evalsha"},
+	{purpose: toWork, command: "eval"},
+	{purpose: toWork, command: "time"},
+	{purpose: toWork, command: "ping"},
+	{purpose: toWait, command: "client|id"},
+	{purpose: toWait, command: "client|unblock"},
+	{purpose: toRead, command: "info"},
+	{purpose: toRead, command: "config|get"},
+	{purpose: toRead, command: "acl|whoami"},
 }

@@ -115,31 +115,27 @@ func checkScripts(f *facts) Finding {
 
 func checkPermissions(f *facts) Finding {
 	p := f.permissions
-	toRepair, missed := p.lacking(toWork)
-	if len(toRepair) > 0 && p.unseen > 0 {
-		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s; %d other calls that Belay makes could not be tried", missed, p.unseen)
+	if !p.known {
+		return warn("permit EVAL and EVALSHA, and run belay check again", "cannot see what this user may do: that needs a script and redis.acl_check_cmd")
 	}
-	if len(toRepair) > 0 {
+	if toRepair, missed := p.lacking(toWork); len(toRepair) > 0 {
 		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s", missed)
 	}
-	if toRepair, missed = p.lacking(toLook); len(toRepair) > 0 {
+	if toRepair, missed := p.lacking(toLook); len(toRepair) > 0 {
 		return warn(p.permit(f.cfg.Prefix, toRepair), "workers may do all they need, but belay status and belay classes see less, or waits for tracked jobs are slow: this user may not %s", missed)
 	}
-	if p.unseen > 0 {
-		return warn("permit EVAL, or ACL WHOAMI and ACL DRYRUN", "cannot see what this user may do: %d of the calls that Belay makes could not be tried", p.unseen)
-	}
-	if toRepair, missed = p.lacking(toAct); len(toRepair) > 0 {
+	if _, missed := p.lacking(toAct); missed != "" {
 		// A worker's user need not have an operator's permissions.
 		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
 	}
-	return ok("this user may do all that Belay does (asked by %s)", p.how)
+	return ok("this user may do all that Belay does")
 }
 
 func checkBlocking(f *facts) Finding {
 	p := f.permissions
 	list, missed := p.lacking(toWait)
 	switch {
-	case len(list) == 0 && p.unseen > 0:
+	case !p.known:
 		return silence
 	case len(list) == 0:
 		return ok("BLMOVE, CLIENT ID and CLIENT UNBLOCK are permitted: idle workers wait without polling")
@@ -150,11 +146,11 @@ func checkBlocking(f *facts) Finding {
 }
 
 // lacking returns the denied needs of a purpose, and the first few of them as text.
-func (p permissions) lacking(why purpose) (list []need, words string) {
+func (p permissions) lacking(of purpose) (list []need, words string) {
 	const atMost = 4
 	var named []string
 	for _, n := range p.denied {
-		if n.purpose != why {
+		if n.purpose != of {
 			continue
 		}
 		list = append(list, n)

@@ -22,7 +22,19 @@ import (
 	"github.com/belayq/belay/driver/drivertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
+// programs is the folder of the programs that build has made.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "belay-examples-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := drivertest.Main(m)
+	_ = os.RemoveAll(programs)
+	os.Exit(code)
+}
 
 // patience bounds every wait: far above what anything here takes.
 const patience = 60 * time.Second
@@ -276,11 +288,18 @@ func TestAnyLanguageContinuesFromACursor(t *testing.T) {
 	require.Contains(t, output, `{"lines":3}`)
 }
 
-// build makes a program of a package.
+// builds has a function for each package that was asked for. Linking takes longer than most tests, so each
+// program is built once.
+var builds sync.Map
+
+// build returns the path of the program of a package.
 func build(t *testing.T, of string) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "program")
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, of).CombinedOutput()
+	path = filepath.Join(programs, filepath.Base(of))
+	once, _ := builds.LoadOrStore(of, sync.OnceValues(func() ([]byte, error) {
+		return exec.Command("go", "build", "-ldflags=-w", "-o", path, of).CombinedOutput() // -w: no debugger will read them
+	}))
+	output, err := once.(func() ([]byte, error))()
 	require.NoError(t, err, string(output))
 	return path
 }

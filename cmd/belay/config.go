@@ -17,38 +17,48 @@ import (
 // A setting may be given by a flag, in the environment and in a configuration file. A flag overrides the
 // environment, which overrides the file.
 type setting struct {
-	key      string // in the file: Sidekiq's key, if it has one
-	flag     string // empty for a setting of the file alone
-	variable string // empty for a setting that the environment cannot give
-	kind     string // of the flag's value
-	list     bool   // the variable holds several values, separated by spaces
+	key      string   // in the file: Sidekiq's key, if it has one
+	others   []string // Sidekiq's other keys for it; of several in a file the first counts, as in Sidekiq
+	flag     string   // empty for a setting of the file alone
+	variable string   // empty for a setting that the environment cannot give
+	kind     string   // of its value in the file: int, duration, string, strings, queues, capsules or programs
 }
 
 // settings are all settings, in the order in which they are printed: the flags of all workers, and a few of
 // belay work alone.
 var settings = func() (all []setting) {
-	sidekiq := map[string]string{"queue": "queues", "label": "labels", "shutdown-timeout": "timeout"}
 	for _, f := range belay.Flags(&belay.MainConfig{}) {
-		key := cmp.Or(sidekiq[f.Name], strings.ReplaceAll(f.Name, "-", "_"))
-		all = append(all, setting{key, f.Name, f.Variable, f.Type(), f.List})
+		s := setting{key: strings.ReplaceAll(f.Name, "-", "_"), flag: f.Name, variable: f.Variable, kind: f.Type()}
+		switch f.Name {
+		case "queue":
+			s.key, s.kind = "queues", "queues"
+		case "label":
+			s.key = "labels"
+		case "shutdown-timeout":
+			s.key = "timeout"
+		case "poll": // Sidekiq's processes poll each; Belay has one poller for the fleet
+			s.others = []string{"poll_interval_average", "average_scheduled_poll_interval"}
+		}
+		all = append(all, s)
 	}
-	return append(all, setting{"client", "client", "BELAY_CLIENT", "string", false},
-		setting{"logfile", "logfile", "BELAY_LOGFILE", "string", false},
-		setting{key: "capsules"}, setting{key: "exec", flag: "exec"})
+	return append(all, setting{key: "client", flag: "client", variable: "BELAY_CLIENT", kind: "string"},
+		setting{key: "logfile", flag: "logfile", variable: "BELAY_LOGFILE", kind: "string"},
+		setting{key: "capsules", kind: "capsules"}, setting{key: "exec", flag: "exec", kind: "programs"})
 }()
 
-func settingByKey(key string) (setting, bool) {
-	at := slices.IndexFunc(settings, func(s setting) bool { return s.key == key })
-	if at < 0 {
-		return setting{}, false
+// settingOf returns the setting of a key in a file.
+func settingOf(key string) (s setting, known bool) {
+	for _, s := range settings {
+		if s.key == key || slices.Contains(s.others, key) {
+			return s, true
+		}
 	}
-	return settings[at], true
+	return setting{}, false
 }
 
-func settingKeys() []string {
-	keys := make([]string, len(settings))
-	for i, s := range settings {
-		keys[i] = s.key
+func settingKeys() (keys []string) {
+	for _, s := range settings {
+		keys = append(keys, s.key)
 	}
 	return keys
 }
@@ -87,7 +97,7 @@ func describeConfig() string {
 			variables = append(variables, s.variable)
 		}
 	}
-	return fmt.Sprintf(configHelp, wrapWords(variables), strings.TrimPrefix(wrapWords(settingKeys()), "  "))
+	return fmt.Sprintf(configHelp, wrapWords(variables), wrapWords(settingKeys()))
 }
 
 // wrapWords breaks a list into indented lines of a help text.
@@ -100,7 +110,7 @@ func wrapWords(words []string) string {
 type config struct {
 	path, environment string
 	print             bool
-	sources           map[string]string // by key: "--queue", "BELAY_QUEUES", "belay.yml:3"
+	sources           map[string]string // by key: "--queue", "BELAY_QUEUES", "belay.yml:3"; none for a default
 	remark            string            // for the operator; may be empty
 	notes             []string          // for the log
 }
@@ -115,53 +125,51 @@ func (c *config) register(flags *pflag.FlagSet) {
 // these.
 func (c *config) settle(flags *pflag.FlagSet, server *belay.ServerConfig) error {
 	c.sources = make(map[string]string)
-	path := cmp.Or(c.path, os.Getenv("BELAY_CONFIG"))
-	var file map[string]fileValue
-	var errs []error
-	if path != "" {
-		given := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT"))
-		environment := cmp.Or(given, os.Getenv("APP_ENV"), os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development")
-		var err error
-		var sections []string
-		file, sections, c.notes, err = readConfigFile(path, environment)
-		errs = append(errs, err)
-		// Rails' variables and the default are not only for this program, so the file need not have a section
-		// of that name.
-		if given != "" && len(sections) > 0 && !slices.Contains(sections, given) {
-			c.note("%s has no section %q, only %s: settings outside them are used", path, given, strings.Join(sections, ", "))
-		}
-		c.noteExposed(path, file["redis"])
-	}
+	file, err := c.readFile()
+	errs := []error{err}
 	for _, s := range settings {
-		given, inFile := file[s.key]
-		if inFile {
-			c.sources[s.key] = fmt.Sprintf("%s:%d", path, given.line)
-		}
-		if s.flag == "" {
-			server.Capsules = given.capsules
-			continue
-		}
-		flag := flags.Lookup(s.flag)
+		value, inFile := file[s.key]
 		variable, words := s.fromEnvironment()
+		flag := flags.Lookup(s.flag)
 		switch {
-		case flag.Changed:
+		case flag != nil && flag.Changed:
 			c.sources[s.key] = "--" + s.flag
 			continue
 		case len(words) > 0:
 			c.sources[s.key] = variable
-		case s.key == "queues":
-			if inFile {
-				server.Queues = given.queues
-			}
-			continue
 		case inFile:
-			words = given.words
+			c.sources[s.key], words = value.source, value.words
+			if s.kind == "queues" {
+				server.Queues = value.queues
+			}
+			if s.kind == "capsules" {
+				server.Capsules = value.capsules
+			}
 		}
 		for _, word := range words {
 			errs = append(errs, flag.Value.Set(word))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// readFile reads the configuration file, if there is one.
+func (c *config) readFile() (map[string]fileValue, error) {
+	path := cmp.Or(c.path, os.Getenv("BELAY_CONFIG"))
+	if path == "" {
+		return nil, nil
+	}
+	given := cmp.Or(c.environment, os.Getenv("BELAY_ENVIRONMENT"))
+	environment := cmp.Or(given, os.Getenv("APP_ENV"), os.Getenv("RAILS_ENV"), os.Getenv("RACK_ENV"), "development")
+	file, sections, notes, err := readConfigFile(path, environment)
+	c.notes = notes
+	// Rails' variables and the default are not only for this program, so the file need not have a section of
+	// that name.
+	if given != "" && len(sections) > 0 && !slices.Contains(sections, given) {
+		c.note("%s has no section %q, only %s: settings outside them are used", path, given, strings.Join(sections, ", "))
+	}
+	c.noteExposed(path, file["redis"])
+	return file, err
 }
 
 // note appends to the remark for the operator.
@@ -194,7 +202,7 @@ func (s setting) fromEnvironment() (variable string, words []string) {
 	switch {
 	case variable == "" || text == "":
 		return "", nil
-	case s.list:
+	case s.kind == "strings", s.kind == "queues":
 		return variable, strings.Fields(text)
 	}
 	return variable, []string{text}

@@ -339,16 +339,20 @@ func TestWorkWithAConfigFile(t *testing.T) {
 // Each level of nested merges multiplies the number of merged mappings.
 func TestNestedMergesDoNotExhaustTheMemory(t *testing.T) {
 	t.Parallel()
+	const nested = 8
 	lines := []string{"a0: &a0 {concurrency: 1}"}
-	for level := 1; level < maxNested; level++ {
+	for level := 1; level < nested; level++ {
 		parents := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", level-1), 30), ",")
 		lines = append(lines, fmt.Sprintf("a%d: &a%d {<<: [%s]}", level, level, parents))
 	}
 	began := time.Now()
-	answer := invoke("", "work", "--print-config", "--config", configFile(t, append(lines, fmt.Sprintf("<<: *a%d", maxNested-1))...))
+	answer := invoke("", "work", "--print-config", "--config", configFile(t, append(lines, fmt.Sprintf("<<: *a%d", nested-1))...))
 	require.Equal(t, exitUsage, answer.code)
 	require.Contains(t, answer.errs, "this file merges mappings (<<) more than 1000 times: write the settings out")
 	require.Less(t, time.Since(began), soon)
+	answer = invoke("", "work", "--print-config", "--config", configFile(t, "own: &own {<<: *own}"))
+	require.Equal(t, exitUsage, answer.code)
+	require.Contains(t, answer.errs, "this file merges mappings (<<) more than 1000 times", "a mapping that merges itself")
 }
 
 func TestPrintedSettingsIncludeThoseThatFollowFromOthers(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // A fileValue is the value of one setting, as the words of the setting's flag, or as queues or capsules,
 // which may have names that a flag refuses.
 type fileValue struct {
-	line     int
+	source   string // "belay.yml:3"
 	words    []string
 	queues   []belay.QueueWeight
 	capsules []belay.Capsule
@@ -30,12 +30,11 @@ type fileValue struct {
 // A fileReader reads a configuration file node by node instead of into a struct, because all mistakes are
 // reported at once, each with its line and key. Values are not repeated: one may hold a password.
 type fileReader struct {
-	path  string
-	wrong []error
-	notes []string // about keys that were read as other keys
-	// ignored are Sidekiq's settings in the file that Belay does not have, with their lines.
-	ignored []string
-	merges  int // how many mappings were merged into others
+	path    string
+	errs    []error
+	notes   []string // about keys that were read as other keys
+	ignored []string // Sidekiq's settings in the file that Belay does not have, with their lines
+	merges  int      // how many mappings were merged into others
 }
 
 // readConfigFile reads a file with Sidekiq's keys. As in Sidekiq, the section of an environment overrides the
@@ -50,11 +49,18 @@ func readConfigFile(path, environment string) (values map[string]fileValue, sect
 	if len(r.ignored) > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("%s: ignored, because belay has no such settings: %s", path, strings.Join(r.ignored, "; ")))
 	}
-	return values, sections, r.notes, errors.Join(r.wrong...)
+	return values, sections, r.notes, errors.Join(r.errs...)
 }
 
+// at returns the place of a line, for people.
+func (r *fileReader) at(line int) string { return fmt.Sprintf("%s:%d", r.path, line) }
+
 func (r *fileReader) fail(line int, format string, args ...any) {
-	r.wrong = append(r.wrong, fmt.Errorf("%s:%d: %s", r.path, line, fmt.Sprintf(format, args...)))
+	r.errs = append(r.errs, fmt.Errorf("%s: %s", r.at(line), fmt.Sprintf(format, args...)))
+}
+
+func (r *fileReader) note(place, format string, args ...any) {
+	r.notes = append(r.notes, place+": "+fmt.Sprintf(format, args...))
 }
 
 func (r *fileReader) document(text, environment string) (values map[string]fileValue, environments []string) {
@@ -62,31 +68,29 @@ func (r *fileReader) document(text, environment string) (values map[string]fileV
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var top, more yaml.Node
 	switch err := decoder.Decode(&top); {
-	case len(r.wrong) > 0 || errors.Is(err, io.EOF):
+	case len(r.errs) > 0 || errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		r.wrong = append(r.wrong, fmt.Errorf("%s: %s", r.path, strings.TrimPrefix(err.Error(), "yaml: ")))
+		r.errs = append(r.errs, fmt.Errorf("%s: %s", r.path, strings.TrimPrefix(err.Error(), "yaml: ")))
 		return nil, nil
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		r.fail(max(more.Line, 1), "a second document begins: a file is one document")
 	}
 	values, sections := r.section(top.Content[0], "")
-	own := sections[ownSection]
+	own, hasOwn := sections[ownSection]
 	delete(sections, ownSection)
-	for name, section := range sections {
-		over, _ := r.section(section, name)
-		if name == environment {
+	for name, section := range sections { // mistakes in the others are reported too
+		if over, _ := r.section(section, name); name == environment {
 			maps.Copy(values, over)
 		}
 	}
-	if own != nil { // last, because nothing in it is for Ruby
+	if hasOwn { // last, because nothing in it is for Ruby
 		over, _ := r.section(own, ownSection)
 		maps.Copy(values, over)
-	}
-	if queues, given := values["queues"]; own == nil && given && len(r.ignored) > 0 {
-		r.notes = append(r.notes, fmt.Sprintf("%s:%d: if Ruby reads this file too, both take these queues, and each fails the other's jobs: "+
-			"name Belay's queues in a section %q", r.path, queues.line, ownSection))
+	} else if queues, given := values["queues"]; given && len(r.ignored) > 0 {
+		r.note(queues.source, "if Ruby reads this file too, both take these queues, and each fails the other's jobs: "+
+			"name Belay's queues in a section %q", ownSection)
 	}
 	return values, slices.Sorted(maps.Keys(sections))
 }
@@ -100,26 +104,20 @@ func (r *fileReader) section(node *yaml.Node, environment string) (values map[st
 		within = fmt.Sprintf(" (in the section %q)", ownSection)
 	}
 	entries := r.mapping(node, "settings"+within)
-	verbose := 0 // the line that asks for Sidekiq's debug log
-	poll := pollSetting(entries)
+	given := make(map[string]bool)
 	for _, e := range entries {
-		if slices.Contains(pollKeys, e.key) && e.key != poll {
-			r.note(e, "is ignored: "+poll+" is given")
-			continue
-		}
-		if slices.Contains(pollKeys[1:], e.key) {
-			r.note(e, "is read as poll: one worker of the fleet polls this often")
-			e.key = "poll"
-		}
-		s, known := settingByKey(e.key)
-		switch {
+		given[e.key] = true
+	}
+	for _, e := range entries {
+		switch s, known := settingOf(e.key); {
 		case known:
-			if value, ok := r.value(s, e); ok {
-				values[e.key] = value
+			if r.counts(s, e, given) {
+				r.read(s, e, values)
 			}
-		case e.key == "verbose" && e.value.Value == "true":
-			verbose = e.line
 		case e.key == "verbose":
+			if e.value.Value == "true" && !given["log_level"] { // Sidekiq's debug log
+				values["log_level"] = fileValue{source: r.at(e.line), words: []string{"debug"}}
+			}
 		case notHere[e.key] != "":
 			r.ignored = append(r.ignored, fmt.Sprintf("%s in line %d%s: %s", e.key, e.line, within, notHere[e.key]))
 		case environment == "" && e.value.Kind == yaml.MappingNode:
@@ -128,10 +126,21 @@ func (r *fileReader) section(node *yaml.Node, environment string) (values map[st
 			r.fail(e.line, "%q is not a setting%s; the settings are %s", e.key, within, strings.Join(settingKeys(), ", "))
 		}
 	}
-	if _, given := values["log_level"]; verbose > 0 && !given {
-		values["log_level"] = fileValue{line: verbose, words: []string{"debug"}}
-	}
 	return values, sections
+}
+
+// counts reports whether an entry is the first of the setting's keys that are given. It notes all other keys
+// than the setting's own.
+func (r *fileReader) counts(s setting, e entry, given map[string]bool) bool {
+	keys := append([]string{s.key}, s.others...)
+	first := keys[slices.IndexFunc(keys, func(key string) bool { return given[key] })]
+	switch {
+	case e.key != first:
+		r.note(r.at(e.line), "%s is ignored: %s is given", e.key, first)
+	case e.key != s.key:
+		r.note(r.at(e.line), "%s is read as %s: one worker of the fleet polls this often", e.key, s.key)
+	}
+	return e.key == first
 }
 
 // envLookup matches the most frequent ERB in files of Sidekiq: a variable of the environment, optionally with a
@@ -165,24 +174,6 @@ func (r *fileReader) withEnvironment(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// pollKeys are poll and Sidekiq's settings for how often processes poll for due jobs; of several, the first one
-// counts, as in Sidekiq. Belay has one poller for the fleet, so the poller's period is the nearest setting.
-var pollKeys = []string{"poll", "poll_interval_average", "average_scheduled_poll_interval"}
-
-// pollSetting returns which of pollKeys counts.
-func pollSetting(entries []entry) string {
-	for _, key := range pollKeys {
-		if slices.ContainsFunc(entries, func(e entry) bool { return e.key == key }) {
-			return key
-		}
-	}
-	return ""
-}
-
-func (r *fileReader) note(e entry, what string) {
-	r.notes = append(r.notes, fmt.Sprintf("%s:%d: %s %s", r.path, e.line, e.key, what))
 }
 
 // ownSection is the section that only Belay reads: what differs from Ruby's settings, such as the queues.
@@ -222,60 +213,51 @@ type entry struct {
 	value *yaml.Node // not an alias
 }
 
-const (
-	// maxNested limits the depth of nested merges: a file may merge itself.
-	maxNested = 8
-	// maxMerges limits how many mappings a file merges into others. Each level of nested merges multiplies
-	// their number, so a short file could ask for more than the memory holds. Files of people have a few.
-	maxMerges = 1000
-)
+// maxMerges limits how many mappings a file merges into others. Each level of nested merges multiplies their
+// number, so a short file could ask for more than the memory holds, and a mapping may merge itself. Files of
+// people have a few.
+const maxMerges = 1000
 
-// mapping returns the entries of a mapping, without the colons of Ruby's symbols. A repeated key is an error.
-func (r *fileReader) mapping(node *yaml.Node, what string) []entry {
-	return r.merged(node, what, maxNested)
-}
-
-func (r *fileReader) merged(node *yaml.Node, what string, depth int) []entry {
+// mapping returns the entries of a mapping, without the colons of Ruby's symbols. Merged entries come last, and
+// do not override others. A repeated key is an error.
+func (r *fileReader) mapping(node *yaml.Node, what string) (entries []entry) {
 	node = resolveAlias(node)
 	if node.Tag == "!!null" {
 		return nil
 	}
-	if node.Kind != yaml.MappingNode || depth == 0 {
+	if node.Kind != yaml.MappingNode {
 		r.fail(node.Line, "%s: it must be keys with values, not %s", what, kindOf(node))
 		return nil
 	}
-	var entries, lower []entry
-	at := make(map[string]int)
+	lines := make(map[string]int) // of the keys
+	var merged []*yaml.Node
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], resolveAlias(node.Content[i+1])
-		if name.Tag == "!!merge" {
-			parents := []*yaml.Node{value}
-			if value.Kind == yaml.SequenceNode {
-				parents = value.Content
-			}
-			for _, parent := range parents {
-				if r.merges++; r.merges == maxMerges {
-					r.fail(name.Line, "%s: this file merges mappings (<<) more than %d times: write the settings out", what, maxMerges)
-				}
-				if r.merges >= maxMerges {
-					break
-				}
-				lower = append(lower, r.merged(parent, what, depth-1)...)
-			}
-			continue
-		}
 		key := strings.TrimPrefix(name.Value, ":")
-		if first, twice := at[key]; twice {
-			r.fail(name.Line, "%s was set in line %d already", key, first)
-			continue
+		switch {
+		case name.Tag == "!!merge" && value.Kind == yaml.SequenceNode:
+			merged = append(merged, value.Content...)
+		case name.Tag == "!!merge":
+			merged = append(merged, value)
+		case lines[key] > 0:
+			r.fail(name.Line, "%s was set in line %d already", key, lines[key])
+		default:
+			lines[key] = name.Line
+			entries = append(entries, entry{key, name.Line, value})
 		}
-		at[key] = name.Line
-		entries = append(entries, entry{key, name.Line, value})
 	}
-	for _, e := range lower {
-		if at[e.key] == 0 {
-			at[e.key] = e.line
-			entries = append(entries, e)
+	for _, parent := range merged {
+		if r.merges++; r.merges == maxMerges {
+			r.fail(node.Line, "%s: this file merges mappings (<<) more than %d times: write the settings out", what, maxMerges)
+		}
+		if r.merges >= maxMerges {
+			break
+		}
+		for _, e := range r.mapping(parent, what) {
+			if lines[e.key] == 0 {
+				lines[e.key] = e.line
+				entries = append(entries, e)
+			}
 		}
 	}
 	return entries
@@ -301,38 +283,42 @@ func kindOf(node *yaml.Node) string {
 	return "text"
 }
 
-// value reads the value of a setting, and reports whether it is valid.
-func (r *fileReader) value(s setting, e entry) (value fileValue, ok bool) {
-	before := len(r.wrong)
-	value.line = e.line
-	switch {
-	case s.key == "capsules":
+// read reads the value of a setting, if it is valid.
+func (r *fileReader) read(s setting, e entry, values map[string]fileValue) {
+	before := len(r.errs)
+	value := fileValue{source: r.at(e.line)}
+	switch s.kind {
+	case "capsules":
 		value.capsules = r.capsules(e)
-	case s.key == "queues":
+	case "queues":
 		value.queues = r.queues(e.key, e.value)
-	case s.key == "exec":
+	case "programs":
 		for _, pair := range r.mapping(e.value, e.key) {
 			if strings.Contains(pair.key, "=") {
 				r.unlike(e.key, pair.value, "a class name without =")
 			}
 			value.words = append(value.words, pair.key+"="+r.scalar("string", e.key, pair.value))
 		}
-	case s.list && e.value.Kind == yaml.SequenceNode:
+	case "strings":
+		if e.value.Kind != yaml.SequenceNode {
+			r.unlike(e.key, e.value, "a list")
+		}
 		for _, item := range e.value.Content {
 			value.words = append(value.words, r.scalar("string", e.key, resolveAlias(item)))
 		}
-	case s.list:
-		r.unlike(e.key, e.value, "a list")
-	case s.key == "redis" && e.value.Value == "" && e.value.Tag == "!!str": // to the flag it means another Redis
-		r.fail(e.line, "redis: the URL is empty; leave it out for the default")
 	default:
 		kind := s.kind
-		if e.key == "poll" && e.value.Value == "off" {
+		switch {
+		case s.key == "redis" && e.value.Value == "" && e.value.Tag == "!!str": // to the flag it means another Redis
+			r.fail(e.line, "redis: the URL is empty; leave it out for the default")
+		case s.key == "poll" && e.value.Value == "off":
 			kind = "string"
 		}
 		value.words = []string{r.scalar(kind, e.key, e.value)}
 	}
-	return value, len(r.wrong) == before
+	if len(r.errs) == before {
+		values[s.key] = value
+	}
 }
 
 // unlike reports that a node is not of the expected kind.

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
@@ -17,8 +17,30 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// A printedPair is a line below capsules or exec.
-type printedPair struct{ key, value any }
+// write prints the settings as a file that --config can read, each with its source in a comment. A URL with a
+// password is printed in a comment, without the password.
+func (c *config) write(out io.Writer, flags *pflag.FlagSet, server belay.ServerConfig) error {
+	page := &yaml.Node{Kind: yaml.MappingNode}
+	comments := []string{"The settings of this worker, each with its source."} // above the next setting
+	for _, s := range settings {
+		key, value, source := inYAML(s.key), printedValue(s, flags, server), cmp.Or(c.sources[s.key], "default")
+		hidden, secret := hiddenURL(value.Value)
+		switch {
+		case s.key == "redis" && secret:
+			comments = append(comments, fmt.Sprintf("redis: %s # %s", hidden, source))
+			continue
+		case value.Kind == yaml.MappingNode && len(value.Content) > 0: // it has a line for each pair
+			comments = append(comments, s.key+": "+source)
+		default:
+			value.LineComment = source
+		}
+		key.HeadComment, comments = strings.Join(comments, "\n"), nil
+		page.Content = append(page.Content, key, value)
+	}
+	encoder := yaml.NewEncoder(out)
+	encoder.SetIndent(2)
+	return encoder.Encode(page)
+}
 
 // A printedCapsule is a capsule in the form of a file.
 type printedCapsule struct {
@@ -26,95 +48,55 @@ type printedCapsule struct {
 	Queues      []any `yaml:"queues"`
 }
 
-// write prints the settings as a file that --config can read. A URL with a password is printed in a comment,
-// without the password.
-func (c *config) write(out io.Writer, flags *pflag.FlagSet, server belay.ServerConfig) error {
-	page := bytes.NewBufferString("# The settings of this worker, each with its source.\n")
-	for _, s := range settings {
-		source := cmp.Or(c.sources[s.key], "default")
-		value := printedValue(s, flags, server)
-		if pairs, many := value.([]printedPair); many && len(pairs) == 0 {
-			value = struct{}{}
-		} else if many {
-			_, _ = fmt.Fprintf(page, "# %s: %s\n%s:\n", s.key, source, s.key)
-			for _, pair := range pairs {
-				_, _ = fmt.Fprintf(page, "  %s: %s\n", inYAML(pair.key), inYAML(pair.value))
-			}
-			continue
-		}
-		line := fmt.Sprintf("%s: %s # %s\n", s.key, inYAML(value), source)
-		url, _ := value.(string)
-		if hidden, secret := hiddenURL(url); s.key == "redis" && secret {
-			line = fmt.Sprintf("# redis: %s # %s\n", hidden, source)
-		}
-		if value != nil {
-			page.WriteString(line)
-		}
-	}
-	_, err := page.WriteTo(out)
-	return err
-}
-
-// derived returns the value of a setting whose default depends on others, or is nothing.
-func derived(key string, server belay.ServerConfig) any {
-	cfg := launcher.Config{Beat: server.Heartbeat, TTL: server.TTL, Janitor: server.JanitorInterval, PollWait: server.PollWait}.WithDefaults()
-	switch key {
-	case "ttl":
-		return cfg.TTL.String()
-	case "janitor":
-		return cfg.Janitor.String()
-	case "poll_wait":
-		return cfg.PollWait.String()
-	}
-	return nil
-}
-
-// printedValue returns the value of a setting, or nil for one without a value.
-func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) any {
-	pairs := []printedPair{}
-	switch s.key {
+// printedValue returns the value of a setting in the form of a file.
+func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) *yaml.Node {
+	pairs := &yaml.Node{Kind: yaml.MappingNode}
+	switch s.kind {
 	case "capsules":
 		for _, capsule := range server.Capsules {
-			pairs = append(pairs, printedPair{capsule.Name, printedCapsule{capsule.Concurrency, printedQueues(capsule.Queues)}})
+			printed := printedCapsule{capsule.Concurrency, printedQueues(capsule.Queues)}
+			pairs.Content = append(pairs.Content, inYAML(capsule.Name), inYAML(printed))
 		}
 		return pairs
-	case "exec":
-		specs, _ := flags.GetStringArray("exec")
+	case "programs":
+		specs, _ := flags.GetStringArray(s.flag)
 		for _, spec := range specs {
 			class, command, _ := strings.Cut(spec, "=")
-			pairs = append(pairs, printedPair{class, command})
+			pairs.Content = append(pairs.Content, inYAML(class), inYAML(command))
 		}
 		return pairs
 	case "queues":
-		return printedQueues(server.Queues)
-	case "labels":
-		return server.Labels
+		return inYAML(printedQueues(server.Queues))
+	case "strings":
+		return inYAML(server.Labels)
 	}
 	text := flags.Lookup(s.flag).Value.String()
-	number, notANumber := strconv.Atoi(text)
+	number, err := strconv.Atoi(text)
 	switch {
-	case s.kind == "int" && notANumber == nil:
-		return number
+	case s.kind == "int" && err == nil:
+		return inYAML(number)
 	case s.kind == "duration" && text == "":
-		return derived(s.key, server)
+		return inYAML(derivedDefault(s.key, server).String())
 	case s.key == "redis":
-		return cmp.Or(text, defaultURL)
+		return inYAML(cmp.Or(text, defaultURL))
 	}
-	return text
+	return inYAML(text)
 }
 
-// inYAML encodes a value in one line.
-func inYAML(value any) string {
+// derivedDefault returns the default of a setting whose default depends on others.
+func derivedDefault(key string, server belay.ServerConfig) time.Duration {
+	cfg := launcher.Config{Beat: server.Heartbeat, TTL: server.TTL, Janitor: server.JanitorInterval, PollWait: server.PollWait}.WithDefaults()
+	return map[string]time.Duration{"ttl": cfg.TTL, "janitor": cfg.Janitor, "poll_wait": cfg.PollWait}[key]
+}
+
+// inYAML encodes a plain value. Lists and capsules are written in one line.
+func inYAML(value any) *yaml.Node {
 	node := &yaml.Node{}
-	_ = node.Encode(value) // plain values only
-	switch {
-	case node.Kind != yaml.ScalarNode:
+	_ = node.Encode(value) // cannot fail with a plain value
+	if node.Kind != yaml.ScalarNode {
 		node.Style = yaml.FlowStyle
-	case strings.Contains(node.Value, "\n"):
-		node.Style = yaml.DoubleQuotedStyle
 	}
-	text, _ := yaml.Marshal(node)
-	return strings.TrimSpace(string(text))
+	return node
 }
 
 func printedQueues(of []belay.QueueWeight) []any {

@@ -219,7 +219,7 @@ reply within --repeat-for: Redis may or may not have the job) or not_pushed. Wit
 		notes: `reruns counts the runs after the first of a job, interrupted the jobs that were running in killed
 workers, unfinished the jobs that were still in Redis when the time was up, lost the jobs that are
 neither done nor in Redis. With default settings it takes 20 s at most.`,
-		exits: map[int]string{exitOK: "if every job was done", exitFailure: "if one was not, or it could not be shown"},
+		exits: map[int]string{exitOK: "if every job was done", exitFailure: "if a job was not done, or if the demonstration failed"},
 	},
 }
 

@@ -79,15 +79,17 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	service.OutliveReaders() // belay demo | head -1 must clean up too
-	d := &demonstration{flags: flags, out: cmd.OutOrStdout(), ledger: newLedger()}
+	d := &demonstration{flags: flags, out: cmd.OutOrStdout(), fleet: newDemoFleet()}
+	defer d.fleet.spawner.close()
 	if asJSON(cmd) {
 		d.out = cmd.ErrOrStderr()
 	}
 	d.terminal = isTerminal(d.out)
-	r, err := d.run(ctx, at)
+	err := d.run(ctx, at)
 	if ctx.Err() != nil {
 		return errors.New("interrupted: its workers are stopped, and there is no result")
 	}
+	r := d.fleet.report
 	if err == nil && asJSON(cmd) {
 		err = printJSON(cmd.OutOrStdout(), r)
 	}
@@ -111,10 +113,7 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 // A demonstration is one run of belay demo.
 type demonstration struct {
 	flags    demoFlags
-	redis    *demoRedis
 	fleet    *demoFleet
-	ledger   *ledger
-	kills    int
 	out      io.Writer
 	terminal bool
 	shownAt  time.Time
@@ -134,66 +133,46 @@ type report struct {
 	Redis       string  `json:"redis"`
 }
 
-func (d *demonstration) report() report {
-	r := report{Enqueued: d.flags.jobs, Kills: d.kills, Workers: d.flags.workers, Redis: d.redis.name}
-	d.ledger.count(&r)
-	return r
-}
-
 // run starts everything, waits for the jobs, and cleans up.
-func (d *demonstration) run(ctx context.Context, at *redisFlags) (r report, err error) {
-	if d.redis, err = openDemoRedis(ctx, at); err != nil {
-		return r, err
+func (d *demonstration) run(ctx context.Context, at *redisFlags) error {
+	redis, err := openDemoRedis(ctx, at)
+	if err != nil {
+		return err
 	}
-	defer d.redis.close()
-	where := "an embedded Redis"
-	if d.redis.embedded == nil {
-		where = "Redis " + plain(d.redis.name)
-	}
+	defer redis.close()
 	d.say("%d jobs on %s, %d worker processes, %d of which will be killed while they work",
-		d.flags.jobs, where, d.flags.workers, d.flags.kills)
+		d.flags.jobs, redis, d.flags.workers, d.flags.kills)
+	r := &d.fleet.report
+	r.Enqueued, r.Workers, r.Redis = d.flags.jobs, d.flags.workers, redis.name
 	begun := time.Now()
-	if err = d.redis.enqueue(ctx, d.flags.jobs); err != nil {
-		return r, err
+	if err := redis.enqueue(ctx, d.flags.jobs); err != nil {
+		return err
 	}
-	d.fleet = &demoFleet{redis: d.redis, ledger: d.ledger, spawner: newSpawner(false)}
-	defer d.fleet.close()
+	defer d.fleet.stop() // before Redis is closed, and its keys are deleted
 	limited, cancel := context.WithTimeout(ctx, d.flags.limit())
 	defer cancel()
-	if err := d.await(limited); err != nil {
-		return r, err
+	if err := d.await(limited, redis); err != nil {
+		return err
 	}
-	seconds := time.Since(begun).Seconds()
+	r.Seconds = time.Since(begun).Seconds()
 	d.fleet.stop()
-	r = d.report()
-	r.Seconds = seconds
-	return r, d.redis.settle(&r)
+	return redis.settle(r)
 }
 
 // await keeps the fleet complete and kills workers, until every job is done or ctx ends.
-func (d *demonstration) await(ctx context.Context) error {
-	tick := time.NewTicker(demoTick)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if err := d.fleet.fill(d.flags.workers); err != nil {
+func (d *demonstration) await(ctx context.Context, redis *demoRedis) error {
+	for r := &d.fleet.report; ctx.Err() == nil && r.Done < r.Enqueued; {
+		if err := d.fleet.fill(d.flags.workers, redis); err != nil {
 			return err
 		}
-		r := d.report()
-		d.show(r)
-		if r.Done >= d.flags.jobs {
-			return nil
-		}
+		d.show()
 		// The same number of jobs runs before the first kill as after the last.
-		if d.kills < d.flags.kills && r.Done >= d.flags.jobs*(d.kills+1)/(d.flags.kills+1) {
-			if name, running := d.fleet.kill(); running > 0 {
-				d.kills++
-				d.say("SIGKILL to %s with %s running", name, plural(running, "1 job", "%d jobs"))
+		if r.Kills < d.flags.kills && r.Done >= r.Enqueued*(r.Kills+1)/(d.flags.kills+1) {
+			if p, running := d.fleet.kill(); running > 0 {
+				d.say("SIGKILL to %v with %s running", p, plural(running, "1 job", "%d jobs"))
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
+		d.fleet.listen(ctx)
 	}
 	return nil
 }
@@ -204,21 +183,18 @@ func (d *demonstration) say(format string, args ...any) {
 }
 
 // show prints the progress, on a terminal in one line that changes.
-func (d *demonstration) show(r report) {
-	every := lineEvery
+func (d *demonstration) show() {
+	every, end := lineEvery, "\n"
 	if d.terminal {
-		every = liveEvery
+		every, end = liveEvery, ""
 	}
 	if time.Since(d.shownAt) < every {
 		return
 	}
 	d.shownAt = time.Now()
-	count := fmt.Sprintf("%6d of %d done, %d workers, %d killed, %d reruns", r.Done, r.Enqueued, len(d.fleet.alive), r.Kills, r.Reruns)
-	if !d.terminal {
-		d.say("%s", count)
-		return
-	}
-	_, _ = io.WriteString(d.out, clearLine+count)
+	r := d.fleet.report
+	_, _ = fmt.Fprintf(d.out, "%s%6d of %d done, %d workers, %d killed, %d reruns%s", word(d.terminal, clearLine),
+		r.Done, r.Enqueued, len(d.fleet.alive), r.Kills, r.Reruns, end)
 }
 
 // clearLine moves the cursor of a terminal to the start of its line, which may hold the count, and clears it.

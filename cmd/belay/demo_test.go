@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -93,19 +92,22 @@ func workersOf(prefix string) []string {
 }
 
 // A job counts as done when its handler reported its end, once, however often it ran.
-func TestLedger(t *testing.T) {
+func TestTheDemonstrationCountsWhatWorkersReport(t *testing.T) {
 	t.Parallel()
-	l := newLedger()
-	running, other := make(map[string]bool), make(map[string]bool)
-	report := func() (r report) { l.count(&r); return r }
-	require.False(t, l.mayInterrupt(running))
-	l.read(iotest.OneByteReader(strings.NewReader("start a\nstart b\nend a\nstart c\n")), running)
-	require.True(t, l.mayInterrupt(running))
-	require.Equal(t, 1, report().Done)
-	require.Equal(t, 2, l.interrupt(running))
-	require.False(t, l.mayInterrupt(running), "its jobs were interrupted before")
-	l.read(strings.NewReader("start b\nend b\nstart c\nend c\nend b\n"), other)
-	require.Equal(t, 3, report().Done)
-	require.Equal(t, 2, report().Reruns)
-	require.Equal(t, 2, report().Interrupted)
+	f := &demoFleet{starts: make(map[string]int), done: make(map[string]bool), interrupted: make(map[string]bool)}
+	killed, other := &demoProcess{running: make(map[string]bool)}, &demoProcess{running: make(map[string]bool)}
+	read := func(from *demoProcess, lines ...string) {
+		for _, line := range lines {
+			f.note(demoLine{from: from, text: line})
+		}
+	}
+	require.False(t, f.mayKill(killed))
+	read(killed, "start a", "start b", "end a", "start c")
+	require.True(t, f.mayKill(killed))
+	require.Equal(t, 1, f.report.Done)
+	require.Equal(t, 2, f.interrupt(killed))
+	require.False(t, f.mayKill(killed), "its jobs were interrupted before")
+	require.Zero(t, f.interrupt(other), "a worker whose last job had ended")
+	read(other, "start b", "end b", "start c", "end c", "end b")
+	require.Equal(t, report{Done: 3, Reruns: 2, Interrupted: 2, Kills: 1}, f.report)
 }

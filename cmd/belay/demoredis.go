@@ -24,48 +24,46 @@ type demoRedis struct {
 	embedded            *miniredis.Miniredis // nil for a real one
 }
 
+func (s *demoRedis) String() string {
+	if s.embedded != nil {
+		return "an embedded Redis"
+	}
+	return "Redis " + plain(s.name)
+}
+
 // openDemoRedis uses the Redis of --redis, or starts one in memory. It ignores the environment: "belay demo"
 // must never run in production by accident.
-func openDemoRedis(ctx context.Context, at *redisFlags) (*demoRedis, error) {
-	s := &demoRedis{client: at.client, prefix: demoPrefix + rand.Text()[:10]}
-	if at.prefix != "" {
-		s.prefix = at.prefix + ":" + s.prefix
-	}
+func openDemoRedis(ctx context.Context, at *redisFlags) (s *demoRedis, err error) {
 	if err := at.check(); err != nil {
 		return nil, err
 	}
+	s = &demoRedis{client: at.client, prefix: demoPrefix + rand.Text()[:10], name: "embedded"}
+	if at.prefix != "" {
+		s.prefix = at.prefix + ":" + s.prefix
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
 	if at.url == "" {
 		s.embedded = miniredis.NewMiniRedis()
 		s.embedded.ClockTTL(true)
 		if err := s.embedded.StartAddr("127.0.0.1:0"); err != nil {
-			return nil, fmt.Errorf("start the embedded Redis: %w", err)
+			return s, fmt.Errorf("start the embedded Redis: %w", err)
 		}
 		at.url = "redis://" + s.embedded.Addr() + "/0"
 	}
 	s.url = at.url
-	var err error
-	if s.redis, err = at.open(); err == nil {
-		err = s.identify(ctx)
+	if s.redis, err = at.open(); err != nil || s.embedded != nil {
+		return s, err
 	}
+	version, err := driver.CheckVersion(ctx, s.redis) // one that is too old for Belay's scripts is refused
 	if err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// identify reads the version, and refuses one that is too old for Belay's scripts.
-func (s *demoRedis) identify(ctx context.Context) error {
-	if s.embedded != nil {
-		s.name = "embedded"
-		return nil
-	}
-	version, err := driver.CheckVersion(ctx, s.redis)
-	if err != nil {
-		return fmt.Errorf("read the version of Redis: %w", err)
+		return s, fmt.Errorf("read the version of Redis: %w", err)
 	}
 	s.name = cmp.Or(version, "of a hidden version")
-	return nil
+	return s, nil
 }
 
 func (s *demoRedis) enqueue(ctx context.Context, jobs int) error {
@@ -126,15 +124,22 @@ func (s *demoRedis) close() {
 func (s *demoRedis) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
 	defer cancel()
+	// Each identity that a worker ever had is alive or has a tombstone.
 	keys := lua.NewKeys(s.prefix)
 	names := ownKeys(keys, time.Now())
-	for _, identity := range s.identities(ctx, keys) {
-		names = append(names,
-			keys.Process(identity), keys.Work(identity), keys.Workers(identity), keys.Signals(identity), keys.Record(identity),
-			keys.Claim(identity), keys.Working(demoQueue, identity), keys.QuarantineRun(identity))
+	for _, reply := range s.redis.Do(ctx,
+		driver.Command("ZRANGE", keys.Alive(), "0", "-1"),
+		driver.Command("ZRANGE", keys.Tombstones(), "0", "-1"),
+		driver.Command("SMEMBERS", keys.Processes())) {
+		identities, _ := reply.Value.([]any) // none on an error: Redis is away then, which was reported before
+		for _, member := range identities {
+			identity, _ := member.(string)
+			names = append(names,
+				keys.Process(identity), keys.Work(identity), keys.Workers(identity), keys.Signals(identity), keys.Record(identity),
+				keys.Claim(identity), keys.Working(demoQueue, identity), keys.QuarantineRun(identity))
+		}
 	}
 	for page := range slices.Chunk(names, lua.MaxItems) {
-		// An error means that Redis is away, which was reported before.
 		_ = s.redis.Do(ctx, driver.Command(append([]string{"UNLINK"}, page...)...))
 	}
 }
@@ -154,22 +159,4 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 		names = append(names, keys.ClassMinute(at), keys.ClassTen(at), keys.RunHistogram(demoClass, at), keys.WaitHistogram(demoClass, at))
 	}
 	return names
-}
-
-// identities returns all identities that the demonstration's workers ever had: each is alive or has a
-// tombstone.
-func (s *demoRedis) identities(ctx context.Context, keys lua.Keys) []string {
-	var identities []string
-	for _, reply := range s.redis.Do(ctx,
-		driver.Command("ZRANGE", keys.Alive(), "0", "-1"),
-		driver.Command("ZRANGE", keys.Tombstones(), "0", "-1"),
-		driver.Command("SMEMBERS", keys.Processes())) {
-		members, _ := reply.Value.([]any)
-		for _, member := range members {
-			if identity, ok := member.(string); ok {
-				identities = append(identities, identity)
-			}
-		}
-	}
-	return identities
 }

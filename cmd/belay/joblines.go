@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +30,7 @@ type jobLines struct {
 	lines    <-chan jobLine
 	reading  context.Context
 	defaults client.RawJob
-	refuse   func(line int, why error)
+	refuse   func(line int, err error)
 	taken    int   // the number of the last line
 	ended    bool  // no more lines follow
 	err      error // why reading ended before the end of the input
@@ -102,40 +101,39 @@ func (l *jobLines) parse(line jobLine) (client.RawJob, bool) {
 }
 
 // stop records the end, and an error unless it is the end of the input.
-func (l *jobLines) stop(why error) {
+func (l *jobLines) stop(err error) {
 	l.ended = true
-	if !errors.Is(why, io.EOF) {
-		l.err = fmt.Errorf("read jobs: after line %d: %w", l.taken, why)
+	if !errors.Is(err, io.EOF) {
+		l.err = fmt.Errorf("read jobs: after line %d: %w", l.taken, err)
 	}
 }
 
-// readLines sends the lines of in, without the text of those that are too long, and its end.
+// readLines sends the lines of in, without the text of those that are too long, and its end. It leaves out a
+// line whose rest was not read.
 func readLines(reading context.Context, in io.Reader, lines chan<- jobLine) {
-	scanner, number, long := bufio.NewScanner(endingReader{reading, in}), 1, false
-	scanner.Buffer(nil, maxLine+bufio.MaxScanTokenSize)
-	scanner.Split(func(data []byte, atEnd bool) (advance int, line []byte, err error) {
-		advance, line, err = bufio.ScanLines(data, atEnd)
-		switch {
-		case advance == 0 && len(data) > maxLine:
-			long, advance = true, len(data)
-		case atEnd && reading.Err() != nil && !bytes.Contains(data, []byte{'\n'}): // the rest was not read
-			return 0, nil, nil
-		}
-		return advance, line, err
-	})
-	for ; scanner.Scan(); number++ {
-		line := jobLine{number: number, long: long || len(scanner.Bytes()) > maxLine}
+	buffered := bufio.NewReaderSize(endingReader{reading, in}, maxLine+len("\n"))
+	for number := 1; ; number++ {
+		text, err := buffered.ReadSlice('\n')
+		line := jobLine{number: number, long: errors.Is(err, bufio.ErrBufferFull)}
 		if !line.long {
-			line.text = bytes.Clone(scanner.Bytes())
+			line.text = bytes.Clone(text)
 		}
-		long = false
-		lines <- line
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = buffered.ReadSlice('\n')
+		}
+		if err == nil || errors.Is(err, io.EOF) {
+			lines <- line
+		}
+		if err != nil {
+			lines <- jobLine{end: err}
+			return
+		}
 	}
-	if long { // it ended where the buffer did
-		lines <- jobLine{number: number, long: true}
-	}
-	lines <- jobLine{end: cmp.Or(scanner.Err(), io.EOF)}
 }
+
+// maxRead limits how much is read at once. All lines that were read when a signal comes are pushed before the
+// command ends.
+const maxRead = 64 << 10
 
 // An endingReader reads until its context ends.
 type endingReader struct {
@@ -147,7 +145,7 @@ func (r endingReader) Read(into []byte) (int, error) {
 	if r.Err() != nil {
 		return 0, context.Cause(r)
 	}
-	return r.Reader.Read(into)
+	return r.Reader.Read(into[:min(len(into), maxRead)])
 }
 
 // parseJobLine reads one job. Fields that are correct JSON but cannot be pushed are refused by the client.

@@ -40,7 +40,7 @@ INT and TERM end the reading: the lines that were read are pushed, and the summa
 second signal ends the command at once. If standard output is a pipe and its reader has closed it, no more jobs are
 pushed, and the summary says so.
 
-A push whose reply is lost is repeated for --repeat-for. It is stored only once: Redis remembers it by a number for a day.
+A push whose reply is lost is repeated for --repeat-for. It is stored only once: Redis remembers its idempotency key for a day.
 After the first jobs of a file, pushes are also repeated while Redis is away.
 
 With --unique a job is refused as a duplicate while another job of its class with the same arguments holds the lock;
@@ -105,11 +105,11 @@ func newPush(at *redisFlags) *cobra.Command {
 	set := cmd.Flags()
 	set.StringVarP(&flags.job.Queue, "queue", "q", client.DefaultQueue, "queue to push to")
 	set.StringVar(&flags.retry, "retry", "true",
-		"retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
+		"retries after failures: a `NUMBER`, true for the worker's default, or false for none and no copy in the dead set")
 	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
 	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
-	set.DurationVar(&flags.job.ExpiresIn, "expires-in", 0, "drop it if it would start later than this after now, or after --in or --at")
-	set.DurationVar(&flags.job.Deadline, "deadline", 0, "as --expires-in, and end its run then if it is not done")
+	set.DurationVar(&flags.job.ExpiresIn, "expires-in", 0, "drop the job if it has not started within this time after the push, or after --in or --at")
+	set.DurationVar(&flags.job.Deadline, "deadline", 0, "like --expires-in, and also end a run that is not done by then")
 	set.DurationVar(&flags.job.Track, "track", 0, "keep its state and its result for this long after its end, such as 24h, for belay find")
 	set.StringVar(&flags.job.JID, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
@@ -117,6 +117,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	flags.unique.register(set)
 	set.StringToStringVar(&flags.wal, "wal", nil,
 		"the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
+	set.Lookup("wal").DefValue = "" // help would show []
 	return cmd
 }
 
@@ -226,10 +227,10 @@ const (
 // persist repeats a failed push until it is stored or the time is up. known reports that this Redis has replied
 // before: otherwise the address may be wrong, and it does not wait.
 func persist(
-	ctx context.Context, cmd *cobra.Command, pusher *client.Client, most time.Duration, receipts []client.Receipt, err error, known bool,
+	ctx context.Context, cmd *cobra.Command, pusher *client.Client, limit time.Duration, receipts []client.Receipt, err error, known bool,
 ) ([]client.Receipt, error) {
 	var reported time.Time
-	for end := time.Now().Add(most); worthRepeating(err, known) && time.Until(end) > restFor; {
+	for end := time.Now().Add(limit); worthRepeating(err, known) && time.Until(end) > restFor; {
 		time.Sleep(restFor)
 		if time.Since(reported) > reportEvery {
 			reported = time.Now()

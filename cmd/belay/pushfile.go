@@ -152,7 +152,7 @@ func (b *bulk) progress(now time.Time) {
 }
 
 // refuse reports a line that cannot be pushed.
-func (b *bulk) refuse(line int, why error) {
+func (b *bulk) refuse(line int, err error) {
 	b.refused++
-	b.cmd.PrintErrf("line %d: refused: %s\n", line, oneLine(why.Error()))
+	b.cmd.PrintErrf("line %d: refused: %s\n", line, oneLine(err.Error()))
 }

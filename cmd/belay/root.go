@@ -88,7 +88,7 @@ func newRoot() *cobra.Command {
 // no job that was pushed with another.
 func readEverywhere(flags *pflag.FlagSet) error {
 	for _, key := range []string{"client", "prefix"} {
-		s, _ := settingByKey(key)
+		s, _ := settingOf(key)
 		if text := os.Getenv(s.variable); text != "" && !flags.Changed(s.flag) {
 			if err := flags.Lookup(s.flag).Value.Set(text); err != nil {
 				return usage("%s: %w", s.variable, err)

@@ -103,7 +103,7 @@ func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job, files *jobF
 	}
 	switch {
 	case how != "":
-		return &programError{how: how, said: stderr.String()}
+		return &programError{how: how, output: stderr.String()}
 	case err == nil:
 		r.keepResult(ctx, j, files)
 	}
@@ -199,15 +199,15 @@ func (r *runner) keepResult(ctx context.Context, j *job.Job, files *jobFiles) {
 
 // A programError reports that a program ended with a status other than 0.
 type programError struct {
-	how  string // "exit status 3", "signal: killed"
-	said string // the end of its standard error
+	how    string // "exit status 3", "signal: killed"
+	output string // the end of its standard error
 }
 
 func (e *programError) Error() string {
-	if e.said == "" {
+	if e.output == "" {
 		return e.how
 	}
-	return e.how + ": " + e.said
+	return e.how + ": " + e.output
 }
 
 // ErrorClass returns the error class that operators see.

@@ -48,7 +48,7 @@ func (s *shortage) note(err error) {
 	s.refused++
 	s.lastSeen = s.now()
 	if s.refused == 1 {
-		s.log.Error("no room to start a program; jobs are requeued",
+		s.log.Error("programs cannot be started; jobs are requeued",
 			"error", err, "advice", "raise the limit on processes, memory or open files, make room in TMPDIR, or lower --concurrency")
 	}
 }

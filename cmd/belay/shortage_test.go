@@ -50,13 +50,13 @@ func TestAShortageOfProcessesIsNotAFailedRun(t *testing.T) {
 		}
 		require.NoError(t, run(nil), "some can be started in between")
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "no room to start a program"), log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "programs cannot be started"), log.String())
 	require.NotContains(t, log.String(), "again\"")
 	now = now.Add(calmAfter)
 	require.NoError(t, run(nil))
 	require.Regexp(t, fmt.Sprintf(`"requeued":%d,"time":"[^"]+","message":"programs can be started again"`, 3*len(shortages)), log.String())
 	require.Error(t, run(syscall.EAGAIN))
-	require.Equal(t, 2, strings.Count(log.String(), "no room to start a program"), "another episode")
+	require.Equal(t, 2, strings.Count(log.String(), "programs cannot be started"), "another episode")
 
 	gone := run(syscall.ENOENT)
 	require.ErrorIs(t, gone, syscall.ENOENT)
@@ -77,12 +77,12 @@ func TestAWorkerWithTooFewDescriptorsLosesNoJob(t *testing.T) {
 	require.NoError(t, err)
 	w.cmd.Path, w.cmd.Args, w.cmd.Stderr = sh, append([]string{"sh"}, words...), w.errs
 	w.start()
-	w.awaitLog("no room to start a program")
+	w.awaitLog("programs cannot be started")
 	drivertest.Eventually(t, func() bool {
 		return fmt.Sprint(h.do("GET", h.key("stat:processed"))) == "60"
 	}, 3*soon, 50*time.Millisecond, "the log:\n%s", w.errs)
 	require.Empty(t, h.payloads("ZRANGE", h.key("dead"), "0", "-1"))
 	require.Zero(t, h.do("EXISTS", h.key("stat:failed"), h.key("retry")))
 	require.Equal(t, 60, strings.Count(read(t, w.dir, "out"), "\n"))
-	require.Equal(t, 1, strings.Count(w.errs.String(), "no room to start a program"), w.errs)
+	require.Equal(t, 1, strings.Count(w.errs.String(), "programs cannot be started"), w.errs)
 }

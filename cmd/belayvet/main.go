@@ -17,8 +17,14 @@ package main
 
 import (
 	"flag"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"strings"
 
+	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/unitchecker"
+	"golang.org/x/tools/go/ssa"
 )
 
 func main() {
@@ -27,4 +33,68 @@ func main() {
 		flag.Bool(name, false, "no effect: kept so that build files which set it still work")
 	}
 	unitchecker.Main(idempotence)
+}
+
+var idempotence = &analysis.Analyzer{
+	Name: "idempotence",
+	Doc: `report job classes that do not declare whether they may run twice
+
+Every job may run twice: its worker can die after the work and before Redis has recorded it. So a belay.Define has
+Idempotent, or NotIdempotent with the reason why a second effect is acceptable.`,
+	Requires: []*analysis.Analyzer{sources},
+	Run: func(pass *analysis.Pass) (any, error) {
+		s, _ := pass.ResultOf[sources].(*source)
+		if s == nil {
+			return nil, nil //nolint:nilnil // this analyzer has no result
+		}
+		for _, fn := range s.functions {
+			calls(fn, func(call *ssa.Call) {
+				switch name := called(call); {
+				case s.inTest(call.Pos()):
+				case name == "Define":
+					s.checkDeclared(pass, call)
+				case name == "NotIdempotent":
+					if reason, known := text(call.Call.Args[0]); known && strings.TrimSpace(reason) == "" {
+						pass.Reportf(call.Pos(), "NotIdempotent has no reason: say why a second effect is acceptable")
+					}
+				}
+			})
+		}
+		return nil, nil //nolint:nilnil // this analyzer has no result
+	},
+}
+
+// inTest reports whether a position is in a test that is not an example. Tests may define classes without a
+// declaration; examples may not, because they are copied.
+func (s *source) inTest(pos token.Pos) bool {
+	test, isTest := strings.CutSuffix(filepath.Base(s.Fset.Position(pos).Filename), "_test.go")
+	return isTest && !strings.HasPrefix(test, "example") && !strings.HasSuffix(test, "_example")
+}
+
+// checkDeclared checks the options of a call of Define. Options that it cannot see may be the declaration.
+func (s *source) checkDeclared(pass *analysis.Pass, define *ssa.Call) {
+	class, known := text(define.Call.Args[0])
+	if !known {
+		class = "a class"
+	}
+	options, all := s.elements(define.Call.Args[1])
+	given := map[string]bool{}
+	for _, option := range options {
+		name := called(s.value(option))
+		given[name] = true
+		all = all && (name != "" || isJobOption(s.value(option).Type()))
+	}
+	switch yes, no := given["Idempotent"], given["NotIdempotent"]; {
+	case yes && no:
+		pass.Reportf(define.Pos(), "%s has both Idempotent and NotIdempotent", class)
+	case !yes && !no && all:
+		pass.Reportf(define.Pos(),
+			"%s has neither Idempotent nor NotIdempotent: its jobs run twice if a worker dies at the wrong moment", class)
+	}
+}
+
+// isJobOption reports whether an option may also be given with a push: such options are no declaration.
+func isJobOption(t types.Type) bool {
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && isBelay(named.Obj().Pkg()) && named.Obj().Name() == "JobOption"
 }

@@ -32,7 +32,7 @@ func TestGoVetRunsItAndSwitchesItOff(t *testing.T) {
 		return string(output)
 	}
 	run(".", "build", "-o", tool, ".")
-	finding := regexp.MustCompile(`jobs.go:\d+:\d+: Report says neither`)
+	finding := regexp.MustCompile(`jobs.go:\d+:\d+: Report has neither`)
 	if output := run("testdata", "vet", "-vettool="+tool, "./jobs"); !finding.MatchString(output) {
 		t.Errorf("it should have found what is wrong, and said %q", output)
 	}

@@ -6,7 +6,6 @@ import (
 	"go/types"
 	"reflect"
 	"slices"
-	"strings"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/ssa"
@@ -233,36 +232,25 @@ func calls(fn *ssa.Function, yield func(*ssa.Call)) {
 	}
 }
 
-// callee returns the function that a call certainly calls, or nil. A generic one is the same for all types.
-func callee(call *ssa.Call) *ssa.Function {
-	fn := call.Call.StaticCallee()
-	if fn != nil && fn.Origin() != nil {
-		fn = fn.Origin()
-	}
-	if fn == nil || fn.Pkg == nil || fn.Object() == nil { // a method that is used as a function, or a closure
-		return nil
-	}
-	return fn
-}
-
-// called returns the name of the function of Belay that a value is the result of, such as "Define" or
-// "Server.HandleRaw", or "". A class with results is like any other.
+// called returns the name of the function of Belay that a value is certainly the result of, such as "Define",
+// or "". The name of a method has a dot before it. A class with results is like any other.
 func called(v ssa.Value) string {
 	call, ok := v.(*ssa.Call)
-	if !ok || call == nil || callee(call) == nil || !isBelay(callee(call).Object().Pkg()) {
+	if !ok || call == nil {
 		return ""
 	}
-	fn := callee(call)
-	if recv := fn.Signature.Recv(); recv != nil {
-		t := recv.Type()
-		if pointer, ok := t.(*types.Pointer); ok {
-			t = pointer.Elem()
-		}
-		if named, ok := t.(*types.Named); ok {
-			return strings.TrimPrefix(named.Obj().Name(), "Result") + "." + fn.Name()
-		}
+	fn := call.Call.StaticCallee()
+	if fn != nil && fn.Origin() != nil { // a generic function is the same for all types
+		fn = fn.Origin()
 	}
-	if fn.Name() == "DefineResult" {
+	switch {
+	case fn == nil || fn.Pkg == nil || fn.Object() == nil: // a method that is used as a function, or a closure
+		return ""
+	case !isBelay(fn.Object().Pkg()):
+		return ""
+	case fn.Signature.Recv() != nil:
+		return "." + fn.Name()
+	case fn.Name() == "DefineResult":
 		return "Define"
 	}
 	return fn.Name()

@@ -218,7 +218,9 @@ func (s *Server) Do(ctx context.Context, words ...string) (any, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
-	if err := proto.Write(conn, words); err != nil {
+	out := bufio.NewWriter(conn) // unbuffered, each word would be a write of its own, and most of a test's CPU time
+	_ = proto.Write(out, words)  // Flush returns its error
+	if err := out.Flush(); err != nil {
 		return nil, fmt.Errorf("send %s: %w", words[0], err)
 	}
 	value, err := resp.Read(bufio.NewReader(conn))

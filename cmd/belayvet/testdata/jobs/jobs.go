@@ -47,15 +47,15 @@ func all() []belay.DefineOption { return []belay.DefineOption{belay.Idempotent()
 const report = "Report"
 
 var (
-	_ = belay.Define[int]("Welcome")                                                              // want `^Welcome says neither Idempotent nor NotIdempotent, and its jobs run twice when a worker dies at the wrong moment$`
-	_ = belay.Define[WelcomeArgs](report, belay.Queue("mail"), belay.Unique(belay.UntilExecuted)) // want `^Report says neither`
-	_ = belay.DefineResult[int, int]("Sum", belay.Track(time.Hour))                               // want `^Sum says neither`
-	_ = belay.Define[int](os.Getenv("CLASS"))                                                     // want `^a class says neither`
-	_ = belay.Define[int]("Welcome", nil...)                                                      // want `^Welcome says neither`
-	_ = belay.Define[int]("Welcome", plain, seldom)                                               // want `^Welcome says neither`
-	_ = belay.Define[int]("Welcome", few...)                                                      // want `^Welcome says neither`
-	_ = belay.Define[int]("Welcome", rare())                                                      // want `^Welcome says neither`
-	_ = belay.Define[int]("Welcome", belay.Idempotent(), belay.NotIdempotent("it is not"))        // want `^Welcome says both Idempotent and NotIdempotent$`
+	_ = belay.Define[int]("Welcome")                                                              // want `^Welcome has neither Idempotent nor NotIdempotent: its jobs run twice if a worker dies at the wrong moment$`
+	_ = belay.Define[WelcomeArgs](report, belay.Queue("mail"), belay.Unique(belay.UntilExecuted)) // want `^Report has neither`
+	_ = belay.DefineResult[int, int]("Sum", belay.Track(time.Hour))                               // want `^Sum has neither`
+	_ = belay.Define[int](os.Getenv("CLASS"))                                                     // want `^a class has neither`
+	_ = belay.Define[int]("Welcome", nil...)                                                      // want `^Welcome has neither`
+	_ = belay.Define[int]("Welcome", plain, seldom)                                               // want `^Welcome has neither`
+	_ = belay.Define[int]("Welcome", few...)                                                      // want `^Welcome has neither`
+	_ = belay.Define[int]("Welcome", rare())                                                      // want `^Welcome has neither`
+	_ = belay.Define[int]("Welcome", belay.Idempotent(), belay.NotIdempotent("it is not"))        // want `^Welcome has both Idempotent and NotIdempotent$`
 	_ = belay.Define[int]("Welcome", belay.NotIdempotent(""))                                     // want `^NotIdempotent has no reason: say why a second effect is acceptable$`
 	_ = belay.NotIdempotent(" \t")                                                                // want `^NotIdempotent has no reason`
 )
@@ -70,6 +70,6 @@ var (
 func rare() belay.JobOption { return belay.Queue("rare") }
 
 func inside() {
-	local := belay.Define[int]("Local") // want `^Local says neither`
+	local := belay.Define[int]("Local") // want `^Local has neither`
 	_ = local
 }

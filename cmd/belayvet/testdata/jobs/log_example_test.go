@@ -3,4 +3,4 @@ package jobs
 import "github.com/belayq/belay"
 
 // An example's are copied.
-var _ = belay.Define[int]("Copied too") // want `^Copied too says neither`
+var _ = belay.Define[int]("Copied too") // want `^Copied too has neither`

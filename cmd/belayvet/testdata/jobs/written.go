@@ -57,8 +57,8 @@ func looked() {
 	if len(p) > 0 && p != nil {
 		_ = append(p, belay.Idempotent())
 	}
-	_ = belay.Define[int]("Looked", p...)  // want `^Looked says neither`
-	_ = belay.Define[int]("Indexed", o...) // want `^Indexed says neither`
+	_ = belay.Define[int]("Looked", p...)  // want `^Looked has neither`
+	_ = belay.Define[int]("Indexed", o...) // want `^Indexed has neither`
 }
 
 // Config is filled in by others, too.
@@ -91,7 +91,7 @@ func circles() {
 
 // Generic definitions are like others.
 func define[T any](class string, options ...belay.DefineOption) *belay.Definition[T] {
-	_ = belay.Define[T](class) // want `^a class says neither`
+	_ = belay.Define[T](class) // want `^a class has neither`
 	return belay.Define[T](class, append(options, belay.Idempotent())...)
 }
 
