@@ -99,7 +99,7 @@ func (b *bulk) push(ctx context.Context, j RawJob) bool {
 		return b.end(fmt.Errorf("job %d of the bulk: %w", b.drawn, err))
 	}
 	b.slice.add(r)
-	if b.slice.full(b.client.cfg.PayloadLimit, b.client.Page()) || time.Since(b.slice.begun) > b.client.linger {
+	if b.slice.full(b.client.cfg.PayloadLimit, b.client.Page) || time.Since(b.slice.begun) > b.client.linger {
 		return b.flush(ctx)
 	}
 	return true

@@ -48,9 +48,9 @@ type Client struct {
 	pushed     atomic.Bool // a job was pushed, so no more middleware may be added
 	keys       lua.Keys
 	// linger is maxWait; tests that count slices set another.
-	linger   time.Duration
-	pushKeys *pushKeys
-	groups   groups
+	linger time.Duration
+	scopes *scopes
+	groups groups
 	// refusals logs refused duplicates.
 	refusals *refusals
 	waits    waits
@@ -88,7 +88,7 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys, linger: maxWait, pushKeys: newPushKeys(keys), refusals: newRefusals(log), born: time.Now(),
+		driver: client, link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys, linger: maxWait, scopes: newScopes(keys), refusals: newRefusals(log), born: time.Now(),
 	}, nil
 }
 

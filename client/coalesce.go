@@ -72,7 +72,7 @@ func (c *Client) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
 		return c.pushAlone(ctx, r)
 	}
 	until, _ := ctx.Deadline()
-	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit, c.Page())
+	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit, c.Page)
 	switch {
 	case g == nil:
 		return c.pushAlone(ctx, r)
@@ -96,9 +96,7 @@ func (c *Client) lead(ctx context.Context, g *group, queue string) {
 	answered := false
 	defer func() {
 		if !answered {
-			var status Status
-			status, g.err = pushError(&driver.UncertainError{Err: errBrokenOff})
-			g.slice.fail(status, nil)
+			g.err = g.slice.end(nil, outcomeOf(&driver.UncertainError{Err: errBrokenOff}), nil)
 		}
 		close(g.sent)
 	}()
@@ -129,7 +127,7 @@ func (s *groups) judge(begun, ended time.Duration, joined int) {
 
 // join adds a job to the group of its queue, unless their deadlines differ. It returns the index of its
 // receipt, and whether the caller is the first one, which leads.
-func (s *groups) join(r ready, until time.Time, limit, page int) (g *group, at int, first bool) {
+func (s *groups) join(r ready, until time.Time, limit int, page func() int) (g *group, at int, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g = s.open[r.Queue]

@@ -5,7 +5,7 @@
 // certainly not in Redis, or its outcome is unknown (ErrUnknown: the reply of Redis was lost). This package
 // never sends a push twice, because only the caller knows the effect of a second run. The exception is a
 // PushOnce push: it has an idempotency key, by which Redis stores it once. push_once.go decides when it is
-// sent again, and idempotency.go keeps the number of keys in Redis small.
+// sent again, and scope.go keeps what Redis remembers of such pushes small.
 //
 // prepared.go pushes in two steps, for jobs that wait in a database in between: Prepare checks a job and
 // writes its bytes, and PushPrepared stores it under an idempotency key that the caller keeps.

@@ -88,26 +88,11 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 		return nil, fmt.Errorf("belay: not pushed: %d jobs of %d bytes; at most %d of %d bytes are allowed",
 			len(jobs), s.bytes, lua.MaxItems, lua.MaxBytes)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.link.Allowed(s.bytes))
-	defer cancel()
 	stored := lua.IdempotencyKey{
-		Slot: c.keys.IdempotencySlot(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + s.digest(), Remember: keepScope,
+		Scope: c.keys.IdempotencyScope(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + s.digest(), Remember: keepScope,
 	}
-	answer, err := c.store(ctx, &stored, s.jobs, s.unique)
-	var status Status
-	switch {
-	case err != nil:
-		status, err = pushError(err)
-	case answer.Word == lua.PushStale:
-		status, err = StatusUnknown, ErrStale
-	}
-	if err != nil {
-		s.fail(status, nil)
-		return s.receipts, err
-	}
-	s.setHolders(answer.Holders)
-	c.refusals.log(time.Now(), s.jobs, answer.Holders)
-	return s.receipts, nil
+	holders, err := c.store(ctx, &stored, s.load)
+	return s.receipts, s.end(holders, outcomeOf(err), nil)
 }
 
 // digest identifies the jobs by their jids. It is part of the mark in Redis, so that a push of other jobs

@@ -152,14 +152,19 @@ func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
 // receipts only.
 type slice struct {
 	receipts []Receipt
-	// jobs are those to store; at has the index of the receipt of each.
-	jobs  []lua.UniqueJob
-	at    []int
-	bytes int
+	load
+	at    []int // for each job of the load, the index of its receipt
 	begun time.Time
-	// If one job is PushOnce or unique, the whole slice is sent in the way of such a job.
-	once, unique bool
-	needs        int // the highest protocol that one of its jobs needs
+	page  int  // how many bytes it should have; 0 until full has asked
+	once  bool // one job is PushOnce, so the whole slice is
+	needs int  // the highest protocol that one of its jobs needs
+}
+
+// A load is the jobs that one call stores.
+type load struct {
+	jobs   []lua.UniqueJob
+	bytes  int  // of their payloads
+	unique bool // one job takes a lock
 }
 
 // next returns an empty slice. It reuses the memory of this one's jobs, unless they may have to be sent again.
@@ -168,7 +173,7 @@ func (s *slice) next() slice {
 		return slice{}
 	}
 	clear(s.jobs) // so that their payloads can be collected
-	return slice{jobs: s.jobs[:0], at: s.at[:0]}
+	return slice{load: load{jobs: s.jobs[:0]}, at: s.at[:0]}
 }
 
 func (s *slice) add(r ready) {
@@ -190,11 +195,30 @@ func (s *slice) add(r ready) {
 // full reports whether the slice has as many bytes as a call should carry on this link, or a payload of the
 // maximum length would no longer fit in one call. Callers ask after they have added a job: a job that was taken
 // from the caller's iterator is always in the slice that reports its failure.
-func (s *slice) full(limit, page int) bool {
-	return len(s.receipts) >= lua.MaxItems || s.bytes >= page || s.bytes+limit > lua.MaxBytes
+func (s *slice) full(limit int, page func() int) bool {
+	if s.page == 0 {
+		s.page = page() // once, because it takes a lock
+	}
+	return len(s.receipts) >= lua.MaxItems || s.bytes >= s.page || s.bytes+limit > lua.MaxBytes
 }
 
-// fail sets the status of all jobs to store. push sends them again on request; nil if that is not possible.
+// end writes the outcome of the call that stored the slice into the receipts: who holds the locks of its
+// duplicates, or the caller's error, which it returns. push sends the jobs again on request; it is nil if that
+// is not possible.
+func (s *slice) end(holders []string, err error, push *oncePush) error {
+	if err != nil {
+		s.fail(statusOf(err), push)
+		return err
+	}
+	for i, holder := range holders {
+		if holder != "" {
+			s.receipts[s.at[i]].setHolder(holder, s.jobs[i].Mark)
+		}
+	}
+	return nil
+}
+
+// fail sets the status of all jobs to store.
 func (s *slice) fail(status Status, push *oncePush) {
 	for i, at := range s.at {
 		r := &s.receipts[at]
@@ -202,35 +226,22 @@ func (s *slice) fail(status Status, push *oncePush) {
 	}
 }
 
-// send stores the jobs of a slice: all of them except duplicates, or none. After an error their receipts have
-// the known outcome.
+// send stores the jobs of a slice: all of them except duplicates, or none. Afterwards their receipts have the
+// known outcome.
 func (c *Client) send(ctx context.Context, s *slice) error {
 	if len(s.jobs) == 0 {
 		return nil
 	}
 	if err := c.checkWorkers(ctx, s.needs); err != nil {
-		s.fail(StatusNotPushed, nil)
-		return err
+		return s.end(nil, err, nil)
 	}
 	if s.once {
-		push := c.number(s)
-		status, err := push.send(ctx)
-		if err != nil {
-			s.fail(status, push)
-		} else {
-			s.setHolders(push.holders)
-		}
-		return err
+		push := c.newOncePush(s.load)
+		err := push.send(ctx)
+		return s.end(push.holders, err, push)
 	}
-	answer, err := c.store(ctx, nil, s.jobs, s.unique)
-	if err == nil {
-		s.setHolders(answer.Holders)
-		c.refusals.log(time.Now(), s.jobs, answer.Holders)
-		return nil
-	}
-	status, err := pushError(err)
-	s.fail(status, nil)
-	return err
+	holders, err := c.store(ctx, nil, s.load)
+	return s.end(holders, outcomeOf(err), nil)
 }
 
 // currentFor is how long the answer that no worker is too old is used: a program is seldom replaced by an older
@@ -260,15 +271,6 @@ func (c *Client) checkWorkers(ctx context.Context, needs int) error {
 	return nil
 }
 
-// setHolders writes into the receipts of duplicates which job holds their lock.
-func (s *slice) setHolders(holders []string) {
-	for i, holder := range holders {
-		if holder != "" {
-			s.receipts[s.at[i]].setHolder(holder, s.jobs[i].Mark)
-		}
-	}
-}
-
 // do sends the calls and returns the reply to the last one. When Redis' time has to be read again, it asks
 // for that in the same round trip.
 func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
@@ -284,25 +286,41 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	return replies[len(replies)-1]
 }
 
-// store sends the jobs of a slice once. The result has holders if jobs are unique, and a word if there is an
-// idempotency key.
-func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, jobs []lua.UniqueJob, unique bool) (answer lua.PushedUnique, err error) {
-	if unique {
-		push := c.keys.PushUnique(key, jobs)
-		return push.Read(c.do(ctx, push.Call))
+// store sends a load once, and logs the duplicates that were refused. holders has the jid that holds the lock
+// of each duplicate, and "" for other jobs, if the load is unique. A request with an idempotency key may be sent
+// again, so it has a deadline of its own, and its error may be ErrStale.
+func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (holders []string, err error) {
+	if key != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.link.Allowed(l.bytes))
+		defer cancel()
 	}
-	batches, later := sorted(jobs)
-	var push lua.Ask[string]
+	var answer lua.PushedUnique
+	if l.unique {
+		push := c.keys.PushUnique(key, l.jobs)
+		answer, err = push.Read(c.do(ctx, push.Call))
+	} else {
+		answer.Word, err = c.storePlain(ctx, key, l.jobs)
+	}
 	switch {
-	case key != nil:
-		push = c.keys.PushOnce(*key, batches, later)
-	case len(batches) == 1 && len(later) == 0:
-		return answer, c.do(ctx, c.keys.PushOne(batches[0])...).Err
-	default:
-		push = c.keys.Push(batches, later)
+	case err != nil:
+		return nil, err
+	case answer.Word == lua.PushStale:
+		return nil, ErrStale
 	}
-	answer.Word, err = push.Read(c.do(ctx, push.Call))
-	return answer, err
+	c.refusals.log(time.Now(), l.jobs, answer.Holders)
+	return answer.Holders, nil
+}
+
+// storePlain stores jobs that take no lock. Those of one queue need no script, unless there is an idempotency
+// key.
+func (c *Client) storePlain(ctx context.Context, key *lua.IdempotencyKey, jobs []lua.UniqueJob) (word string, err error) {
+	batches, later := sorted(jobs)
+	if key == nil && len(batches) == 1 && len(later) == 0 {
+		return lua.PushStored, c.do(ctx, c.keys.PushOne(batches[0])...).Err
+	}
+	push := c.keys.Push(key, batches, later)
+	return push.Read(c.do(ctx, push.Call))
 }
 
 // sorted groups jobs that are not unique by queue; those for later are returned separately.

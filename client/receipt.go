@@ -92,15 +92,25 @@ func (e *InvalidError) Error() string {
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// pushError returns the status of the jobs of a failed push, and the error for the caller.
-func pushError(err error) (Status, error) {
+// outcomeOf returns the error for the caller of a push whose call returned err.
+func outcomeOf(err error) error {
 	var refused *driver.ServerError
 	switch {
+	case err == nil || errors.Is(err, ErrStale):
+		return err
 	case !driver.Certain(err):
-		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, err)
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case errors.As(err, &refused) && refused.Code == "OOM":
-		return StatusNotPushed, fmt.Errorf("%w: %w", ErrFull, err)
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	default:
-		return StatusNotPushed, fmt.Errorf("belay: not pushed: %w", err)
+		return fmt.Errorf("belay: not pushed: %w", err)
 	}
+}
+
+// statusOf returns the status of the jobs of a call whose caller gets err.
+func statusOf(err error) Status {
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrStale) {
+		return StatusUnknown
+	}
+	return StatusNotPushed
 }

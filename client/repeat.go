@@ -30,9 +30,8 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	case r.push.client != c:
 		return r, r.stillUnknown(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
 	}
-	status, err := r.push.send(ctx)
-	if err != nil {
-		r.Status = status
+	if err := r.push.send(ctx); err != nil {
+		r.Status = statusOf(err)
 		return r, err
 	}
 	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.then}

@@ -56,15 +56,17 @@ func (m *meter) timed(name string, calls []driver.Call) {
 
 func (m *meter) turn() {
 	m.Helper()
-	slot := m.keys.IdempotencySlot("bench", 0)
+	scope := m.keys.IdempotencyScope("bench", 0)
 	m.redis("SADD", m.keys.Queues(), "q")
 	m.plain("lpush", func(jobs []string) driver.Call {
 		return driver.Command(append([]string{"LPUSH", m.keys.Queue("q")}, jobs...)...)
 	})
-	m.plain("push", func(jobs []string) driver.Call { return m.keys.Push([]QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call })
+	m.plain("push", func(jobs []string) driver.Call {
+		return m.keys.Push(nil, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call
+	})
 	m.plain("idempotency key", func(jobs []string) driver.Call {
 		m.number++
-		return m.keys.PushOnce(IdempotencyKey{slot, m.number, "abcdefghijklmnopqrstuvwx", time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call
+		return m.keys.Push(&IdempotencyKey{scope, m.number, "abcdefghijklmnopqrstuvwx", time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call
 	})
 	m.unique()
 }

@@ -164,12 +164,12 @@ func TestPushUnique(t *testing.T) {
 				refused(w, "WRONGTYPE", w.keys.PushUnique(nil, []UniqueJob{{Queue: "q", Scheduled: Scheduled{Job: "a"}, Lock: lockOf("a")}}))
 			})
 		}},
-		promise{"with_a_number_the_answer_is_the_same_again_also_when_the_job_is_done", func(w *world) {
+		promise{"with_an_idempotency_key_the_answer_is_the_same_again_also_when_the_job_is_done", func(w *world) {
 			require.Empty(w, w.unique("a"))
-			number := &IdempotencyKey{Slot: w.keys.IdempotencySlot("s", 0), Number: 1, Mark: "m", Remember: time.Hour}
+			key := &IdempotencyKey{Scope: w.keys.IdempotencyScope("s", 0), Number: 1, Mark: "m", Remember: time.Hour}
 			otherLock := lockOf("c")
 			otherLock.Digest = "d3"
-			push := w.keys.PushUnique(number, []UniqueJob{
+			push := w.keys.PushUnique(key, []UniqueJob{
 				{Queue: "q", Scheduled: Scheduled{Job: "b"}, Lock: lockOf("b")}, {Queue: "q", Scheduled: Scheduled{Job: "c"}, Lock: otherLock},
 			})
 			first := ask(w, push)
@@ -178,7 +178,7 @@ func TestPushUnique(t *testing.T) {
 			w.unchanged(func() { require.Equal(w, first, ask(w, push), "though a run of it has begun") })
 			w.redis("DEL", w.keys.Lock("d"), w.keys.Lock("d3"), w.keys.Queue("q"))
 			w.unchanged(func() { require.Equal(w, first, ask(w, push)) })
-			later := *number
+			later := *key
 			later.Number = 2
 			require.Equal(w, []string{""}, ask(w, w.keys.PushUnique(&later, []UniqueJob{{Queue: "q", Scheduled: Scheduled{Job: "e"}}})).Holders)
 			w.unchanged(func() { require.Equal(w, PushStale, ask(w, push).Word) })

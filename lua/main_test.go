@@ -226,7 +226,7 @@ func (w *world) lapse(identity string) { w.Helper(); w.redis("ZADD", w.keys.Aliv
 // push stores jobs, the oldest first.
 func (w *world) push(queue string, jobs ...string) {
 	w.Helper()
-	require.Equal(w, "pushed", ask(w, w.keys.Push([]QueueBatch{{Queue: queue, Jobs: jobs}}, nil)))
+	require.Equal(w, "pushed", ask(w, w.keys.Push(nil, []QueueBatch{{Queue: queue, Jobs: jobs}}, nil)))
 }
 
 // noLimit is a size of job above all that the tests use.

@@ -38,14 +38,13 @@ type PushedUnique struct {
 	Holders []string
 }
 
-// PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis
+// PushUnique stores each job that gets its lock or needs none, in order; key is that of Push. A full Redis
 // refuses with OOM. The caller keeps within MaxItems and MaxBytes.
-func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUnique] {
+func (k Keys) PushUnique(key *IdempotencyKey, jobs []UniqueJob) Ask[PushedUnique] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
-	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")
-	if number != nil {
-		keys = append(keys, number.Slot)
-		args = append(args[:0], strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember))
+	args := append(make([]string, 0, 9+3*len(jobs)), key.args()...)
+	if key != nil {
+		keys = append(keys, key.Scope)
 	}
 	for group, jobs := range alike(jobs, uniqueGroupOf) {
 		if group.when == "now" {
