@@ -10,6 +10,7 @@ import (
 	"github.com/belayq/belay/scheduler"
 )
 
+// Package belay exports these types. They are aliases, because it imports no engine.
 type (
 	// Periodic is a periodic job; see package scheduler.
 	Periodic = scheduler.Periodic

@@ -286,9 +286,9 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	return replies[len(replies)-1]
 }
 
-// store sends a load once, and logs the duplicates that were refused. holders has the jid that holds the lock
-// of each duplicate, and "" for other jobs, if the load is unique. A request with an idempotency key may be sent
-// again, so it has a deadline of its own, and its error may be ErrStale.
+// store sends a load once, and logs the duplicates that were refused. If the load is unique, holders has, for
+// each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
+// idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale.
 func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (holders []string, err error) {
 	if key != nil {
 		var cancel context.CancelFunc

@@ -119,9 +119,9 @@ func (n *oncePush) once(ctx context.Context) error {
 	return err
 }
 
-// collided handles a push whose number Redis has seen with another push in its scope. This happens when a program
-// was copied while it ran (a snapshot of its machine) and both copies run. Nothing of this push is stored; if
-// it was ambiguous, only an operator can find out.
+// collided handles a push whose number Redis has seen with another push in its scope. This happens when a
+// program was copied while it ran (a snapshot of its machine) and both copies run. Nothing of this push is
+// stored; if it was ambiguous, only an operator can find out.
 func (n *oncePush) collided(ctx context.Context) error {
 	n.client.scopes.rename(n.scope)
 	n.scope = nil

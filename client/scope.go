@@ -18,8 +18,8 @@ const (
 	// remember is how long Redis keeps a scope: an hour more than the window, for repetitions that are under
 	// way when it ends, and for clocks that differ.
 	remember = RepeatWindow + time.Hour
-	// maxOnce is how many PushOnce pushes one client sends at once; more wait for their turn. Redis executes one
-	// after the other, so they would wait all the same, and each has a scope there for a day.
+	// maxOnce is how many PushOnce pushes one client sends at once; more wait for their turn. Redis executes
+	// one after the other, so they would wait all the same, and each has a scope there for a day.
 	maxOnce = 256
 	// closeFor bounds the time in which Close deletes scopes to save Redis' memory.
 	closeFor = time.Second

@@ -213,9 +213,9 @@ func (k Keys) PeriodicRuns(name string) string { return k.prefix + "belay:period
 // Sweeper is the lease of the process that checks the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
 
-// IdempotencyScope remembers the last push of a scope, so that it can be sent again and is stored once: a string,
-// the push's number and mark. It expires. Each series of pushes has a scope of its own: name identifies the
-// program or the outbox that pushes, and n one of its scopes.
+// IdempotencyScope remembers the last push of a scope, so that it can be sent again and is stored once: a
+// string, the push's number and mark. It expires. Each series of pushes has a scope of its own: name identifies
+// the client or the outbox that pushes, and n one of its scopes.
 func (k Keys) IdempotencyScope(name string, n int) string {
 	return k.prefix + "belay:pushes:" + name + ":" + strconv.Itoa(n)
 }
