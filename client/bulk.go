@@ -82,8 +82,8 @@ type bulk struct {
 
 // watched is a job of the slice whose outcome its middleware asked for.
 type watched struct {
-	at        int // the index of its receipt
-	callbacks []func(Receipt, error)
+	at int // the index of its receipt
+	callbacks
 }
 
 // push adds a job and reports whether to continue.
@@ -148,9 +148,7 @@ func (b *bulk) report(receipts []Receipt, err error) {
 		if receipt.Status != StatusUnknown && receipt.Status != StatusNotPushed {
 			why = nil
 		}
-		for _, callback := range push.callbacks {
-			callback(receipt, why)
-		}
+		push.call(receipt, why)
 	}
 	clear(b.pushed)
 	b.pushed = b.pushed[:0]

@@ -10,7 +10,8 @@
 // prepared.go pushes in two steps, for jobs that wait in a database in between: Prepare checks a job and
 // writes its bytes, and PushPrepared stores it under an idempotency key that the caller keeps.
 //
-// raw_job.go draws the jid and checks the job; push.go writes its bytes (job.Draft.Encode) and stores them.
+// The way of a job: push.go (middleware, defaults), payload.go (checks, bytes), coalesce.go or bulk.go (which
+// jobs go together), slice.go (the call that stores them, and their receipts).
 //
 // It must never change a payload that exists, wait for a job to run, or decide what happens when one fails.
 package client

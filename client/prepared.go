@@ -35,19 +35,14 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 	var p Prepared
 	if err == nil && r.Status != StatusRefused {
 		now := c.clock.Now()
-		r, err = c.complete(&j, now)
-		switch {
-		case err != nil:
-		default:
+		if r, err = c.complete(&j, now); err == nil {
 			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
 			if j.In > 0 {
 				p.At = now.Add(j.In)
 			}
 		}
 	}
-	for _, callback := range r.pushed {
-		callback(r.Receipt, err)
-	}
+	r.pushed.call(r.Receipt, err)
 	return p, r.Receipt, err
 }
 
@@ -124,9 +119,6 @@ func (c *Client) readPrepared(ctx context.Context, p Prepared) (ready, error) {
 		r.stored.Job = parsed.Patch(parsed.IntoQueue(now, c.cfg.Unit)...)
 	}
 	r.stored.Queue = r.Queue
-	if lock.Takes(p.At.Sub(now)) {
-		r.stored.Lock, r.stored.Mark = lock.Stored(parsed.Class()), lock.Mark
-		r.stored.WAL = dedup.ReadWAL(parsed).Lines()
-	}
+	r.takeLock(lock, p.At.Sub(now), parsed.Class(), dedup.ReadWAL(parsed))
 	return r, nil
 }

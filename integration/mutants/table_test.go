@@ -286,7 +286,7 @@ var bugs = []mutant{
 		name: "the lock first, then the job",
 		harm: "a producer that dies between the two calls, or whose push is refused, leaves a lock that no job frees",
 		edits: []edit{{
-			"client/push.go", `	if l.unique {
+			"client/slice.go", `	if l.unique {
 		push := c.keys.PushUnique(key, l.jobs)
 `, `	for i := range l.jobs {
 		if lock := l.jobs[i].Lock; lock != nil && key == nil {
