@@ -52,7 +52,7 @@ type ready struct {
 	// stored is the job as it is stored.
 	stored lua.UniqueJob
 	once   bool
-	needs  int // see Job
+	needs  int // as in RawJob
 	pushed callbacks
 }
 

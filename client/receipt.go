@@ -94,10 +94,11 @@ func (e *InvalidError) Unwrap() error { return e.Err }
 
 // outcomeOf returns the error for the caller of a push whose call returned err.
 func outcomeOf(err error) error {
-	var refused *driver.ServerError
-	switch {
-	case err == nil || errors.Is(err, ErrStale):
+	if err == nil || errors.Is(err, ErrStale) {
 		return err
+	}
+	var refused *driver.ServerError // below the return, because it is allocated
+	switch {
 	case !driver.Certain(err):
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case errors.As(err, &refused) && refused.Code == "OOM":
