@@ -132,7 +132,7 @@ func (j *RawJob) wal() (dedup.WAL, error) {
 		return j.WAL, j.WAL.Check()
 	}
 	var texts map[string]string
-	if compact := strings.Join(strings.Fields(j.Extra[at].JSON), ""); compact == "[]" { // as dedup.ReadWAL reads it: Ruby's none
+	if compact := strings.Join(strings.Fields(j.Extra[at].JSON), ""); compact == "[]" { // Ruby's none, as in dedup.ReadWAL
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(j.Extra[at].JSON), &texts); err != nil {

@@ -50,37 +50,37 @@ func (c *Client) newOncePush(l load) *oncePush {
 
 // send sends the push until its outcome is known or its time is over. The error is the caller's: see
 // outcomeOf.
-func (n *oncePush) send(ctx context.Context) error {
+func (p *oncePush) send(ctx context.Context) error {
 	select {
-	case n.turn <- struct{}{}:
+	case p.turn <- struct{}{}:
 	default: // another goroutine is sending it
 		select {
-		case n.turn <- struct{}{}:
+		case p.turn <- struct{}{}:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 		}
 	}
-	defer func() { <-n.turn }()
-	if n.stored {
+	defer func() { <-p.turn }()
+	if p.stored {
 		return nil
 	}
-	if err := n.client.scopes.enter(ctx); err != nil {
-		return n.outcome(err)
+	if err := p.client.scopes.enter(ctx); err != nil {
+		return p.outcome(err)
 	}
-	defer n.client.scopes.leave()
-	return n.outcome(n.persist(ctx))
+	defer p.client.scopes.leave()
+	return p.outcome(p.persist(ctx))
 }
 
-// persist repeats the push while its outcome is unknown and another request may settle it.
-func (n *oncePush) persist(ctx context.Context) error {
+// persist sends the push, and sends it again while its outcome is unknown and a reply may still come in time.
+func (p *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
 	backoff := link.Backoff{First: minPause, Max: maxPause}
 	for wait := time.Duration(0); ; wait = backoff.Next() {
-		err := n.once(ctx)
-		if err == nil || !n.ambiguous || n.spent != nil || !driver.Outage(err) {
+		err := p.once(ctx)
+		if err == nil || !p.ambiguous || p.spent != nil || !driver.Outage(err) {
 			return err
 		}
-		if time.Since(begun)+wait > n.client.cfg.RepeatFor {
+		if time.Since(begun)+wait > p.client.cfg.RepeatFor {
 			return err
 		}
 		select {
@@ -92,29 +92,29 @@ func (n *oncePush) persist(ctx context.Context) error {
 }
 
 // once sends one request and records the outcome.
-func (n *oncePush) once(ctx context.Context) error {
+func (p *oncePush) once(ctx context.Context) error {
 	sent := lua.SinceBoot()
-	if n.ambiguous && sent-n.since > RepeatWindow {
-		n.spent = fmt.Errorf("%w: it was first sent more than %v ago", ErrNotRepeatable, RepeatWindow)
+	if p.ambiguous && sent-p.since > RepeatWindow {
+		p.spent = fmt.Errorf("%w: it was first sent more than %v ago", ErrNotRepeatable, RepeatWindow)
 	}
-	if n.spent != nil {
-		return n.spent
+	if p.spent != nil {
+		return p.spent
 	}
-	if n.scope == nil {
-		n.scope = n.client.scopes.take()
-		n.number = n.scope.last + 1
+	if p.scope == nil {
+		p.scope = p.client.scopes.take()
+		p.number = p.scope.last + 1
 	}
-	key := lua.IdempotencyKey{Scope: n.scope.name, Number: n.number, Mark: n.mark, Remember: remember}
-	holders, err := n.client.store(ctx, &key, n.load)
+	key := lua.IdempotencyKey{Scope: p.scope.name, Number: p.number, Mark: p.mark, Remember: remember}
+	holders, err := p.client.store(ctx, &key, p.load)
 	switch {
 	case err == nil:
-		n.scope.last, n.stored, n.holders = n.number, true, holders
+		p.scope.last, p.stored, p.holders = p.number, true, holders
 	case errors.Is(err, ErrStale):
-		return n.collided(ctx)
-	case !driver.Certain(err) && !n.ambiguous:
-		n.scope.last, n.scope.late = n.number, true
-		n.ambiguous, n.since = true, sent
-		n.dropped = runtime.AddCleanup(n, n.client.scopes.give, n.scope)
+		return p.collided(ctx)
+	case !driver.Certain(err) && !p.ambiguous:
+		p.scope.last, p.scope.late = p.number, true
+		p.ambiguous, p.since = true, sent
+		p.dropped = runtime.AddCleanup(p, p.client.scopes.give, p.scope)
 	}
 	return err
 }
@@ -122,31 +122,31 @@ func (n *oncePush) once(ctx context.Context) error {
 // collided handles a push whose number Redis has seen with another push in its scope. This happens when a
 // program was copied while it ran (a snapshot of its machine) and both copies run. Nothing of this push is
 // stored; if it was ambiguous, only an operator can find out.
-func (n *oncePush) collided(ctx context.Context) error {
-	n.client.scopes.rename(n.scope)
-	n.scope = nil
-	if n.ambiguous {
-		n.dropped.Stop()
-		n.spent = fmt.Errorf("%w: a copy of this program has pushed under its number", ErrNotRepeatable)
-		return n.spent
+func (p *oncePush) collided(ctx context.Context) error {
+	p.client.scopes.rename(p.scope)
+	p.scope = nil
+	if p.ambiguous {
+		p.dropped.Stop()
+		p.spent = fmt.Errorf("%w: a copy of this program has pushed under its number", ErrNotRepeatable)
+		return p.spent
 	}
-	return n.once(ctx) // in a new scope
+	return p.once(ctx) // in a new scope
 }
 
 // outcome returns the caller's error. It gives the scope back, unless its number may be needed again.
-func (n *oncePush) outcome(err error) error {
-	if !n.ambiguous || n.stored {
-		n.dropped.Stop()
-		if n.scope != nil {
-			n.client.scopes.give(n.scope)
-			n.scope = nil
+func (p *oncePush) outcome(err error) error {
+	if !p.ambiguous || p.stored {
+		p.dropped.Stop()
+		if p.scope != nil {
+			p.client.scopes.give(p.scope)
+			p.scope = nil
 		}
 	}
 	switch {
 	case err == nil:
-		n.jobs = nil
+		p.jobs = nil
 		return nil
-	case n.ambiguous:
+	case p.ambiguous:
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	return outcomeOf(err)
