@@ -50,7 +50,7 @@ func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
 type ready struct {
 	Receipt
 	// stored is the job as it is stored.
-	stored lua.UniqueJob
+	stored lua.NewJob
 	once   bool
 	needs  int // as in RawJob
 	pushed callbacks
@@ -132,7 +132,7 @@ func (r *ready) takeLock(lock dedup.Lock, delay time.Duration, class string, wal
 }
 
 // checkSize returns an error if the payload is too large, with the mark that the push of a duplicate adds.
-func (c *Client) checkSize(j *lua.UniqueJob) error {
+func (c *Client) checkSize(j *lua.NewJob) error {
 	size := len(j.Job)
 	if j.Mark {
 		size += len(`,"":""`) + len(dedup.DuplicateOf) + maxJID

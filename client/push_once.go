@@ -38,7 +38,7 @@ type oncePush struct {
 	ambiguous bool
 	since     time.Duration
 	stored    bool
-	holders   []string // who holds the locks of refused duplicates: see lua.PushedUnique
+	holders   []string // who holds the locks of refused duplicates: see lua.Pushed
 	spent     error    // why it cannot be sent again
 	// dropped gives the scope back when the garbage collector has taken the last receipt of an ambiguous push.
 	dropped runtime.Cleanup

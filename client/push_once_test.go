@@ -54,7 +54,7 @@ func repeats(t *testing.T, cfg Config, these map[string]func(w *world)) {
 
 func (w *world) knowPush() {
 	w.Helper()
-	text, _ := w.keys.Push(nil, nil, nil).Call.Script.Text(true)
+	text, _ := w.keys.Push(nil, nil).Call.Script.Text(true)
 	w.do("SCRIPT", "LOAD", text)
 }
 

@@ -39,7 +39,7 @@ func newRefusals(log *slog.Logger) *refusals {
 
 // log logs which of the jobs of a push were refused. holders has the jid that holds the lock, or "" for jobs
 // that were stored.
-func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
+func (r *refusals) log(now time.Time, jobs []lua.NewJob, holders []string) {
 	if !r.to.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}

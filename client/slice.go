@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -24,7 +23,7 @@ type slice struct {
 
 // A load is the jobs that one call stores.
 type load struct {
-	jobs   []lua.UniqueJob
+	jobs   []lua.NewJob
 	bytes  int  // of their payloads
 	unique bool // one job takes a lock
 }
@@ -151,19 +150,22 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 // store sends a load once, and logs the duplicates that were refused. If the load is unique, holders has, for
 // each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
 // idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale.
-func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (holders []string, err error) {
+func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (holders []string, _ error) {
 	if key != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.link.Allowed(l.bytes))
 		defer cancel()
 	}
-	var answer lua.PushedUnique
-	if l.unique {
-		push := c.keys.PushUnique(key, l.jobs)
-		answer, err = push.Read(c.do(ctx, push.Call))
-	} else {
-		answer.Word, err = c.storePlain(ctx, key, l.jobs)
+	var push lua.Ask[lua.Pushed]
+	switch {
+	case l.unique:
+		push = c.keys.PushUnique(key, l.jobs)
+	case key == nil && l.oneQueue():
+		return nil, c.do(ctx, c.keys.PushOne(l.jobs)...).Err
+	default:
+		push = c.keys.Push(key, l.jobs)
 	}
+	answer, err := push.Read(c.do(ctx, push.Call))
 	switch {
 	case err != nil:
 		return nil, err
@@ -174,30 +176,12 @@ func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (ho
 	return answer.Holders, nil
 }
 
-// storePlain stores jobs that take no lock. Those of one queue need no script, unless there is an idempotency
-// key.
-func (c *Client) storePlain(ctx context.Context, key *lua.IdempotencyKey, jobs []lua.UniqueJob) (word string, err error) {
-	batches, later := sorted(jobs)
-	if key == nil && len(batches) == 1 && len(later) == 0 {
-		return lua.PushStored, c.do(ctx, c.keys.PushOne(batches[0])...).Err
-	}
-	push := c.keys.Push(key, batches, later)
-	return push.Read(c.do(ctx, push.Call))
-}
-
-// sorted groups jobs that are not unique by queue; those for later are returned separately.
-func sorted(jobs []lua.UniqueJob) (batches []lua.QueueBatch, later []lua.Scheduled) {
-	for _, j := range jobs {
-		if j.Later() {
-			later = append(later, j.Scheduled)
-			continue
+// oneQueue reports whether all of the jobs are for one queue, now.
+func (l *load) oneQueue() bool {
+	for i := range l.jobs {
+		if j := &l.jobs[i]; j.Later() || j.Queue != l.jobs[0].Queue {
+			return false
 		}
-		at := slices.IndexFunc(batches, func(b lua.QueueBatch) bool { return b.Queue == j.Queue })
-		if at < 0 {
-			at = len(batches)
-			batches = append(batches, lua.QueueBatch{Queue: j.Queue, Jobs: make([]string, 0, len(jobs))})
-		}
-		batches[at].Jobs = append(batches[at].Jobs, j.Job)
 	}
-	return batches, later
+	return true
 }

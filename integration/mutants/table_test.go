@@ -286,16 +286,20 @@ var bugs = []mutant{
 		name: "the lock first, then the job",
 		harm: "a producer that dies between the two calls, or whose push is refused, leaves a lock that no job frees",
 		edits: []edit{{
-			"client/slice.go", `	if l.unique {
-		push := c.keys.PushUnique(key, l.jobs)
+			"client/slice.go", `	var push lua.Ask[lua.Pushed]
+	switch {
+	case l.unique:
+		push = c.keys.PushUnique(key, l.jobs)
 `, `	for i := range l.jobs {
 		if lock := l.jobs[i].Lock; lock != nil && key == nil {
 			c.driver.Do(context.Background(), driver.Command("SET", c.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
 			l.jobs[i].Lock = nil
 		}
 	}
-	if l.unique {
-		push := c.keys.PushUnique(key, l.jobs)
+	var push lua.Ask[lua.Pushed]
+	switch {
+	case l.unique:
+		push = c.keys.PushUnique(key, l.jobs)
 `,
 		}},
 		pkg: "./integration", run: "TestPushThatStoresNothingTakesNoLock/go-redis",
