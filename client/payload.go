@@ -136,7 +136,8 @@ func (j *RawJob) wal() (dedup.WAL, error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(j.Extra[at].JSON), &texts); err != nil {
-		return nil, fmt.Errorf("the field %q must be an object with a position for each connection, such as {\"main\":\"16/B374D848\"}", dedup.FieldWAL)
+		return nil, fmt.Errorf("the field %q must be an object with a position for each connection, such as {\"main\":\"16/B374D848\"}",
+			dedup.FieldWAL)
 	}
 	return dedup.ParseWAL(texts)
 }

@@ -62,8 +62,8 @@ type IdempotencyKey struct {
 // may have stored the jobs.
 var ErrStale = errors.New("belay: not pushed: the scope has a later push")
 
-// keepScope is how long Redis keeps the last key of a scope: for ever, because the caller may repeat
-// its last push after any downtime. The cost is one small key for each scope.
+// keepScope is how long Redis keeps a scope of PushPrepared: for ever, because the caller may repeat its last
+// push after any downtime. The cost is one small key for each scope.
 const keepScope = 100 * 365 * 24 * time.Hour
 
 // PushPrepared stores jobs, all of them except duplicates, or none. However often it is called with one

@@ -47,12 +47,12 @@ type Receipt struct {
 	// jid.
 	Holder string `json:"holder,omitempty"`
 
-	// push can send the job again, and then is its Status once it is stored. Both are set while the job is not
-	// known to be stored.
-	push  *oncePush
-	then  Status
-	at    int  // among the jobs of push
-	marks bool // if the job is a duplicate, it is stored and marked
+	// push can send the job again, and planned is its Status once it is stored. Both are set while the job is
+	// not known to be stored.
+	push    *oncePush
+	planned Status
+	at      int  // among the jobs of push
+	marks   bool // if the job is a duplicate, it is stored and marked
 }
 
 // setHolder records which job holds the lock of a duplicate. A marked duplicate is stored all the same.

@@ -34,7 +34,7 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 		r.Status = statusOf(err)
 		return r, err
 	}
-	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.then}
+	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.planned}
 	if holders := r.push.holders; r.at < len(holders) && holders[r.at] != "" {
 		stored.setHolder(holders[r.at], r.marks)
 	}

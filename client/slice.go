@@ -83,7 +83,7 @@ func (s *slice) end(holders []string, err error, push *oncePush) error {
 func (s *slice) fail(status Status, push *oncePush) {
 	for i, at := range s.at {
 		r := &s.receipts[at]
-		r.Status, r.then, r.push, r.at, r.marks = status, r.Status, push, i, s.jobs[i].Mark
+		r.Status, r.planned, r.push, r.at, r.marks = status, r.Status, push, i, s.jobs[i].Mark
 	}
 }
 
