@@ -68,8 +68,8 @@ type RawJob struct {
 	// those of the primaries after the writes that preceded the push. If the job is refused as a duplicate,
 	// the job that holds the lock gets them. Default: none.
 	WAL dedup.WAL
-	// Timeout ends the context of each run of the job after this long, in whole milliseconds. Default: the timeout
-	// of its class, else that of the worker.
+	// Timeout ends the context of each run of the job after this long, in whole milliseconds. Default: the
+	// timeout of its class, else that of the worker.
 	Timeout time.Duration
 	// ExpiresIn is how long after its push, or after the time for which it is scheduled, the job may start;
 	// after that it is dropped. Default: no limit.
