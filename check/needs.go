@@ -73,7 +73,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	}
 	on(toWork, keys.QuarantineRun(identity), "type exists llen lindex lpos lrem")
 	on(toWork, keys.Queues(), "sadd")
-	on(toWork, keys.IdempotencySlot(identity, 1), "type get set del")
+	on(toWork, keys.IdempotencyScope(identity, 1), "type get set del")
 	on(toWork, keys.Paused(), "smismember")
 	on(toWork, lock, "type mget set setrange pexpire del")
 	on(toWork, keys.Left("jid"), "mget set del")

@@ -56,7 +56,7 @@ type BulkError struct {
 	// Queued counts jobs that are certainly in Redis, Refused those that middleware refused, and Duplicates
 	// those that were refused because an equal job holds their lock.
 	Queued, Refused, Duplicates int
-	// Unknown counts jobs that may or may not be in Redis, NotPushed those that are certainly not. All of
+	// Unknown counts jobs that may or may not be in Redis, NotPushed those that certainly are not. All of
 	// them belong to the last slice.
 	Unknown, NotPushed int
 	// Err is the error of the slice that failed, as Push would return it.
@@ -76,14 +76,14 @@ type bulk struct {
 	yield  func([]Receipt, error) bool
 	slice  slice
 	drawn  int
-	sofar  BulkError
+	counts BulkError // of the slices so far
 	pushed []watched
 }
 
 // watched is a job of the slice whose outcome its middleware asked for.
 type watched struct {
-	at        int // the index of its receipt
-	callbacks []func(Receipt, error)
+	at int // the index of its receipt
+	callbacks
 }
 
 // push adds a job and reports whether to continue.
@@ -99,7 +99,7 @@ func (b *bulk) push(ctx context.Context, j RawJob) bool {
 		return b.end(fmt.Errorf("job %d of the bulk: %w", b.drawn, err))
 	}
 	b.slice.add(r)
-	if b.slice.full(b.client.cfg.PayloadLimit, b.client.Page()) || time.Since(b.slice.begun) > b.client.linger {
+	if b.slice.full(b.client.cfg.PayloadLimit, b.client.Page) || time.Since(b.slice.begun) > b.client.linger {
 		return b.flush(ctx)
 	}
 	return true
@@ -121,21 +121,21 @@ func (b *bulk) end(err error) bool {
 	for _, receipt := range receipts {
 		switch receipt.Status {
 		case StatusQueued, StatusScheduled:
-			b.sofar.Queued++
+			b.counts.Queued++
 		case StatusRefused:
-			b.sofar.Refused++
+			b.counts.Refused++
 		case StatusDuplicate:
-			b.sofar.Duplicates++
+			b.counts.Duplicates++
 		case StatusUnknown:
-			b.sofar.Unknown++
+			b.counts.Unknown++
 		case StatusNotPushed:
-			b.sofar.NotPushed++
+			b.counts.NotPushed++
 		}
 	}
 	if err == nil {
 		return b.yield(receipts, nil)
 	}
-	failed := b.sofar
+	failed := b.counts
 	failed.Err = err
 	b.yield(receipts, &failed)
 	return false
@@ -148,9 +148,7 @@ func (b *bulk) report(receipts []Receipt, err error) {
 		if receipt.Status != StatusUnknown && receipt.Status != StatusNotPushed {
 			why = nil
 		}
-		for _, callback := range push.callbacks {
-			callback(receipt, why)
-		}
+		push.call(receipt, why)
 	}
 	clear(b.pushed)
 	b.pushed = b.pushed[:0]

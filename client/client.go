@@ -45,12 +45,12 @@ type Client struct {
 	link       *link.Link // the driver, for calls that carry jobs
 	cfg        Config
 	middleware Chain[Middleware]
-	pushed     atomic.Bool // a job was pushed, so no more middleware may be added
+	pushed     atomic.Bool // a job was pushed, so no middleware may be added any more
 	keys       lua.Keys
 	// linger is maxWait; tests that count slices set another.
-	linger   time.Duration
-	pushKeys *pushKeys
-	groups   groups
+	linger time.Duration
+	scopes *scopes
+	groups groups
 	// refusals logs refused duplicates.
 	refusals *refusals
 	waits    waits
@@ -59,7 +59,8 @@ type Client struct {
 	born  time.Time
 	// askAt is when to ask Redis for its time again, as a duration since born; 0 means that it was never asked.
 	askAt atomic.Int64
-	// currentUntil is until when no worker is taken to be older than this program, as a duration since born.
+	// currentUntil is until when all workers are assumed to be as new as this program, as a duration since
+	// born.
 	currentUntil atomic.Int64
 }
 
@@ -76,7 +77,8 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 		errs = append(errs, errors.New("no client: pass a driver.Client"))
 	}
 	if cfg.PayloadLimit < 1 || cfg.PayloadLimit > job.MaxPayloadLimit {
-		errs = append(errs, fmt.Errorf("payload limit %d: it must be between 1 and %d bytes", cfg.PayloadLimit, job.MaxPayloadLimit))
+		errs = append(errs, fmt.Errorf("payload limit %d: it must be between 1 and %d bytes",
+			cfg.PayloadLimit, job.MaxPayloadLimit))
 	}
 	if cfg.Unit != job.Seconds && cfg.Unit != job.Millis {
 		errs = append(errs, fmt.Errorf("time unit %d: it must be job.Seconds or job.Millis", cfg.Unit))
@@ -88,7 +90,8 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
 	keys := lua.NewKeys(cfg.Prefix)
 	return &Client{
-		driver: client, link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys, linger: maxWait, pushKeys: newPushKeys(keys), refusals: newRefusals(log), born: time.Now(),
+		driver: client, link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys,
+		linger: maxWait, scopes: newScopes(keys), refusals: newRefusals(log), born: time.Now(),
 	}, nil
 }
 
@@ -100,8 +103,8 @@ func (c *Client) Driver() driver.Client { return c.driver }
 // proves fast.
 func (c *Client) Page() int { return min(pagesPushed*c.link.Page(), lua.MaxBytes) }
 
-// pagesPushed is how many pages one push has: no heartbeat of this connection waits behind it, and
-// lua.MaxItems jobs of a kilobyte go together from the start.
+// pagesPushed is how many pages of a link one push carries. More than one, because no heartbeat of this
+// connection waits behind it; four, because lua.MaxItems jobs of a kilobyte then go together from the start.
 const pagesPushed = 4
 
 // Config returns the config of the Client, with its defaults filled in.

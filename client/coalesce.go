@@ -12,12 +12,13 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Goroutines that push to one queue at the same moment share a call: for Redis one LPUSH of ten jobs is little
-// more work than one of a single job, and for the client it is one write and one wake-up. No push waits for one
+// Goroutines that push to one queue at the same moment share a call: for Redis, an LPUSH of ten jobs is little
+// more work than an LPUSH of one, and for the client it is one write and one wake-up. No push waits for one
 // that has not begun: the first goroutine of a group yields once, and then sends the jobs that the others have
-// added. A group has one queue, because jobs of one queue have the same outcome: a full Redis refuses all, and
-// a key of another type refuses those of its queue. The pushes of a group have nearly the same deadline,
-// because a deadline ends the call. A cancellation does not end a call that is under way, shared or not.
+// added by then. A group has one queue, because only jobs of one queue have the same outcome: a full Redis
+// refuses all jobs, and a key of another type refuses those of its queue. The pushes of a group have nearly the
+// same deadline, because a deadline ends the call. A cancellation does not end a call that is under way, shared
+// or not.
 //
 // Pushes that need a reply of their own are not coalesced: unique ones, scheduled ones, PushOnce, and those
 // that are refused while an old worker is alive (ExpiresIn, Deadline).
@@ -27,11 +28,11 @@ const (
 	// cost more than a saved call, because it may wake another thread.
 	coalesceFrom = 3
 	// yieldFor is how long the yield may take, and yieldForEach how much longer for each push that has joined.
-	// It takes longer if the processors are busy with other work: each goroutine that computes delays it by up
-	// to ten milliseconds.
+	// A yield takes longer if the processors are busy with other work: each goroutine that computes delays it
+	// by up to ten milliseconds.
 	yieldFor     = 500 * time.Microsecond
 	yieldForEach = 20 * time.Microsecond
-	// aloneFor times the excess is how long pushes are not coalesced after such a yield, so at most a
+	// After a yield that took longer, pushes are not coalesced for aloneFor times the excess. So at most a
 	// twentieth of the time is lost.
 	aloneFor = 20
 	// alike is the maximum difference between the deadlines of pushes that share a call. The earliest one is
@@ -72,7 +73,7 @@ func (c *Client) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
 		return c.pushAlone(ctx, r)
 	}
 	until, _ := ctx.Deadline()
-	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit, c.Page())
+	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit, c.Page)
 	switch {
 	case g == nil:
 		return c.pushAlone(ctx, r)
@@ -96,9 +97,7 @@ func (c *Client) lead(ctx context.Context, g *group, queue string) {
 	answered := false
 	defer func() {
 		if !answered {
-			var status Status
-			status, g.err = pushError(&driver.UncertainError{Err: errBrokenOff})
-			g.slice.fail(status, nil)
+			g.err = g.slice.end(nil, outcomeOf(&driver.UncertainError{Err: errBrokenOff}), nil)
 		}
 		close(g.sent)
 	}()
@@ -129,7 +128,7 @@ func (s *groups) judge(begun, ended time.Duration, joined int) {
 
 // join adds a job to the group of its queue, unless their deadlines differ. It returns the index of its
 // receipt, and whether the caller is the first one, which leads.
-func (s *groups) join(r ready, until time.Time, limit, page int) (g *group, at int, first bool) {
+func (s *groups) join(r ready, until time.Time, limit int, page func() int) (g *group, at int, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g = s.open[r.Queue]

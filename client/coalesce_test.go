@@ -38,7 +38,7 @@ type outcome struct {
 func groupOf(ctx context.Context, w *world, jids ...string) (shared *group, outcomes map[string]chan outcome) {
 	w.Helper()
 	until, _ := ctx.Deadline()
-	shared, at, first := w.client.groups.join(w.ready("first"), until, w.client.cfg.PayloadLimit, w.client.Page())
+	shared, at, first := w.client.groups.join(w.ready("first"), until, w.client.cfg.PayloadLimit, w.client.Page)
 	require.True(w, first)
 	require.Zero(w, at)
 	defer w.underWay()()
@@ -189,8 +189,8 @@ func TestNoPushWaitsForACallWhoseGoroutineEnded(t *testing.T) {
 	t.Parallel()
 	client, err := New(broken{}, Config{})
 	require.NoError(t, err)
-	shared, _, _ := client.groups.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, 1)
-	_, at, first := client.groups.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, 1)
+	shared, _, _ := client.groups.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
+	_, at, first := client.groups.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
 	require.False(t, first)
 	go client.lead(t.Context(), shared, "q")
 	select {
@@ -228,26 +228,29 @@ func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := groups{}
 			r := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
-			one, _, _ := j.join(r, c.first, 1, 1)
-			two, _, _ := j.join(r, c.second, 1, 1)
+			one, _, _ := j.join(r, c.first, 1, bytes(1))
+			two, _, _ := j.join(r, c.second, 1, bytes(1))
 			require.Equal(t, c.same, one == two)
 		})
 	}
 }
 
+// bytes is the page of a link that never changes it.
+func bytes(page int) func() int { return func() int { return page } }
+
 func TestACoalescedPushIsAsLargeAsASliceAtMost(t *testing.T) {
 	j := groups{}
 	large := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 	large.stored.Job = strings.Repeat("x", 1<<20)
-	one, _, first := j.join(large, time.Time{}, 1<<20, 4<<20)
+	one, _, first := j.join(large, time.Time{}, 1<<20, bytes(4<<20))
 	require.True(t, first)
 	for n := 1; n < 4; n++ {
-		same, at, first := j.join(large, time.Time{}, 1<<20, 4<<20)
+		same, at, first := j.join(large, time.Time{}, 1<<20, bytes(4<<20))
 		require.Same(t, one, same)
 		require.Equal(t, n, at)
 		require.False(t, first)
 	}
-	_, _, first = j.join(large, time.Time{}, 1<<20, 4<<20)
+	_, _, first = j.join(large, time.Time{}, 1<<20, bytes(4<<20))
 	require.True(t, first, "a fifth megabyte is another call's")
 	require.Equal(t, 4, j.close(one, "a"))
 	require.Len(t, j.open, 1, "closing the first leaves the second open")

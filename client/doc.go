@@ -5,12 +5,13 @@
 // certainly not in Redis, or its outcome is unknown (ErrUnknown: the reply of Redis was lost). This package
 // never sends a push twice, because only the caller knows the effect of a second run. The exception is a
 // PushOnce push: it has an idempotency key, by which Redis stores it once. push_once.go decides when it is
-// sent again, and idempotency.go keeps the number of keys in Redis small.
+// sent again, and scope.go keeps what Redis remembers of such pushes small.
 //
 // prepared.go pushes in two steps, for jobs that wait in a database in between: Prepare checks a job and
 // writes its bytes, and PushPrepared stores it under an idempotency key that the caller keeps.
 //
-// raw_job.go draws the jid and checks the job; push.go writes its bytes (job.Draft.Encode) and stores them.
+// The way of a job: push.go (middleware, defaults), payload.go (checks, bytes), coalesce.go or bulk.go (which
+// jobs go together), slice.go (the call that stores them, and their receipts).
 //
 // It must never change a payload that exists, wait for a job to run, or decide what happens when one fails.
 package client

@@ -78,21 +78,21 @@ func (l *late) next() {
 	require.NoError(l, err)
 }
 
-// giveUp drops the receipt, and waits until the slot may be used again.
+// giveUp drops the receipt, and waits until its scope may be used again.
 func (l *late) giveUp() {
 	l.Helper()
 	l.receipt = Receipt{}
 	l.client.awaitFree(l.T, 1)
 }
 
-// awaitFree waits until so many slots are free.
+// awaitFree waits until so many scopes are free.
 func (c *Client) awaitFree(t *testing.T, want int) {
 	t.Helper()
 	drivertest.Eventually(t, func() bool {
 		runtime.GC()
-		c.pushKeys.mu.Lock()
-		defer c.pushKeys.mu.Unlock()
-		return len(c.pushKeys.free) == want
+		c.scopes.mu.Lock()
+		defer c.scopes.mu.Unlock()
+		return len(c.scopes.free) == want
 	}, 20*time.Second, time.Millisecond)
 }
 
@@ -112,7 +112,7 @@ func TestLateRequest(t *testing.T) {
 			l.repeat()
 			require.Equal(w, []string{"late"}, w.jids(DefaultQueue))
 		},
-		"has its slot to itself while it can be repeated": func(w *world) {
+		"has its scope to itself while it can be repeated": func(w *world) {
 			l := holdUp(w)
 			l.next()
 			l.next()
@@ -121,7 +121,7 @@ func TestLateRequest(t *testing.T) {
 			require.Equal(w, []string{"next", "next", "late"}, w.jids(DefaultQueue))
 			require.Len(w, w.storedKeys(), 2)
 		},
-		"stores nothing behind a later push in its slot": func(w *world) {
+		"stores nothing behind a later push in its scope": func(w *world) {
 			l := holdUp(w)
 			l.repeat()
 			l.next()
@@ -129,7 +129,7 @@ func TestLateRequest(t *testing.T) {
 			require.Equal(w, []string{"late", "next"}, w.jids(DefaultQueue))
 			require.Len(w, w.storedKeys(), 1)
 		},
-		"stores nothing when it was given up and its slot used again": func(w *world) {
+		"stores nothing when it was given up and its scope used again": func(w *world) {
 			l := holdUp(w)
 			l.giveUp()
 			l.next()

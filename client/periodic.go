@@ -10,6 +10,7 @@ import (
 	"github.com/belayq/belay/scheduler"
 )
 
+// Package belay exports these types. They are aliases, because it imports no engine.
 type (
 	// Periodic is a periodic job; see package scheduler.
 	Periodic = scheduler.Periodic
@@ -65,11 +66,11 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	}
 	j = j.withDefaults()
 	j.JID = tickJID
-	draft, _, err := j.draft(time.Unix(0, 0)) // Periodic.TickJob adds the time of the tick to its limits
+	d, err := j.draft(time.Unix(0, 0)) // Periodic.TickJob adds the time of the tick to its limits
 	if err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
-	p.Job = draft.Encode()
+	p.Job = d.Encode()
 	if parsed, err := job.Parse(p.Job); err == nil {
 		// Each tick has an id and a time of its own, and the definition must be the same after a restart.
 		if edit, ok := parsed.AsNewActiveJob(tickJID, time.Unix(0, 0)); ok {

@@ -35,19 +35,14 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 	var p Prepared
 	if err == nil && r.Status != StatusRefused {
 		now := c.clock.Now()
-		r, err = c.complete(&j, now)
-		switch {
-		case err != nil:
-		default:
+		if r, err = c.complete(&j, now); err == nil {
 			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
 			if j.In > 0 {
 				p.At = now.Add(j.In)
 			}
 		}
 	}
-	for _, callback := range r.pushed {
-		callback(r.Receipt, err)
-	}
+	r.pushed.call(r.Receipt, err)
 	return p, r.Receipt, err
 }
 
@@ -67,8 +62,8 @@ type IdempotencyKey struct {
 // may have stored the jobs.
 var ErrStale = errors.New("belay: not pushed: the scope has a later push")
 
-// keepScope is how long Redis keeps the last key of a scope: for ever, because the caller may repeat
-// its last push after any downtime. The cost is one small key for each scope.
+// keepScope is how long Redis keeps a scope of PushPrepared: for ever, because the caller may repeat its last
+// push after any downtime. The cost is one small key for each scope.
 const keepScope = 100 * 365 * 24 * time.Hour
 
 // PushPrepared stores jobs, all of them except duplicates, or none. However often it is called with one
@@ -88,26 +83,11 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 		return nil, fmt.Errorf("belay: not pushed: %d jobs of %d bytes; at most %d of %d bytes are allowed",
 			len(jobs), s.bytes, lua.MaxItems, lua.MaxBytes)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.link.Allowed(s.bytes))
-	defer cancel()
 	stored := lua.IdempotencyKey{
-		Slot: c.keys.IdempotencySlot(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + s.digest(), Remember: keepScope,
+		Scope: c.keys.IdempotencyScope(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + s.digest(), Remember: keepScope,
 	}
-	answer, err := c.store(ctx, &stored, s.jobs, s.unique)
-	var status Status
-	switch {
-	case err != nil:
-		status, err = pushError(err)
-	case answer.Word == lua.PushStale:
-		status, err = StatusUnknown, ErrStale
-	}
-	if err != nil {
-		s.fail(status, nil)
-		return s.receipts, err
-	}
-	s.setHolders(answer.Holders)
-	c.refusals.log(time.Now(), s.jobs, answer.Holders)
-	return s.receipts, nil
+	holders, err := c.store(ctx, &stored, s.load)
+	return s.receipts, s.end(holders, outcomeOf(err), nil)
 }
 
 // digest identifies the jobs by their jids. It is part of the mark in Redis, so that a push of other jobs
@@ -139,9 +119,6 @@ func (c *Client) readPrepared(ctx context.Context, p Prepared) (ready, error) {
 		r.stored.Job = parsed.Patch(parsed.IntoQueue(now, c.cfg.Unit)...)
 	}
 	r.stored.Queue = r.Queue
-	if lock.Takes(p.At.Sub(now)) {
-		r.stored.Lock, r.stored.Mark = lock.Stored(parsed.Class()), lock.Mark
-		r.stored.WAL = dedup.ReadWAL(parsed).Lines()
-	}
+	r.takeLock(lock, p.At.Sub(now), parsed.Class(), dedup.ReadWAL(parsed))
 	return r, nil
 }

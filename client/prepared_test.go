@@ -97,7 +97,7 @@ func TestPreparedJobs(t *testing.T) {
 		"may be repeated after any time": func(w *world) {
 			_, err := w.pushPrepared(1, "m", w.prepare(RawJob{Class: "A"}))
 			require.NoError(w, err)
-			left, _ := w.do("PTTL", w.keys.IdempotencySlot("outbox", 0)).(int64)
+			left, _ := w.do("PTTL", w.keys.IdempotencyScope("outbox", 0)).(int64)
 			require.Greater(w, time.Duration(left)*time.Millisecond, 99*365*24*time.Hour)
 		},
 		"are due at their time, counted from when they were prepared": func(w *world) {

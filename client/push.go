@@ -3,11 +3,9 @@ package client
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/belayq/belay/dedup"
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -37,9 +35,7 @@ func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	default:
 		receipt, err = c.pushAlone(ctx, r)
 	}
-	for _, callback := range r.pushed {
-		callback(receipt, err)
-	}
+	r.pushed.call(receipt, err)
 	return receipt, err
 }
 
@@ -54,10 +50,10 @@ func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
 type ready struct {
 	Receipt
 	// stored is the job as it is stored.
-	stored lua.UniqueJob
+	stored lua.NewJob
 	once   bool
-	needs  int // see Job
-	pushed []func(Receipt, error)
+	needs  int // as in RawJob
+	pushed callbacks
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
@@ -99,225 +95,54 @@ func (c *Client) complete(j *RawJob, now time.Time) (ready, error) {
 	if j.ExpiresIn > 0 || j.Deadline > 0 {
 		r.needs = max(r.needs, lua.ExpiryProtocol)
 	}
-	if j.In > 0 || j.At.After(now) {
+	begin := now.Add(j.In)
+	if j.At.After(begin) {
+		begin = j.At
+	}
+	delay := begin.Sub(now)
+	if delay > 0 {
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
 	r.stored.Queue = j.Queue
-	if err := c.encode(j, now, &r); err != nil {
+	d, err := j.draft(begin)
+	if err == nil {
+		d.CreatedAt, d.Unit = now, c.cfg.Unit
+		if delay <= 0 {
+			d.EnqueuedAt = now
+		}
+		r.stored.Job = d.Encode()
+		r.takeLock(d.lock, delay, j.Class, d.wal)
+		err = c.checkSize(&r.stored)
+	}
+	if err == nil {
+		err = j.checkPayload(r.stored.Job)
+	}
+	if err != nil {
 		return notPushed(*j), &InvalidError{Class: j.Class, Err: err}
 	}
 	return r, nil
 }
 
-func notPushed(j RawJob) ready {
-	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}, pushed: j.pushed}
+// takeLock makes the push of the job take its lock, if a push with this delay does. The script adds the delay,
+// by Redis' clock.
+func (r *ready) takeLock(lock dedup.Lock, delay time.Duration, class string, wal dedup.WAL) {
+	if lock.Takes(delay) {
+		r.stored.Lock, r.stored.Mark, r.stored.WAL = lock.Stored(class), lock.Mark, wal.Lines()
+	}
 }
 
-// encode writes the payload of j into r, with the lock that storing it takes.
-func (c *Client) encode(j *RawJob, now time.Time, r *ready) error {
-	begin := now.Add(j.In)
-	if j.At.After(begin) {
-		begin = j.At
-	}
-	draft, lock, err := j.draft(begin)
-	if err != nil {
-		return err
-	}
-	draft.CreatedAt, draft.Unit = now, c.cfg.Unit
-	if r.Status == StatusQueued {
-		draft.EnqueuedAt = now
-	}
-	if !lock.None() && (r.Status == StatusQueued || lock.Scheduled) {
-		// The script adds the delay, by Redis' clock.
-		r.stored.Lock = lock.Stored(j.Class)
-		r.stored.Mark = j.Unique.MarkDuplicates
-		wal, err := j.wal()
-		if err != nil {
-			return err
-		}
-		r.stored.WAL = wal.Lines()
-	}
-	r.stored.Job = draft.Encode()
-	size := len(r.stored.Job)
-	if r.stored.Mark {
+// checkSize returns an error if the payload is too large, with the mark that the push of a duplicate adds.
+func (c *Client) checkSize(j *lua.NewJob) error {
+	size := len(j.Job)
+	if j.Mark {
 		size += len(`,"":""`) + len(dedup.DuplicateOf) + maxJID
 	}
 	if size > c.cfg.PayloadLimit {
 		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead", size, c.cfg.PayloadLimit)
 	}
-	return j.checkPayload(r.stored.Job)
-}
-
-// A slice is a number of jobs that one call stores, all or none of them. Refused jobs are in it for their
-// receipts only.
-type slice struct {
-	receipts []Receipt
-	// jobs are those to store; at has the index of the receipt of each.
-	jobs  []lua.UniqueJob
-	at    []int
-	bytes int
-	begun time.Time
-	// If one job is PushOnce or unique, the whole slice is sent in the way of such a job.
-	once, unique bool
-	needs        int // the highest protocol that one of its jobs needs
-}
-
-// next returns an empty slice. It reuses the memory of this one's jobs, unless they may have to be sent again.
-func (s *slice) next() slice {
-	if s.once {
-		return slice{}
-	}
-	clear(s.jobs) // so that their payloads can be collected
-	return slice{jobs: s.jobs[:0], at: s.at[:0]}
-}
-
-func (s *slice) add(r ready) {
-	if len(s.receipts) == 0 {
-		s.begun = time.Now()
-	}
-	s.receipts = append(s.receipts, r.Receipt)
-	if !r.Status.stored() {
-		return
-	}
-	s.jobs = append(s.jobs, r.stored)
-	s.at = append(s.at, len(s.receipts)-1)
-	s.once = s.once || r.once
-	s.needs = max(s.needs, r.needs)
-	s.unique = s.unique || r.stored.Lock != nil
-	s.bytes += len(r.stored.Job)
-}
-
-// full reports whether the slice has as many bytes as a call should carry on this link, or a payload of the
-// maximum length would no longer fit in one call. Callers ask after they have added a job: a job that was taken
-// from the caller's iterator is always in the slice that reports its failure.
-func (s *slice) full(limit, page int) bool {
-	return len(s.receipts) >= lua.MaxItems || s.bytes >= page || s.bytes+limit > lua.MaxBytes
-}
-
-// fail sets the status of all jobs to store. push sends them again on request; nil if that is not possible.
-func (s *slice) fail(status Status, push *oncePush) {
-	for i, at := range s.at {
-		r := &s.receipts[at]
-		r.Status, r.then, r.push, r.at, r.marks = status, r.Status, push, i, s.jobs[i].Mark
-	}
-}
-
-// send stores the jobs of a slice: all of them except duplicates, or none. After an error their receipts have
-// the known outcome.
-func (c *Client) send(ctx context.Context, s *slice) error {
-	if len(s.jobs) == 0 {
-		return nil
-	}
-	if err := c.checkWorkers(ctx, s.needs); err != nil {
-		s.fail(StatusNotPushed, nil)
-		return err
-	}
-	if s.once {
-		push := c.number(s)
-		status, err := push.send(ctx)
-		if err != nil {
-			s.fail(status, push)
-		} else {
-			s.setHolders(push.holders)
-		}
-		return err
-	}
-	answer, err := c.store(ctx, nil, s.jobs, s.unique)
-	if err == nil {
-		s.setHolders(answer.Holders)
-		c.refusals.log(time.Now(), s.jobs, answer.Holders)
-		return nil
-	}
-	status, err := pushError(err)
-	s.fail(status, nil)
-	return err
-}
-
-// currentFor is how long the answer that no worker is too old is used: a program is seldom replaced by an older
-// one, and then these pushes are refused some seconds late.
-const currentFor = 5 * time.Second
-
-// checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that
-// process could take them and handle them wrongly. Jobs that every worker understands cost no round trip,
-// others two in currentFor.
-func (c *Client) checkWorkers(ctx context.Context, needs int) error {
-	now := time.Since(c.born)
-	if needs <= lua.FirstProtocol || needs <= lua.Protocol && int64(now) < c.currentUntil.Load() {
-		return nil
-	}
-	lowest, identity, err := c.keys.MinProtocol(ctx, c.driver)
-	switch {
-	case driver.Forbidden(err): // this user may only push: nothing is known to be wrong
-	case err != nil:
-		return fmt.Errorf("belay: not pushed: read the protocol of the workers: %w", err)
-	case identity != "" && lowest < needs:
-		return fmt.Errorf("belay: not pushed: %w: the job needs protocol %d, and the process %s understands %d: update its program first",
-			ErrOldWorker, needs, identity, lowest)
-	}
-	if needs <= lua.Protocol {
-		c.currentUntil.Store(int64(now + currentFor))
-	}
 	return nil
 }
 
-// setHolders writes into the receipts of duplicates which job holds their lock.
-func (s *slice) setHolders(holders []string) {
-	for i, holder := range holders {
-		if holder != "" {
-			s.receipts[s.at[i]].setHolder(holder, s.jobs[i].Mark)
-		}
-	}
-}
-
-// do sends the calls and returns the reply to the last one. When Redis' time has to be read again, it asks
-// for that in the same round trip.
-func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
-	withTime := c.timeIsDue()
-	if withTime {
-		calls = append([]driver.Call{lua.AskTime}, calls...)
-	}
-	begun := time.Now()
-	replies := c.link.Carry(ctx, 0, calls...)
-	if withTime {
-		c.sawTime(replies[0], begun)
-	}
-	return replies[len(replies)-1]
-}
-
-// store sends the jobs of a slice once. The result has holders if jobs are unique, and a word if there is an
-// idempotency key.
-func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, jobs []lua.UniqueJob, unique bool) (answer lua.PushedUnique, err error) {
-	if unique {
-		push := c.keys.PushUnique(key, jobs)
-		return push.Read(c.do(ctx, push.Call))
-	}
-	batches, later := sorted(jobs)
-	var push lua.Ask[string]
-	switch {
-	case key != nil:
-		push = c.keys.PushOnce(*key, batches, later)
-	case len(batches) == 1 && len(later) == 0:
-		return answer, c.do(ctx, c.keys.PushOne(batches[0])...).Err
-	default:
-		push = c.keys.Push(batches, later)
-	}
-	answer.Word, err = push.Read(c.do(ctx, push.Call))
-	return answer, err
-}
-
-// sorted groups jobs that are not unique by queue; those for later are returned separately.
-func sorted(jobs []lua.UniqueJob) (batches []lua.QueueBatch, later []lua.Scheduled) {
-	for _, j := range jobs {
-		if j.Later() {
-			later = append(later, j.Scheduled)
-			continue
-		}
-		at := slices.IndexFunc(batches, func(b lua.QueueBatch) bool { return b.Queue == j.Queue })
-		if at < 0 {
-			at = len(batches)
-			batches = append(batches, lua.QueueBatch{Queue: j.Queue, Jobs: make([]string, 0, len(jobs))})
-		}
-		batches[at].Jobs = append(batches[at].Jobs, j.Job)
-	}
-	return batches, later
+func notPushed(j RawJob) ready {
+	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}, pushed: j.pushed}
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -23,64 +24,63 @@ const (
 	minPause, maxPause = 10 * time.Millisecond, time.Second
 )
 
-// A oncePush is a push that is stored once, however often it is sent. Redis recognises it by an idempotency
-// key: the name of a pushKey and a number.
+// A oncePush is a push that is stored once, however often it is sent. Redis recognises it by its idempotency
+// key: a scope, a number and a mark.
 type oncePush struct {
 	client *Client
-	jobs   []lua.UniqueJob
-	bytes  int // of their payloads
-	unique bool
-	mark   string
+	load
+	mark string
 
-	turn chan struct{} // a lock on the fields below: it has one element while the push is sent
-	key  *pushKey      // this push's alone while it may have to be sent under the same number again
+	turn  chan struct{} // a lock on the fields below, and on load: it has one element while the push is sent
+	scope *scope        // this push's alone while it may have to be sent under the same number again
 	// A push is ambiguous if a request got no reply; since is when that request was sent (SinceBoot).
 	number    int64
 	ambiguous bool
 	since     time.Duration
 	stored    bool
-	holders   []string // who holds the locks of refused duplicates: see lua.PushedUnique
+	holders   []string // who holds the locks of refused duplicates: see lua.Pushed
 	spent     error    // why it cannot be sent again
-	// dropped gives the key back when the garbage collector has taken the last receipt of an ambiguous push.
+	// dropped gives the scope back when the garbage collector has taken the last receipt of an ambiguous push.
 	dropped runtime.Cleanup
 }
 
-func (c *Client) number(s *slice) *oncePush {
-	return &oncePush{client: c, jobs: s.jobs, bytes: s.bytes, unique: s.unique, mark: job.NewJID(), turn: make(chan struct{}, 1)}
+func (c *Client) newOncePush(l load) *oncePush {
+	return &oncePush{client: c, load: l, mark: job.NewJID(), turn: make(chan struct{}, 1)}
 }
 
-// send sends the push until its outcome is known or its time is over. The error describes the outcome.
-func (n *oncePush) send(ctx context.Context) (Status, error) {
+// send sends the push until its outcome is known or its time is over. The error is the caller's: see
+// outcomeOf.
+func (p *oncePush) send(ctx context.Context) error {
 	select {
-	case n.turn <- struct{}{}:
+	case p.turn <- struct{}{}:
 	default: // another goroutine is sending it
 		select {
-		case n.turn <- struct{}{}:
+		case p.turn <- struct{}{}:
 		case <-ctx.Done():
-			return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+			return fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 		}
 	}
-	defer func() { <-n.turn }()
-	if n.stored {
-		return "", nil
+	defer func() { <-p.turn }()
+	if p.stored {
+		return nil
 	}
-	if err := n.client.pushKeys.enter(ctx); err != nil {
-		return n.outcome(err)
+	if err := p.client.scopes.enter(ctx); err != nil {
+		return p.outcome(err)
 	}
-	defer n.client.pushKeys.leave()
-	return n.outcome(n.persist(ctx))
+	defer p.client.scopes.leave()
+	return p.outcome(p.persist(ctx))
 }
 
-// persist repeats the push while its outcome is unknown and another request may settle it.
-func (n *oncePush) persist(ctx context.Context) error {
+// persist sends the push, and sends it again while its outcome is unknown and a reply may still come in time.
+func (p *oncePush) persist(ctx context.Context) error {
 	begun := time.Now()
 	backoff := link.Backoff{First: minPause, Max: maxPause}
 	for wait := time.Duration(0); ; wait = backoff.Next() {
-		err := n.once(ctx)
-		if err == nil || !n.ambiguous || n.spent != nil || !driver.Outage(err) {
+		err := p.once(ctx)
+		if err == nil || !p.ambiguous || p.spent != nil || !driver.Outage(err) {
 			return err
 		}
-		if time.Since(begun)+wait > n.client.cfg.RepeatFor {
+		if time.Since(begun)+wait > p.client.cfg.RepeatFor {
 			return err
 		}
 		select {
@@ -92,72 +92,62 @@ func (n *oncePush) persist(ctx context.Context) error {
 }
 
 // once sends one request and records the outcome.
-func (n *oncePush) once(ctx context.Context) error {
+func (p *oncePush) once(ctx context.Context) error {
 	sent := lua.SinceBoot()
-	if n.ambiguous && sent-n.since > RepeatWindow {
-		n.spent = fmt.Errorf("%w: it was first sent more than %v ago", ErrNotRepeatable, RepeatWindow)
+	if p.ambiguous && sent-p.since > RepeatWindow {
+		p.spent = fmt.Errorf("%w: it was first sent more than %v ago", ErrNotRepeatable, RepeatWindow)
 	}
-	if n.spent != nil {
-		return n.spent
+	if p.spent != nil {
+		return p.spent
 	}
-	word, err := n.ask(ctx)
+	if p.scope == nil {
+		p.scope = p.client.scopes.take()
+		p.number = p.scope.last + 1
+	}
+	key := lua.IdempotencyKey{Scope: p.scope.name, Number: p.number, Mark: p.mark, Remember: remember}
+	holders, err := p.client.store(ctx, &key, p.load)
 	switch {
-	case word == lua.PushStored:
-		n.key.number, n.stored = n.number, true
-		n.client.refusals.log(time.Now(), n.jobs, n.holders)
-	case word == lua.PushStale:
-		return n.collided(ctx)
-	case !driver.Certain(err) && !n.ambiguous:
-		n.key.number, n.key.late = n.number, true
-		n.ambiguous, n.since = true, sent
-		n.dropped = runtime.AddCleanup(n, n.client.pushKeys.give, n.key)
+	case err == nil:
+		p.scope.last, p.stored, p.holders = p.number, true, holders
+	case errors.Is(err, ErrStale):
+		return p.collided(ctx)
+	case !driver.Certain(err) && !p.ambiguous:
+		p.scope.last, p.scope.late = p.number, true
+		p.ambiguous, p.since = true, sent
+		p.dropped = runtime.AddCleanup(p, p.client.scopes.give, p.scope)
 	}
 	return err
 }
 
-func (n *oncePush) ask(ctx context.Context) (string, error) {
-	c := n.client
-	if n.key == nil {
-		n.key = c.pushKeys.take()
-		n.number = n.key.number + 1
+// collided handles a push whose number Redis has seen with another push in its scope. This happens when a
+// program was copied while it ran (a snapshot of its machine) and both copies run. Nothing of this push is
+// stored; if it was ambiguous, only an operator can find out.
+func (p *oncePush) collided(ctx context.Context) error {
+	p.client.scopes.rename(p.scope)
+	p.scope = nil
+	if p.ambiguous {
+		p.dropped.Stop()
+		p.spent = fmt.Errorf("%w: a copy of this program has pushed under its number", ErrNotRepeatable)
+		return p.spent
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.link.Allowed(n.bytes))
-	defer cancel()
-	key := lua.IdempotencyKey{Slot: n.key.key, Number: n.number, Mark: n.mark, Remember: remember}
-	answer, err := c.store(ctx, &key, n.jobs, n.unique)
-	n.holders = answer.Holders
-	return answer.Word, err
+	return p.once(ctx) // in a new scope
 }
 
-// collided handles a push whose key and number Redis has seen with another push. This happens when a program
-// was copied while it ran (a snapshot of its machine) and both copies run. Nothing of this push is stored; if
-// it was ambiguous, only an operator can find out.
-func (n *oncePush) collided(ctx context.Context) error {
-	n.client.pushKeys.rename(n.key)
-	n.key = nil
-	if n.ambiguous {
-		n.dropped.Stop()
-		n.spent = fmt.Errorf("%w: a copy of this program has pushed under its number", ErrNotRepeatable)
-		return n.spent
-	}
-	return n.once(ctx) // with a new key
-}
-
-// outcome translates an error into a status. It gives the key back, unless its number may be needed again.
-func (n *oncePush) outcome(err error) (Status, error) {
-	if !n.ambiguous || n.stored {
-		n.dropped.Stop()
-		if n.key != nil {
-			n.client.pushKeys.give(n.key)
-			n.key = nil
+// outcome returns the caller's error. It gives the scope back, unless its number may be needed again.
+func (p *oncePush) outcome(err error) error {
+	if !p.ambiguous || p.stored {
+		p.dropped.Stop()
+		if p.scope != nil {
+			p.client.scopes.give(p.scope)
+			p.scope = nil
 		}
 	}
 	switch {
 	case err == nil:
-		n.jobs = nil
-		return "", nil
-	case n.ambiguous:
-		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, err)
+		p.jobs = nil
+		return nil
+	case p.ambiguous:
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	return pushError(err)
+	return outcomeOf(err)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/lua"
 )
 
 // oncePushes is in every request of a push with a number, and in no other.
@@ -26,7 +25,7 @@ const oncePushes = "belay:pushes:"
 // storedKeys are the keys by which Redis remembers pushes.
 func (w *world) storedKeys() []any {
 	w.Helper()
-	return w.do("KEYS", strings.ReplaceAll(w.keys.IdempotencySlot("*", 0), ":0", ":*")).([]any)
+	return w.do("KEYS", strings.ReplaceAll(w.keys.IdempotencyScope("*", 0), ":0", ":*")).([]any)
 }
 
 // jids are the ids of the jobs in a queue, in the order in which they will be taken.
@@ -55,7 +54,7 @@ func repeats(t *testing.T, cfg Config, these map[string]func(w *world)) {
 
 func (w *world) knowPush() {
 	w.Helper()
-	text, _ := w.keys.PushOnce(lua.IdempotencyKey{}, nil, nil).Call.Script.Text(true)
+	text, _ := w.keys.Push(nil, nil).Call.Script.Text(true)
 	w.do("SCRIPT", "LOAD", text)
 }
 
@@ -157,7 +156,7 @@ func TestRepeatable(t *testing.T) {
 	})
 }
 
-// Many at once share slots, and lose nothing to each other.
+// Many at once share scopes, and lose nothing to each other.
 func TestRepeatable_fiftyAtOnce(t *testing.T) {
 	const goroutines, each = 50, 20
 	repeats(t, Config{}, map[string]func(w *world){
@@ -245,7 +244,7 @@ func TestRepeatable_waitsForRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drivertest.Redis(t), adapters.All["go-redis"], Config{})
 	for range maxOnce {
-		require.NoError(t, w.client.pushKeys.enter(t.Context()))
+		require.NoError(t, w.client.scopes.enter(t.Context()))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -253,7 +252,7 @@ func TestRepeatable_waitsForRoom(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, ErrUnknown)
 	require.Equal(t, StatusNotPushed, receipt.Status)
-	w.client.pushKeys.leave()
+	w.client.scopes.leave()
 	receipt, err = w.client.Repeat(t.Context(), receipt)
 	require.NoError(t, err)
 	require.Equal(t, []string{receipt.JID}, w.jids(DefaultQueue))

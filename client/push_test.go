@@ -257,7 +257,7 @@ func TestWhatIsPushedIsReadBack(t *testing.T) {
 			j.Retry.Limit = rapid.IntRange(0, 100).Draw(t, "limit")
 		}
 		filled := j.withDefaults()
-		draft, _, err := filled.draft(time.Now())
+		draft, err := filled.draft(time.Now())
 		require.NoError(t, err)
 		draft.CreatedAt = time.Unix(1_700_000_000, 0)
 		parsed, err := job.Parse(draft.Encode())

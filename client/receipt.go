@@ -47,12 +47,12 @@ type Receipt struct {
 	// jid.
 	Holder string `json:"holder,omitempty"`
 
-	// push can send the job again, and then is its Status once it is stored. Both are set while the job is not
-	// known to be stored.
-	push  *oncePush
-	then  Status
-	at    int  // among the jobs of push
-	marks bool // if the job is a duplicate, it is stored and marked
+	// push can send the job again, and planned is its Status once it is stored. Both are set while the job is
+	// not known to be stored.
+	push    *oncePush
+	planned Status
+	at      int  // among the jobs of push
+	marks   bool // if the job is a duplicate, it is stored and marked
 }
 
 // setHolder records which job holds the lock of a duplicate. A marked duplicate is stored all the same.
@@ -92,15 +92,26 @@ func (e *InvalidError) Error() string {
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// pushError returns the status of the jobs of a failed push, and the error for the caller.
-func pushError(err error) (Status, error) {
-	var refused *driver.ServerError
+// outcomeOf returns the error for the caller of a push whose call returned err.
+func outcomeOf(err error) error {
+	if err == nil || errors.Is(err, ErrStale) {
+		return err
+	}
+	var refused *driver.ServerError // below the return, because it is allocated
 	switch {
 	case !driver.Certain(err):
-		return StatusUnknown, fmt.Errorf("%w: %w", ErrUnknown, err)
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	case errors.As(err, &refused) && refused.Code == "OOM":
-		return StatusNotPushed, fmt.Errorf("%w: %w", ErrFull, err)
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	default:
-		return StatusNotPushed, fmt.Errorf("belay: not pushed: %w", err)
+		return fmt.Errorf("belay: not pushed: %w", err)
 	}
+}
+
+// statusOf returns the status of the jobs of a call whose caller gets err.
+func statusOf(err error) Status {
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrStale) {
+		return StatusUnknown
+	}
+	return StatusNotPushed
 }

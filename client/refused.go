@@ -24,13 +24,13 @@ type refusals struct {
 	to *slog.Logger
 
 	mu sync.Mutex
-	// classes has, for each class, the time of its last line and the number of refusals left out since then.
+	// classes has, for each class, the time of its last line and how many refusals were not logged since then.
 	classes map[string]classLog
 }
 
 type classLog struct {
-	at   time.Time
-	left int
+	at      time.Time
+	omitted int
 }
 
 func newRefusals(log *slog.Logger) *refusals {
@@ -39,7 +39,7 @@ func newRefusals(log *slog.Logger) *refusals {
 
 // log logs which of the jobs of a push were refused. holders has the jid that holds the lock, or "" for jobs
 // that were stored.
-func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
+func (r *refusals) log(now time.Time, jobs []lua.NewJob, holders []string) {
 	if !r.to.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
@@ -48,20 +48,20 @@ func (r *refusals) log(now time.Time, jobs []lua.UniqueJob, holders []string) {
 			continue
 		}
 		jid, class := jobs[i].Lock.Names()
-		if left, due := r.due(now, class); due {
+		if omitted, due := r.due(now, class); due {
 			r.to.Info("push refused: duplicate",
-				"jid", jid, "class", class, "queue", jobs[i].Queue, "holder", holder, "digest", jobs[i].Lock.Digest, "left_out", left)
+				"jid", jid, "class", class, "queue", jobs[i].Queue, "holder", holder, "digest", jobs[i].Lock.Digest, "left_out", omitted)
 		}
 	}
 }
 
-// due reports whether the class may have a line now, and how many refusals were left out since the last.
-func (r *refusals) due(now time.Time, class string) (left int, due bool) {
+// due reports whether the class may have a line now, and how many refusals were not logged since its last one.
+func (r *refusals) due(now time.Time, class string) (omitted int, due bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last, known := r.classes[class]
 	if known && now.Sub(last.at) < refusalsEvery {
-		r.classes[class] = classLog{last.at, last.left + 1}
+		r.classes[class] = classLog{last.at, last.omitted + 1}
 		return 0, false
 	}
 	if !known && len(r.classes) >= maxClasses {
@@ -71,5 +71,5 @@ func (r *refusals) due(now time.Time, class string) (left int, due bool) {
 		}
 	}
 	r.classes[class] = classLog{at: now}
-	return last.left, true
+	return last.omitted, true
 }

@@ -30,12 +30,11 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 	case r.push.client != c:
 		return r, r.stillUnknown(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
 	}
-	status, err := r.push.send(ctx)
-	if err != nil {
-		r.Status = status
+	if err := r.push.send(ctx); err != nil {
+		r.Status = statusOf(err)
 		return r, err
 	}
-	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.then}
+	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.planned}
 	if holders := r.push.holders; r.at < len(holders) && holders[r.at] != "" {
 		stored.setHolder(holders[r.at], r.marks)
 	}

@@ -39,7 +39,7 @@ func TestRefusalsAreReported(t *testing.T) {
 			report.PushOnce = true
 			w.client.refusals.mu.Lock()
 			last := w.client.refusals.classes[class]
-			w.client.refusals.classes[class] = classLog{last.at.Add(-refusalsEvery), last.left}
+			w.client.refusals.classes[class] = classLog{last.at.Add(-refusalsEvery), last.omitted}
 			w.client.refusals.mu.Unlock()
 			receipt, err := w.client.Push(w.Context(), report)
 			require.NoError(w, err)

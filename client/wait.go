@@ -92,7 +92,7 @@ const (
 // readAtOnce is how many jobs one pipeline reads: their results are bounded.
 const readAtOnce = lua.MaxBytes / lua.MaxResult
 
-// A wait is a call of Wait, which receives how its job ended. It has room for one end.
+// A wait is a call of Wait, which receives how its job ended. Its buffer holds one end.
 type wait chan ended
 
 type ended struct {
@@ -104,9 +104,9 @@ type ended struct {
 // jobs that may have ended.
 type waits struct {
 	mu      sync.Mutex
-	under   map[string][]wait  // by jid
+	byJID   map[string][]wait
 	due     map[string]bool    // jids to read
-	some    chan struct{}      // due is not empty
+	isDue   chan struct{}      // has an element if there are any
 	stop    context.CancelFunc // ends both goroutines; nil if there are none
 	idle    *time.Timer        // calls stop when it expires
 	running sync.WaitGroup
@@ -120,10 +120,10 @@ func (s *waits) add(c *Client, jid string, w wait) {
 		w.end(Tracked{}, errClosed)
 		return
 	}
-	if s.under == nil {
-		s.under, s.due, s.some = make(map[string][]wait), make(map[string]bool), make(chan struct{}, 1)
+	if s.byJID == nil {
+		s.byJID, s.due, s.isDue = make(map[string][]wait), make(map[string]bool), make(chan struct{}, 1)
 	}
-	s.under[jid] = append(s.under[jid], w)
+	s.byJID[jid] = append(s.byJID[jid], w)
 	s.readLocked(jid)
 	if s.idle != nil {
 		s.idle.Stop()
@@ -141,12 +141,12 @@ var errClosed = errors.New("the client is closed")
 func (s *waits) remove(jid string, w wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest := slices.DeleteFunc(s.under[jid], func(other wait) bool { return other == w })
-	if s.under[jid] = rest; len(rest) == 0 {
-		delete(s.under, jid)
+	rest := slices.DeleteFunc(s.byJID[jid], func(other wait) bool { return other == w })
+	if s.byJID[jid] = rest; len(rest) == 0 {
+		delete(s.byJID, jid)
 		delete(s.due, jid)
 	}
-	if len(s.under) == 0 && s.stop != nil {
+	if len(s.byJID) == 0 && s.stop != nil {
 		s.idle = time.AfterFunc(keepListening, s.stopIdle)
 	}
 }
@@ -155,7 +155,7 @@ func (s *waits) remove(jid string, w wait) {
 func (s *waits) stopIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.under) == 0 && s.stop != nil {
+	if len(s.byJID) == 0 && s.stop != nil {
 		s.stop()
 		s.stop = nil
 	}
@@ -165,7 +165,7 @@ func (s *waits) stopIdle() {
 func (s *waits) close() {
 	s.mu.Lock()
 	s.closed = true
-	for _, waits := range s.under {
+	for _, waits := range s.byJID {
 		for _, w := range waits {
 			w.end(Tracked{}, errClosed)
 		}
@@ -183,19 +183,19 @@ func (s *waits) close() {
 func (w wait) end(tracked Tracked, err error) {
 	select {
 	case w <- ended{tracked, err}:
-	default: // it has a signal already
+	default: // it has an end already
 	}
 }
 
 // readLocked schedules a read of the awaited jobs among these jids.
 func (s *waits) readLocked(jids ...string) {
 	for _, jid := range jids {
-		if len(s.under[jid]) > 0 {
+		if len(s.byJID[jid]) > 0 {
 			s.due[jid] = true
 		}
 	}
 	select {
-	case s.some <- struct{}{}:
+	case s.isDue <- struct{}{}:
 	default:
 	}
 }
@@ -204,7 +204,7 @@ func (s *waits) readLocked(jids ...string) {
 func (s *waits) poll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for jid := range s.under {
+	for jid := range s.byJID {
 		s.readLocked(jid)
 	}
 }
@@ -226,7 +226,7 @@ func (s *waits) listen(ctx context.Context, c *Client) {
 func (s *waits) readAll(ctx context.Context, c *Client) {
 	pollAt := time.Now().Add(pollEvery)
 	for ctx.Err() == nil {
-		rest(ctx, time.Until(pollAt), s.some)
+		rest(ctx, time.Until(pollAt), s.isDue)
 		if !time.Now().Before(pollAt) {
 			pollAt = time.Now().Add(pollEvery)
 			s.poll()
@@ -248,7 +248,7 @@ func rest(ctx context.Context, d time.Duration, early <-chan struct{}) {
 	}
 }
 
-// take returns some of the jids that are due.
+// take returns jids that are due, at most readAtOnce of them.
 func (s *waits) take() (jids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +276,7 @@ func (s *waits) read(ctx context.Context, c *Client, jids []string) (answered bo
 			answered = false
 			s.readLocked(jid)
 		case err != nil || tracked.State.Ended():
-			for _, w := range s.under[jid] {
+			for _, w := range s.byJID[jid] {
 				w.end(tracked, err)
 			}
 		}

@@ -39,8 +39,8 @@ func (r *rig) pushUnique(rule dedup.Rule, arg int, extra ...job.Edit) uniqueJob 
 	require.NoError(r.t, err)
 	draft.Extra = append(draft.Extra, lock.Edit())
 	j := uniqueJob{Lock: lock, bytes: draft.Encode()}
-	answer, err := r.keys.PushUnique(nil, []lua.UniqueJob{{
-		Queue: "mail", Scheduled: lua.Scheduled{Job: j.bytes},
+	answer, err := r.keys.PushUnique(nil, []lua.NewJob{{
+		Queue: "mail", Job: j.bytes,
 		Lock: &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(lock.JID, "Test"), Hold: lock.Lifetime(0)},
 	}}).Do(context.Background(), r.direct)
 	require.NoError(r.t, err)

@@ -20,8 +20,8 @@ func located() job.Edit { return dedup.WAL{"main": 1}.Edit(dedup.FieldWAL) }
 func (r *rig) refuse(j uniqueJob, position dedup.LSN) {
 	r.t.Helper()
 	jid := job.NewJID()
-	answer, err := r.keys.PushUnique(nil, []lua.UniqueJob{{
-		Queue: "mail", Scheduled: lua.Scheduled{Job: "duplicate"}, WAL: dedup.WAL{"main": position}.Lines(),
+	answer, err := r.keys.PushUnique(nil, []lua.NewJob{{
+		Queue: "mail", Job: "duplicate", WAL: dedup.WAL{"main": position}.Lines(),
 		Lock: &lua.Lock{Digest: j.Digest, Owner: lua.OwnerOf(jid, "Test"), Hold: time.Minute},
 	}}).Do(context.Background(), r.direct)
 	require.NoError(r.t, err)

@@ -16,8 +16,8 @@ import (
 // unique pushes a job that holds the lock of digest, or is refused, and answers who has it then.
 func (w *world) unique(digest, jid string, hold time.Duration) (holder string) {
 	w.Helper()
-	push := w.keys.PushUnique(nil, []lua.UniqueJob{{
-		Queue: "q", Scheduled: lua.Scheduled{Job: jid},
+	push := w.keys.PushUnique(nil, []lua.NewJob{{
+		Queue: "q", Job: jid,
 		Lock: &lua.Lock{Digest: digest, Owner: lua.OwnerOf(jid, "Report"), Hold: hold},
 	}})
 	answer, err := push.Do(w.Context(), w.driver)

@@ -441,8 +441,8 @@ func TestLockOfAnotherVersionIsFreed(t *testing.T) {
 		digest, jid := strings.Repeat("0123456789abcdef", 4), job.NewJID()
 		payload := strings.TrimSuffix(rubyPayload("HardWorker", "default", "[1]", jid), "}") +
 			`,"belay_unique":{"digest":"` + digest + `","until":"until_executed","ttl_ms":60000,"again":true,"of_a_later_version":[]}}`
-		answer, err := g.keys.PushUnique(nil, []lua.UniqueJob{{
-			Queue: "default", Scheduled: lua.Scheduled{Job: payload},
+		answer, err := g.keys.PushUnique(nil, []lua.NewJob{{
+			Queue: "default", Job: payload,
 			Lock: &lua.Lock{Digest: digest, Owner: lua.OwnerOf(jid, "HardWorker"), Hold: time.Minute},
 		}}).Do(t.Context(), g.redis)
 		require.NoError(t, err)

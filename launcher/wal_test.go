@@ -24,8 +24,8 @@ func (r *rig) pushRefusing(rule dedup.Rule, own, left dedup.WAL, extra ...job.Ed
 	require.NoError(r.t, err)
 	draft.Extra = append(draft.Extra, lock.Edit())
 	push := func(jid string, wal dedup.WAL) string {
-		answer, err := r.keys.PushUnique(nil, []lua.UniqueJob{{
-			Queue: "default", Scheduled: lua.Scheduled{Job: draft.Encode()}, WAL: wal.Lines(),
+		answer, err := r.keys.PushUnique(nil, []lua.NewJob{{
+			Queue: "default", Job: draft.Encode(), WAL: wal.Lines(),
 			Lock: &lua.Lock{Digest: lock.Digest, Owner: lua.OwnerOf(jid, "C"), Hold: time.Minute},
 		}}).Do(r.t.Context(), r.client)
 		require.NoError(r.t, err)

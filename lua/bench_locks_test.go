@@ -56,15 +56,17 @@ func (m *meter) timed(name string, calls []driver.Call) {
 
 func (m *meter) turn() {
 	m.Helper()
-	slot := m.keys.IdempotencySlot("bench", 0)
+	scope := m.keys.IdempotencyScope("bench", 0)
 	m.redis("SADD", m.keys.Queues(), "q")
 	m.plain("lpush", func(jobs []string) driver.Call {
 		return driver.Command(append([]string{"LPUSH", m.keys.Queue("q")}, jobs...)...)
 	})
-	m.plain("push", func(jobs []string) driver.Call { return m.keys.Push([]QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call })
+	m.plain("push", func(jobs []string) driver.Call {
+		return m.keys.Push(nil, into("q", jobs...)).Call
+	})
 	m.plain("idempotency key", func(jobs []string) driver.Call {
 		m.number++
-		return m.keys.PushOnce(IdempotencyKey{slot, m.number, "abcdefghijklmnopqrstuvwx", time.Hour}, []QueueBatch{{Queue: "q", Jobs: jobs}}, nil).Call
+		return m.keys.Push(&IdempotencyKey{scope, m.number, "abcdefghijklmnopqrstuvwx", time.Hour}, into("q", jobs...)).Call
 	})
 	m.unique()
 }
@@ -89,13 +91,13 @@ func (m *meter) unique() {
 	var pushes, refusals, starts, renewals, settles []driver.Call
 	for range perTurn / m.size {
 		jobs := m.benchJobs(m.size)
-		mine, others := make([]UniqueJob, m.size), make([]UniqueJob, m.size)
+		mine, others := make([]NewJob, m.size), make([]NewJob, m.size)
 		begun, locks := make([]Start, m.size), make([]Lock, m.size)
 		for i, bytes := range jobs {
 			id := m.born - m.size + i
 			locks[i] = Lock{Digest: fmt.Sprintf("%032x", id*2654435761), Owner: OwnerOf(fmt.Sprintf("%024x", id), "Welcome"), Hold: time.Hour}
-			mine[i] = UniqueJob{Queue: "q", Scheduled: Scheduled{Job: bytes}, Lock: &locks[i]}
-			others[i] = UniqueJob{Queue: "q", Scheduled: Scheduled{Job: bytes}, Lock: &Lock{locks[i].Digest, OwnerOf(fmt.Sprintf("%024x", -id), "Welcome"), time.Hour, nil}}
+			mine[i] = NewJob{Queue: "q", Job: bytes, Lock: &locks[i]}
+			others[i] = NewJob{Queue: "q", Job: bytes, Lock: &Lock{locks[i].Digest, OwnerOf(fmt.Sprintf("%024x", -id), "Welcome"), time.Hour, nil}}
 			begun[i] = Start{Queue: "q", Bytes: bytes, Lock: locks[i], Mark: true}
 		}
 		pushes = append(pushes, m.keys.PushUnique(nil, mine).Call)

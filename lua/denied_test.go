@@ -49,11 +49,11 @@ func (w *world) tooLarge(key string) TooLarge {
 
 var moves = []move{
 	{script: "push", jobs: []string{"now", "later"}, once: true, begin: func(w *world) call {
-		return try(w, w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
+		return try(w, w.keys.Push(nil, []NewJob{{Queue: "q", Job: "now"}, {Job: "later", In: time.Hour}}))
 	}},
 	{script: "push", jobs: []string{"now", "later"}, begin: func(w *world) call {
-		number := IdempotencyKey{Slot: w.keys.IdempotencySlot("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
-		return try(w, w.keys.PushOnce(number, []QueueBatch{{Queue: "q", Jobs: []string{"now"}}}, []Scheduled{{Job: "later", In: time.Hour}}))
+		key := &IdempotencyKey{Scope: w.keys.IdempotencyScope("client", 0), Number: 1, Mark: "mark", Remember: time.Hour}
+		return try(w, w.keys.Push(key, []NewJob{{Queue: "q", Job: "now"}, {Job: "later", In: time.Hour}}))
 	}},
 	{script: "tick", jobs: []string{"tick"}, begin: func(w *world) call {
 		w.define(Registrar{}, "n", "a", "s")

@@ -27,7 +27,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			w.push("q", "a", "b", "too large to be taken", "c", "d", "e", "f")
 			w.redis("CONFIG", "SET", "maxmemory", "1")
 
-			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}, nil))
+			refused(w, "OOM", w.keys.Push(nil, into("q", "new")))
 			require.Equal(w, []string{victim}, ask(w, w.keys.Heartbeat(worker, someTTL)).Lapsed)
 			require.True(w, ask(w, w.keys.Announce(worker, []string{"info", "{}"}, []string{"t", "{}"})))
 			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, MaxBytes, 10))
@@ -49,7 +49,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			renewed := w.process("q")
 			require.Equal(w, 0, ask(w, w.keys.Deregister(renewed, []string{"q"})))
 
-			refused(w, "OOM", w.keys.Push([]QueueBatch{{Queue: "q", Jobs: []string{"new"}}}, nil))
+			refused(w, "OOM", w.keys.Push(nil, into("q", "new")))
 		})
 	}
 }

@@ -140,7 +140,9 @@ func (k Keys) QuarantineLists(queues []string) []string {
 
 // QuarantineRun is the list of the one quarantined job that a process runs. While it holds one, its process
 // takes nothing.
-func (k Keys) QuarantineRun(identity string) string { return k.prefix + "belay:quarantine-run:" + identity }
+func (k Keys) QuarantineRun(identity string) string {
+	return k.prefix + "belay:quarantine-run:" + identity
+}
 
 // ListsOf are all lists that can hold jobs of a process with these queues: its working lists, in order, and
 // last that of its quarantined job.
@@ -211,8 +213,9 @@ func (k Keys) PeriodicRuns(name string) string { return k.prefix + "belay:period
 // Sweeper is the lease of the process that checks the lists of tombstones.
 func (k Keys) Sweeper() string { return k.prefix + "belay:sweeper" }
 
-// IdempotencySlot remembers the last push with a number in one of a client's slots, so that it can be sent
-// again and is stored once: a string, the number and the push's mark. It expires.
-func (k Keys) IdempotencySlot(client string, slot int) string {
-	return k.prefix + "belay:pushes:" + client + ":" + strconv.Itoa(slot)
+// IdempotencyScope remembers the last push of a scope, so that it can be sent again and is stored once: a
+// string, the push's number and mark. It expires. Each series of pushes has a scope of its own: name identifies
+// the client or the outbox that pushes, and n one of its scopes.
+func (k Keys) IdempotencyScope(name string, n int) string {
+	return k.prefix + "belay:pushes:" + name + ":" + strconv.Itoa(n)
 }

@@ -27,7 +27,7 @@ func TestKeysOfOursAreSetApart(t *testing.T) {
 	k := NewKeys("{mail}")
 	for _, key := range []string{
 		k.Alive(), k.Tombstones(), k.Record("h:1:x"), k.Working("q", "h:1:x"), k.Claim("h:1:x"), k.Sweeper(), k.Poller(),
-		k.IdempotencySlot("1f", 3), k.Left("j"), k.Periodic(), k.PeriodicDefinitions(), k.PeriodicLast(), k.PeriodicSeen(),
+		k.IdempotencyScope("1f", 3), k.Left("j"), k.Periodic(), k.PeriodicDefinitions(), k.PeriodicLast(), k.PeriodicSeen(),
 		k.PeriodicUptime(), k.PeriodicRuns("n"), k.Cancelled(),
 	} {
 		require.Regexp(t, `^\{mail\}:belay:`, key)

@@ -52,7 +52,7 @@ type Holder struct {
 	Dirty bool
 	// Since is when the job took the lock, by Redis' clock.
 	Since time.Time
-	// Left has the WAL positions that refused duplicates left with it, in lines (see UniqueJob.WAL).
+	// Left has the WAL positions that refused duplicates left with it, in lines (see NewJob.WAL).
 	Left string
 }
 

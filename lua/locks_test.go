@@ -17,13 +17,13 @@ func lockOf(owner string) *Lock {
 }
 
 // unique pushes one job to queue q, whose bytes are its jid, and answers who refuses it.
-func (w *world) unique(jid string, change ...func(*UniqueJob)) (holder string) {
+func (w *world) unique(jid string, change ...func(*NewJob)) (holder string) {
 	w.Helper()
-	j := UniqueJob{Queue: "q", Scheduled: Scheduled{Job: jid}, Lock: lockOf(jid)}
+	j := NewJob{Queue: "q", Job: jid, Lock: lockOf(jid)}
 	for _, c := range change {
 		c(&j)
 	}
-	answer := ask(w, w.keys.PushUnique(nil, []UniqueJob{j}))
+	answer := ask(w, w.keys.PushUnique(nil, []NewJob{j}))
 	require.Equal(w, PushStored, answer.Word)
 	require.Len(w, answer.Holders, 1)
 	return answer.Holders[0]
@@ -109,23 +109,23 @@ func TestPushUnique(t *testing.T) {
 		promise{"a_second_one_of_the_same_call_gets_the_name_of_the_first", func(w *world) {
 			two := lockOf("x")
 			two.Digest = "d2"
-			answer := ask(w, w.keys.PushUnique(nil, []UniqueJob{
-				{Queue: "q", Scheduled: Scheduled{Job: "a"}, Lock: lockOf("a")}, {Queue: "r", Scheduled: Scheduled{Job: "plain"}},
-				{Queue: "q", Scheduled: Scheduled{Job: "b"}, Lock: lockOf("b")}, {Queue: "q", Scheduled: Scheduled{Job: "x"}, Lock: two},
+			answer := ask(w, w.keys.PushUnique(nil, []NewJob{
+				{Queue: "q", Job: "a", Lock: lockOf("a")}, {Queue: "r", Job: "plain"},
+				{Queue: "q", Job: "b", Lock: lockOf("b")}, {Queue: "q", Job: "x", Lock: two},
 			}))
 			require.Equal(w, []string{"", "", "a", ""}, answer.Holders)
 			require.Equal(w, []string{"a", "x"}, w.waiting("q"))
 			require.Equal(w, []string{"plain"}, w.waiting("r"))
 		}},
 		promise{"a_duplicate_that_is_to_be_marked_is_stored_and_says_of_what", func(w *world) {
-			mark := func(text string) UniqueJob {
-				return UniqueJob{Queue: "q", Scheduled: Scheduled{Job: text}, Lock: lockOf("b"), Mark: true}
+			mark := func(text string) NewJob {
+				return NewJob{Queue: "q", Job: text, Lock: lockOf("b"), Mark: true}
 			}
 			require.Empty(w, w.unique("a"))
 			w.redis("DEL", w.keys.Queue("q"))
 			owner, later := mark(`{"jid":"a"}`), mark(`{"jid":"c"}`)
 			owner.Lock, later.In = lockOf("a"), time.Hour
-			answer := ask(w, w.keys.PushUnique(nil, []UniqueJob{mark(`{"jid":"b"}`), owner, later}))
+			answer := ask(w, w.keys.PushUnique(nil, []NewJob{mark(`{"jid":"b"}`), owner, later}))
 			require.Equal(w, []string{"a", "", "a"}, answer.Holders)
 			require.Equal(w, []string{`{"jid":"b","duplicate-of":"a"}`}, w.waiting("q"), "and the owner is there already")
 			require.Equal(w, []string{`{"jid":"c","duplicate-of":"a"}`}, w.sorted(w.keys.Schedule()))
@@ -133,7 +133,7 @@ func TestPushUnique(t *testing.T) {
 			require.Zero(w, w.counter(w.keys.Refusals()), "nothing was refused")
 
 			w.redis("SET", w.keys.Lock("d"), "-\"\\#[]~é\nMail\n1", "PX", "60000") // nothing of Belay's has such a jid
-			require.Equal(w, []string{`"\#[]~é`}, ask(w, w.keys.PushUnique(nil, []UniqueJob{mark(`{"jid":"e"}`)})).Holders)
+			require.Equal(w, []string{`"\#[]~é`}, ask(w, w.keys.PushUnique(nil, []NewJob{mark(`{"jid":"e"}`)})).Holders)
 			require.Equal(w, `{"jid":"e","duplicate-of":"??#[]~??"}`, w.waiting("q")[1])
 		}},
 		promise{"a_lock_that_names_no_job_refuses_and_says_so", func(w *world) {
@@ -144,43 +144,43 @@ func TestPushUnique(t *testing.T) {
 			}
 		}},
 		promise{"one_that_is_to_be_marked_and_is_no_duplicate_has_the_lock", func(w *world) {
-			require.Empty(w, w.unique("a", func(j *UniqueJob) { j.Mark = true }))
+			require.Empty(w, w.unique("a", func(j *NewJob) { j.Mark = true }))
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 			w.held("-", "a")
 		}},
 		promise{"one_for_later_holds_its_lock_until_then_and_its_ttl", func(w *world) {
-			require.Empty(w, w.unique("a", func(j *UniqueJob) { j.In = time.Hour }))
+			require.Empty(w, w.unique("a", func(j *NewJob) { j.In = time.Hour }))
 			w.within(3_659_000, float64(w.number("PTTL", w.keys.Lock("d"))), 3_660_000)
 			require.Equal(w, []string{"a"}, w.sorted(w.keys.Schedule()))
 			require.Equal(w, "a", w.unique("b"))
 			w.redis("DEL", w.keys.Lock("d"))
 			at := time.UnixMicro(int64((w.now() + 7200) * 1e6))
-			require.Empty(w, w.unique("c", func(j *UniqueJob) { j.At = at }))
+			require.Empty(w, w.unique("c", func(j *NewJob) { j.At = at }))
 			w.within(7_259_000, float64(w.number("PTTL", w.keys.Lock("d"))), 7_260_100)
 		}},
 		promise{"a_full_queue_key_or_a_broken_one_takes_no_lock", func(w *world) {
 			w.redis("SET", w.keys.Queue("q"), "no list")
 			w.unchanged(func() {
-				refused(w, "WRONGTYPE", w.keys.PushUnique(nil, []UniqueJob{{Queue: "q", Scheduled: Scheduled{Job: "a"}, Lock: lockOf("a")}}))
+				refused(w, "WRONGTYPE", w.keys.PushUnique(nil, []NewJob{{Queue: "q", Job: "a", Lock: lockOf("a")}}))
 			})
 		}},
-		promise{"with_a_number_the_answer_is_the_same_again_also_when_the_job_is_done", func(w *world) {
+		promise{"with_an_idempotency_key_the_answer_is_the_same_again_also_when_the_job_is_done", func(w *world) {
 			require.Empty(w, w.unique("a"))
-			number := &IdempotencyKey{Slot: w.keys.IdempotencySlot("s", 0), Number: 1, Mark: "m", Remember: time.Hour}
+			key := &IdempotencyKey{Scope: w.keys.IdempotencyScope("s", 0), Number: 1, Mark: "m", Remember: time.Hour}
 			otherLock := lockOf("c")
 			otherLock.Digest = "d3"
-			push := w.keys.PushUnique(number, []UniqueJob{
-				{Queue: "q", Scheduled: Scheduled{Job: "b"}, Lock: lockOf("b")}, {Queue: "q", Scheduled: Scheduled{Job: "c"}, Lock: otherLock},
+			push := w.keys.PushUnique(key, []NewJob{
+				{Queue: "q", Job: "b", Lock: lockOf("b")}, {Queue: "q", Job: "c", Lock: otherLock},
 			})
 			first := ask(w, push)
-			require.Equal(w, PushedUnique{Word: PushStored, Holders: []string{"a", ""}}, first)
+			require.Equal(w, Pushed{Word: PushStored, Holders: []string{"a", ""}}, first)
 			w.redis("SETRANGE", w.keys.Lock("d3"), "0", "s")
 			w.unchanged(func() { require.Equal(w, first, ask(w, push), "though a run of it has begun") })
 			w.redis("DEL", w.keys.Lock("d"), w.keys.Lock("d3"), w.keys.Queue("q"))
 			w.unchanged(func() { require.Equal(w, first, ask(w, push)) })
-			later := *number
+			later := *key
 			later.Number = 2
-			require.Equal(w, []string{""}, ask(w, w.keys.PushUnique(&later, []UniqueJob{{Queue: "q", Scheduled: Scheduled{Job: "e"}}})).Holders)
+			require.Equal(w, []string{""}, ask(w, w.keys.PushUnique(&later, []NewJob{{Queue: "q", Job: "e"}})).Holders)
 			w.unchanged(func() { require.Equal(w, PushStale, ask(w, push).Word) })
 		}},
 	)

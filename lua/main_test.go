@@ -223,10 +223,19 @@ func (w *world) process(queues ...string) string {
 // lapse makes a process' session one that expired long ago.
 func (w *world) lapse(identity string) { w.Helper(); w.redis("ZADD", w.keys.Alive(), "1", identity) }
 
+// into returns new jobs for a queue.
+func into(queue string, jobs ...string) []NewJob {
+	pushed := make([]NewJob, len(jobs))
+	for i, job := range jobs {
+		pushed[i] = NewJob{Queue: queue, Job: job}
+	}
+	return pushed
+}
+
 // push stores jobs, the oldest first.
 func (w *world) push(queue string, jobs ...string) {
 	w.Helper()
-	require.Equal(w, "pushed", ask(w, w.keys.Push([]QueueBatch{{Queue: queue, Jobs: jobs}}, nil)))
+	require.Equal(w, "pushed", ask(w, w.keys.Push(nil, into(queue, jobs...))).Word)
 }
 
 // noLimit is a size of job above all that the tests use.

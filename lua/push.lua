@@ -3,24 +3,22 @@
 -- Why one script: the jobs of one call that go to several places are all stored or none is; a delay counts
 -- from Redis' clock, whatever the producer's clock says; and the idempotency key is stored together with the
 -- jobs, or one would be lost without the other.
--- A slot stores only its last push. So it stays small, and a request that was delayed until after a later push
--- stores nothing. The mark identifies the push: if a program was copied while it ran (a snapshot of its
--- machine), both copies use the same numbers, and without the mark one of them would get the reply that its
--- jobs are stored, which would be wrong.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
--- KEYS     1 queues (the set of names)  2 schedule  3 slot, only with an idempotency key  then queue lists
--- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
+-- KEYS     1 queues (the set of names)  2 schedule  3 scope, only with an idempotency key (see seen)
+--          then queue lists
+-- ARGV     1 number of the push in its scope, "" for no idempotency key  2 its mark
+--          3 ms to keep the scope
 --          4 how many jobs to schedule, and for each: "in" | "at", seconds from now or since 1970, the job
 --          then for each queue list, in order: its bare name, how many jobs, the jobs
--- Returns  "pushed" (now, or before) | "stale" (the slot has a later push, or another under this number:
---          nothing is stored)
+-- Returns  "pushed" (now, or before) | "stale" (the scope has a later push, or another one with this
+--          number: nothing is stored)
 -- Repeat   with an idempotency key: "pushed", and nothing is written; "stale" after a later push. Without:
 --          pushes again
 -- Cost     O(jobs), O(log schedule) for each to schedule
-local queues, schedule, slot = KEYS[1], KEYS[2], KEYS[3]
+local queues, schedule, scope = KEYS[1], KEYS[2], KEYS[3]
 local number, mark, remember_ms, later = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local numbered = number ~= ''
-local first_list = numbered and 4 or 3
+local once = number ~= ''
+local first_list = once and 4 or 3
 local names, batches = {}, {}
 local at = 5 + 3 * later
 for list = first_list, #KEYS do
@@ -31,17 +29,12 @@ for list = first_list, #KEYS do
 end
 
 -- include must_be
-local last = numbered and redis.pcall('GET', slot)
-if last and type(last) ~= 'string' then
-  return last -- it has another type, or must not be read
-elseif last == number .. ' ' .. mark then
-  return 'pushed'
+-- include seen
+local word = once and seen(scope, number, mark)
+if word then
+  return word
 end
-local seen = last and string.match(last, '^%d+')
-if last and (not seen or tonumber(number) <= tonumber(seen)) then
-  return 'stale'
-end
-local wrong = numbered and may('SET', slot, '') or later > 0 and must_be(schedule, 'zset', 'ZADD', schedule, '0', '') or nil
+local wrong = once and may('SET', scope, '') or later > 0 and must_be(schedule, 'zset', 'ZADD', schedule, '0', '') or nil
 -- One LPUSH alone, before everything else, is its own check: if it fails, nothing is written.
 for _, batch in ipairs((later > 0 or #batches > 1) and batches or {}) do
   wrong = wrong or must_be(batch.list, 'list', 'LPUSH', batch.list, '')
@@ -67,9 +60,9 @@ end
 if #names > 0 then
   redis.pcall('SADD', queues, unpack(names)) -- the jobs are there, even if this fails
 end
--- The slot is written last. If a command above fails all the same, the jobs may be stored twice, which is
+-- The scope is written last. If a command above fails all the same, the jobs may be stored twice, which is
 -- better than losing jobs that the client takes for stored.
-if numbered then
-  redis.call('SET', slot, number .. ' ' .. mark, 'PX', remember_ms)
+if once then
+  redis.call('SET', scope, number .. ' ' .. mark, 'PX', remember_ms)
 end
 return 'pushed'

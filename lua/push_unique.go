@@ -1,51 +1,16 @@
 package lua
 
-import (
-	"strconv"
-
-	"github.com/belayq/belay/job"
-)
+import "strconv"
 
 var pushUniqueScript = load("push_unique")
 
-// A UniqueJob is a new job of a push in which some are unique: for Queue now, or for later.
-type UniqueJob struct {
-	Queue string
-	// Scheduled has its bytes, and when it is due; In and At both zero is now.
-	Scheduled
-	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
-	// the job is due.
-	Lock *Lock
-	// Mark stores a duplicate all the same, with the jid of the lock's holder as the last of its fields,
-	// duplicate-of. Its bytes are a JSON object that has a field and not that one.
-	Mark bool
-	// WAL are the positions in write-ahead logs that the job's database must have replayed: "NAME LSN" in
-	// lines. A refused job leaves them with the lock, which keeps the later LSN of each name; see
-	// Started.Left.
-	WAL string
-}
-
-// Later reports whether the job is not for now.
-func (j UniqueJob) Later() bool { return j.In > 0 || !j.At.IsZero() }
-
-// PushedUnique is the result of a push of unique jobs.
-type PushedUnique struct {
-	// Word is PushStored or PushStale.
-	Word string
-	// Holders has, for each duplicate, the jid of the job that holds its lock; the duplicate was refused or
-	// marked. It is "" for any other job: it is stored, now or before with the same jid. After the run of a
-	// job has begun and was marked (see Start), another push of it counts as a duplicate of itself.
-	Holders []string
-}
-
-// PushUnique stores each job that gets its lock or needs none, in order. number may be nil. A full Redis
-// refuses with OOM. The caller keeps within MaxItems and MaxBytes.
-func (k Keys) PushUnique(number *IdempotencyKey, jobs []UniqueJob) Ask[PushedUnique] {
+// PushUnique is Push for jobs that may need a lock: it stores each job that gets its lock or needs none, in
+// order.
+func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
-	args := append(make([]string, 0, 9+3*len(jobs)), "", "", "")
-	if number != nil {
-		keys = append(keys, number.Slot)
-		args = append(args[:0], strconv.FormatInt(number.Number, 10), number.Mark, millis(number.Remember))
+	args := append(make([]string, 0, 9+3*len(jobs)), key.args()...)
+	if key != nil {
+		keys = append(keys, key.Scope)
 	}
 	for group, jobs := range alike(jobs, uniqueGroupOf) {
 		if group.when == "now" {
@@ -74,13 +39,10 @@ type uniqueGroup struct {
 	leaves               bool   // positions, if it is not stored
 }
 
-func uniqueGroupOf(j *UniqueJob) uniqueGroup {
-	group := uniqueGroup{when: "now", seconds: "0", queue: j.Queue, duplicate: "refuse"}
-	switch {
-	case !j.At.IsZero():
-		group.when, group.seconds, group.queue = "at", job.Stamp(j.At, job.Seconds), ""
-	case j.In > 0:
-		group.when, group.seconds, group.queue = "in", seconds(j.In), ""
+func uniqueGroupOf(j *NewJob) uniqueGroup {
+	group := uniqueGroup{duplicate: "refuse"}
+	if group.when, group.seconds = j.due(); group.when == "now" {
+		group.queue = j.Queue
 	}
 	if j.Lock != nil {
 		group.hold, group.leaves = millis(j.Lock.Hold), j.WAL != ""
@@ -91,6 +53,6 @@ func uniqueGroupOf(j *UniqueJob) uniqueGroup {
 	return group
 }
 
-func readPushUnique(r reader) (PushedUnique, error) {
-	return PushedUnique{Word: r.text(), Holders: r.texts()}, r.end()
+func readPushUnique(r reader) (Pushed, error) {
+	return Pushed{Word: r.text(), Holders: r.texts()}, r.end()
 }

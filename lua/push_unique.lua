@@ -8,9 +8,10 @@
 -- because the owner's payload will run.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
---          5 slot, only with an idempotency key (see push)  then for each group its queue list, if it is for
+--          5 scope, only with an idempotency key (see seen)  then for each group its queue list, if it is for
 --          now, and its jobs' locks, if they have any
--- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
+-- ARGV     1 number of the push in its scope, "" for no idempotency key  2 its mark
+--          3 ms to keep the scope
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
 --          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
 --          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
@@ -21,31 +22,29 @@
 --          lock is not stored twice. While it waits, its own push is not a duplicate; after the start of a run
 --          that counts (see unlock), it is
 -- Cost     O(jobs * log locks of all)
-local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local queues, schedule, index, refusals, scope = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
-local numbered = number ~= ''
+local once = number ~= ''
 
 -- include must_be
 -- include leave
-local last = numbered and redis.pcall('GET', slot)
-if last and type(last) ~= 'string' then
-  return last -- it has another type, or must not be read
+-- include seen
+local word, after = nil, ''
+if once then
+  word, after = seen(scope, number, mark)
 end
-local wrong = numbered and may('SET', slot, '') or nil
-local known = last and string.match(last, '^([^\n]*)')
-if last and known == number .. ' ' .. mark then
+if word == 'pushed' then
   local answer = { 'pushed' }
-  for holder in string.gmatch(string.sub(last, #known + 1), '\n([^\n]*)') do
+  for holder in string.gmatch(after, '\n([^\n]*)') do
     answer[#answer + 1] = holder
   end
   return answer
-end
-local seen = known and string.match(known, '^%d+')
-if known and (not seen or tonumber(number) <= tonumber(seen)) then
-  return { 'stale' }
+elseif word then
+  return word == 'stale' and { 'stale' } or word
 end
 
-local groups, at, key = {}, first_group, numbered and 6 or 5
+local wrong = once and may('SET', scope, '') or nil
+local groups, at, key = {}, first_group, once and 6 or 5
 while at <= #ARGV do
   local group = {
     when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
@@ -147,7 +146,7 @@ end
 if refused > 0 then
   redis.pcall('INCRBY', refusals, refused)
 end
-if numbered then
-  redis.call('SET', slot, number .. ' ' .. mark .. '\n' .. table.concat(answer, '\n', 2), 'PX', remember_ms)
+if once then
+  redis.call('SET', scope, number .. ' ' .. mark .. '\n' .. table.concat(answer, '\n', 2), 'PX', remember_ms)
 end
 return answer

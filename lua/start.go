@@ -35,7 +35,7 @@ type Started struct {
 	// Lost are jobs that the process has lost and must not run.
 	Lost []int
 	// Left has the WAL positions that refused duplicates left with the jobs' locks, in lines (see
-	// UniqueJob.WAL), for jobs that have any.
+	// NewJob.WAL), for jobs that have any.
 	Left map[int]string
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // leaving is a duplicate that leaves these positions.
-func leaving(lines ...string) func(j *UniqueJob) {
-	return func(j *UniqueJob) { j.WAL = strings.Join(lines, "\n") }
+func leaving(lines ...string) func(j *NewJob) {
+	return func(j *NewJob) { j.WAL = strings.Join(lines, "\n") }
 }
 
 // left is what refused duplicates have left with the lock of digest d.
@@ -61,10 +61,10 @@ func TestPositions(t *testing.T) {
 			require.Equal(w, value, w.redis("GET", w.keys.Lock("d")))
 		}},
 		promise{"of_one_call_are_all_left", func(w *world) {
-			duplicate := func(jid, wal string) UniqueJob {
-				return UniqueJob{Queue: "q", Scheduled: Scheduled{Job: jid}, Lock: lockOf(jid), WAL: wal}
+			duplicate := func(jid, wal string) NewJob {
+				return NewJob{Queue: "q", Job: jid, Lock: lockOf(jid), WAL: wal}
 			}
-			push := w.keys.PushUnique(nil, []UniqueJob{
+			push := w.keys.PushUnique(nil, []NewJob{
 				duplicate("a", "main 1/0"), duplicate("b", "main 9/0"), duplicate("c", "ci 1/0"), duplicate("e", ""),
 				duplicate("f", "main 10/0"), duplicate("g", "main 2/0\nci 2/0"),
 			})
@@ -72,7 +72,7 @@ func TestPositions(t *testing.T) {
 			require.Equal(w, "main 10/0\nci 2/0", w.left())
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 			w.begin(false)
-			ask(w, w.keys.PushUnique(nil, []UniqueJob{duplicate("b", "main 11/0"), duplicate("c", "main 12/0"), duplicate("e", "")}))
+			ask(w, w.keys.PushUnique(nil, []NewJob{duplicate("b", "main 11/0"), duplicate("c", "main 12/0"), duplicate("e", "")}))
 			require.Equal(w, "main 12/0\nci 2/0", w.left())
 			w.held("d", "a")
 		}},
@@ -80,7 +80,7 @@ func TestPositions(t *testing.T) {
 			require.Empty(w, w.unique("a", leaving("main 1/0")))
 			require.Empty(w, w.unique("a", leaving("main 2/0")))
 			require.Equal(w, "main 2/0", w.left())
-			require.Empty(w, w.unique("a", leaving("main 3/0"), func(j *UniqueJob) { j.Mark = true }))
+			require.Empty(w, w.unique("a", leaving("main 3/0"), func(j *NewJob) { j.Mark = true }))
 			require.Equal(w, "main 3/0", w.left())
 			w.held("-", "a")
 			w.begin(false)

@@ -70,8 +70,8 @@ func TestRecoverGitLab(t *testing.T) {
 		},
 		"frees the lock of a job that dies and keeps that of one that goes back": func(w *world) {
 			held := w.held("q", "h:1:ab")
-			unique := lua.UniqueJob{Queue: "q", Scheduled: lua.Scheduled{Job: "a"}, Lock: lock}
-			pushed, err := w.keys.PushUnique(nil, []lua.UniqueJob{unique}).Do(w.Context(), w.client)
+			unique := lua.NewJob{Queue: "q", Job: "a", Lock: lock}
+			pushed, err := w.keys.PushUnique(nil, []lua.NewJob{unique}).Do(w.Context(), w.client)
 			require.NoError(w, err)
 			require.Equal(w, lua.PushStored, pushed.Word)
 			w.do("LMOVE", w.keys.Queue("q"), held.key, "RIGHT", "LEFT")

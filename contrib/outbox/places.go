@@ -11,17 +11,17 @@ import (
 // later is the place of jobs that are scheduled; any other place is the name of a queue.
 const later = ""
 
-// places has those that Redis has refused. A relay knows them from its own pushes only, so another relay
-// finds them out again.
+// places are those whose jobs Redis has refused. A relay learns of them from its own pushes, so another relay
+// learns of them anew.
 type places struct {
-	apart   []string             // of a refused claim: each is tried alone
-	retryAt map[string]time.Time // refused alone; until then no claim has jobs of them
+	isolated []string             // those of a refused claim: the next claims have jobs of one of them each
+	retryAt  map[string]time.Time // those of a refused claim of one place: until then no claim has jobs of them
 }
 
 // of returns the places of the current claim's jobs, in order.
 func (p *places) of(c claim, receipts []belay.Receipt) []string {
-	if len(p.apart) > 0 { // it was made for the first of these
-		return slices.Clone(p.apart[:1])
+	if len(p.isolated) > 0 { // the claim was made for the first of them
+		return slices.Clone(p.isolated[:1])
 	}
 	in := make(map[string]bool)
 	for i, receipt := range receipts {
@@ -34,16 +34,16 @@ func (p *places) of(c claim, receipts []belay.Receipt) []string {
 	return slices.Sorted(maps.Keys(in))
 }
 
-// filter returns the places of which the next claim has jobs only, or none. There are no names while nothing is
-// refused.
+// filter returns the names of places. If only is true, all jobs of the next claim must be of these places, else
+// none may be. Without names, they may be of any place.
 func (p *places) filter() (names []string, only bool) {
 	for name, at := range p.retryAt {
-		if time.Now().After(at) && !slices.Contains(p.apart, name) {
-			p.apart = append(p.apart, name)
+		if time.Now().After(at) && !slices.Contains(p.isolated, name) {
+			p.isolated = append(p.isolated, name)
 		}
 	}
-	if len(p.apart) > 0 {
-		return p.apart[:1], true
+	if len(p.isolated) > 0 {
+		return p.isolated[:1], true
 	}
 	return slices.Sorted(maps.Keys(p.retryAt)), false
 }
@@ -58,8 +58,8 @@ func (p *places) accepted(o *Outbox, names []string) {
 	}
 }
 
-// done ends a place's being apart.
+// done removes a place: its jobs may be claimed together with others again.
 func (p *places) done(name string) {
 	delete(p.retryAt, name)
-	p.apart = slices.DeleteFunc(p.apart, func(place string) bool { return place == name })
+	p.isolated = slices.DeleteFunc(p.isolated, func(place string) bool { return place == name })
 }

@@ -18,34 +18,36 @@ import (
 )
 
 const (
-	// minInterval is the first interval between two questions to the database: a shorter one would rarely
-	// find more. maxInterval bounds Config.MaxInterval.
+	// minInterval is the first interval between two queries of an idle relay: a shorter one would rarely find
+	// more. maxInterval bounds Config.MaxInterval.
 	minInterval, maxInterval = 10 * time.Millisecond, 10 * time.Second
-	// standby is how often a process that does not relay tries to get the lock. The end of a relay is noticed
-	// by PostgreSQL at once, if its machine is there.
+	// standby is how often a process that does not relay tries to get the lock. PostgreSQL frees the lock at
+	// once when the process of a relay ends.
 	standby = time.Second
 	// idleTimeout is the time after which PostgreSQL ends the session of a relay that is frozen, or whose
-	// machine is gone, and frees the lock. It is above maxInterval.
+	// machine is gone, and frees the lock. It is above maxInterval, because an idle relay is silent for that
+	// long.
 	idleTimeout = 15 * time.Second
-	// sign is how often a relay shows PostgreSQL that it is there while a push takes long.
-	sign = idleTimeout / 3
-	// leave is how long a relay that ends waits for the reply to its push.
-	leave = 5 * time.Second
+	// pingEvery is how often a relay pings PostgreSQL during a long push, so that its session does not end.
+	// With a third of the timeout, one ping may be late.
+	pingEvery = idleTimeout / 3
+	// lastReply is how long a relay that ends waits for the reply to its push.
+	lastReply = 5 * time.Second
 	// retryRefused is how often the jobs of a refused queue are tried again.
 	retryRefused = time.Minute
-	// sayAgain is how often an error that goes on is logged.
-	sayAgain = time.Minute
+	// logEvery is how often an error that persists is logged.
+	logEvery = time.Minute
 	// maxPayload leaves room in lua.MaxBytes for the enqueued_at of each job. The largest payload is half
 	// of that, so every job fits in a claim.
 	maxPayload = lua.MaxBytes - lua.MaxItems*64
 )
 
 const (
-	// The table's own number tells outboxes of one database apart; the other number is drawn at random. A
-	// session that gets the lock gets the timeout $1 in the same statement: a relay that is frozen between two
-	// statements would keep the lock for ever.
-	tryLock = `WITH attempt AS MATERIALIZED (SELECT pg_try_advisory_lock('belay_outbox'::regclass::oid::int4, 7311) AS ours)
-		SELECT ours, CASE WHEN ours THEN
+	// The lock has two numbers: the table's own, which differs between outboxes of one database, and one drawn
+	// at random. A session that gets the lock gets the timeout $1 in the same statement: a relay that is
+	// frozen between two statements would keep the lock for ever.
+	tryLock = `WITH attempt AS MATERIALIZED (SELECT pg_try_advisory_lock('belay_outbox'::regclass::oid::int4, 7311) AS locked)
+		SELECT locked, CASE WHEN locked THEN
 			set_config('idle_session_timeout', $1, false) || set_config('idle_in_transaction_session_timeout', $1, false)
 		END FROM attempt`
 
@@ -53,9 +55,9 @@ const (
 	readClaim = `SELECT c.number, c.scope, c.mark, o.due_at, o.payload
 		FROM belay_outbox_claim c LEFT JOIN belay_outbox o ON o.id = ANY (c.ids) ORDER BY o.id`
 
-	// It deletes what the claim $1 has pushed, if $4 says that it was, and claims what comes next: rows of the
-	// places that the filter chooses. It does nothing if there is a later claim, or nothing to do. Both parts
-	// see the rows as they were before.
+	// It deletes the rows of the claim $1, if $4 says that their jobs are pushed, and makes the next claim:
+	// rows of the places that the filter chooses. It does nothing if there is a later claim, or nothing to do.
+	// Both parts see the rows as they were before the statement.
 	nextClaim = `WITH pushed AS (
 			DELETE FROM belay_outbox WHERE $4::bool AND id IN (SELECT unnest(ids) FROM belay_outbox_claim WHERE number = $1)
 		)
@@ -68,11 +70,11 @@ const (
 			) AS sized WHERE bytes <= $3::bigint OR place = 1 ORDER BY id)
 		WHERE c.number = $1 AND (c.ids <> '{}' OR EXISTS (SELECT 1 FROM belay_outbox WHERE {filter}))`
 
-	// isOneOf is the filter when some places are apart: whether a row's place is one of $5 must be $6.
+	// isOneOf is the filter while Redis refuses places: whether a row's place is one of $5 must be $6.
 	isOneOf = `(CASE WHEN due_at > now() THEN '' ELSE coalesce(payload::json->>'queue', 'default') END
 		= ANY (ARRAY (SELECT json_array_elements_text($5::json)))) = $6::bool`
 
-	// The same jobs, under a number that Redis has not seen.
+	// The same jobs, in a scope that Redis has not seen.
 	renewScope = `UPDATE belay_outbox_claim SET scope = gen_random_uuid()::text, number = number + 1 WHERE number = $1`
 )
 
@@ -97,7 +99,7 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 			wait(ctx, link.Jitter(standby))
 			continue
 		}
-		if loggedAt.IsZero() || time.Since(loggedAt) > sayAgain {
+		if loggedAt.IsZero() || time.Since(loggedAt) > logEvery {
 			loggedAt = time.Now()
 			o.cfg.Logger.Warn("outbox relay failed; will retry", "error", err.Error())
 		}
@@ -113,7 +115,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// relay moves jobs until there is an error. Without one another process relays.
+// relay moves jobs until there is an error. It returns nil at once if another process relays.
 func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, worked func()) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -129,7 +131,8 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, worked f
 		worked()
 		return nil
 	}
-	// The end of the session frees the lock, whatever state the session is in, and no other user of db gets it.
+	// ErrBadConn makes db end the session. That frees the lock, whatever state the session is in, and no other
+	// user of db gets the connection.
 	defer func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }()
 	interval := minInterval
 	for {
@@ -202,35 +205,35 @@ func (o *Outbox) pass(ctx context.Context, conn *sql.Conn, places *places) (move
 	return changed > 0, err
 }
 
-// push pushes a claim. A slow link may need longer than PostgreSQL keeps a silent session.
+// push pushes a claim. On a slow link that may take longer than PostgreSQL keeps a silent session, so it pings
+// PostgreSQL meanwhile.
 func (o *Outbox) push(ctx context.Context, conn *sql.Conn, c claim) (receipts []belay.Receipt, err error) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		receipts, err = o.client.PushPrepared(ctx, c.key, c.jobs)
 	}()
-	signs := time.NewTicker(sign)
-	defer signs.Stop()
+	pings := time.NewTicker(pingEvery)
+	defer pings.Stop()
 	for {
 		select {
 		case <-ended:
 			return receipts, err
-		case <-signs.C:
+		case <-pings.C:
 			_ = conn.PingContext(ctx) // the next statement reports that the connection is gone
 		case <-ctx.Done():
 			select {
 			case <-ended:
 				return receipts, err
-			case <-time.After(leave): // the next relay repeats it
+			case <-time.After(lastReply): // the next relay repeats the push
 				return nil, ctx.Err()
 			}
 		}
 	}
 }
 
-// withdraw makes sure that no request of a claim that is still under way can store it any more, and reports
-// whether one has stored it before. It is a push of nothing under the number of the claim, so it may be
-// repeated.
+// withdraw makes sure that no delayed request can store a claim any more, and reports whether a request has
+// stored it before. It pushes no jobs under the number of the claim, so it may be repeated.
 func (o *Outbox) withdraw(ctx context.Context, c claim) (stored bool, err error) {
 	key := c.key
 	key.Mark += " withdrawn"
@@ -241,16 +244,16 @@ func (o *Outbox) withdraw(ctx context.Context, c claim) (stored bool, err error)
 	return false, err
 }
 
-// refused is for a claim that Redis refuses, for example because the key of one of its queues has another
-// type. Its jobs are claimed anew, those of each place apart, so that only those of the place that is refused
-// wait.
+// refused handles a claim that Redis refuses, for example because the key of one of its queues has another
+// type. Its jobs are claimed anew, those of each place in a claim of their own, so that only the jobs of the
+// refused place wait.
 func (o *Outbox) refused(ctx context.Context, c claim, receipts []belay.Receipt, places *places, why error) (stored bool, err error) {
 	if stored, err = o.withdraw(ctx, c); stored || err != nil {
 		return stored, err
 	}
 	in := places.of(c, receipts)
 	if len(in) > 1 {
-		places.apart = in
+		places.isolated = in
 		return false, nil
 	}
 	keys := lua.NewKeys(o.client.Config().Prefix)
@@ -289,9 +292,10 @@ func read(ctx context.Context, conn *sql.Conn) (c claim, err error) {
 	return c, errors.New("belay_outbox_claim has no row: run the Schema again")
 }
 
-// renew is for a claim that Redis takes for an old one, although it was not withdrawn. Unless another relay
-// has made the next claim, the database has gone back in time. Then nothing says whether these jobs were
-// pushed before, and it is worse to lose a job than to run it twice.
+// renew handles a claim that is stale for Redis although it was not withdrawn: either another relay has made
+// the next claim, or the database has gone back in time. In the second case nothing shows whether these jobs
+// were pushed before. They get a scope that Redis has not seen, because it is worse to lose a job than to run
+// it twice.
 func (o *Outbox) renew(ctx context.Context, conn *sql.Conn, c claim) error {
 	result, err := conn.ExecContext(ctx, renewScope, c.key.Number)
 	if err != nil {

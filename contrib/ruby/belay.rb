@@ -53,9 +53,10 @@ module Belay
 -- because the owner's payload will run.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
---          5 slot, only with an idempotency key (see push)  then for each group its queue list, if it is for
+--          5 scope, only with an idempotency key (see seen)  then for each group its queue list, if it is for
 --          now, and its jobs' locks, if they have any
--- ARGV     1 number of the push in its slot, "" for none  2 its mark  3 ms to remember it
+-- ARGV     1 number of the push in its scope, "" for no idempotency key  2 its mark
+--          3 ms to keep the scope
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
 --          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
 --          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
@@ -66,9 +67,9 @@ module Belay
 --          lock is not stored twice. While it waits, its own push is not a duplicate; after the start of a run
 --          that counts (see unlock), it is
 -- Cost     O(jobs * log locks of all)
-local queues, schedule, index, refusals, slot = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local queues, schedule, index, refusals, scope = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
-local numbered = number ~= ''
+local once = number ~= ''
 
 -- may: nil if this user may call the command, else the error. A command that is denied only after a job has
 -- left its list would lose the job. (miniredis cannot check this.)
@@ -107,25 +108,43 @@ local function leave(value, lines)
   end
   return head and head .. table.concat(names) or value
 end
-local last = numbered and redis.pcall('GET', slot)
-if last and type(last) ~= 'string' then
-  return last -- it has another type, or must not be read
+-- seen: what a scope knows of a push with an idempotency key: nil if the push is new; "pushed", and the text
+-- that was stored after the key, if its jobs are stored; "stale" if the scope has a later push, or another one
+-- with this number; or an error, if the scope has another type or must not be read.
+-- A scope stores only its last push: the number, a space and the mark. So it stays small, and a request that
+-- was delayed until after a later push stores nothing. The mark distinguishes pushes with one number: if a
+-- program was copied while it ran (a snapshot of its machine), both copies use the same numbers, and without
+-- the mark one of them would get the reply that its jobs are stored, which would be wrong.
+local function seen(scope, number, mark)
+  local last = redis.pcall('GET', scope)
+  if type(last) ~= 'string' then
+    return last or nil
+  end
+  local key, after = string.match(last, '^([^\n]*)(.*)$')
+  if key == number .. ' ' .. mark then
+    return 'pushed', after
+  end
+  local stored = string.match(key, '^%d+')
+  if not stored or tonumber(number) <= tonumber(stored) then
+    return 'stale'
+  end
 end
-local wrong = numbered and may('SET', slot, '') or nil
-local known = last and string.match(last, '^([^\n]*)')
-if last and known == number .. ' ' .. mark then
+local word, after = nil, ''
+if once then
+  word, after = seen(scope, number, mark)
+end
+if word == 'pushed' then
   local answer = { 'pushed' }
-  for holder in string.gmatch(string.sub(last, #known + 1), '\n([^\n]*)') do
+  for holder in string.gmatch(after, '\n([^\n]*)') do
     answer[#answer + 1] = holder
   end
   return answer
-end
-local seen = known and string.match(known, '^%d+')
-if known and (not seen or tonumber(number) <= tonumber(seen)) then
-  return { 'stale' }
+elseif word then
+  return word == 'stale' and { 'stale' } or word
 end
 
-local groups, at, key = {}, first_group, numbered and 6 or 5
+local wrong = once and may('SET', scope, '') or nil
+local groups, at, key = {}, first_group, once and 6 or 5
 while at <= #ARGV do
   local group = {
     when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
@@ -227,8 +246,8 @@ end
 if refused > 0 then
   redis.pcall('INCRBY', refusals, refused)
 end
-if numbered then
-  redis.call('SET', slot, number .. ' ' .. mark .. '\n' .. table.concat(answer, '\n', 2), 'PX', remember_ms)
+if once then
+  redis.call('SET', scope, number .. ' ' .. mark .. '\n' .. table.concat(answer, '\n', 2), 'PX', remember_ms)
 end
 return answer
 LUA

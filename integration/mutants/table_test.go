@@ -286,16 +286,20 @@ var bugs = []mutant{
 		name: "the lock first, then the job",
 		harm: "a producer that dies between the two calls, or whose push is refused, leaves a lock that no job frees",
 		edits: []edit{{
-			"client/push.go", `	if unique {
-		push := c.keys.PushUnique(key, jobs)
-`, `	for i := range jobs {
-		if lock := jobs[i].Lock; lock != nil && key == nil {
+			"client/slice.go", `	var push lua.Ask[lua.Pushed]
+	switch {
+	case l.unique:
+		push = c.keys.PushUnique(key, l.jobs)
+`, `	for i := range l.jobs {
+		if lock := l.jobs[i].Lock; lock != nil && key == nil {
 			c.driver.Do(context.Background(), driver.Command("SET", c.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
-			jobs[i].Lock = nil
+			l.jobs[i].Lock = nil
 		}
 	}
-	if unique {
-		push := c.keys.PushUnique(key, jobs)
+	var push lua.Ask[lua.Pushed]
+	switch {
+	case l.unique:
+		push = c.keys.PushUnique(key, l.jobs)
 `,
 		}},
 		pkg: "./integration", run: "TestPushThatStoresNothingTakesNoLock/go-redis",
@@ -554,9 +558,9 @@ var bugs = []mutant{
 		name: "a claim is pushed without its number",
 		harm: "a relay of the outbox that is killed before it deletes its rows pushes up to 256 jobs twice",
 		edits: []edit{{
-			"client/prepared.go", `	answer, err := c.store(ctx, &stored, s.jobs, s.unique)
+			"client/prepared.go", `	holders, err := c.store(ctx, &stored, s.load)
 `, `	_ = stored
-	answer, err := c.store(ctx, nil, s.jobs, s.unique)
+	holders, err := c.store(ctx, nil, s.load)
 `,
 		}},
 		pkg: "./client", run: "TestPreparedJobs/are_stored_once",

@@ -8,7 +8,7 @@ import (
 	"github.com/belayq/belay/driver/drivertest/faultproxy"
 )
 
-func TestSlots(t *testing.T) {
+func TestScopes(t *testing.T) {
 	repeats(t, Config{RepeatFor: -1}, map[string]func(w *world){
 		"are as many as receipts that are kept of what is unknown": func(w *world) {
 			for range 20 {
@@ -31,7 +31,7 @@ func TestSlots(t *testing.T) {
 		"of a copied program are distinguished from those of its twin": func(w *world) {
 			twin, err := New(w.client.Driver(), w.client.Config())
 			require.NoError(w, err)
-			twin.pushKeys.client = w.client.pushKeys.client
+			twin.scopes.client = w.client.scopes.client
 			for range 3 {
 				for _, c := range []*Client{w.client, twin, twin, w.client} {
 					_, err := c.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
@@ -39,12 +39,12 @@ func TestSlots(t *testing.T) {
 				}
 			}
 			require.Len(w, w.queue(DefaultQueue), 12)
-			require.NotEqual(w, twin.pushKeys.client, w.client.pushKeys.client)
+			require.NotEqual(w, twin.scopes.client, w.client.scopes.client)
 		},
 		"say that nothing is known of a push whose number a twin has taken": func(w *world) {
 			twin, err := New(w.client.Driver(), w.client.Config())
 			require.NoError(w, err)
-			twin.pushKeys.client = w.client.pushKeys.client
+			twin.scopes.client = w.client.scopes.client
 			w.proxy.Add(faultproxy.DropRequest(oncePushes))
 			lost, err := w.client.Push(w.Context(), RawJob{Class: "A", JID: "lost", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)

@@ -1,0 +1,246 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/job"
+)
+
+// A draft is a RawJob that was checked, as its payload is written. It lacks the timestamps.
+type draft struct {
+	job.Draft
+	lock dedup.Lock
+	wal  dedup.WAL
+}
+
+// draft checks the job. ExpiresIn and Deadline count from begin. The error names everything that is wrong.
+func (j *RawJob) draft(begin time.Time) (draft, error) {
+	args, badArgs := j.args()
+	retry, badRetry := retryJSON(j.Retry)
+	fields, badFields := j.fields(begin)
+	wal, badWAL := j.wal()
+	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
+		badArgs, badRetry, badFields, badWAL, j.checkTime())
+	d := draft{
+		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
+		wal:   wal,
+	}
+	if err != nil || j.Unique == nil {
+		return d, err
+	}
+	if d.lock, err = j.Unique.Lock(d.Draft); err == nil {
+		d.Extra = append(d.Extra, d.lock.Edit())
+	}
+	return d, err
+}
+
+// fields returns the fields that not every job has, first those of the job's options, then those of Extra, and
+// what is wrong with them.
+func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
+	var errs []error
+	add := func(field job.Edit, problem error) {
+		errs = append(errs, problem, j.checkField(field))
+		if slices.ContainsFunc(fields, func(earlier job.Edit) bool { return earlier.Name == field.Name }) {
+			errs = append(errs, fmt.Errorf("the field %q is set twice", field.Name))
+		}
+		fields = append(fields, field)
+	}
+	if j.RetryQueue != "" {
+		add(job.SetString("retry_queue", j.RetryQueue), job.CheckQueue(j.RetryQueue))
+	}
+	if j.RetryFor != 0 {
+		add(job.SetInt("retry_for", int(j.RetryFor/time.Second)), checkRetryFor(j.RetryFor))
+	}
+	switch {
+	case j.Backtrace > 0:
+		add(job.SetInt("backtrace", j.Backtrace), nil)
+	case j.Backtrace == AllLines:
+		add(job.Edit{Name: "backtrace", JSON: "true"}, nil)
+	case j.Backtrace < 0:
+		errs = append(errs, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or AllLines", j.Backtrace))
+	}
+	if j.NoDead {
+		add(job.Edit{Name: "dead", JSON: "false"}, nil)
+	}
+	if len(j.WAL) > 0 {
+		add(j.WAL.Edit(dedup.FieldWAL), nil)
+	}
+	if j.Timeout != 0 {
+		add(job.SetInt(job.FieldTimeout, int(j.Timeout/time.Millisecond)), checkTimeout(j.Timeout))
+	}
+	if j.ExpiresIn != 0 {
+		seconds := strconv.FormatFloat(j.ExpiresIn.Seconds(), 'f', -1, 64)
+		add(job.Edit{Name: job.FieldExpiresIn, JSON: seconds}, checkLimit("expires in", j.ExpiresIn))
+		add(job.SetStamp(job.FieldExpiry, begin.Add(j.ExpiresIn), job.Seconds), nil)
+	}
+	if j.Deadline != 0 {
+		add(job.SetInt(job.FieldDeadline, int(begin.Add(j.Deadline).UnixMilli())), checkLimit("deadline", j.Deadline))
+	}
+	if j.Track != 0 {
+		add(job.SetInt(job.FieldTrack, int(j.Track/time.Millisecond)), checkLimit("track", j.Track))
+	}
+	if len(j.Meta) > 0 {
+		meta, err := job.MetaFields(j.Meta)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("meta: %w", err))
+		}
+		for _, field := range meta {
+			add(field, nil)
+		}
+	}
+	if len(j.Tags) > 0 {
+		text, err := job.Marshal(j.Tags)
+		if err != nil {
+			return fields, errors.Join(append(errs, fmt.Errorf("tags: %w", err))...)
+		}
+		add(job.Edit{Name: "tags", JSON: text}, nil)
+	}
+	for _, field := range j.Extra {
+		// On one line, or a form in a browser would change it. What is no JSON stays, and checkField names it.
+		if text, err := job.Marshal(json.RawMessage(field.JSON)); err == nil {
+			field.JSON = text
+		}
+		add(field, nil)
+	}
+	return fields, errors.Join(errs...)
+}
+
+// checkField is job.CheckExtra for a client's jobs. It refuses the field of a lock, because a job that did not
+// take that lock would release the lock of another job. Only the push may set the mark of a duplicate; in a job
+// that is not unique the mark is an ordinary field.
+func (j *RawJob) checkField(field job.Edit) error {
+	if field.Name == dedup.DuplicateOf && j.Unique != nil {
+		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
+	}
+	if field.Name == dedup.FieldName {
+		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
+	}
+	return job.CheckExtra(field)
+}
+
+// wal returns WAL, or the equivalent field in Extra, which jobs from the lines of a file have.
+func (j *RawJob) wal() (dedup.WAL, error) {
+	at := slices.IndexFunc(j.Extra, func(field job.Edit) bool { return field.Name == dedup.FieldWAL })
+	if at < 0 {
+		return j.WAL, j.WAL.Check()
+	}
+	var texts map[string]string
+	if compact := strings.Join(strings.Fields(j.Extra[at].JSON), ""); compact == "[]" { // Ruby's none, as in dedup.ReadWAL
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(j.Extra[at].JSON), &texts); err != nil {
+		return nil, fmt.Errorf("the field %q must be an object with a position for each connection, such as {\"main\":\"16/B374D848\"}",
+			dedup.FieldWAL)
+	}
+	return dedup.ParseWAL(texts)
+}
+
+func (j *RawJob) args() (string, error) {
+	if j.ArgsJSON == "" {
+		return job.MarshalArgs(j.Args)
+	}
+	if len(j.Args) > 0 {
+		return "", errors.New("both Args and ArgsJSON are set; set one")
+	}
+	if job.AsWritten(j.ArgsJSON) {
+		return j.ArgsJSON, nil
+	}
+	var elements []json.RawMessage
+	if err := json.Unmarshal([]byte(j.ArgsJSON), &elements); err != nil || elements == nil {
+		return "", errors.New("ArgsJSON is not a JSON array")
+	}
+	args := make([]any, len(elements))
+	for i, element := range elements {
+		args[i] = element
+	}
+	return job.MarshalArgs(args)
+}
+
+func retryJSON(rule job.RetryRule) (string, error) {
+	switch {
+	case rule.Kind == job.RetryDefault:
+		return "true", nil
+	case rule.Kind == job.RetryNever:
+		return "false", nil
+	case rule.Kind == job.RetryLimit && rule.Limit >= 0:
+		return strconv.Itoa(rule.Limit), nil
+	default:
+		return "", fmt.Errorf("%d retries: it must be 0 or more", rule.Limit)
+	}
+}
+
+// farthest is how far ahead a job may be scheduled. A longer delay is probably a mistaken unit.
+const farthest = 100 * 365 * 24 * time.Hour
+
+// checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
+// time.Unix(math.MaxInt64, 0) as an instant in the past.
+func (j *RawJob) checkTime() error {
+	switch {
+	case j.In != 0 && !j.At.IsZero():
+		return errors.New("both In and At are set; set one")
+	case j.In < -farthest:
+		return fmt.Errorf("its delay is %v: did the calculation overflow?", j.In)
+	case j.At.IsZero() && j.In <= farthest:
+		return nil
+	case j.In > farthest || j.At.Unix() > time.Now().Add(farthest).Unix():
+		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
+	case j.At.Unix() < 0:
+		return errors.New("it is scheduled for before 1970: was the time never set? Leave it out to run the job now")
+	}
+	return nil
+}
+
+func checkRetryFor(d time.Duration) error {
+	if d < 0 || d%time.Second != 0 {
+		return fmt.Errorf("retry for %v: it must be a whole number of seconds", d)
+	}
+	return nil
+}
+
+func checkTimeout(d time.Duration) error {
+	if d < time.Millisecond {
+		return fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", d)
+	}
+	return nil
+}
+
+func checkLimit(name string, limit time.Duration) error {
+	if limit < time.Millisecond || limit > farthest {
+		return fmt.Errorf("%s %v: it must be at least 1ms, and at most a hundred years", name, limit)
+	}
+	return nil
+}
+
+// maxJID bounds the ids that callers set, because every log line has them.
+const maxJID = 255
+
+// checkJID refuses ids that Ruby's tools cannot find again: the tools match ids by glob, and put them into
+// URLs.
+func checkJID(jid string) error {
+	if len(jid) > maxJID {
+		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
+	}
+	for _, r := range jid {
+		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {
+			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
+		}
+	}
+	return nil
+}
+
+// checkPayload checks the parts that draft cannot check: the JSON of further fields, because a payload that no
+// worker could read must not be stored. The args were checked when they were written.
+func (j *RawJob) checkPayload(payload string) error {
+	if len(j.Extra) == 0 {
+		return nil
+	}
+	_, err := job.Parse(payload)
+	return err
+}

@@ -1,0 +1,187 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A slice is a number of jobs that one call stores, all or none of them. Refused jobs are in it for their
+// receipts only.
+type slice struct {
+	receipts []Receipt
+	load
+	at    []int // for each job of the load, the index of its receipt
+	begun time.Time
+	page  int  // how many bytes it should have; 0 until full has asked
+	once  bool // one job is PushOnce, so the whole slice is
+	needs int  // the highest protocol that one of its jobs needs
+}
+
+// A load is the jobs that one call stores.
+type load struct {
+	jobs   []lua.NewJob
+	bytes  int  // of their payloads
+	unique bool // one job takes a lock
+}
+
+// next returns an empty slice. It reuses the memory of this one's jobs, unless they may have to be sent again.
+func (s *slice) next() slice {
+	if s.once {
+		return slice{}
+	}
+	clear(s.jobs) // so that their payloads can be collected
+	return slice{load: load{jobs: s.jobs[:0]}, at: s.at[:0]}
+}
+
+func (s *slice) add(r ready) {
+	if len(s.receipts) == 0 {
+		s.begun = time.Now()
+	}
+	s.receipts = append(s.receipts, r.Receipt)
+	if !r.Status.stored() {
+		return
+	}
+	s.jobs = append(s.jobs, r.stored)
+	s.at = append(s.at, len(s.receipts)-1)
+	s.once = s.once || r.once
+	s.needs = max(s.needs, r.needs)
+	s.unique = s.unique || r.stored.Lock != nil
+	s.bytes += len(r.stored.Job)
+}
+
+// full reports whether the slice has as many bytes as a call should carry on this link, or a payload of the
+// maximum length would no longer fit in one call. Callers ask after they have added a job: a job that was taken
+// from the caller's iterator is always in the slice that reports its failure.
+func (s *slice) full(limit int, page func() int) bool {
+	if s.page == 0 {
+		s.page = page() // once, because it takes a lock
+	}
+	return len(s.receipts) >= lua.MaxItems || s.bytes >= s.page || s.bytes+limit > lua.MaxBytes
+}
+
+// end writes the outcome of the call that stored the slice into the receipts: who holds the locks of its
+// duplicates, or the caller's error, which it returns. push sends the jobs again on request; it is nil if that
+// is not possible.
+func (s *slice) end(holders []string, err error, push *oncePush) error {
+	if err != nil {
+		s.fail(statusOf(err), push)
+		return err
+	}
+	for i, holder := range holders {
+		if holder != "" {
+			s.receipts[s.at[i]].setHolder(holder, s.jobs[i].Mark)
+		}
+	}
+	return nil
+}
+
+// fail sets the status of all jobs to store.
+func (s *slice) fail(status Status, push *oncePush) {
+	for i, at := range s.at {
+		r := &s.receipts[at]
+		r.Status, r.planned, r.push, r.at, r.marks = status, r.Status, push, i, s.jobs[i].Mark
+	}
+}
+
+// send stores the jobs of a slice: all of them except duplicates, or none. Afterwards their receipts have the
+// known outcome.
+func (c *Client) send(ctx context.Context, s *slice) error {
+	if len(s.jobs) == 0 {
+		return nil
+	}
+	if err := c.checkWorkers(ctx, s.needs); err != nil {
+		return s.end(nil, err, nil)
+	}
+	if s.once {
+		push := c.newOncePush(s.load)
+		err := push.send(ctx)
+		return s.end(push.holders, err, push)
+	}
+	holders, err := c.store(ctx, nil, s.load)
+	return s.end(holders, outcomeOf(err), nil)
+}
+
+// currentFor is how long the answer that no worker is too old is used: a program is seldom replaced by an older
+// one, and then these pushes are refused some seconds late.
+const currentFor = 5 * time.Second
+
+// checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that
+// process could take them and handle them wrongly. Jobs that every worker understands cost no round trip,
+// others two in currentFor.
+func (c *Client) checkWorkers(ctx context.Context, needs int) error {
+	now := time.Since(c.born)
+	if needs <= lua.FirstProtocol || needs <= lua.Protocol && int64(now) < c.currentUntil.Load() {
+		return nil
+	}
+	lowest, identity, err := c.keys.MinProtocol(ctx, c.driver)
+	switch {
+	case driver.Forbidden(err): // this user may only push: nothing is known to be wrong
+	case err != nil:
+		return fmt.Errorf("belay: not pushed: read the protocol of the workers: %w", err)
+	case identity != "" && lowest < needs:
+		return fmt.Errorf("belay: not pushed: %w: the job needs protocol %d, and the process %s understands %d: update its program first",
+			ErrOldWorker, needs, identity, lowest)
+	}
+	if needs <= lua.Protocol {
+		c.currentUntil.Store(int64(now + currentFor))
+	}
+	return nil
+}
+
+// do sends the calls and returns the reply to the last one. When Redis' time has to be read again, it asks
+// for that in the same round trip.
+func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
+	withTime := c.timeIsDue()
+	if withTime {
+		calls = append([]driver.Call{lua.AskTime}, calls...)
+	}
+	begun := time.Now()
+	replies := c.link.Carry(ctx, 0, calls...)
+	if withTime {
+		c.sawTime(replies[0], begun)
+	}
+	return replies[len(replies)-1]
+}
+
+// store sends a load once, and logs the duplicates that were refused. If the load is unique, holders has, for
+// each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
+// idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale.
+func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (holders []string, _ error) {
+	if key != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.link.Allowed(l.bytes))
+		defer cancel()
+	}
+	var push lua.Ask[lua.Pushed]
+	switch {
+	case l.unique:
+		push = c.keys.PushUnique(key, l.jobs)
+	case key == nil && l.oneQueue():
+		return nil, c.do(ctx, c.keys.PushOne(l.jobs)...).Err
+	default:
+		push = c.keys.Push(key, l.jobs)
+	}
+	answer, err := push.Read(c.do(ctx, push.Call))
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Word == lua.PushStale:
+		return nil, ErrStale
+	}
+	c.refusals.log(time.Now(), l.jobs, answer.Holders)
+	return answer.Holders, nil
+}
+
+// oneQueue reports whether all of the jobs are for one queue, now.
+func (l *load) oneQueue() bool {
+	for i := range l.jobs {
+		if j := &l.jobs[i]; j.Later() || j.Queue != l.jobs[0].Queue {
+			return false
+		}
+	}
+	return true
+}
