@@ -57,7 +57,7 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 	k := &Keyspace{
 		flights: flights{link: &link.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}},
 		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
-		waiting: waiting{limit: maxWait},
+		waiting: newWaiting(),
 	}
 	for _, c := range l.capsules {
 		in := &intake{space: k, capsule: c}
@@ -148,7 +148,7 @@ func (k *Keyspace) close() error {
 // compose makes the next pipeline, or nil if there is nothing to send.
 func (k *Keyspace) compose(now time.Time) *pipeline {
 	p := &pipeline{space: k}
-	if !k.outage.since.IsZero() && k.session != nil && !k.session.Over() {
+	if k.outage.away && k.session != nil && !k.session.Over() {
 		return k.composeProbe(p)
 	}
 	again := k.addSettles(p)
@@ -175,9 +175,9 @@ func (k *Keyspace) compose(now time.Time) *pipeline {
 	return p
 }
 
-// composeProbe makes the one pipeline that is sent after a failure. It reads the lengths of our lists, which is
-// as small as a call can be. If the reply comes, Redis is not away but the link is slow, and the next call that
-// carries jobs asks for fewer. The reply also shows what the failed call has left in our lists.
+// composeProbe makes the one pipeline that is sent during an outage. It reads the lengths of our lists, which
+// is as small as a call can be. If the reply comes, Redis is not away but the link is slow, and the next call
+// that carries jobs asks for fewer. The reply also shows what the failed call has left in our lists.
 func (k *Keyspace) composeProbe(p *pipeline) *pipeline {
 	if k.reconcile.asking {
 		return nil

@@ -150,7 +150,7 @@ func TestLostReplies(t *testing.T) {
 			require.NoError(t, err, "the script is known from here on, so that the reply lost is that of its run")
 			r.proxy.Add(faultproxy.DropReply(r.keys.Alive()))
 			jobs := r.push("mail", 2)
-			r.pump("the take to be lost", func() bool { return !r.k.outage.since.IsZero() })
+			r.pump("the take to be lost", func() bool { return r.k.outage.away })
 			require.Len(t, r.working("mail"), 2, "moved, and the reply is lost")
 			beats := 0
 			for len(r.running) < 2 {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/link"
@@ -124,4 +125,53 @@ func (k *Keyspace) room() int {
 		return lua.MaxBytes
 	}
 	return k.link.Page()
+}
+
+// jobs is the loop's name in reports.
+const jobs = "jobs"
+
+// An outage begins when a call fails and ends when a reply arrives. The loop sends nothing until the rest is
+// over, and then only the probe (see composeProbe). Package link has the delays and the log lines. Its Link
+// cannot replace this state: it counts every reply of the server as a success, also "LOADING" or "READONLY".
+type outage struct {
+	away  bool
+	until time.Time // when the rest ends
+	rest  link.Backoff
+}
+
+func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
+
+// fail records a failed call. Several failures at one instant (of a pipeline) lengthen the rest once.
+func (k *Keyspace) fail(err error) {
+	now, o := time.Now(), &k.outage
+	o.away = true
+	k.reconcile.due = true // to find jobs of a lost reply, and because this reading tries Redis again
+	k.cfg.Reporter.Fail(jobs, err)
+	k.tooManyClients = k.tooManyClients || driver.TooManyClients(err)
+	if o.resting(now) {
+		return
+	}
+	o.until = now.Add(o.rest.Next())
+}
+
+// succeed records that Redis answers.
+func (k *Keyspace) succeed() {
+	k.cfg.Reporter.Answered()
+	if !k.outage.away {
+		k.outage.rest.Reset()
+		return
+	}
+	k.cfg.Reporter.Succeed(jobs)
+	k.outage = outage{}
+	k.reconcile.due = true
+	k.readQueuesAgain()
+}
+
+// probed records that Redis answered a call that carries no jobs. Only a call with jobs that succeeds resets
+// the rest; if the next one fails again, the rest grows.
+func (k *Keyspace) probed() {
+	rest := k.outage.rest
+	k.succeed()
+	k.outage.rest = rest
+	k.reconcile.due = false // the probe has just read the lengths
 }

@@ -103,14 +103,6 @@ func (k *Keyspace) readQueuesAgain() {
 	}
 }
 
-// paceTakes makes takes replace idle waits for a while. The first take is due at the instant at.
-func (k *Keyspace) paceTakes(until, at time.Time) {
-	k.noWaitsUntil = until
-	for _, in := range k.intakes {
-		in.pacedAt = at
-	}
-}
-
 // learn records what the reply to a take says about its queues.
 func (in *intake) learn(queues []string, taken lua.Taken) {
 	for i, name := range queues {

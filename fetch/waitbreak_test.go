@@ -46,7 +46,7 @@ func TestBrokenWait(t *testing.T) {
 			}
 			require.Zero(t, r.k.waiters())
 			moves := r.proxy.Count("BLMOVE")
-			r.k.yield = 0 // the time is over, and no heartbeat was confirmed
+			r.k.yieldEnds = time.Now() // the time is over, and no heartbeat was confirmed
 			r.k.noWaitsUntil = time.Now()
 			r.push("mail", 1)
 			r.pump("the job, by a paced take", func() bool { return len(r.running) == 1 })
@@ -65,7 +65,7 @@ func TestBrokenWait(t *testing.T) {
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail")
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR this proxy passes no blocking moves")})
-			for r.k.rest < maxWait {
+			for r.k.failures < manyFailures {
 				r.beat()
 				until := time.Now().Add(rigTTL / 8)
 				r.pump("a while", func() bool { return time.Now().After(until) })

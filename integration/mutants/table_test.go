@@ -194,7 +194,7 @@ var bugs = []mutant{
 		name: "no backoff after an error",
 		harm: "while Redis is away every worker uses a whole core, and all of them call at once when it returns",
 		edits: []edit{{
-			"fetch/outage.go", `	o.until = now.Add(o.rest.Next())
+			"fetch/pipeline.go", `	o.until = now.Add(o.rest.Next())
 `, `	o.until = now.Add(time.Microsecond)
 `,
 		}},
