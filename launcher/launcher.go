@@ -47,7 +47,7 @@ type Launcher struct {
 	pool      atomic.Pointer[pool] // nil before Run: Running may be called at any time
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
-	tickLocks *scheduler.Locks
+	tickLocks *scheduler.TickLocks
 	lanes     lanes
 	registers *link.Link // lanes.announce, for definitions of periodic jobs
 	work      context.Context
@@ -290,7 +290,7 @@ func (l *Launcher) open() error {
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff, Queues: l.queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
-	l.tickLocks = scheduler.NewLocks(scheduler.Config{
+	l.tickLocks = scheduler.NewTickLocks(scheduler.Config{
 		Client: l.lanes.announce, Keys: l.keys, Log: l.cfg.Log, Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
 	})
 	l.report.Notify(l.callInternal)
@@ -411,7 +411,7 @@ func (l *Launcher) deregister() (answered bool) {
 		// declared dead.
 		_, _ = l.keys.Deregister(former, l.queues).Do(ctx, l.lanes.heart)
 	}
-	l.giveUpLeases(ctx, session.Identity)
+	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper()) // otherwise they expire
 	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:

@@ -126,20 +126,23 @@ func (p *Poller) Leave(ctx context.Context, me string) error {
 		return nil
 	}
 	p.heldAs = ""
-	lease := lua.GiveUpLease(p.cfg.Keys.Poller(), me)
-	held, err := lease.Read(p.link.Do(ctx, lease.Call)[0])
-	if held {
-		err = p.link.Do(ctx, SayLeft(p.cfg.Keys))[0].Err
+	return GiveUp(ctx, p.link, p.cfg.Keys, me)
+}
+
+// GiveUp gives up the lease of the poller, if the process with the identity me has it, and wakes the processes
+// that stand by. In the same round trip it gives up the leases at the keys others, so that a process that
+// stops leaves none of its duties to an expiry.
+func GiveUp(ctx context.Context, client driver.Client, keys lua.Keys, me string, others ...string) error {
+	asks, calls := lua.AskEach(append([]string{keys.Poller()}, others...), func(key string) lua.Ask[bool] { return lua.GiveUpLease(key, me) })
+	held, err := asks[0].Read(client.Do(ctx, calls...)[0])
+	if held { // only then: a process that is woken asks for the lease at once
+		err = client.Do(ctx, driver.Command("PUBLISH", keys.PollerLeft(), ""))[0].Err
 	}
 	if err != nil {
 		return fmt.Errorf("give up the lease of the poller: %w", err)
 	}
 	return nil
 }
-
-// SayLeft wakes the processes that stand by, because there is no poller. It is sent after the lease was given
-// up.
-func SayLeft(keys lua.Keys) driver.Call { return driver.Command("PUBLISH", keys.PollerLeft(), "") }
 
 // promoteAll promotes the due jobs of both sets, retries first as in Ruby, and returns the time until the next
 // job is due. While nothing is due, it reads both sets in one round trip. After it has found due jobs, it reads

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// oldLock is how long the job of a tick holds its lock before Locks looks for the job: as long as the lock
+	// oldLock is how long the job of a tick holds its lock before TickLocks looks for the job: as long as the lock
 	// of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
 	oldLock = dedup.DefaultTTL
 	// maxQueuesSearched bounds the search. A job may be in any queue, because operators move jobs. Where there
@@ -24,22 +24,22 @@ const (
 	maxQueuesSearched = 1000
 )
 
-// Locks frees the locks of ticks whose jobs are in no place any more: a process of Ruby has run or deleted
+// TickLocks frees the locks of ticks whose jobs are in no place any more: a process of Ruby has run or deleted
 // them, or an operator has deleted a key. Without it such a lock would hold up its periodic job for years. It
 // is for one goroutine at a time.
-type Locks struct {
+type TickLocks struct {
 	keys lua.Keys
 	link link.Link
 }
 
-// NewLocks returns a Locks.
-func NewLocks(cfg Config) *Locks {
+// NewTickLocks returns a TickLocks.
+func NewTickLocks(cfg Config) *TickLocks {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
-	return &Locks{keys: cfg.Keys, link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
+	return &TickLocks{keys: cfg.Keys, link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
 }
 
 // Pass looks for the job of each old lock, if this process, whose identity is me, is the poller.
-func (l *Locks) Pass(ctx context.Context, me string) error {
+func (l *TickLocks) Pass(ctx context.Context, me string) error {
 	if err := l.link.Check(ctx); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func plannedNames(ctx context.Context, link *link.Link, keys lua.Keys, first int
 }
 
 // check frees the locks of some periodic jobs whose holders are gone.
-func (l *Locks) check(ctx context.Context, names []string) error {
+func (l *TickLocks) check(ctx context.Context, names []string) error {
 	read := l.keys.PeriodicStored(names)
 	now, stored, err := lua.ReadPeriodicStored(names, l.link.Carry(ctx, len(names)*lua.MaxDefinition, read...))
 	if err != nil {
@@ -107,7 +107,7 @@ func (l *Locks) check(ctx context.Context, names []string) error {
 }
 
 // exists reports whether a job that waits or runs has this jid. It looks twice, because a job may move past it.
-func (l *Locks) exists(ctx context.Context, jid string) (bool, error) {
+func (l *TickLocks) exists(ctx context.Context, jid string) (bool, error) {
 	for range 2 {
 		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inQueues, l.inHands} {
 			if found, err := look(ctx, jid); found || err != nil {
@@ -118,7 +118,7 @@ func (l *Locks) exists(ctx context.Context, jid string) (bool, error) {
 	return false, nil
 }
 
-func (l *Locks) inSets(ctx context.Context, jid string) (bool, error) {
+func (l *TickLocks) inSets(ctx context.Context, jid string) (bool, error) {
 	for _, set := range []string{l.keys.Schedule(), l.keys.Retry()} {
 		found, err := l.pages(ctx, set, func(page []lua.Entry) bool { return slices.ContainsFunc(page, isJob(jid)) })
 		if found || err != nil {
@@ -140,7 +140,7 @@ func isJob(jid string) func(lua.Entry) bool {
 }
 
 // pages reads a sorted set a page at a time, until end reports true.
-func (l *Locks) pages(ctx context.Context, set string, end func(page []lua.Entry) bool) (ended bool, err error) {
+func (l *TickLocks) pages(ctx context.Context, set string, end func(page []lua.Entry) bool) (ended bool, err error) {
 	walk := lua.Cursor{From: "-inf", To: "+inf"}
 	for {
 		ask := l.keys.PageAfter(set, walk)
@@ -154,7 +154,7 @@ func (l *Locks) pages(ctx context.Context, set string, end func(page []lua.Entry
 	}
 }
 
-func (l *Locks) inQueues(ctx context.Context, jid string) (bool, error) {
+func (l *TickLocks) inQueues(ctx context.Context, jid string) (bool, error) {
 	replies := l.link.Do(ctx, driver.Command("SCARD", l.keys.Queues()),
 		driver.Command("SRANDMEMBER", l.keys.Queues(), strconv.Itoa(maxQueuesSearched)))
 	queues, err := lua.Texts(replies[1])
@@ -165,7 +165,7 @@ func (l *Locks) inQueues(ctx context.Context, jid string) (bool, error) {
 }
 
 // inHands looks among the jobs that processes hold.
-func (l *Locks) inHands(ctx context.Context, jid string) (bool, error) {
+func (l *TickLocks) inHands(ctx context.Context, jid string) (bool, error) {
 	var readErr error
 	found, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) (found bool) {
 		for _, entry := range page {
@@ -188,7 +188,7 @@ func (l *Locks) inHands(ctx context.Context, jid string) (bool, error) {
 
 // inLists reads lists from the end at which jobs arrive: those that leave meanwhile move no others out of
 // sight.
-func (l *Locks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
+func (l *TickLocks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
 	for chunk := range slices.Chunk(lists, lua.MaxQueues) {
 		ask := lua.Lengths(chunk)
 		lengths, err := ask.Read(l.link.Do(ctx, ask.Call)[0])
