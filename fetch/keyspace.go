@@ -31,7 +31,7 @@ type Keyspace struct {
 	lease   lease
 	renew   bool // the locks of the runs must be renewed
 
-	intakes   []*intake // one for each capsule
+	intakes   []*intake // one for each share
 	queues    map[string]*queueState
 	backedOff int // number of queues that are backed off
 	waiting
@@ -59,9 +59,9 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
 		waiting: newWaiting(),
 	}
-	for _, c := range l.capsules {
-		in := &intake{space: k, capsule: c}
-		for _, name := range c.Order.Names() {
+	for _, s := range l.shares {
+		in := &intake{space: k, share: s}
+		for _, name := range s.Order.Names() {
 			q := &queueState{name: name, intake: in}
 			in.queues = append(in.queues, q)
 			k.queues[name] = q
@@ -73,7 +73,7 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 
 // Enter makes the loop take jobs under this session from now on. Runs of an earlier session are still settled
 // under the earlier one.
-func (k *Keyspace) Enter(session *Session) { k.loop.orders <- func() { k.enter(session) } }
+func (k *Keyspace) Enter(session *Session) { k.loop.requests <- func() { k.enter(session) } }
 
 // Beaten passes the reply of a confirmed heartbeat to the loop.
 func (k *Keyspace) Beaten(reply HeartbeatReply) { k.loop.give(func() { k.handleHeartbeat(reply) }) }

@@ -17,8 +17,8 @@ import (
 // Config configures a Loop.
 type Config struct {
 	Log *slog.Logger
-	// Capsules are the sets of queues to take from. No queue is in two of them.
-	Capsules []Capsule
+	// Shares are the queues to take from, and the processors that they share. No queue is in two of them.
+	Shares []Share
 	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set without a run.
 	Largest int
 	// CallTimeout bounds each call that carries no jobs, except waits. Calls that carry jobs get more time:
@@ -39,13 +39,6 @@ type Config struct {
 	Leaving func(at time.Time)
 }
 
-// A Capsule is a set of queues with an order and a concurrency of its own.
-type Capsule struct {
-	Order *Order
-	// Concurrency is how many of its jobs run at once.
-	Concurrency int
-}
-
 // A Loop is a worker: one goroutine that owns every run of the process. In each turn it passes taken jobs to
 // the processors, gathers the results of runs that have ended, and sends one pipeline: settles of these
 // results, and takes for the processors that are then idle. When all queues are empty, it waits on each of
@@ -56,7 +49,7 @@ type Capsule struct {
 // called from any goroutine.
 type Loop struct {
 	cfg        Config
-	capsules   []*capsule
+	shares     []*Share
 	spaces     []*Keyspace
 	quarantine quarantine
 	quiet      bool // the loop takes no more jobs, until it ends
@@ -67,11 +60,11 @@ type Loop struct {
 		results  []Result
 	}
 
-	events  chan event
-	orders  chan func() // requests from outside of the loop's goroutine
-	started atomic.Bool
-	over    atomic.Bool
-	lost    atomic.Uint64
+	events   chan event
+	requests chan func() // from outside of the loop's goroutine
+	started  atomic.Bool
+	over     atomic.Bool
+	lost     atomic.Uint64
 }
 
 // An event is the completion of a call that was in flight.
@@ -86,12 +79,12 @@ func NewLoop(cfg Config) *Loop {
 	l := &Loop{
 		cfg: cfg, pool: newPool(),
 		// Room for every operation that can be in flight, so that their goroutines never wait for the loop.
-		events: make(chan event, maxInFlight+2*lua.MaxQueues),
-		orders: make(chan func(), 64),
+		events:   make(chan event, maxInFlight+2*lua.MaxQueues),
+		requests: make(chan func(), 64),
 	}
 	l.quarantine.loop = l
-	for _, c := range cfg.Capsules {
-		l.capsules = append(l.capsules, &capsule{Capsule: c})
+	for _, share := range cfg.Shares {
+		l.shares = append(l.shares, &share)
 	}
 	return l
 }
@@ -137,25 +130,25 @@ func (l *Loop) TooManyClients() {
 	})
 }
 
-// give passes an order to the loop. It drops the order if the channel is full: the channel has room for far
-// more orders than there are kinds, and for the replies to many heartbeats.
-func (l *Loop) give(order func()) {
+// give passes a request to the loop. It drops the request if the channel is full: the channel has room for far
+// more requests than there are kinds, and for the replies to many heartbeats.
+func (l *Loop) give(request func()) {
 	select {
-	case l.orders <- order:
+	case l.requests <- request:
 	default:
 	}
 }
 
-// Turns reports whether the loop's goroutine reads its orders, such as Quiet and Stop, before ctx ends. If not,
-// the loop stands still. It returns true before Run and after it.
+// Turns reports whether the loop's goroutine reads its requests, such as Quiet and Stop, before ctx ends. If
+// not, the loop stands still. It returns true before Run and after it.
 func (l *Loop) Turns(ctx context.Context) bool {
 	if !l.started.Load() || l.over.Load() {
 		return true
 	}
-	if len(l.orders) == 0 { // otherwise Turns waits for the orders that are there
+	if len(l.requests) == 0 { // otherwise Turns waits for the requests that are there
 		l.give(func() {})
 	}
-	for len(l.orders) > 0 && !l.over.Load() {
+	for len(l.requests) > 0 && !l.over.Load() {
 		select {
 		case <-ctx.Done():
 			return false
@@ -172,8 +165,8 @@ func (l *Loop) Run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		for len(l.orders) > 0 { // before anything more is taken
-			(<-l.orders)()
+		for len(l.requests) > 0 { // before anything more is taken
+			(<-l.requests)()
 		}
 		l.startReady()
 		wake := l.turn(time.Now())
@@ -187,8 +180,8 @@ func (l *Loop) Run() {
 		case <-l.pool.some:
 		case event := <-l.events:
 			l.handle(event)
-		case order := <-l.orders:
-			order()
+		case request := <-l.requests:
+			request()
 		case <-timer.C:
 		}
 		l.gather()

@@ -38,10 +38,10 @@ type pipeline struct {
 	trip         *link.Trip
 }
 
-// A reservation reserves processors of a capsule for jobs that a pipeline may bring.
+// A reservation reserves processors of a share for jobs that a pipeline may bring.
 type reservation struct {
-	capsule *capsule
-	jobs    int
+	share *Share
+	jobs  int
 }
 
 // A part holds some calls of a pipeline, and a function for each of their replies.
@@ -61,18 +61,18 @@ func (p *pipeline) addAll(calls []driver.Call, handle func(replies []driver.Repl
 }
 
 // reserve reserves processors for the pipeline.
-func (p *pipeline) reserve(c *capsule, jobs int) {
+func (p *pipeline) reserve(s *Share, jobs int) {
 	if len(p.reservations) == 0 {
 		p.space.begin()
 	}
-	p.reservations = append(p.reservations, reservation{c, jobs})
-	c.reserved += jobs
+	p.reservations = append(p.reservations, reservation{s, jobs})
+	s.reserved += jobs
 }
 
-// maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only with
-// its share of the processors. So with a long round trip several pipelines are in flight, and with a short one
-// a pipeline carries all results that came during the previous one. Fewer results than a share are sent when
-// the next reply has come.
+// maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only for
+// its part of the processors. So with a long round trip several pipelines are in flight, and with a short one
+// a pipeline carries all results that came during the previous one. Fewer results than that are sent when the
+// next reply has come.
 func (k *Keyspace) maySend() bool {
 	if k.inFlight == 0 {
 		return true
@@ -106,7 +106,7 @@ func (p *pipeline) handle() {
 	k.inFlight--
 	k.link.End(p.trip)
 	for _, r := range p.reservations {
-		r.capsule.reserved -= r.jobs
+		r.share.reserved -= r.jobs
 	}
 	if len(p.reservations) > 0 {
 		k.operations--

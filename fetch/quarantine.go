@@ -217,7 +217,7 @@ func (k *Keyspace) addTakeQuarantined(p *pipeline) {
 	session, queues := k.session, k.names()
 	ask := k.Keys.TakeQuarantined(session.Identity, queues)
 	k.loop.quarantine.asking = true
-	p.reserve(k.intakes[0].capsule, 1) // any capsule would do: there is no other run
+	p.reserve(k.intakes[0].share, 1) // any share would do: there is no other run
 	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })
 }
 
@@ -239,7 +239,7 @@ func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 	switch taken.Word {
 	case lua.QuarantineTaken:
 		if len(taken.Bytes) > k.cfg.Largest {
-			k.addLarge(session, place{queue: queues[taken.Queue], quarantined: true}, lua.LargeOf(taken.Bytes))
+			k.addLarge(session, ownList{queue: queues[taken.Queue], quarantined: true}, lua.LargeOf(taken.Bytes))
 			return
 		}
 		k.arriveQuarantined(session, queues[taken.Queue], taken.Bytes, session == k.session)

@@ -27,7 +27,7 @@ const (
 	maxYield   = time.Minute
 )
 
-// waiting is the common state of the idle waits of a keyspace. While its capsule has an idle processor, each
+// waiting is the common state of the idle waits of a keyspace. While its share has an idle processor, each
 // queue has one blocking move on a connection of its own, so that a job in any of many queues starts at once
 // without polling. If waits are not possible, whatever the reason, they rest, and paced takes replace them
 // with a delay of up to pacedTake. Each further failure makes the rest longer.
@@ -92,7 +92,7 @@ func (k *Keyspace) adjustWaits(now time.Time) {
 // adjustWaits releases the waits without a processor, and opens the missing ones.
 func (in *intake) adjustWaits(now time.Time) {
 	k := in.space
-	if in.capsule.idle()+in.capsule.reserved <= 0 {
+	if in.share.idle()+in.share.reserved <= 0 {
 		in.release()
 		in.empty = false // the next idle processor must take first: no wait has watched the queues meanwhile
 		return
@@ -108,7 +108,7 @@ func (in *intake) adjustWaits(now time.Time) {
 		return
 	}
 	// After an outage a pipeline goes first, so that not every wait fails while Redis is still away.
-	if in.capsule.reserved > 0 || k.outage.away {
+	if in.share.reserved > 0 || k.outage.away {
 		return
 	}
 	// A take comes first, unless every idle processor has an open wait already. Waits that are being
@@ -317,11 +317,11 @@ func (k *Keyspace) arriveByWait(w *wait) {
 	in.empty = in.spare() <= 1
 	if len(w.payload) > k.cfg.Largest {
 		// Redis has its bytes already. Sent again, they would not arrive in time over a slow link.
-		k.addLarge(w.session, place{queue: w.queue.name}, lua.LargeOf(w.payload))
+		k.addLarge(w.session, ownList{queue: w.queue.name}, lua.LargeOf(w.payload))
 		return
 	}
 	// Promised processors are not idle: a take for them is in flight.
-	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && w.queue.backOffUntil.IsZero() && in.capsule.idle() > 0
+	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && w.queue.backOffUntil.IsZero() && in.share.idle() > 0
 	k.bring(w.session, w.queue.name, w.payload, wanted)
 }
 

@@ -22,8 +22,8 @@ type Launcher struct {
 	cfg        Config
 	keys       lua.Keys
 	clock      *lua.Clock
-	capsules   []fetch.Capsule
-	queues     []string // of all capsules
+	shares     []fetch.Share // of the capsules
+	queues     []string      // of all capsules
 	handlers   map[string]registration
 	middleware []Middleware
 	hooks      hooks
@@ -86,20 +86,20 @@ func (l *lanes) all() []*driver.Client {
 // New builds a Launcher, or returns all errors of the configuration. It opens nothing and starts nothing.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.WithDefaults()
-	capsules, err := newCapsules(cfg.allCapsules())
+	shares, err := newShares(cfg.allCapsules())
 	if err := errors.Join(err, cfg.check()); err != nil {
 		return nil, fmt.Errorf("configure a worker: %w", err)
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	l := &Launcher{
-		cfg: cfg, capsules: capsules, clock: &lua.Clock{},
+		cfg: cfg, shares: shares, clock: &lua.Clock{},
 		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Limit: cfg.DeadLimit, For: cfg.DeadFor}),
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace, changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1), halt: make(chan struct{}),
 	}
-	for _, capsule := range capsules {
-		l.queues = append(l.queues, capsule.Order.Names()...)
+	for _, share := range shares {
+		l.queues = append(l.queues, share.Order.Names()...)
 	}
 	l.loop = fetch.NewLoop(l.loopConfig())
 	return l, nil
@@ -263,7 +263,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 func (l *Launcher) loopConfig() fetch.Config {
 	return fetch.Config{
-		Log: l.cfg.Log, Capsules: l.capsules,
+		Log: l.cfg.Log, Shares: l.shares,
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
