@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// oldLock is how long the job of a tick holds its lock before TickLocks looks for the job: as long as the lock
-	// of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
+	// oldLock is how long the job of a tick holds its lock before TickLocks looks for the job: as long as the
+	// lock of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
 	oldLock = dedup.DefaultTTL
 	// maxQueuesSearched bounds the search. A job may be in any queue, because operators move jobs. Where there
 	// are more queues, a lock is not freed.
