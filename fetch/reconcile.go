@@ -8,11 +8,11 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A reply can be lost, and then jobs are in our lists without being in the ledger. Reconciling compares the
-// lengths of the lists with the ledger, and reads the entries where they differ. A difference alone proves
-// nothing, because a take or a settle may be in flight. So while the process is unsure, it starts no call
-// that brings jobs, and reads entries only when no such call is in flight. If an entry then matches no run,
-// and no run since the request, the reply of the call that brought it was lost: the entry is orphaned. So
+// If the reply of a call that brings jobs is lost, jobs are in our lists without being in the ledger.
+// Reconciling compares the lengths of the lists with the ledger, and reads the entries where they differ. A
+// difference alone proves nothing, because a take or a settle may be in flight. So while the process is
+// unsure, it starts no call that brings jobs, and it reads entries only when no such call is in flight. An
+// entry is orphaned if it then matches no run in the ledger, and none that has left since the request. So
 // each orphaned entry is seen twice, by length and by page. A page is as large as the link allows, and its
 // results are kept if the next page fails.
 type reconcile struct {
@@ -32,9 +32,9 @@ type reconcile struct {
 	quarantinedFrom  string
 }
 
-// maxDoubts is the maximum number of readings in a row whose difference takes in flight may explain. A busy
-// process has a take in flight at nearly every reading, and does not stop taking jobs for each. If a job is
-// lost without a failed call, which should not happen, it is found within a dozen seconds.
+// maxDoubts is after how many readings in a row a difference is examined that a take in flight may explain. A
+// busy process has a take in flight at nearly every reading, and must not stop taking jobs each time. So an
+// entry that is orphaned without a failed call, which should not happen, is found within a dozen seconds.
 const maxDoubts = 8
 
 // A reading reads one list page by page, the newest entries first, because the orphaned entries of a take

@@ -77,7 +77,7 @@ func (k *Keyspace) learnWhy(in *intake, why lua.Why) {
 		k.fenced = true
 	case lua.WhyEmpty:
 		in.empty = true
-		k.loop.quarantine.noOthers(k)
+		k.loop.quarantine.noOrdinary(k)
 	default:
 		in.empty = false
 	}
@@ -113,7 +113,7 @@ func (k *Keyspace) reclaimOne(o orphan) *Run {
 		if k.reconcile.quarantinedFrom == "" {
 			return nil
 		}
-		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.hasProcess())
+		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.nothingElse())
 	case !k.loop.quiet && (k.session.quarantined != nil || k.loop.quarantine.asking):
 		return nil
 	}
