@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// soonest and latest bound the poller's sleep. Ruby schedules without a notification, so latest is also the
-	// maximum lateness of such a job. Below a millisecond, the poller would spin.
+	// soonest and latest bound the poller's sleep. Ruby schedules jobs without a notification, so such a job
+	// may be late by latest. With less than a millisecond, the poller would spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the poller keeps its lease, and standby how often other processes ask for it, unless
-	// the fleet is very large. A poller that dies is replaced within the sum of both.
+	// hold is how long the lease of the poller lasts, and standby how long other processes wait before they ask
+	// for it again, unless the fleet is very large. A poller that dies is replaced within the sum of both.
 	hold    = 2 * time.Second
 	standby = 2 * time.Second
 	// maxPages bounds one pass; the next pass follows at once.
@@ -57,18 +57,19 @@ type Config struct {
 	Processes func() int
 }
 
-// A Poller promotes due jobs and fires periodic ones. It is for one goroutine at a time.
+// A Poller promotes due jobs and fires periodic ones. It must not be used concurrently.
 type Poller struct {
 	cfg  Config
 	link *link.Link
-	// heldAs is the identity under which this process last got the lease of the poller, at heldAt; empty if it
-	// did not. A process that still polls after it has lost the lease does no harm: promote moves each job
-	// once.
+	// heldAs is the identity under which this process got the lease of the poller, the last time at heldAt;
+	// "" if it does not have the lease. A process that polls for a moment after it has lost the lease does no
+	// harm: script promote moves each job once.
 	heldAs string
 	heldAt time.Time
-	// apart reports that the sets are read in separate round trips.
+	// apart reports whether the sets are read in separate round trips.
 	apart bool
-	// skip is how many jobs of a set to skip, because the last pass, which was incomplete, could not move them.
+	// skip is how many jobs of each set the next pass skips: the last pass, which was incomplete, could not
+	// move them.
 	skip  map[string]int
 	ticks ticks
 	taken taken
@@ -93,14 +94,14 @@ func New(cfg Config) *Poller {
 }
 
 // Pass promotes due jobs and fires periodic ones if this process, whose identity is me, is the poller, and
-// returns the time until the next Pass. A pass that fails has moved some jobs or none; the next one moves the
-// rest. If nothing is due, a pass of the poller takes one round trip. Each call has a deadline of its own.
+// returns the time until the next Pass. After an error, the next pass moves the jobs that this one did not. If
+// nothing is due, a pass of the poller takes one round trip. Each call has a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
 	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
 	}
 	if p.heldAs != me {
-		// Without a page: a standby has no use for due jobs.
+		// It does not read due jobs with the same call: most processes do not get the lease.
 		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 		now := time.Now()
 		if held, err := p.ask(now, me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
@@ -179,25 +180,25 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 	return next, errs
 }
 
-// carry sends calls that carry jobs. If half of the lease is over, the same round trip renews it, so the lease
-// survives one lost reply or a slow page. With the renewal it reads which periodic jobs are due.
+// carry sends calls that carry jobs. If half of the lease is over, the same round trip renews it: so one lost
+// reply, or a slow page, does not lose the lease. With the renewal it reads which periodic jobs are due.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
 		return p.link.Carry(ctx, p.link.Page()/2, calls...), nil
 	}
 	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
-	plan := p.lookAtPlan()
+	plan := p.readPlan()
 	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call, plan.Call}, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
-	_, planErr := p.ticks.saw(now, plan, replies[1])
+	_, planErr := p.ticks.plan(now, plan, replies[1])
 	return replies[2:], errors.Join(err, planErr)
 }
 
 // rest returns how long a standby waits before it asks for the lease again.
 func (p *Poller) rest() time.Duration { return lua.LeaseRest(standby, p.cfg.Processes()) }
 
-// ask reads and records the reply to a request for the lease that was made at now.
+// ask records the reply to a request for the lease, which was sent at now.
 func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
 	held, err = lease.Read(reply)
 	switch {
@@ -260,10 +261,10 @@ func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Du
 	return soonest, errs
 }
 
-// promoteLarge moves due entries that are too large to be read to their queues, the last one first, so that
-// the positions of the others stay valid. An entry of a queue that workers of Belay take goes to the dead set,
-// and so does one whose ends do not contain its queue.
-// stuck is how many could not be moved for a permanent reason.
+// promoteLarge moves due entries that are too large to be read, the last one first, so that the positions of
+// the others stay valid. An entry goes to its queue, which its first or last bytes contain. If they do not,
+// or if workers of Belay take the queue, it goes to the dead set. stuck is how many entries Redis refused to
+// move.
 func (p *Poller) promoteLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, lastErr error) {
 	for _, entry := range slices.Backward(entries) {
 		queue, known := job.QueueInEnds(entry.Head, entry.Tail)
@@ -349,8 +350,8 @@ func (p *Poller) logPromoted(group lua.Promotions, moved int) {
 
 // sort returns the due jobs by their destination, in the order in which they are due.
 //
-// The poller serves queues that no worker of Belay takes too. It moves what may run there, and judges only what
-// workers of Belay will run.
+// The poller also moves jobs of queues that only other programs take. It decides about the quarantine and the
+// dead set only for jobs that workers of Belay run.
 func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.Time) (sorted []lua.Promotions, err error) {
 	add := func(to lua.Promotions, promotion lua.Promotion) {
 		at := slices.IndexFunc(sorted, func(p lua.Promotions) bool {

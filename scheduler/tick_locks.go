@@ -19,14 +19,14 @@ const (
 	// oldLock is how long the job of a tick holds its lock before TickLocks looks for the job: as long as the
 	// lock of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
 	oldLock = dedup.DefaultTTL
-	// maxQueuesSearched bounds the search. A job may be in any queue, because operators move jobs. Where there
-	// are more queues, a lock is not freed.
+	// maxQueuesSearched bounds the search, which covers all queues, because operators move jobs. If there are
+	// more queues, no lock is freed.
 	maxQueuesSearched = 1000
 )
 
-// TickLocks frees the locks of ticks whose jobs are in no place any more: a process of Ruby has run or deleted
-// them, or an operator has deleted a key. Without it such a lock would hold up its periodic job for years. It
-// is for one goroutine at a time.
+// TickLocks frees the locks of ticks whose jobs do not exist any more: a process of Ruby has run or deleted
+// them, or an operator has deleted a key. Without that, such a lock would stop its periodic job for years.
+// TickLocks must not be used concurrently.
 type TickLocks struct {
 	keys lua.Keys
 	link link.Link
@@ -78,7 +78,7 @@ func (l *TickLocks) check(ctx context.Context, names []string) error {
 	for _, s := range stored {
 		periodic, err := ReadPeriodic(s.Definition)
 		if err != nil || periodic.lock == "" {
-			continue // the poller names what is wrong
+			continue // the poller logs what is wrong
 		}
 		value, err := lua.Texts(l.link.Do(ctx, driver.Command("MGET", l.keys.Lock(periodic.lock)))[0])
 		if err != nil {
@@ -106,10 +106,12 @@ func (l *TickLocks) check(ctx context.Context, names []string) error {
 	return nil
 }
 
-// exists reports whether a job that waits or runs has this jid. It looks twice, because a job may move past it.
+// exists reports whether a job with this jid waits or runs. It searches twice, because a job may move from a
+// place that is not searched yet to one that was. Package inspect has a search for operators, which also
+// filters, pages and reads what Ruby's processes report; the two share the scripts that read pages.
 func (l *TickLocks) exists(ctx context.Context, jid string) (bool, error) {
 	for range 2 {
-		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inQueues, l.inHands} {
+		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inQueues, l.inWorking} {
 			if found, err := look(ctx, jid); found || err != nil {
 				return found, err
 			}
@@ -128,7 +130,8 @@ func (l *TickLocks) inSets(ctx context.Context, jid string) (bool, error) {
 	return false, nil
 }
 
-// isJob finds an entry with this jid. One that cannot be read and names it is taken for it.
+// isJob returns a function that reports whether an entry is the job with this jid. It also returns true for an
+// unreadable entry that contains the jid.
 func isJob(jid string) func(lua.Entry) bool {
 	return func(entry lua.Entry) bool {
 		if !strings.Contains(entry.Bytes, jid) {
@@ -139,7 +142,7 @@ func isJob(jid string) func(lua.Entry) bool {
 	}
 }
 
-// pages reads a sorted set a page at a time, until end reports true.
+// pages passes a sorted set to end, a page at a time, until end returns true.
 func (l *TickLocks) pages(ctx context.Context, set string, end func(page []lua.Entry) bool) (ended bool, err error) {
 	walk := lua.Cursor{From: "-inf", To: "+inf"}
 	for {
@@ -159,13 +162,13 @@ func (l *TickLocks) inQueues(ctx context.Context, jid string) (bool, error) {
 		driver.Command("SRANDMEMBER", l.keys.Queues(), strconv.Itoa(maxQueuesSearched)))
 	queues, err := lua.Texts(replies[1])
 	if count, _ := replies[0].Value.(int64); err != nil || int(count) > len(queues) {
-		return err == nil, err // it may be in one of the others
+		return err == nil, err // the job may be in a queue that was not named
 	}
 	return l.inLists(ctx, slices.Concat(l.keys.QuarantineLists(queues), l.keys.QueueLists(queues)), jid)
 }
 
-// inHands looks among the jobs that processes hold.
-func (l *TickLocks) inHands(ctx context.Context, jid string) (bool, error) {
+// inWorking searches the lists of all processes.
+func (l *TickLocks) inWorking(ctx context.Context, jid string) (bool, error) {
 	var readErr error
 	found, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) (found bool) {
 		for _, entry := range page {
@@ -186,8 +189,8 @@ func (l *TickLocks) inHands(ctx context.Context, jid string) (bool, error) {
 	return found, err
 }
 
-// inLists reads lists from the end at which jobs arrive: those that leave meanwhile move no others out of
-// sight.
+// inLists reads lists from the end at which jobs arrive. Jobs leave at the other end, so none moves past the
+// reader.
 func (l *TickLocks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
 	for chunk := range slices.Chunk(lists, lua.MaxQueues) {
 		ask := lua.Lengths(chunk)
