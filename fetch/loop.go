@@ -66,7 +66,7 @@ func (l *Loop) Run() {
 		}
 		timer.Reset(time.Until(wake))
 		select {
-		case <-l.pool.some:
+		case <-l.pool.signal:
 		case event := <-l.events:
 			l.handle(event)
 		case request := <-l.requests:

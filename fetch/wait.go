@@ -320,7 +320,7 @@ func (k *Keyspace) arriveByWait(w *wait) {
 		k.addLarge(w.session, ownList{queue: w.queue.name}, lua.LargeOf(w.payload))
 		return
 	}
-	// Promised processors are not idle: a take for them is in flight.
+	// Reserved processors are not idle: a take for them is in flight.
 	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && w.queue.backOffUntil.IsZero() && in.share.idle() > 0
 	k.bring(w.session, w.queue.name, w.payload, wanted)
 }

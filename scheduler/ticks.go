@@ -83,8 +83,8 @@ func (p *Poller) readPlan() lua.Ask[lua.Due] {
 // fire fires the ticks that are due, and returns the time until the next one.
 func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 	next = p.cfg.Every
-	until, any := p.ticks.until(time.Now())
-	if !any {
+	until, ok := p.ticks.until(time.Now())
+	if !ok {
 		return next, nil
 	}
 	for range maxRounds {
@@ -97,7 +97,7 @@ func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 			return next, err
 		}
 		moved, err := p.fireAll(ctx, names, false)
-		if until, any = p.ticks.until(time.Now()); err != nil || !any || moved == 0 && len(names) > 0 {
+		if until, ok = p.ticks.until(time.Now()); err != nil || !ok || moved == 0 && len(names) > 0 {
 			return next, err
 		}
 	}

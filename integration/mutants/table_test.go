@@ -61,7 +61,7 @@ var bugs = []mutant{
 		name: "promote removes, then pushes",
 		harm: "a poller that dies between the two calls loses the job, as Ruby's does",
 		edits: []edit{{
-			"scheduler/poller.go", `	next := p.page(set, skip, 1)
+			"scheduler/promote.go", `	next := p.page(set, skip, 1)
 `, `	next := p.page(set, skip, 1)
 	for _, group := range groups {
 		for _, one := range group.Jobs {
