@@ -46,7 +46,7 @@ func (j *Janitor) formerVictims(ctx context.Context, successors []string, record
 			names = append(names, former)
 		}
 	}
-	formers, _, err := j.records(ctx, names) // the sweep reports a record that cannot be read
+	formers, _, err := j.cfg.Keys.ReadRecords(ctx, &j.link, names) // the sweep reports a record that cannot be read
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,7 @@ func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unrea
 		return nil, err
 	}
 	for names := range slices.Chunk(j.withoutRecord(tried), maxRecords) {
-		records, unread, err := j.records(ctx, names)
+		records, unread, err := j.cfg.Keys.ReadRecords(ctx, &j.link, names)
 		if err != nil {
 			return unreadable, err
 		}

@@ -148,7 +148,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 		j.sweepAt = 0
 		return nil
 	}
-	records, unread, err := j.records(ctx, names)
+	records, unread, err := j.cfg.Keys.ReadRecords(ctx, &j.link, names)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 	if len(names) < forgotten {
 		defer func() { j.forgetAt = 0 }() // this was the last page
 	}
-	records, errs, err := j.records(ctx, names)
+	records, errs, err := j.cfg.Keys.ReadRecords(ctx, &j.link, names)
 	if err != nil {
 		return err
 	}
@@ -228,28 +228,6 @@ func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 		}
 	}
 	return all(errs)
-}
-
-// records reads the records of these identities. An identity without a record is missing from the result. If
-// a key has a wrong type, unread has its error, so that it does not stop the others.
-func (j *Janitor) records(ctx context.Context, names []string) (records map[string]lua.Record, unread map[string]error, err error) {
-	if len(names) == 0 {
-		return nil, nil, nil
-	}
-	asks, calls := lua.AskEach(names, j.cfg.Keys.ReadRecord)
-	records, unread = make(map[string]lua.Record, len(names)), make(map[string]error)
-	for i, reply := range j.link.Do(ctx, calls...) {
-		record, err := asks[i].Read(reply)
-		switch {
-		case driver.Outage(err):
-			return nil, nil, err
-		case err != nil:
-			unread[names[i]] = fmt.Errorf("read the record of %s: %w", names[i], err)
-		case record != nil:
-			records[names[i]] = *record
-		}
-	}
-	return records, unread, nil
 }
 
 // all joins these errors; nil for none.

@@ -47,15 +47,11 @@ func (p *Poller) readTaken(ctx context.Context) (map[string]bool, error) {
 		if len(identities) == 0 {
 			return queues, nil
 		}
-		asks, calls := lua.AskEach(identities, p.cfg.Keys.ReadRecord)
-		for i, reply := range p.link.Do(ctx, calls...) {
-			record, err := asks[i].Read(reply)
-			if driver.Outage(err) {
-				return nil, err
-			}
-			if err != nil || record == nil { // a process that has just gone, or an unreadable record
-				continue
-			}
+		records, _, err := p.cfg.Keys.ReadRecords(ctx, p.link, identities) // the queues of one that cannot be read are unknown
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range records {
 			for _, queue := range record.Queues {
 				queues[queue] = true
 			}

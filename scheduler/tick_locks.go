@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -167,26 +168,37 @@ func (l *TickLocks) inQueues(ctx context.Context, jid string) (bool, error) {
 	return l.inLists(ctx, slices.Concat(l.keys.QuarantineLists(queues), l.keys.QueueLists(queues)), jid)
 }
 
-// inWorking searches the lists of all processes.
+// inWorking searches the lists of all processes. It reads the processes by their expiry, not by rank as
+// takenByBelay does: it must not miss one while others send heartbeats.
 func (l *TickLocks) inWorking(ctx context.Context, jid string) (bool, error) {
-	var readErr error
-	found, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) (found bool) {
-		for _, entry := range page {
-			ask := l.keys.ReadRecord(entry.Bytes)
-			record, err := ask.Read(l.link.Do(ctx, ask.Call)[0])
-			if err == nil && record != nil {
-				found, err = l.inLists(ctx, l.keys.ListsOf(record.Queues, entry.Bytes), jid)
-			}
-			if readErr = err; found || err != nil {
-				return true
-			}
+	var found bool
+	var searchErr error
+	_, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) bool {
+		identities := make([]string, len(page))
+		for i, entry := range page {
+			identities[i] = entry.Bytes
 		}
-		return false
+		found, searchErr = l.inListsOf(ctx, identities, jid)
+		return found || searchErr != nil
 	})
-	if readErr != nil {
-		return false, readErr
+	return found, errors.Join(err, searchErr)
+}
+
+// inListsOf searches the lists of these processes.
+func (l *TickLocks) inListsOf(ctx context.Context, identities []string, jid string) (bool, error) {
+	records, unread, err := l.keys.ReadRecords(ctx, &l.link, identities)
+	for _, unreadErr := range unread {
+		err = errors.Join(err, unreadErr) // the job may be in the lists of that process
 	}
-	return found, err
+	if err != nil {
+		return false, err
+	}
+	for identity, record := range records {
+		if found, err := l.inLists(ctx, l.keys.ListsOf(record.Queues, identity), jid); found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
 }
 
 // inLists reads lists from the end at which jobs arrive. Jobs leave at the other end, so none moves past the
