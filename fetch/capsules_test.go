@@ -21,9 +21,9 @@ func newCapsules(t *testing.T, open opener, drainFor time.Duration) *rig {
 	require.NoError(t, r.loop.Close())
 	r.record.Concurrency = 4
 	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
-		Log:      slog.New(logbook.JSON(r.log, slog.LevelDebug)),
-		Capsules: []Capsule{{Order: strictly(t, "mail"), Concurrency: 2}, {Order: strictly(t, "other"), Concurrency: 2}},
-		Largest:  job.DefaultPayloadLimit + job.PayloadSlack, CallTimeout: time.Second, DrainFor: drainFor,
+		Log:     slog.New(logbook.JSON(r.log, slog.LevelDebug)),
+		Shares:  []Share{{Order: strictly(t, "mail"), Concurrency: 2}, {Order: strictly(t, "other"), Concurrency: 2}},
+		Largest: job.DefaultPayloadLimit + job.PayloadSlack, CallTimeout: time.Second, DrainFor: drainFor,
 	})
 	r.enter()
 	return r

@@ -31,7 +31,7 @@ type Keyspace struct {
 	lease   lease
 	renew   bool // the locks of the runs must be renewed
 
-	intakes   []*intake // one for each capsule
+	intakes   []*intake // one for each share
 	queues    map[string]*queueState
 	backedOff int // number of queues that are backed off
 	waiting
@@ -57,11 +57,11 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 	k := &Keyspace{
 		flights: flights{link: &link.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}},
 		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
-		waiting: waiting{limit: maxWait},
+		waiting: newWaiting(),
 	}
-	for _, c := range l.capsules {
-		in := &intake{space: k, capsule: c}
-		for _, name := range c.Order.Names() {
+	for _, s := range l.shares {
+		in := &intake{space: k, share: s}
+		for _, name := range s.Order.Names() {
 			q := &queueState{name: name, intake: in}
 			in.queues = append(in.queues, q)
 			k.queues[name] = q
@@ -73,7 +73,7 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 
 // Enter makes the loop take jobs under this session from now on. Runs of an earlier session are still settled
 // under the earlier one.
-func (k *Keyspace) Enter(session *Session) { k.loop.orders <- func() { k.enter(session) } }
+func (k *Keyspace) Enter(session *Session) { k.loop.requests <- func() { k.enter(session) } }
 
 // Beaten passes the reply of a confirmed heartbeat to the loop.
 func (k *Keyspace) Beaten(reply HeartbeatReply) { k.loop.give(func() { k.handleHeartbeat(reply) }) }
@@ -148,7 +148,7 @@ func (k *Keyspace) close() error {
 // compose makes the next pipeline, or nil if there is nothing to send.
 func (k *Keyspace) compose(now time.Time) *pipeline {
 	p := &pipeline{space: k}
-	if !k.outage.since.IsZero() && k.session != nil && !k.session.Over() {
+	if k.outage.away && k.session != nil && !k.session.Over() {
 		return k.composeProbe(p)
 	}
 	again := k.addSettles(p)
@@ -175,9 +175,9 @@ func (k *Keyspace) compose(now time.Time) *pipeline {
 	return p
 }
 
-// composeProbe makes the one pipeline that is sent after a failure. It reads the lengths of our lists, which is
-// as small as a call can be. If the reply comes, Redis is not away but the link is slow, and the next call that
-// carries jobs asks for fewer. The reply also shows what the failed call has left in our lists.
+// composeProbe makes the one pipeline that is sent during an outage. It reads the lengths of our lists, which
+// is as small as a call can be. If the reply comes, Redis is not away but the link is slow, and the next call
+// that carries jobs asks for fewer. The reply also shows what the failed call has left in our lists.
 func (k *Keyspace) composeProbe(p *pipeline) *pipeline {
 	if k.reconcile.asking {
 		return nil

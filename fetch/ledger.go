@@ -7,20 +7,23 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A capsule is a set of queues with a concurrency of its own, and the number of its runs in each state.
-type capsule struct {
-	Capsule
+// A Share is the share of the processors that the queues of one capsule have, and how many of them are busy.
+type Share struct {
+	Order *QueueOrder
+	// Concurrency is how many jobs of these queues run at once.
+	Concurrency int
+
 	counts   [states]int
 	reserved int // jobs that takes in flight may bring
 }
 
-// idle returns the number of idle processors of the capsule, less the jobs that takes in flight may bring.
-func (c *capsule) idle() int {
-	busy := c.reserved
-	for s := awaitingStart; s <= unacked; s++ {
-		busy += c.counts[s]
+// idle returns the number of idle processors of the share, less the jobs that takes in flight may bring.
+func (s *Share) idle() int {
+	busy := s.reserved
+	for state := awaitingStart; state <= unacked; state++ {
+		busy += s.counts[state]
 	}
-	return c.Concurrency - busy
+	return s.Concurrency - busy
 }
 
 // The ledger holds every run of this process, by state, in the order in which the runs reached that state.
@@ -48,7 +51,7 @@ func (l *ledger) move(r *Run, to state) {
 		l.alike[r.sum%uint64(len(l.alike))]++
 	} else {
 		l.lists[r.state].remove(r)
-		r.capsule.counts[r.state]--
+		r.share.counts[r.state]--
 	}
 	if r.state = to; to == gone {
 		r.owner.drop(r)
@@ -56,7 +59,7 @@ func (l *ledger) move(r *Run, to state) {
 		return
 	}
 	l.lists[to].add(r)
-	r.capsule.counts[to]++
+	r.share.counts[to]++
 }
 
 // transfer moves a run from an earlier session to s, which has taken its job again.
@@ -173,10 +176,10 @@ func (l *Loop) count(in ...state) (count int) {
 	return count
 }
 
-// Concurrency returns the maximum number of jobs that run at once, in all capsules.
+// Concurrency returns the maximum number of jobs that run at once.
 func (l *Loop) Concurrency() (count int) {
-	for _, c := range l.cfg.Capsules {
-		count += c.Concurrency
+	for _, s := range l.shares {
+		count += s.Concurrency
 	}
 	return count
 }

@@ -14,11 +14,147 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
+// A Loop is a worker: one goroutine that owns every run of the process. It never blocks on Redis: calls run in
+// goroutines of their own and return as events. The comments of Open and Run, and of the processors' Take and
+// End, say when to call them; other methods may be called from any goroutine.
+type Loop struct {
+	cfg        Config
+	shares     []*Share
+	spaces     []*Keyspace
+	quarantine quarantine
+	quiet      bool // the loop takes no more jobs, until it ends
+	stop       stopping
+	pool       *pool
+	scratch    struct { // reused in each turn, to avoid allocations
+		starting []*Run
+		results  []Result
+	}
+
+	events   chan event
+	requests chan func() // from outside of the loop's goroutine
+	started  atomic.Bool
+	over     atomic.Bool
+	lost     atomic.Uint64
+}
+
+// Run runs the loop until, after a stop, all jobs are settled or the time for that is over. This is what a
+// worker does, in each turn:
+//
+//  1. It passes the jobs that may start to the processors (startReady).
+//  2. For each keyspace it sends a pipeline: settles of the runs that have ended, then takes for the
+//     processors that are idle (Keyspace.turn). If all queues are empty, it waits on each of them with a
+//     blocking call instead.
+//  3. If the process stops, it continues the stop (advance).
+//  4. It sleeps until a run has ended, a call has returned, or something is due.
+//  5. It records these results and replies in the ledger (gather). The reply to a take brings the jobs that
+//     start in the next turn.
+func (l *Loop) Run() {
+	l.started.Store(true)
+	defer l.over.Store(true)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		for len(l.requests) > 0 { // before anything more is taken
+			(<-l.requests)()
+		}
+		l.startReady()
+		wake := l.turn(time.Now())
+		l.startReady() // orphaned entries that turn has reclaimed
+		wake = l.advance(time.Now(), wake)
+		if l.done() {
+			return
+		}
+		timer.Reset(time.Until(wake))
+		select {
+		case <-l.pool.signal:
+		case event := <-l.events:
+			l.handle(event)
+		case request := <-l.requests:
+			request()
+		case <-timer.C:
+		}
+		l.gather()
+	}
+}
+
+// turn sends the calls that are due. It returns the latest instant at which it must be called again.
+func (l *Loop) turn(now time.Time) (wake time.Time) {
+	wake = now.Add(time.Hour)
+	for _, k := range l.spaces {
+		wake = earlier(wake, k.turn(now))
+	}
+	return wake
+}
+
+// startReady passes the jobs that may start to the processors.
+func (l *Loop) startReady() {
+	runs := l.scratch.starting[:0]
+	for _, k := range l.spaces {
+		runs = k.startReady(runs)
+	}
+	if len(runs) > 0 {
+		l.pool.add(runs)
+		clear(runs)
+	}
+	l.scratch.starting = runs
+}
+
+// gather reads all results and events that have arrived, yields once, and reads again, so that processors
+// that were about to finish share this turn's round trip. Beyond that and what pool.notify waits, the loop
+// never waits to fill a batch.
+func (l *Loop) gather() {
+	for range 2 {
+		l.scratch.results = l.pool.ended(l.scratch.results)
+		for _, result := range l.scratch.results {
+			l.end(result)
+		}
+		clear(l.scratch.results)
+		l.scratch.results = l.scratch.results[:0]
+		for len(l.events) > 0 {
+			l.handle(<-l.events)
+		}
+		runtime.Gosched()
+	}
+}
+
+// handle processes an event. The leases are read again for the runs that it makes ready.
+func (l *Loop) handle(e event) {
+	for _, k := range l.spaces {
+		k.lease.session = nil
+	}
+	e.handle()
+}
+
+// end records the result of a run. It ignores the result of a run that was ended before: its handler returned
+// too late.
+func (l *Loop) end(result Result) {
+	r, k := result.Run, result.Run.space
+	if r.state != running && r.state != abandoned {
+		return
+	}
+	switch {
+	case result.Outcome.Exit() != job.ExitRequeued || r.owner.Over():
+		k.ledger.finish(r, result.Outcome)
+	case !l.stop.asked:
+		k.refuse(r) // every job that returns to the head of its queue, or this process would take it at once
+	case result.Refused:
+		k.ledger.finish(r, result.Outcome)
+	default:
+		k.ledger.move(r, returned)
+	}
+	if l.count(running, abandoned) == 0 {
+		l.requeueUnfinished()
+	}
+}
+
+// An event is the completion of a call that was in flight.
+type event interface{ handle() }
+
 // Config configures a Loop.
 type Config struct {
 	Log *slog.Logger
-	// Capsules are the sets of queues to take from. No queue is in two of them.
-	Capsules []Capsule
+	// Shares are the queues to take from, and the processors that they share. No queue is in two of them.
+	Shares []Share
 	// Largest is the maximum size of an entry in bytes; larger ones go to the dead set without a run.
 	Largest int
 	// CallTimeout bounds each call that carries no jobs, except waits. Calls that carry jobs get more time:
@@ -39,44 +175,6 @@ type Config struct {
 	Leaving func(at time.Time)
 }
 
-// A Capsule is a set of queues with an order and a concurrency of its own.
-type Capsule struct {
-	Order *Order
-	// Concurrency is how many of its jobs run at once.
-	Concurrency int
-}
-
-// A Loop is a worker: one goroutine that owns every run of the process. In each turn it passes taken jobs to
-// the processors, gathers the results of runs that have ended, and sends one pipeline: settles of these
-// results, and takes for the processors that are then idle. When all queues are empty, it waits on each of
-// them with a blocking call.
-//
-// The loop's goroutine never blocks on Redis: calls run in goroutines of their own and return as events. The
-// comments of Open and Run, and of the processors' Take and End, say when to call them; other methods may be
-// called from any goroutine.
-type Loop struct {
-	cfg        Config
-	capsules   []*capsule
-	spaces     []*Keyspace
-	quarantine quarantine
-	quiet      bool // the loop takes no more jobs, until it ends
-	stop       stopping
-	pool       *pool
-	scratch    struct { // reused in each turn, to avoid allocations
-		starting []*Run
-		results  []Result
-	}
-
-	events  chan event
-	orders  chan func() // requests from outside of the loop's goroutine
-	started atomic.Bool
-	over    atomic.Bool
-	lost    atomic.Uint64
-}
-
-// An event is the completion of a call that was in flight.
-type event interface{ handle() }
-
 // NewLoop returns a Loop without keyspaces. Open adds them.
 func NewLoop(cfg Config) *Loop {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
@@ -86,12 +184,12 @@ func NewLoop(cfg Config) *Loop {
 	l := &Loop{
 		cfg: cfg, pool: newPool(),
 		// Room for every operation that can be in flight, so that their goroutines never wait for the loop.
-		events: make(chan event, maxInFlight+2*lua.MaxQueues),
-		orders: make(chan func(), 64),
+		events:   make(chan event, maxInFlight+2*lua.MaxQueues),
+		requests: make(chan func(), 64),
 	}
 	l.quarantine.loop = l
-	for _, c := range cfg.Capsules {
-		l.capsules = append(l.capsules, &capsule{Capsule: c})
+	for _, share := range cfg.Shares {
+		l.shares = append(l.shares, &share)
 	}
 	return l
 }
@@ -137,25 +235,25 @@ func (l *Loop) TooManyClients() {
 	})
 }
 
-// give passes an order to the loop. It drops the order if the channel is full: the channel has room for far
-// more orders than there are kinds, and for the replies to many heartbeats.
-func (l *Loop) give(order func()) {
+// give passes a request to the loop. It drops the request if the channel is full: the channel has room for far
+// more requests than there are kinds, and for the replies to many heartbeats.
+func (l *Loop) give(request func()) {
 	select {
-	case l.orders <- order:
+	case l.requests <- request:
 	default:
 	}
 }
 
-// Turns reports whether the loop's goroutine reads its orders, such as Quiet and Stop, before ctx ends. If not,
-// the loop stands still. It returns true before Run and after it.
+// Turns reports whether the loop's goroutine reads its requests, such as Quiet and Stop, before ctx ends. If
+// not, the loop stands still. It returns true before Run and after it.
 func (l *Loop) Turns(ctx context.Context) bool {
 	if !l.started.Load() || l.over.Load() {
 		return true
 	}
-	if len(l.orders) == 0 { // otherwise Turns waits for the orders that are there
+	if len(l.requests) == 0 { // otherwise Turns waits for the requests that are there
 		l.give(func() {})
 	}
-	for len(l.orders) > 0 && !l.over.Load() {
+	for len(l.requests) > 0 && !l.over.Load() {
 		select {
 		case <-ctx.Done():
 			return false
@@ -163,103 +261,4 @@ func (l *Loop) Turns(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-// Run runs the loop until, after a stop, all jobs are settled or the time for that is over.
-func (l *Loop) Run() {
-	l.started.Store(true)
-	defer l.over.Store(true)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		for len(l.orders) > 0 { // before anything more is taken
-			(<-l.orders)()
-		}
-		l.startReady()
-		wake := l.turn(time.Now())
-		l.startReady()
-		wake = l.advance(time.Now(), wake)
-		if l.done() {
-			return
-		}
-		timer.Reset(time.Until(wake))
-		select {
-		case <-l.pool.some:
-		case event := <-l.events:
-			l.handle(event)
-		case order := <-l.orders:
-			order()
-		case <-timer.C:
-		}
-		l.gather()
-	}
-}
-
-// turn sends the calls that are due. It returns the latest instant at which it must be called again.
-func (l *Loop) turn(now time.Time) (wake time.Time) {
-	wake = now.Add(time.Hour)
-	for _, k := range l.spaces {
-		wake = earlier(wake, k.turn(now))
-	}
-	return wake
-}
-
-// gather reads all results and events that have arrived, yields once, and reads again, so that processors
-// that were about to finish share this turn's round trip. Beyond that and what pool.notify waits, the loop
-// never waits to fill a batch.
-func (l *Loop) gather() {
-	for range 2 {
-		l.scratch.results = l.pool.ended(l.scratch.results)
-		for _, result := range l.scratch.results {
-			l.end(result)
-		}
-		clear(l.scratch.results)
-		l.scratch.results = l.scratch.results[:0]
-		for len(l.events) > 0 {
-			l.handle(<-l.events)
-		}
-		runtime.Gosched()
-	}
-}
-
-func (l *Loop) handle(e event) {
-	for _, k := range l.spaces {
-		k.lease.session = nil
-	}
-	e.handle()
-}
-
-// startReady passes the jobs that may start to the processors.
-func (l *Loop) startReady() {
-	runs := l.scratch.starting[:0]
-	for _, k := range l.spaces {
-		runs = k.startReady(runs)
-	}
-	if len(runs) > 0 {
-		l.pool.add(runs)
-		clear(runs)
-	}
-	l.scratch.starting = runs
-}
-
-// end records the result of a run. It ignores the result of a run that was ended before: its handler returned
-// too late.
-func (l *Loop) end(result Result) {
-	r, k := result.Run, result.Run.space
-	if r.state != running && r.state != abandoned {
-		return
-	}
-	switch {
-	case result.Outcome.Exit() != job.ExitRequeued || r.owner.Over():
-		k.ledger.finish(r, result.Outcome)
-	case !l.stop.asked:
-		k.refuse(r) // every job that returns to the head of its queue, or this process would take it at once
-	case result.Refused:
-		k.ledger.finish(r, result.Outcome)
-	default:
-		k.ledger.move(r, returned)
-	}
-	if l.count(running, abandoned) == 0 {
-		l.requeueUnfinished()
-	}
 }

@@ -150,7 +150,7 @@ func TestLostReplies(t *testing.T) {
 			require.NoError(t, err, "the script is known from here on, so that the reply lost is that of its run")
 			r.proxy.Add(faultproxy.DropReply(r.keys.Alive()))
 			jobs := r.push("mail", 2)
-			r.pump("the take to be lost", func() bool { return !r.k.outage.since.IsZero() })
+			r.pump("the take to be lost", func() bool { return r.k.outage.away })
 			require.Len(t, r.working("mail"), 2, "moved, and the reply is lost")
 			beats := 0
 			for len(r.running) < 2 {
@@ -369,13 +369,13 @@ func TestTurns(t *testing.T) {
 	defer cancel()
 	require.True(t, l.Turns(ctx), "it does not run yet")
 	l.started.Store(true)
-	require.False(t, l.Turns(ctx), "the order is not taken")
+	require.False(t, l.Turns(ctx), "the request is not taken")
 	require.False(t, l.Turns(ctx))
-	require.Len(t, l.orders, 1, "asking again fills nothing up")
-	defer close(l.orders)
+	require.Len(t, l.requests, 1, "asking again fills nothing up")
+	defer close(l.requests)
 	go func() {
-		for order := range l.orders {
-			order()
+		for request := range l.requests {
+			request()
 		}
 	}()
 	patient, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -14,19 +14,19 @@ type Queue struct {
 	Weight int
 }
 
-// An Order is the order in which queues are read in each turn, as in Sidekiq. If no queue has a weight, the
+// A QueueOrder is the order in which queues are read in each turn, as in Sidekiq. If no queue has a weight, the
 // order is strict, as given. Otherwise it is drawn anew each turn: the probability that a queue comes first
 // is its share of all weights. If all weights are 1, the order is random.
-type Order struct {
+type QueueOrder struct {
 	names  []string
 	draw   []int // indexes into names, each as often as its weight; empty when strict
 	random *rand.Rand
 }
 
-// NewOrder checks the queues and makes their order. A queue may be named several times, which adds to its
+// NewQueueOrder checks the queues and makes their order. A queue may be named several times, which adds to its
 // weight, as in Sidekiq; there are at most lua.MaxQueues different ones.
-func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
-	order := &Order{random: random}
+func NewQueueOrder(queues []Queue, random *rand.Rand) (*QueueOrder, error) {
+	order := &QueueOrder{random: random}
 	index, weighted := make(map[string]int), false
 	for _, queue := range queues {
 		if err := job.CheckQueue(queue.Name); err != nil {
@@ -61,13 +61,13 @@ func NewOrder(queues []Queue, random *rand.Rand) (*Order, error) {
 const maxWeight = 1000
 
 // Names returns the queues, each once, in the order first given.
-func (o *Order) Names() []string { return o.names }
+func (o *QueueOrder) Names() []string { return o.names }
 
 // Strict reports whether every turn has the same order.
-func (o *Order) Strict() bool { return o.draw == nil }
+func (o *QueueOrder) Strict() bool { return o.draw == nil }
 
 // Next returns the order of one turn.
-func (o *Order) Next() []string {
+func (o *QueueOrder) Next() []string {
 	if o.draw == nil {
 		return o.names
 	}

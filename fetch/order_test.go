@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func newOrder(t *testing.T, queues ...Queue) *Order {
+func newOrder(t *testing.T, queues ...Queue) *QueueOrder {
 	t.Helper()
-	order, err := NewOrder(queues, rand.New(rand.NewPCG(1, 2)))
+	order, err := NewQueueOrder(queues, rand.New(rand.NewPCG(1, 2)))
 	require.NoError(t, err)
 	return order
 }
@@ -68,7 +68,7 @@ func TestOrder(t *testing.T) {
 			many[i].Name = "q" + strings.Repeat("x", i)
 		}
 		for _, queues := range [][]Queue{nil, {{Name: ""}}, {{Name: "a\nb"}}, {{Name: "a", Weight: -1}}, {{Name: "a", Weight: 1 << 30}}, many} {
-			_, err := NewOrder(queues, rand.New(rand.NewPCG(1, 2)))
+			_, err := NewQueueOrder(queues, rand.New(rand.NewPCG(1, 2)))
 			require.Error(t, err)
 		}
 	})

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/link"
@@ -37,10 +38,10 @@ type pipeline struct {
 	trip         *link.Trip
 }
 
-// A reservation reserves processors of a capsule for jobs that a pipeline may bring.
+// A reservation reserves processors of a share for jobs that a pipeline may bring.
 type reservation struct {
-	capsule *capsule
-	jobs    int
+	share *Share
+	jobs  int
 }
 
 // A part holds some calls of a pipeline, and a function for each of their replies.
@@ -60,18 +61,18 @@ func (p *pipeline) addAll(calls []driver.Call, handle func(replies []driver.Repl
 }
 
 // reserve reserves processors for the pipeline.
-func (p *pipeline) reserve(c *capsule, jobs int) {
+func (p *pipeline) reserve(s *Share, jobs int) {
 	if len(p.reservations) == 0 {
 		p.space.begin()
 	}
-	p.reservations = append(p.reservations, reservation{c, jobs})
-	c.reserved += jobs
+	p.reservations = append(p.reservations, reservation{s, jobs})
+	s.reserved += jobs
 }
 
-// maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only with
-// its share of the processors. So with a long round trip several pipelines are in flight, and with a short one
-// a pipeline carries all results that came during the previous one. Fewer results than a share are sent when
-// the next reply has come.
+// maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only for
+// its part of the processors. So with a long round trip several pipelines are in flight, and with a short one
+// a pipeline carries all results that came during the previous one. Fewer results than that are sent when the
+// next reply has come.
 func (k *Keyspace) maySend() bool {
 	if k.inFlight == 0 {
 		return true
@@ -105,7 +106,7 @@ func (p *pipeline) handle() {
 	k.inFlight--
 	k.link.End(p.trip)
 	for _, r := range p.reservations {
-		r.capsule.reserved -= r.jobs
+		r.share.reserved -= r.jobs
 	}
 	if len(p.reservations) > 0 {
 		k.operations--
@@ -124,4 +125,53 @@ func (k *Keyspace) room() int {
 		return lua.MaxBytes
 	}
 	return k.link.Page()
+}
+
+// jobs is the loop's name in reports.
+const jobs = "jobs"
+
+// An outage begins when a call fails and ends when a reply arrives. The loop sends nothing until the rest is
+// over, and then only the probe (see composeProbe). Package link has the delays and the log lines. Its Link
+// cannot replace this state: it counts every reply of the server as a success, also "LOADING" or "READONLY".
+type outage struct {
+	away  bool
+	until time.Time // when the rest ends
+	rest  link.Backoff
+}
+
+func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
+
+// fail records a failed call. Several failures at one instant (of a pipeline) lengthen the rest once.
+func (k *Keyspace) fail(err error) {
+	now, o := time.Now(), &k.outage
+	o.away = true
+	k.reconcile.due = true // to find jobs of a lost reply, and because this reading tries Redis again
+	k.cfg.Reporter.Fail(jobs, err)
+	k.tooManyClients = k.tooManyClients || driver.TooManyClients(err)
+	if o.resting(now) {
+		return
+	}
+	o.until = now.Add(o.rest.Next())
+}
+
+// succeed records that Redis answers.
+func (k *Keyspace) succeed() {
+	k.cfg.Reporter.Answered()
+	if !k.outage.away {
+		k.outage.rest.Reset()
+		return
+	}
+	k.cfg.Reporter.Succeed(jobs)
+	k.outage = outage{}
+	k.reconcile.due = true
+	k.readQueuesAgain()
+}
+
+// probed records that Redis answered a call that carries no jobs. Only a call with jobs that succeeds resets
+// the rest; if the next one fails again, the rest grows.
+func (k *Keyspace) probed() {
+	rest := k.outage.rest
+	k.succeed()
+	k.outage.rest = rest
+	k.reconcile.due = false // the probe has just read the lengths
 }

@@ -53,12 +53,12 @@ type pool struct {
 
 	results  []Result
 	since    time.Time     // when the first of them came
-	some     chan struct{} // has a signal if the loop must take the results
+	signal   chan struct{} // wakes the loop, which must take the results
 	notified bool          // the signal for these results was sent
 }
 
 func newPool() *pool {
-	p := &pool{some: make(chan struct{}, 1)}
+	p := &pool{signal: make(chan struct{}, 1)}
 	p.filled = sync.NewCond(&p.mu)
 	return p
 }
@@ -127,7 +127,7 @@ func (p *pool) notify() {
 	}
 	if p.next == len(p.runs) || len(p.results) >= manyResults || time.Since(p.since) > promptly {
 		p.notified = true
-		p.some <- struct{}{}
+		p.signal <- struct{}{}
 	}
 }
 
@@ -141,7 +141,7 @@ func (p *pool) ended(spare []Result) []Result {
 	if p.notified {
 		p.notified = false
 		select {
-		case <-p.some:
+		case <-p.signal:
 		default: // the loop has received it
 		}
 	}

@@ -100,18 +100,18 @@ func TestResultsAreSignalledUntilTheyAreTaken(t *testing.T) {
 	p := newPool()
 	p.end(Result{})
 	p.end(Result{})
-	hear(t, "the signal", p.some)
+	hear(t, "the signal", p.signal)
 	require.Len(t, p.ended(nil), 2)
 	p.end(Result{})
 	require.Len(t, p.ended(nil), 1)
 	require.Empty(t, p.ended(nil))
 	select {
-	case <-p.some:
+	case <-p.signal:
 		t.Fatal("there are none")
 	default:
 	}
 	p.end(Result{})
-	hear(t, "the signal for one more", p.some)
+	hear(t, "the signal for one more", p.signal)
 }
 
 // The loop is not woken for each result while processors still take runs.
@@ -125,26 +125,26 @@ func TestResultsWaitForTheirBatchButNotForLong(t *testing.T) {
 	p.since = time.Now().Add(time.Hour) // for this test, no time passes
 	p.results = append(p.results, Result{})
 	p.end(Result{})
-	require.Empty(t, p.some, "a run is there to be taken")
+	require.Empty(t, p.signal, "a run is there to be taken")
 	_, _ = p.take()
-	hear(t, "the signal, now that all runs are taken", p.some)
+	hear(t, "the signal, now that all runs are taken", p.signal)
 	require.Len(t, p.ended(nil), 2)
 
 	p.add([]*Run{{}})
 	p.end(Result{})
 	for range manyResults - 1 {
 		p.since = time.Now().Add(time.Hour)
-		require.Empty(t, p.some)
+		require.Empty(t, p.signal)
 		p.end(Result{})
 	}
-	hear(t, "the signal for many results", p.some)
+	hear(t, "the signal for many results", p.signal)
 	require.Len(t, p.ended(nil), manyResults)
 
 	p.end(Result{})
-	require.Empty(t, p.some)
+	require.Empty(t, p.signal)
 	time.Sleep(2 * promptly)
 	p.end(Result{})
-	hear(t, "the signal for a result that has waited", p.some)
+	hear(t, "the signal for a result that has waited", p.signal)
 }
 
 // hear waits for what comes through a channel, but not for ever.

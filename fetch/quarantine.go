@@ -7,30 +7,29 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// The quarantine is the state of this process for quarantined jobs: jobs that were running in so many crashes
-// that they run alone now. If another job ran beside one and crashed the process, the quarantined one would be
-// moved to the dead set for it. A process takes a quarantined job while its ledger is empty, and takes nothing
-// beside it. A process that always has more jobs to run is never empty, so it asks to drain.
+// The quarantine is the state of this process for quarantined jobs. Such a job was running in so many crashes
+// that it now runs alone: if a job beside it crashed the process, the quarantined one would go to the dead set
+// for that. So a process takes a quarantined job only while its ledger is empty, and nothing beside it. The
+// ledger of a busy process is never empty, so such a process drains: for a while it takes no jobs.
 type quarantine struct {
 	loop *Loop
 
-	draining   *queueState // the queue for whose quarantined jobs nothing is taken, if any
-	drainUntil time.Time   // when the drain is given up
-	restUntil  time.Time   // until when the process does not ask to drain again after it gave up
-	wish       *queueState // the queue to ask for in the next pipeline
-	undrain    *queueState // the queue whose drain ends in the next pipeline
-	asking     bool        // a take of a quarantined job is in flight
-	asideSince time.Time   // since when takes are suspended for a quarantined job; zero if they are not
-	othersTill time.Time   // until when ordinary jobs come first, after a quarantined one, if there are any
+	draining      *queueState // the queue for whose quarantined jobs the process drains, if it does
+	drainUntil    time.Time   // when the drain is given up
+	restUntil     time.Time   // until when the process does not drain again, after a drain in vain
+	toDrain       *queueState // the queue for which the next pipeline asks to drain
+	toUndrain     *queueState // the queue whose drain the next pipeline ends
+	asking        bool        // a take of a quarantined job is in flight
+	asideSince    time.Time   // since when takes are suspended for a quarantined job; zero if they are not
+	ordinaryUntil time.Time   // until when ordinary jobs come first, after a quarantined one, if there are any
 }
 
 const (
-	// ordinaryFactor times the duration for which takes were suspended for a quarantined job is how long the
-	// process then takes ordinary jobs, if there are any. Otherwise the quarantined jobs that a bad hour
-	// leaves behind would stop a whole fleet until each of them has run.
+	// After a quarantined job the process takes ordinary jobs, if there are any, for ordinaryFactor times as
+	// long as takes were suspended. Otherwise many quarantined jobs would stop a whole fleet until all of
+	// them have run.
 	ordinaryFactor = 3
-	// restFactor times the duration of a drain in vain is how long the process takes jobs again before the
-	// next drain.
+	// After a drain in vain the process takes jobs for restFactor times as long before it drains again.
 	restFactor = 10
 )
 
@@ -40,28 +39,28 @@ func (q *quarantine) forget(k *Keyspace) {
 	*q = quarantine{loop: q.loop}
 }
 
+// noRuns reports whether the process has no run, and no keyspace is busy.
+func (q *quarantine) noRuns(busy func(k *Keyspace) bool) bool {
+	for _, k := range q.loop.spaces {
+		if k.session == nil || k.session.held > 0 || busy(k) {
+			return false
+		}
+	}
+	return q.loop.count(running, abandoned, returned) == 0 // also those of earlier sessions
+}
+
 // ledgerEmpty reports whether the process has no run, and only idle waits in flight.
 func (q *quarantine) ledgerEmpty() bool {
-	for _, k := range q.loop.spaces {
-		if k.session == nil || k.session.held > 0 || k.inFlight > 0 || len(k.reconcile.orphaned) > 0 {
-			return false
-		}
-	}
-	return q.loop.count(running, abandoned, returned) == 0
+	return q.noRuns(func(k *Keyspace) bool { return k.inFlight > 0 || len(k.reconcile.orphaned) > 0 })
 }
 
-// hasProcess reports whether the process has no run, and no call in flight that could bring one.
-func (q *quarantine) hasProcess() bool {
-	for _, k := range q.loop.spaces {
-		if k.session.held > 0 || k.operations > 0 {
-			return false
-		}
-	}
-	return q.loop.count(running, abandoned, returned) == 0
+// nothingElse reports whether the process has no run, and no call in flight that could bring one.
+func (q *quarantine) nothingElse() bool {
+	return q.noRuns(func(k *Keyspace) bool { return k.operations > 0 })
 }
 
-// aside reports whether takes are suspended for a quarantined job: one runs, or the process is about to ask for
-// one, or drains for one.
+// aside reports whether takes are suspended for a quarantined job: one runs, or the process drains for one or
+// is about to take one.
 func (q *quarantine) aside() bool {
 	if q.loop.quiet {
 		return false
@@ -81,17 +80,16 @@ func (q *quarantine) aside() bool {
 	return false
 }
 
-// mayTake reports whether a quarantined job can be asked for now. An idle wait might bring another job
-// beside it.
+// mayTake reports whether a quarantined job can be taken now: not while an idle wait may bring another job.
 func (q *quarantine) mayTake(k *Keyspace) bool {
 	return !q.loop.quiet && q.serves(k) && !k.reconcile.quarantineUnsure && !k.reconcile.unsure && !k.fenced &&
-		q.ledgerEmpty() && q.hasProcess() && k.session.Leased()
+		q.ledgerEmpty() && q.nothingElse() && k.session.Leased()
 }
 
-// serves reports whether there are quarantined jobs, and ordinary jobs have had their share since the last
-// quarantined one.
+// serves reports whether there are quarantined jobs, and enough time for ordinary jobs has passed since the
+// last one.
 func (q *quarantine) serves(k *Keyspace) bool {
-	return k.firstQuarantined() != nil && !time.Now().Before(q.othersTill)
+	return k.firstQuarantined() != nil && !time.Now().Before(q.ordinaryUntil)
 }
 
 // firstQuarantined returns the first queue that has quarantined jobs, or nil.
@@ -106,8 +104,7 @@ func (k *Keyspace) firstQuarantined() *queueState {
 	return nil
 }
 
-// noQuarantined records that no queue has quarantined jobs, or none that may be taken, until the next
-// reading.
+// noQuarantined records, until the next reading, that no queue has quarantined jobs that may be taken.
 func (k *Keyspace) noQuarantined() {
 	for _, queue := range k.queues {
 		queue.quarantined = false
@@ -115,20 +112,20 @@ func (k *Keyspace) noQuarantined() {
 	k.readQueuesAgain()
 }
 
-// noOthers records that no ordinary jobs wait that would come before a quarantined one.
-func (q *quarantine) noOthers(k *Keyspace) {
+// noOrdinary ends the time in which ordinary jobs come first, if none wait.
+func (q *quarantine) noOrdinary(k *Keyspace) {
 	for _, in := range k.intakes {
 		if !in.empty {
 			return
 		}
 	}
-	q.othersTill = time.Time{}
+	q.ordinaryUntil = time.Time{}
 }
 
-// advance gives up a drain that was in vain, and records since when takes are suspended for a quarantined job.
+// advance gives up a drain in vain, and records since when takes are suspended for a quarantined job.
 func (q *quarantine) advance(k *Keyspace, now time.Time) {
 	if q.draining != nil && !now.Before(q.drainUntil) {
-		// The running jobs may take hours.
+		// A job that still runs may take hours.
 		if k.session.quarantined == nil {
 			q.restUntil = now.Add(restFactor * k.cfg.DrainFor)
 		}
@@ -136,7 +133,7 @@ func (q *quarantine) advance(k *Keyspace, now time.Time) {
 	}
 	if k.reconcile.quarantinesRead {
 		k.reconcile.quarantinesRead = false
-		q.consider(k)
+		q.decideDrain(k)
 	}
 	switch {
 	case !q.aside():
@@ -154,23 +151,23 @@ func (q *quarantine) wake() time.Time {
 	return q.drainUntil
 }
 
-// ended gives ordinary jobs their share after a quarantined one.
+// ended begins the time in which ordinary jobs come first, after a quarantined one.
 func (q *quarantine) ended(k *Keyspace, now time.Time) {
 	if !q.asideSince.IsZero() {
-		q.othersTill = now.Add(ordinaryFactor * now.Sub(q.asideSince))
+		q.ordinaryUntil = now.Add(ordinaryFactor * now.Sub(q.asideSince))
 	}
 	q.endDrain()
 	k.readQueuesAgain()
 }
 
-// consider decides whether to drain, after a reading of which queues have quarantined jobs.
-func (q *quarantine) consider(k *Keyspace) {
+// decideDrain begins or ends a drain, after a reading of which queues have quarantined jobs.
+func (q *quarantine) decideDrain(k *Keyspace) {
 	first := k.firstQuarantined()
 	switch {
 	case q.draining != nil && !q.draining.quarantined:
 		q.endDrain()
 	case first != nil && q.serves(k) && !q.aside() && !time.Now().Before(q.restUntil):
-		q.wish = first
+		q.toDrain = first
 	}
 }
 
@@ -179,22 +176,22 @@ func (q *quarantine) endDrain() {
 		return
 	}
 	q.draining.intake.space.readQueuesAgain()
-	q.undrain, q.draining = q.draining, nil
+	q.toUndrain, q.draining = q.draining, nil
 }
 
 // addDrain adds the calls about draining to a pipeline.
 func (k *Keyspace) addDrain(p *pipeline) {
 	q := &k.loop.quarantine
-	if queue := q.wish; queue != nil && queue.intake.space == k {
-		q.wish = nil
+	if queue := q.toDrain; queue != nil && queue.intake.space == k {
+		q.toDrain = nil
 		if !k.loop.quiet {
 			ask := k.Keys.Drain(queue.name, k.session.Identity, k.cfg.DrainFor, k.session.record.TTL)
 			p.add(ask.Call, func(reply driver.Reply) { k.handleDrain(queue, ask, reply) })
 		}
 	}
-	if queue := q.undrain; queue != nil && queue.intake.space == k {
-		q.undrain = nil
-		p.add(k.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // an error is ignored: the drain expires
+	if queue := q.toUndrain; queue != nil && queue.intake.space == k {
+		q.toUndrain = nil
+		p.add(k.Keys.Undrain(queue.name, k.session.Identity), func(driver.Reply) {}) // after an error the drain expires
 	}
 }
 
@@ -212,12 +209,12 @@ func (k *Keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 	}
 }
 
-// addTakeQuarantined asks for a quarantined job.
+// addTakeQuarantined adds a take of a quarantined job to a pipeline.
 func (k *Keyspace) addTakeQuarantined(p *pipeline) {
 	session, queues := k.session, k.names()
 	ask := k.Keys.TakeQuarantined(session.Identity, queues)
 	k.loop.quarantine.asking = true
-	p.reserve(k.intakes[0].capsule, 1) // any capsule would do: there is no other run
+	p.reserve(k.intakes[0].share, 1) // any share would do: there is no other run
 	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })
 }
 
@@ -239,7 +236,7 @@ func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 	switch taken.Word {
 	case lua.QuarantineTaken:
 		if len(taken.Bytes) > k.cfg.Largest {
-			k.addLarge(session, place{queue: queues[taken.Queue], quarantined: true}, lua.LargeOf(taken.Bytes))
+			k.addLarge(session, ownList{queue: queues[taken.Queue], quarantined: true}, lua.LargeOf(taken.Bytes))
 			return
 		}
 		k.arriveQuarantined(session, queues[taken.Queue], taken.Bytes, session == k.session)

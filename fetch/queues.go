@@ -25,10 +25,10 @@ type queueState struct {
 // pause, taking and refusing the job would repeat as fast as a round trip allows.
 const backOff = time.Second
 
-// An intake is the state of one capsule in one keyspace.
+// An intake is the state of one share in one keyspace.
 type intake struct {
 	space   *Keyspace
-	capsule *capsule
+	share   *Share
 	queues  []*queueState
 	empty   bool      // the last take found all queues empty, and nothing since then suggests otherwise
 	pacedAt time.Time // when the next take is due while idle waits are not possible
@@ -38,12 +38,12 @@ type intake struct {
 // spare returns how many jobs a take may ask for: not for the processors that orphaned entries need, and
 // one less for each open wait, which may bring a job at any moment.
 func (in *intake) spare() int {
-	return in.capsule.idle() - len(in.space.reconcile.orphaned) - in.waits
+	return in.share.idle() - len(in.space.reconcile.orphaned) - in.waits
 }
 
 // next returns the queues of one take, in this turn's order and without those that are backed off.
 func (in *intake) next() []string {
-	names := in.capsule.Order.Next()
+	names := in.share.Order.Next()
 	if in.space.backedOff == 0 {
 		return names
 	}
@@ -103,14 +103,6 @@ func (k *Keyspace) readQueuesAgain() {
 	}
 }
 
-// paceTakes makes takes replace idle waits for a while. The first take is due at the instant at.
-func (k *Keyspace) paceTakes(until, at time.Time) {
-	k.noWaitsUntil = until
-	for _, in := range k.intakes {
-		in.pacedAt = at
-	}
-}
-
 // learn records what the reply to a take says about its queues.
 func (in *intake) learn(queues []string, taken lua.Taken) {
 	for i, name := range queues {
@@ -133,18 +125,17 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 func (k *Keyspace) names() []string {
 	var names []string
 	for _, in := range k.intakes {
-		names = append(names, in.capsule.Order.Names()...)
+		names = append(names, in.share.Order.Names()...)
 	}
 	return names
 }
 
-// capsuleOf returns the capsule of a queue; the first capsule if this process does not take from the queue any
-// more.
-func (k *Keyspace) capsuleOf(queue string) *capsule {
+// shareOf returns the share of a queue; the first share if this process does not take from the queue any more.
+func (k *Keyspace) shareOf(queue string) *Share {
 	if q := k.queues[queue]; q != nil {
-		return q.intake.capsule
+		return q.intake.share
 	}
-	return k.intakes[0].capsule
+	return k.intakes[0].share
 }
 
 func (k *Keyspace) openWaits() (count int) {

@@ -3,27 +3,28 @@ package fetch
 import (
 	"slices"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
-// A reply can be lost, and then jobs are in our lists without being in the ledger. Reconciling compares the
-// lengths of the lists with the ledger, and reads the entries where they differ. A difference alone proves
-// nothing, because a take or a settle may be in flight. So while the process is unsure, it starts no call
-// that brings jobs, and reads entries only when no such call is in flight. If an entry then matches no run,
-// and no run since the request, the reply of the call that brought it was lost: the entry is orphaned. So
+// If the reply of a call that brings jobs is lost, jobs are in our lists without being in the ledger.
+// Reconciling compares the lengths of the lists with the ledger, and reads the entries where they differ. A
+// difference alone proves nothing, because a take or a settle may be in flight. So while the process is
+// unsure, it starts no call that brings jobs, and it reads entries only when no such call is in flight. An
+// entry is orphaned if it then matches no run in the ledger, and none that has left since the request. So
 // each orphaned entry is seen twice, by length and by page. A page is as large as the link allows, and its
 // results are kept if the next page fails.
 type reconcile struct {
-	due             bool               // the lengths must be read
-	asking          bool               // the call that reads them is in flight
-	unsure          bool               // our lists may hold jobs that are not in the ledger: no more jobs are taken
-	looked          bool               // since unsure was set, the lengths were read with no call in flight
-	doubts          int                // readings in a row whose difference a take in flight may explain
-	readings        map[place]*reading // readings that have not ended
-	toRead          []*reading         // readings whose next page must be requested
-	orphaned        []orphan           // orphaned entries that are not runs yet
-	quarantinesRead bool               // the lengths of the quarantines were read since this was last cleared
+	due             bool                 // the lengths must be read
+	asking          bool                 // the call that reads them is in flight
+	unsure          bool                 // our lists may hold jobs that are not in the ledger: no more jobs are taken
+	looked          bool                 // since unsure was set, the lengths were read with no call in flight
+	doubts          int                  // readings in a row whose difference a take in flight may explain
+	readings        map[ownList]*reading // readings that have not ended
+	toRead          []*reading           // readings whose next page must be requested
+	orphaned        []orphan             // orphaned entries that are not runs yet
+	quarantinesRead bool                 // the lengths of the quarantines were read since this was last cleared
 	// quarantineUnsure reports that our quarantine list may hold a job that is not in the ledger: a reply was
 	// lost, or the process had no lease for the job's start. quarantinedFrom is the queue of the job that was
 	// found there.
@@ -31,49 +32,49 @@ type reconcile struct {
 	quarantinedFrom  string
 }
 
-// maxDoubts is the maximum number of readings in a row whose difference takes in flight may explain. A busy
-// process has a take in flight at nearly every reading, and does not stop taking jobs for each. If a job is
-// lost without a failed call, which should not happen, it is found within a dozen seconds.
+// maxDoubts is after how many readings in a row a difference is examined that a take in flight may explain. A
+// busy process has a take in flight at nearly every reading, and must not stop taking jobs each time. So an
+// entry that is orphaned without a failed call, which should not happen, is found within a dozen seconds.
 const maxDoubts = 8
 
 // A reading reads one list page by page, the newest entries first, because the orphaned entries of a take
 // that has just failed are the newest. It ends when no more orphaned entries are possible. Entries move
 // meanwhile, so an entry may be on two pages; each page is compared on its own.
 type reading struct {
-	place place
-	first int            // index of the next page
-	most  int            // maximum number of orphaned entries on the remaining pages
-	left  map[string]int // jobs that have left our lists since the page was requested, by bytes
+	list        ownList
+	first       int            // index of the next page
+	maxOrphaned int            // maximum number of orphaned entries on the remaining pages
+	left        map[string]int // jobs that have left our lists since the page was requested, by bytes
 }
 
 // An orphan is an orphaned entry.
 type orphan struct {
-	place place
+	list  ownList
 	bytes string
 }
 
-func newReconcile() reconcile { return reconcile{readings: make(map[place]*reading)} }
+func newReconcile() reconcile { return reconcile{readings: make(map[ownList]*reading)} }
 
 // foundQuarantined reports whether a quarantined job is among the orphaned entries.
 func (c *reconcile) foundQuarantined() bool {
-	return slices.ContainsFunc(c.orphaned, func(o orphan) bool { return o.place.quarantined })
+	return slices.ContainsFunc(c.orphaned, func(o orphan) bool { return o.list.quarantined })
 }
 
 // leave removes a run from the ledger after its job has left its list. A page that was requested before may
 // still contain the job.
 func (k *Keyspace) leave(r *Run) {
-	if under := k.reconcile.readings[r.place()]; under != nil && r.owner == k.session {
+	if under := k.reconcile.readings[r.ownList()]; under != nil && r.owner == k.session {
 		under.left[r.Bytes]++
 	}
 	r.owner.left++
 	k.ledger.move(r, gone)
 }
 
-// read starts a reading of the list at a place, unless there is one.
-func (c *reconcile) read(at place, most int) {
-	if c.readings[at] == nil {
-		c.readings[at] = &reading{place: at, most: most, left: make(map[string]int)}
-		c.toRead = append(c.toRead, c.readings[at])
+// read starts a reading of a list, unless there is one.
+func (c *reconcile) read(list ownList, maxOrphaned int) {
+	if c.readings[list] == nil {
+		c.readings[list] = &reading{list: list, maxOrphaned: maxOrphaned, left: make(map[string]int)}
+		c.toRead = append(c.toRead, c.readings[list])
 	}
 }
 
@@ -126,30 +127,30 @@ func (k *Keyspace) listsToSee(session *Session, queues []string) []string {
 // reports that no call that brings jobs was in flight between request and reply; left is the number of jobs
 // that left our lists meanwhile.
 func (k *Keyspace) handleLengths(queues []string, lengths []int, still bool, left int) {
-	known, sure := make(map[place]int, len(lengths)), make(map[place]int, len(lengths))
+	known, sure := make(map[ownList]int, len(lengths)), make(map[ownList]int, len(lengths))
 	for r := range k.ledger.of(k.session) {
-		known[r.place()]++
+		known[r.ownList()]++
 		if r.state != settling && r.state != unacked {
-			sure[r.place()]++ // the settle of a run in these states may have removed its job
+			sure[r.ownList()]++ // the settle of a run in these states may have removed its job
 		}
 	}
 	c, more, fewer := &k.reconcile, false, false
 	for i, length := range lengths {
-		at := place{quarantined: true}
+		list := ownList{quarantined: true}
 		if i < len(queues) {
-			at = place{queue: queues[i]}
+			list = ownList{queue: queues[i]}
 		}
-		if at.quarantined && !k.loop.quarantine.asking {
-			c.quarantineUnsure = length > 0 && known[at] == 0 && !c.foundQuarantined()
+		if list.quarantined && !k.loop.quarantine.asking {
+			c.quarantineUnsure = length > 0 && known[list] == 0 && !c.foundQuarantined()
 		}
 		switch {
-		case length <= 0 || length == sure[at]:
-		case c.unsure && still && length > sure[at]:
-			c.read(at, length-sure[at])
+		case length <= 0 || length == sure[list]:
+		case c.unsure && still && length > sure[list]:
+			c.read(list, length-sure[list])
 		case c.unsure && still:
-			c.read(at, length) // Redis has lost some, and others may be orphaned entries
+			c.read(list, length) // Redis has lost some, and others may be orphaned entries
 		default:
-			more, fewer = more || length > known[at]+left, fewer || length < sure[at]
+			more, fewer = more || length > known[list]+left, fewer || length < sure[list]
 		}
 	}
 	switch {
@@ -198,9 +199,9 @@ func (k *Keyspace) addReading(p *pipeline) {
 	session, op, read, page := k.session, k.lastOp, c.toRead[0], k.link.Page()
 	c.toRead = c.toRead[1:]
 	clear(read.left)
-	ask := k.Keys.Entries(k.listAt(session, read.place), read.first, page, k.cfg.Largest)
+	ask := k.Keys.Entries(k.keyOf(session, read.list), read.first, page, k.cfg.Largest)
 	calls, from := []driver.Call{ask.Call}, k.Keys.QuarantinedFrom(session.Identity)
-	if read.place.quarantined {
+	if read.list.quarantined {
 		calls = append(calls, from.Call)
 	}
 	p.may += page
@@ -209,12 +210,12 @@ func (k *Keyspace) addReading(p *pipeline) {
 			return
 		}
 		listed, err := ask.Read(replies[0])
-		if err == nil && read.place.quarantined {
+		if err == nil && read.list.quarantined {
 			c.quarantinedFrom, err = from.Read(replies[1])
 		}
 		switch {
 		case err != nil && !driver.Outage(err):
-			delete(c.readings, read.place)
+			delete(c.readings, read.list)
 			k.fail(err)
 		case err != nil:
 			c.toRead = append(c.toRead, read) // the results of earlier pages are kept
@@ -223,7 +224,7 @@ func (k *Keyspace) addReading(p *pipeline) {
 			c.toRead = append(c.toRead, read) // a call that has begun since may have brought some of these entries
 		default:
 			k.succeed()
-			k.addLarge(session, read.place, listed.Large...)
+			k.addLarge(session, read.list, listed.Large...)
 			k.compare(read, listed, page)
 		}
 	})
@@ -241,27 +242,55 @@ func (k *Keyspace) compare(read *reading, listed lua.Listed, page int) {
 		bytes += len(entry)
 	}
 	for r := range k.ledger.of(k.session) {
-		if r.place() == read.place {
+		if r.ownList() == read.list {
 			unknown[r.Bytes]--
 		}
 	}
 	for _, o := range c.orphaned {
-		if o.place == read.place {
+		if o.list == read.list {
 			unknown[o.bytes]--
 		}
 	}
 	for _, entry := range slices.Backward(entries) { // the oldest first
 		if unknown[entry]-read.left[entry] > 0 {
 			unknown[entry]--
-			read.most--
-			c.orphaned = append(c.orphaned, orphan{place: read.place, bytes: entry})
+			read.maxOrphaned--
+			c.orphaned = append(c.orphaned, orphan{list: read.list, bytes: entry})
 		}
 	}
-	read.most -= len(listed.Large) // they are on their way to the dead set
-	if read.most > 0 && (len(entries) == lua.MaxItems || bytes >= page) {
+	read.maxOrphaned -= len(listed.Large) // they are on their way to the dead set
+	if read.maxOrphaned > 0 && (len(entries) == lua.MaxItems || bytes >= page) {
 		read.first += len(entries) + len(listed.Large)
 		c.toRead = append(c.toRead, read)
 		return
 	}
-	delete(c.readings, read.place)
+	delete(c.readings, read.list)
+}
+
+// An entry that is too large to run is never in the ledger. It stays in one of our lists, identified by its
+// length and its first and last bytes, until a script moves it to the dead set. Its bytes are never sent. If
+// the call of that script fails, the list is longer than the ledger says, so the next reading finds the entry
+// again.
+
+// addLarge records entries that must be moved to the dead set.
+func (k *Keyspace) addLarge(session *Session, list ownList, large ...lua.Large) {
+	for _, entry := range large {
+		k.large = append(k.large, dedup.TooLarge(entry, k.keyOf(session, list), list.queue, k.cfg.Largest, k.Clock.Now(), k.cfg.Unit))
+	}
+}
+
+// addTooLarge moves entries that are too large to the dead set, a few at a time, because each move copies many
+// bytes within Redis. The last one of a list goes first, so that the positions of the others stay valid.
+func (k *Keyspace) addTooLarge(p *pipeline) {
+	const maxMoves = 4
+	for range min(len(k.large), maxMoves) {
+		last := len(k.large) - 1
+		calls, read := k.Keys.EndLarge(k.large[last], k.cfg.Log)
+		k.large = k.large[:last]
+		p.addAll(calls, func(replies []driver.Reply) {
+			if _, err := read(replies[0]); err != nil {
+				k.fail(err)
+			}
+		})
+	}
 }

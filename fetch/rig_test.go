@@ -62,9 +62,9 @@ func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, q
 		clock: &lua.Clock{}, queues: queues, log: &drivertest.Buffer{},
 		record: lua.Record{Queues: queues, Beat: rigTTL / 4, TTL: rigTTL, Concurrency: concurrency},
 	}
-	capsules := []Capsule{{Order: strictly(t, queues...), Concurrency: concurrency}}
+	shares := []Share{{Order: strictly(t, queues...), Concurrency: concurrency}}
 	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
-		Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Capsules: capsules,
+		Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Shares: shares,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack, CallTimeout: time.Second,
 	})
 	r.enter()
@@ -72,13 +72,13 @@ func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, q
 }
 
 // strictly is the strict order of these queues.
-func strictly(t *testing.T, queues ...string) *Order {
+func strictly(t *testing.T, queues ...string) *QueueOrder {
 	t.Helper()
 	named := make([]Queue, len(queues))
 	for i, queue := range queues {
 		named[i].Name = queue
 	}
-	order, err := NewOrder(named, rand.New(rand.NewPCG(1, 2)))
+	order, err := NewQueueOrder(named, rand.New(rand.NewPCG(1, 2)))
 	require.NoError(t, err)
 	return order
 }

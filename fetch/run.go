@@ -15,7 +15,7 @@ type Run struct {
 
 	space       *Keyspace
 	owner       *Session // the session that has the job in its list: Session, or a later one that took it again
-	capsule     *capsule
+	share       *Share
 	quarantined bool  // the job is in the quarantine list
 	seq         int64 // number of the run in its owner's session, from 1
 	state       state
@@ -36,25 +36,26 @@ func (r *Run) JID() string {
 	return parsed.JID()
 }
 
-// A place is one of our lists: the working list of a queue, or the quarantine list, which belongs to no
+// An ownList is one of our lists: the working list of a queue, or the quarantine list, which belongs to no
 // queue.
-type place struct {
+type ownList struct {
 	queue       string
 	quarantined bool
 }
 
-func (r *Run) place() place {
+func (r *Run) ownList() ownList {
 	if r.quarantined {
-		return place{quarantined: true}
+		return ownList{quarantined: true}
 	}
-	return place{queue: r.Queue}
+	return ownList{queue: r.Queue}
 }
 
-func (k *Keyspace) listAt(session *Session, at place) string {
-	if at.quarantined {
+// keyOf returns the key of a list of a session.
+func (k *Keyspace) keyOf(session *Session, list ownList) string {
+	if list.quarantined {
 		return k.Keys.QuarantineRun(session.Identity)
 	}
-	return k.Keys.Working(at.queue, session.Identity)
+	return k.Keys.Working(list.queue, session.Identity)
 }
 
 // A state is the progress of a run. A run is in exactly one state. In the states from awaitingStart to

@@ -34,8 +34,8 @@ type Session struct {
 	// confirmedAt is when the last heartbeat that got a reply was sent, since boot.
 	confirmedAt atomic.Int64
 	over        atomic.Bool
-	// aloneQueue is the queue of the last quarantined job that was taken, as the record has it.
-	aloneQueue atomic.Pointer[string]
+	// quarantineQueue is the queue of the last quarantined job that was taken, as the record has it.
+	quarantineQueue atomic.Pointer[string]
 
 	// The fields below are confined to the loop's goroutine.
 	seq         int64    // number of the last run; a run's number is drawn here and never used again
@@ -92,7 +92,7 @@ func newSession(parent context.Context, identity string, record lua.Record, conf
 // refused.
 func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Keys) (bool, error) {
 	record := s.record
-	if queue := s.aloneQueue.Load(); queue != nil {
+	if queue := s.quarantineQueue.Load(); queue != nil {
 		record.QuarantineQueue = *queue
 	}
 	sentSinceBoot := lua.SinceBoot()

@@ -27,7 +27,7 @@ func TestManyRefusedSettles(t *testing.T) {
 		until := time.Now().Add(time.Second)
 		r.pump("a while", func() bool { return time.Now().After(until) })
 		require.Equal(t, 20, strings.Count(r.log.String(), "settle refused"), "each once")
-		require.Equal(t, 20, r.loop.capsules[0].idle(), "their processors are free")
+		require.Equal(t, 20, r.loop.shares[0].idle(), "their processors are free")
 
 		r.do("DEL", r.keys.Retry())
 		r.k.blockedAt = time.Now()

@@ -7,7 +7,7 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// addTakes adds a take for each capsule that has idle processors. They share the page size of the link.
+// addTakes adds a take for each share that has idle processors. The takes divide the page size of the link.
 func (k *Keyspace) addTakes(p *pipeline, now time.Time) {
 	if k.loop.quiet || k.session == nil || k.fenced || k.reconcile.unsure || k.loop.quarantine.aside() {
 		return
@@ -42,7 +42,7 @@ func (k *Keyspace) addTake(p *pipeline, in *intake, page int) {
 	// Runs that the same pipeline settles no longer occupy a processor.
 	session, wanted, queues := k.session, min(in.spare(), lua.MaxItems), in.next()
 	take := k.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
-	p.reserve(in.capsule, wanted)
+	p.reserve(in.share, wanted)
 	p.may += page
 	p.add(take.Call, func(reply driver.Reply) { k.handleTake(session, in, queues, take, reply) })
 }
@@ -61,7 +61,7 @@ func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, tak
 		k.learnWhy(in, taken.Why)
 	}
 	for _, large := range taken.Large {
-		k.addLarge(session, place{queue: queues[large.At]}, lua.Large{Bytes: large.Bytes, Head: large.Head, Tail: large.Tail})
+		k.addLarge(session, ownList{queue: queues[large.At]}, lua.Large{Bytes: large.Bytes, Head: large.Head, Tail: large.Tail})
 	}
 	for _, group := range taken.Jobs {
 		for _, bytes := range group.Bytes {
@@ -77,8 +77,46 @@ func (k *Keyspace) learnWhy(in *intake, why lua.Why) {
 		k.fenced = true
 	case lua.WhyEmpty:
 		in.empty = true
-		k.loop.quarantine.noOthers(k)
+		k.loop.quarantine.noOrdinary(k)
 	default:
 		in.empty = false
 	}
+}
+
+// reclaim makes runs of orphaned entries. If no processor is idle, an entry is requeued, as after an idle wait:
+// so a process on a slow link leaves it to processes that have room. A quarantined job is reclaimed when there
+// is no other run.
+func (k *Keyspace) reclaim() {
+	var rest []orphan
+	for _, o := range k.reconcile.orphaned {
+		r := k.reclaimOne(o)
+		if r == nil {
+			rest = append(rest, o)
+			continue
+		}
+		k.cfg.Log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished)
+	}
+	c := &k.reconcile
+	c.orphaned = rest
+	if c.unsure && c.looked && len(c.readings) == 0 && len(c.orphaned) == 0 { // all that our lists hold is in the ledger
+		c.unsure, c.doubts = false, 0
+		k.readQueuesAgain()
+	}
+}
+
+// reclaimOne makes a run of an orphaned entry, or returns nil while it may not.
+func (k *Keyspace) reclaimOne(o orphan) *Run {
+	switch {
+	case !k.session.Leased():
+		return nil
+	case o.list.quarantined:
+		if k.reconcile.quarantinedFrom == "" {
+			return nil
+		}
+		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.nothingElse())
+	case !k.loop.quiet && (k.session.quarantined != nil || k.loop.quarantine.asking):
+		return nil
+	}
+	r := newRun(k, k.session, o.list.queue, o.bytes)
+	return k.arrive(r, r.share.idle() > 0)
 }

@@ -20,25 +20,31 @@ const (
 	shortWait = time.Second
 	// pacedTake is how often takes look at queues where idle waits are not possible.
 	pacedTake = 250 * time.Millisecond
-	// minYield is how long waits first stay closed when Redis has too many clients. The time doubles with
-	// each repetition, up to maxYield. Meanwhile paced takes replace the waits, with a delay of up to
-	// pacedTake.
-	minYield = 2 * time.Second
-	maxYield = time.Minute
+	// manyFailures is after how many failed waits in a row the log says so: after a few seconds.
+	manyFailures = 8
+	// firstYield and maxYield bound how long waits stay closed when Redis has too many clients.
+	firstYield = 4 * time.Second
+	maxYield   = time.Minute
 )
 
-// waiting is the common state of the idle waits of a keyspace. While its capsule has an idle processor, each
+// waiting is the common state of the idle waits of a keyspace. While its share has an idle processor, each
 // queue has one blocking move on a connection of its own, so that a job in any of many queues starts at once
-// without polling.
+// without polling. If waits are not possible, whatever the reason, they rest, and paced takes replace them
+// with a delay of up to pacedTake. Each further failure makes the rest longer.
 type waiting struct {
 	limit        time.Duration // of one wait
-	rest         time.Duration // the pause after the next wait that fails; zero after a wait that succeeded
-	noWaitsUntil time.Time
+	noWaitsUntil time.Time     // when the rest ends
+	rest         link.Backoff  // after waits that failed
+	failures     int           // waits in a row that failed
 
-	tooManyClients bool          // Redis has refused a connection of this process: see yieldWaits
-	yielded        bool          // no wait is opened before the next confirmed heartbeat
-	yield          time.Duration // how long waits were closed the last time that Redis had too many clients
-	yieldedAt      time.Time     // when waits were last closed for that reason
+	tooManyClients bool         // another call was refused a connection: see yieldWaits
+	yielded        bool         // no wait is opened before the next confirmed heartbeat
+	yields         link.Backoff // how long the waits stay closed for that reason
+	yieldEnds      time.Time
+}
+
+func newWaiting() waiting {
+	return waiting{limit: maxWait, rest: link.Backoff{Max: maxWait}, yields: link.Backoff{First: firstYield, Max: maxYield}}
 }
 
 // A wait is one idle wait.
@@ -86,14 +92,14 @@ func (k *Keyspace) adjustWaits(now time.Time) {
 // adjustWaits releases the waits without a processor, and opens the missing ones.
 func (in *intake) adjustWaits(now time.Time) {
 	k := in.space
-	if in.capsule.idle()+in.capsule.reserved <= 0 {
+	if in.share.idle()+in.share.reserved <= 0 {
 		in.release()
 		in.empty = false // the next idle processor must take first: no wait has watched the queues meanwhile
 		return
 	}
 	missing := false
 	for _, q := range in.queues {
-		if q.paused {
+		if q.paused || !q.backOffUntil.IsZero() {
 			q.release()
 		}
 		missing = missing || q.lacksWait()
@@ -102,7 +108,7 @@ func (in *intake) adjustWaits(now time.Time) {
 		return
 	}
 	// After an outage a pipeline goes first, so that not every wait fails while Redis is still away.
-	if in.capsule.reserved > 0 || !k.outage.since.IsZero() {
+	if in.share.reserved > 0 || k.outage.away {
 		return
 	}
 	// A take comes first, unless every idle processor has an open wait already. Waits that are being
@@ -111,8 +117,8 @@ func (in *intake) adjustWaits(now time.Time) {
 		return
 	}
 	for _, q := range in.queues {
-		if q.lacksWait() {
-			k.open(q)
+		if q.lacksWait() && !k.open(q) {
+			return
 		}
 	}
 }
@@ -122,13 +128,13 @@ func (q *queueState) lacksWait() bool {
 	return q.wait == nil && !q.paused && !q.broken && q.backOffUntil.IsZero()
 }
 
-// open opens the idle wait of a queue.
-func (k *Keyspace) open(q *queueState) {
+// open opens the idle wait of a queue. It returns false if there is no connection for it.
+func (k *Keyspace) open(q *queueState) bool {
 	if q.waiter == nil {
 		var err error
 		if q.waiter, err = k.Client.Waiter(); err != nil {
-			k.restWaits(err)
-			return
+			k.failWaits(err)
+			return false
 		}
 	}
 	session := k.session
@@ -144,6 +150,7 @@ func (k *Keyspace) open(q *queueState) {
 		close(w.returned)
 		k.loop.events <- w
 	}()
+	return true
 }
 
 // release ends all waits. It repeats the request for each wait until the wait's reply has been read, because a
@@ -176,7 +183,8 @@ func (in *intake) leaving() bool {
 }
 
 func (w *wait) leave() {
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+	pauses := link.Backoff{First: time.Millisecond, Max: 100 * time.Millisecond}
+	for {
 		select {
 		case <-w.returned:
 			return
@@ -196,7 +204,7 @@ func (w *wait) leave() {
 		select {
 		case <-w.returned:
 			return
-		case <-time.After(pause):
+		case <-time.After(pauses.Next()):
 		}
 	}
 }
@@ -216,59 +224,70 @@ func (w *wait) handle() {
 		k.limit = shortWait
 	}
 	if w.err != nil {
-		k.failWait(w)
+		k.reconcile.due = true // if the wait has moved a job, the job is in our list, where reconciling finds it
+		k.doubt(w.session, w.err)
+		if !w.shut.Load() { // otherwise this process has closed the connection itself
+			k.failWaits(w.err)
+		}
 		return
 	}
 	k.succeed()
-	k.rest = 0
+	k.rest.Reset()
+	k.failures = 0
 	if w.ok {
 		k.arriveByWait(w)
 	}
 }
 
-// failWait handles a failed wait. If the wait has moved a job, the job is in our list, where reconciling finds
-// it.
-func (k *Keyspace) failWait(w *wait) {
-	k.reconcile.due = true
-	k.doubt(w.session, w.err)
-	now := time.Now()
+// failWaits makes the waits rest after one of them failed or could not be opened. The failure does not mean
+// that Redis is away: each wait has a connection of its own, which a proxy may cut. The take that is sent at
+// once finds that out. It also names a key of a wrong type, whose queue then has no wait any more.
+func (k *Keyspace) failWaits(err error) {
 	var refused *driver.ServerError
 	switch {
-	case w.shut.Load():
-		// This process has closed the connection itself.
-	case driver.TooManyClients(w.err):
-		k.tooManyClients = true
-	case errors.As(w.err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
+	case driver.TooManyClients(err):
+		k.yieldWaits(time.Now())
+	case time.Now().Before(k.noWaitsUntil):
+		k.readQueuesAgain() // another failure of the same moment
+	case errors.As(err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
 		// A full Redis refuses blocking moves but not our scripts, and so does a Redis whose operator forbids
 		// blocking moves. The operator chose the latter, so only a full Redis is reported.
 		if refused.Code == "OOM" {
-			k.cfg.Reporter.Refuse("wait", w.err)
+			k.cfg.Reporter.Refuse("wait", err)
 		}
-		k.paceTakes(now.Add(maxWait), now)
-	case errors.As(w.err, &refused) && refused.Code == "WRONGTYPE":
-		w.queue.intake.empty = false // the take names the key
-		k.paceTakes(now.Add(pacedTake), now)
+		k.restWaits(k.rest.Last())
 	default:
-		k.restWaits(w.err)
+		if k.failures++; k.failures == manyFailures {
+			k.cfg.Log.Warn("idle waits keep failing; polling instead", "error", err)
+		}
+		k.restWaits(k.rest.Next())
+	}
+}
+
+// restWaits opens no waits for a while. Takes replace them, the first one at once.
+func (k *Keyspace) restWaits(pause time.Duration) {
+	now := time.Now()
+	k.noWaitsUntil = now.Add(pause)
+	for _, in := range k.intakes {
+		in.empty, in.pacedAt = false, now.Add(pacedTake)
 	}
 }
 
 // yieldWaits closes the connections of all idle waits when Redis has refused this process a connection. They
-// stay closed for a while, and until a heartbeat is confirmed. Meanwhile paced takes poll the queues: they can
-// replace a wait, but nothing replaces a heartbeat or a settle.
+// stay closed for a while, and until a heartbeat is confirmed: takes can replace a wait, but nothing replaces
+// a heartbeat or a settle. The next time within maxYield they stay closed for longer.
 func (k *Keyspace) yieldWaits(now time.Time) {
 	k.readQueuesAgain()
-	if k.yielded && now.Before(k.yieldedAt.Add(k.yield)) {
+	if k.yielded && now.Before(k.yieldEnds) {
 		return // another refusal of the same moment
 	}
-	if now.Sub(k.yieldedAt) < k.yield+maxYield {
-		k.yield = min(2*k.yield, maxYield)
-	} else {
-		k.yield = minYield
+	if now.After(k.yieldEnds.Add(maxYield)) {
+		k.yields.Reset()
 		k.cfg.Log.Warn("max number of clients reached; polling instead of idle waits", "waits", k.waiters())
 	}
-	k.yielded, k.yieldedAt = true, now
-	k.paceTakes(now.Add(k.yield), now.Add(pacedTake))
+	pause := k.yields.Next()
+	k.yielded, k.yieldEnds = true, now.Add(pause)
+	k.restWaits(pause)
 	for _, q := range k.queues {
 		if q.waiter != nil {
 			_ = q.waiter.Close() // nothing waits on it
@@ -291,22 +310,6 @@ func (k *Keyspace) waiters() (count int) {
 	return count
 }
 
-// restWaits opens no waits for a while after one failed. The failure does not mean that Redis is away: each
-// wait has a connection of its own, which a proxy may cut, or which a server with too many clients may refuse.
-// A take is sent at once to find out, and paced takes replace the waits until they are tried again.
-func (k *Keyspace) restWaits(err error) {
-	now := time.Now()
-	k.readQueuesAgain()
-	if now.Before(k.noWaitsUntil) {
-		return // another one of the same moment
-	}
-	if 2*k.rest >= maxWait && k.rest < maxWait {
-		k.cfg.Log.Warn("idle waits keep failing; polling instead", "error", err)
-	}
-	k.rest = min(max(2*k.rest, link.FirstRest), maxWait)
-	k.paceTakes(now.Add(k.rest), now.Add(pacedTake))
-}
-
 // arriveByWait adds the job that a wait brought to the ledger. If no processor can run it now, it is requeued.
 func (k *Keyspace) arriveByWait(w *wait) {
 	in := w.queue.intake
@@ -314,11 +317,11 @@ func (k *Keyspace) arriveByWait(w *wait) {
 	in.empty = in.spare() <= 1
 	if len(w.payload) > k.cfg.Largest {
 		// Redis has its bytes already. Sent again, they would not arrive in time over a slow link.
-		k.addLarge(w.session, place{queue: w.queue.name}, lua.LargeOf(w.payload))
+		k.addLarge(w.session, ownList{queue: w.queue.name}, lua.LargeOf(w.payload))
 		return
 	}
-	// Promised processors are not idle: a take for them is in flight.
-	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && w.queue.backOffUntil.IsZero() && in.capsule.idle() > 0
+	// Reserved processors are not idle: a take for them is in flight.
+	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && w.queue.backOffUntil.IsZero() && in.share.idle() > 0
 	k.bring(w.session, w.queue.name, w.payload, wanted)
 }
 

@@ -46,7 +46,7 @@ func TestBrokenWait(t *testing.T) {
 			}
 			require.Zero(t, r.k.waiters())
 			moves := r.proxy.Count("BLMOVE")
-			r.k.yield = 0 // the time is over, and no heartbeat was confirmed
+			r.k.yieldEnds = time.Now() // the time is over, and no heartbeat was confirmed
 			r.k.noWaitsUntil = time.Now()
 			r.push("mail", 1)
 			r.pump("the job, by a paced take", func() bool { return len(r.running) == 1 })
@@ -60,12 +60,47 @@ func TestBrokenWait(t *testing.T) {
 		})
 	})
 
+	t.Run("a_wait_that_is_refused_a_connection_closes_all_waits", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, open opener) {
+			r := newRig(t, open, 2, "mail", "other")
+			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR max number of clients reached")})
+			r.pump("the waits to end", func() bool { return r.k.yielded && r.k.openWaits() == 0 })
+			require.Zero(t, r.k.waiters())
+			require.GreaterOrEqual(t, time.Until(r.k.noWaitsUntil), firstYield/4, "they are not opened again at once")
+			moves := r.proxy.Count("BLMOVE")
+			r.push("other", 1)
+			r.pump("the job, by a paced take", func() bool { return len(r.running) == 1 })
+			require.Equal(t, moves, r.proxy.Count("BLMOVE"))
+			r.end(done)
+			require.NotContains(t, r.log.String(), "redis is away", "it is not")
+		})
+	})
+
+	for refusal, reports := range map[string]int{"OOM command not allowed when used memory > 'maxmemory'.": 1, "NOPERM this user has no permissions": 0} {
+		t.Run("a_wait_that_Redis_refuses_is_tried_again_after_the_longest_rest/"+refusal[:3], func(t *testing.T) {
+			t.Parallel()
+			eachClient(t, func(t *testing.T, open opener) {
+				r := newRig(t, open, 2, "mail")
+				r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail(refusal)})
+				r.pump("the refusal", func() bool { return !r.k.noWaitsUntil.IsZero() })
+				require.Greater(t, time.Until(r.k.noWaitsUntil), maxWait/4, "the rest is at least half of maxWait")
+				r.push("mail", 1)
+				r.pump("the job, by a paced take", func() bool { return len(r.running) == 1 })
+				require.Equal(t, 1, r.proxy.Count("BLMOVE"))
+				r.end(done)
+				require.Equal(t, reports, strings.Count(r.log.String(), "redis refuses"), r.log.String())
+				require.NotContains(t, r.log.String(), "idle waits keep failing")
+			})
+		})
+	}
+
 	t.Run("waits_that_can_never_be_opened_are_replaced_by_paced_takes_and_said_once", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, open opener) {
 			r := newRig(t, open, 2, "mail")
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR this proxy passes no blocking moves")})
-			for r.k.rest < maxWait {
+			for r.k.failures < manyFailures {
 				r.beat()
 				until := time.Now().Add(rigTTL / 8)
 				r.pump("a while", func() bool { return time.Now().After(until) })

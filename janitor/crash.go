@@ -13,9 +13,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// afterCrash returns what becomes of each entry of a dead process' list. A crash while the job was running
-// counts as an interruption; it costs no retry. A job that was not running stays as it is; an unreadable
-// one goes to the dead set as it is. excused has crashes that do not count, by entry: see excuse.
+// afterCrash returns where each entry of a dead process' list goes, and its new payload. For a job that was
+// running the crash counts as an interruption, but not as a retry. The payload of a job that was not running
+// does not change. An unreadable entry goes to the dead set. excused has the crashes that do not count, by
+// entry: see excuse.
 func (j *Janitor) afterCrash(entries []string, queue string, quarantined, running bool, excused map[string]int) []lua.Orphan {
 	orphans := make([]lua.Orphan, len(entries))
 	for i, entry := range entries {
@@ -39,9 +40,9 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 	return orphans
 }
 
-// excuse returns how many crashes of these jobs came before their cursor last advanced. A long job that gets
-// further in each run is not the cause of the crashes, however many there are. It asks Redis only about jobs
-// that would be quarantined or die, which are few.
+// excuse returns how many crashes of each of these jobs came before its cursor last advanced. Those do not
+// count: a long job that gets further in each run is not the cause of the crashes. excuse asks Redis only
+// about jobs that would be quarantined or die, which are few.
 func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int, error) {
 	var crashed []*job.Job
 	for _, entry := range entries {
@@ -62,24 +63,24 @@ func (j *Janitor) excuse(ctx context.Context, entries []string) (map[string]int,
 		if driver.Outage(err) {
 			return nil, fmt.Errorf("read how far crashed jobs came: %w", err)
 		}
-		if err == nil { // otherwise the key is not a state, and all crashes count
+		if err == nil { // otherwise the key has a wrong type, and all crashes count
 			excused[crashed[i].Raw()], _ = strconv.Atoi(state.Fields[0])
 		}
 	}
 	return excused, nil
 }
 
-// maxExcused is how many crashes without a finished run a job is excused because its cursor advanced. A job
-// that kills its worker in each run would otherwise do so without end. This is more than a bad week of deploys
-// by kill -9 brings to a long job that is not the cause.
+// maxExcused bounds how many crashes of a job do not count because its cursor advanced. Without it a job that
+// advances and then kills its worker in each run would do so for ever. A long job that is not the cause has
+// fewer crashes, even in a bad week of deploys by kill -9.
 const maxExcused = 100
 
-// interrupted returns the payload after one more crash, and where it goes. The payload counts all crashes;
-// excused ones move no job to quarantine or to the dead set.
+// interrupted returns the payload after one more crash, and where the job goes. The payload counts all crashes,
+// but only those that are not excused lead to the quarantine or to the dead set.
 func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (string, lua.Home) {
 	count := parsed.InterruptedAgain()
 	counted := count
-	if excused > 0 && excused < count { // otherwise it is from before an operator's retry
+	if excused > 0 && excused < count { // otherwise the state is from before an operator's retry
 		counted -= min(excused, maxExcused)
 	}
 	edits := []job.Edit{job.SetInt("interrupted_count", count)}
@@ -98,8 +99,8 @@ func (j *Janitor) interrupted(parsed *job.Job, quarantined bool, excused int) (s
 	return parsed.Patch(edits...), home
 }
 
-// report logs the jobs that did not go back to their queues. Two janitors that recover one victim may both
-// report a job that one of them moved.
+// report passes the jobs that were moved to Config.Recovered, and logs those that did not go back to their
+// queues. If two janitors recover one victim, both may report a job that one of them moved.
 func (j *Janitor) report(from string, moved []lua.Orphans) {
 	if j.cfg.Recovered != nil {
 		j.cfg.Recovered(from, moved)
@@ -107,7 +108,7 @@ func (j *Janitor) report(from string, moved []lua.Orphans) {
 	for _, list := range moved {
 		for _, orphan := range list.Entries {
 			_, unreadable := job.Parse(orphan.Old)
-			parsed, _ := job.Parse(orphan.New) // which afterCrash wrote
+			parsed, _ := job.Parse(orphan.New) // afterCrash wrote it
 			switch {
 			case orphan.Home == lua.HomeQueue:
 			case unreadable != nil:
@@ -127,8 +128,8 @@ func (j *Janitor) report(from string, moved []lua.Orphans) {
 // longQuarantine is how long a quarantined job waits before it is logged, and how often it is logged again.
 const longQuarantine = time.Hour
 
-// Remind logs quarantined jobs of these queues that have been waiting for long: every process that could
-// run them alone has always had another job.
+// Remind logs quarantined jobs of these queues that have been waiting for longQuarantine, because no process
+// that takes the queue has been idle.
 func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -162,8 +163,8 @@ func (j *Janitor) Remind(ctx context.Context, queues []string) error {
 	return nil
 }
 
-// now is Redis' time at the last heartbeat. Before the first one it is this machine's, because a sweep may
-// come before it: what it moves to the dead set needs a date, and counts on a real day.
+// now returns Redis' time at the last heartbeat. A sweep may come before the first heartbeat, and what it
+// moves to the dead set needs a date: until then now returns this machine's time.
 func (j *Janitor) now() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()

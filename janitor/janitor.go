@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -22,22 +21,26 @@ import (
 // A Janitor decides which processes have died and brings their jobs back. Every process has one; they need
 // no leader.
 //
-// A janitor checks twice. A process that has lapsed may only be paused, cut off, or affected by a clock that
-// was set, and so may the janitor's own process. So a janitor declares a process dead only if it has seen it
-// lapsed twice, two of the victim's heartbeats apart; if its own contact with Redis was not interrupted in
-// between; and if it has observed Redis' clock for the victim's whole TTL. The script that moves the jobs
-// checks again.
+// A process that has lapsed need not be dead: it may be paused or cut off, or a clock was set. All of that
+// may also have happened to the janitor's own process. So a janitor checks twice, and declares a process dead
+// only if
 //
-// Its methods may be called from any goroutine. Look and Blind never wait for Redis; Pass, Sweep and Remind
-// do, each call with a deadline of its own, and wait for each other.
+//   - both checks, two of the victim's heartbeats apart, found it lapsed,
+//   - the janitor's own contact with Redis was not interrupted in between, and
+//   - the janitor has observed Redis' clock for the victim's whole TTL.
+//
+// The script that moves the jobs checks again.
+//
+// The methods may be called from any goroutine. Look and Blind never wait for Redis. Pass, Sweep and Remind
+// wait for Redis, each call with a deadline of its own, and for each other.
 type Janitor struct {
 	cfg Config
 
 	mu     sync.Mutex
 	lapsed map[string]*suspected
 	last   heartbeat
-	since  time.Duration // boot time of the first heartbeat since Redis' clock last jumped
-	more   bool          // the last heartbeat reply did not name all lapsed processes, and they have not been read since
+	since  time.Duration // when we sent the first heartbeat after Redis' clock was last set, since boot
+	more   bool          // there are more lapsed processes than the last heartbeat reply names
 	breaks int           // how often our observation was interrupted
 
 	passing sync.Mutex // held during a Pass, a Sweep or a Remind, including its I/O
@@ -45,8 +48,8 @@ type Janitor struct {
 	link     link.Link
 	typical  int                  // recent typical size of a job, in bytes
 	reminded map[string]time.Time // of long-quarantined jobs, by queue
-	sweepAt  int                  // rank of the tombstone that the next sweep begins with
-	forgetAt int                  // how many of the oldest tombstones must stay
+	sweepAt  int                  // rank of the tombstone with which the next sweep begins
+	forgetAt int                  // how many of the oldest tombstones could not be deleted yet
 	sweptAt  time.Time
 	// unlistedAt is when this process last looked for expired locks; locksLeft reports whether there were
 	// more.
@@ -75,7 +78,7 @@ type Config struct {
 	Unit job.TimeUnit
 }
 
-// heartbeat is the reply to a heartbeat of our own, with the instant since boot at which it was sent.
+// heartbeat is the reply to a heartbeat of our own, and when that was sent, since boot.
 type heartbeat struct {
 	lua.HeartbeatReply
 	sinceBoot time.Duration
@@ -83,10 +86,10 @@ type heartbeat struct {
 
 // suspected is the janitor's state of a process that has lapsed.
 type suspected struct {
-	first  time.Duration // since boot; so is seen
-	seen   time.Duration // the last time, with no interruption in between
-	record *lua.Record   // read at the first pass
-	delay  time.Duration // random, so that survivors do not all read the same lists
+	first  time.Duration // when a check first found it lapsed, since boot
+	last   time.Duration // when a check last found it lapsed, since boot; nothing was interrupted in between
+	record *lua.Record   // read by the first pass
+	delay  time.Duration // random, so that the janitors do not all recover it at once
 	empty  bool          // it has no record, so its jobs cannot be found
 }
 
@@ -94,8 +97,8 @@ const (
 	// skew is the maximum difference between the advance of Redis' clock and of ours between two heartbeats.
 	// With more, the observation counts as interrupted.
 	skew = time.Second
-	// lapsedPages is how many pages of names are read in one round trip. Most are empty, and the names of
-	// thousands of processes fit into one call.
+	// lapsedPages is how many pages of names are read in one round trip, enough for thousands of processes.
+	// Most pages are empty.
 	lapsedPages = 16
 	// maxRecords bounds the records that are read in one round trip.
 	maxRecords = 256
@@ -128,7 +131,7 @@ func (j *Janitor) Look(reply lua.HeartbeatReply, sentSinceBoot, rtt time.Duratio
 	}
 }
 
-// Blind records that a heartbeat of our own failed. All earlier observations are discarded.
+// Blind records that a heartbeat of our own failed. It discards all earlier observations.
 func (j *Janitor) Blind() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -141,9 +144,9 @@ func (j *Janitor) startOverLocked() {
 	j.breaks++
 }
 
-// noteLapsedLocked records that these processes had lapsed at an instant between sent and answered, both
-// since boot. The time between two looks counts from the reply to the first to the request of the second.
-// Otherwise a delayed call would make it seem longer.
+// noteLapsedLocked records that a check, sent and answered at these instants since boot, found these processes
+// lapsed. The time between two checks counts from the reply to the first to the request of the second, because
+// otherwise a delayed call would make it seem longer.
 func (j *Janitor) noteLapsedLocked(lapsed []string, sent, answered time.Duration) {
 	for _, identity := range lapsed {
 		s := j.lapsed[identity]
@@ -151,27 +154,27 @@ func (j *Janitor) noteLapsedLocked(lapsed []string, sent, answered time.Duration
 			s = &suspected{first: answered, delay: rand.N(j.cfg.Beat)}
 			j.lapsed[identity] = s
 		}
-		s.seen = sent
+		s.last = sent
 	}
 }
 
-// forgetLocked drops processes that have not been seen lapsed since the last complete look.
+// forgetLocked drops the processes that no check has found lapsed since this instant.
 func (j *Janitor) forgetLocked(since time.Duration) {
 	for identity, s := range j.lapsed {
-		if s.seen < since {
+		if s.last < since {
 			delete(j.lapsed, identity)
 		}
 	}
 }
 
-// broken reports whether our observation was interrupted since the last heartbeat: by a gap in which our own
-// process may have lapsed, or by a clock that was set.
+// broken reports whether our observation was interrupted since the last heartbeat: our own process may have
+// lapsed, or a clock was set.
 func (j *Janitor) broken(seen heartbeat) bool {
 	return j.stepped(seen) || seen.State != lua.StateAlive || seen.sinceBoot-j.last.sinceBoot > j.cfg.TTL/2
 }
 
-// stepped reports whether Redis' clock was set since the last heartbeat. It is true for the first one,
-// which has nothing to compare with.
+// stepped reports whether Redis' clock was set since the last heartbeat. It returns true for the first
+// heartbeat, because there is nothing to compare it with.
 func (j *Janitor) stepped(seen heartbeat) bool {
 	if j.last.Now.IsZero() {
 		return true
@@ -180,7 +183,7 @@ func (j *Janitor) stepped(seen heartbeat) bool {
 	return (localGap - redisGap).Abs() > skew
 }
 
-// Pass recovers all processes that have been seen lapsed for long enough. me is our identity.
+// Pass recovers the jobs of all processes that two checks have found lapsed. me is our identity.
 func (j *Janitor) Pass(ctx context.Context, me string) error {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -209,14 +212,14 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 	return errs
 }
 
-// readRecords reads what the heartbeat reply does not contain: further lapsed processes, and the records of
-// all of them. Processes whose record cannot be read count as tried.
+// readRecords reads what the heartbeat reply does not contain: the names of further lapsed processes, and the
+// records of all lapsed ones. It marks processes whose record cannot be read as tried.
 func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unreadable, err error) {
 	if err := j.readLapsed(ctx); err != nil {
 		return nil, err
 	}
 	for names := range slices.Chunk(j.withoutRecord(tried), maxRecords) {
-		records, unread, err := j.records(ctx, names)
+		records, unread, err := j.cfg.Keys.ReadRecords(ctx, &j.link, names)
 		if err != nil {
 			return unreadable, err
 		}
@@ -232,8 +235,7 @@ func (j *Janitor) readRecords(ctx context.Context, tried map[string]bool) (unrea
 	return unreadable, nil
 }
 
-// readLapsed reads the names of all lapsed processes, once after each heartbeat reply that did not name
-// them all.
+// readLapsed reads the names of all lapsed processes, once after each heartbeat reply that does not name all.
 func (j *Janitor) readLapsed(ctx context.Context) error {
 	j.mu.Lock()
 	more, beat, breaks := j.more, j.last.sinceBoot, j.breaks
@@ -241,7 +243,8 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 	if !more {
 		return nil
 	}
-	// Each round trip reads one page again: names move up when names before them are recovered.
+	// Each round trip repeats the last page of the one before: names move to earlier pages while processes
+	// before them are recovered.
 	for first := 0; ; first += (lapsedPages - 1) * lua.MaxItems {
 		var calls [lapsedPages]driver.Call
 		for i := range calls {
@@ -263,8 +266,8 @@ func (j *Janitor) readLapsed(ctx context.Context) error {
 	}
 }
 
-// notePage records a page of names that had lapsed at an instant, read after a heartbeat, and reports whether
-// our observation has been uninterrupted since then. The last page completes the look.
+// notePage records the names that readLapsed has read after a heartbeat of ours. It returns false, and records
+// nothing, if our observation was interrupted since that heartbeat. The last page completes the check.
 func (j *Janitor) notePage(names []string, sent, answered, beat time.Duration, breaks int, last bool) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -279,7 +282,7 @@ func (j *Janitor) notePage(names []string, sent, answered, beat time.Duration, b
 	return true
 }
 
-// withoutRecord returns lapsed processes whose record has not been read and that may be tried.
+// withoutRecord returns the lapsed processes whose record has not been read, except those already tried.
 func (j *Janitor) withoutRecord(tried map[string]bool) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -300,14 +303,14 @@ func (j *Janitor) noteRecord(identity string, record lua.Record, ok bool) {
 	}
 }
 
-// confirmed returns some of the processes that the rule of two looks declares dead: as many as one pipeline
-// may ask about. They count as tried.
+// confirmed returns processes that are dead by two checks, as many as fit into one pipeline, and marks them as
+// tried.
 func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var victims []*victim
 	lists := 0
-	// The order is random, so janitors that begin at the same time begin with different processes.
+	// A map's order is random, so janitors that begin at the same time begin with different processes.
 	for identity, s := range j.lapsed {
 		if tried[identity] || s.record == nil || s.empty || !j.deadLocked(s) {
 			continue
@@ -323,20 +326,20 @@ func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 	return victims
 }
 
-// deadLocked applies the rule of two looks.
+// deadLocked reports whether two checks declare the process dead.
 func (j *Janitor) deadLocked(s *suspected) bool {
-	// The looks are our heartbeats, or follow one at once. A tenth of a period compensates for timers.
+	// The checks are our heartbeats, or follow one at once. A tenth of a period allows for late timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
-	// An expiry means nothing if the clock was set, and a janitor that started after that cannot detect it.
-	// But a process without a heartbeat for a TTL has no lease, so it cannot start jobs. An outage sets no
-	// clock and causes no such delay.
+	// If Redis' clock was set, an expiry means nothing, and a janitor that started later cannot detect that.
+	// So it observes the clock for a TTL first: a process that sends no heartbeat for that long has no lease
+	// and cannot start jobs. An outage sets no clock, so this delays no recovery after one.
 	if j.last.sinceBoot-j.since < s.record.TTL-j.cfg.Beat/10 {
 		return false
 	}
-	return s.seen-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay
+	return s.last-s.first >= between && lua.SinceBoot()-s.first >= between+s.delay
 }
 
-// recover recovers some of the dead processes, except those that another janitor is recovering.
+// recover moves the jobs of dead processes, except those that another janitor has claimed.
 func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) error {
 	outage := j.moveJobs(ctx, me, victims)
 	if outage == nil {
@@ -355,52 +358,4 @@ func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) err
 		}
 	}
 	return errs
-}
-
-// recoverFormers recovers the jobs that dead processes hold under their earlier identities.
-func (j *Janitor) recoverFormers(ctx context.Context, successors []*victim) error {
-	records := make(map[string]lua.Record, len(successors))
-	var names []string
-	for _, successor := range successors {
-		if successor.state == lua.StateDead && successor.finished() {
-			names = append(names, successor.identity)
-			records[successor.identity] = successor.record
-		}
-	}
-	former, err := j.formerVictims(ctx, names, records)
-	if err != nil {
-		return err
-	}
-	outage := j.moveJobs(ctx, "", slices.Collect(maps.Values(former)))
-	for _, successor := range successors {
-		if v := former[successor.identity]; v != nil {
-			successor.moved += v.moved
-			successor.err = v.err
-		}
-	}
-	return outage
-}
-
-// formerVictims returns, by the current identities of dead processes, their earlier identities whose lists
-// may hold jobs: a job may have reached such a list after Redis lost that identity (FLUSHALL, a lossy
-// restart). Once its lists were found empty it has a tombstone, and the sweep reads them like any others.
-func (j *Janitor) formerVictims(ctx context.Context, successors []string, records map[string]lua.Record) (map[string]*victim, error) {
-	var names []string
-	for _, successor := range successors {
-		if former := records[successor].Formerly; former != "" {
-			names = append(names, former)
-		}
-	}
-	formers, _, err := j.records(ctx, names) // one that cannot be read is reported at its own turn
-	if err != nil {
-		return nil, err
-	}
-	victims := make(map[string]*victim)
-	for _, successor := range successors {
-		former := records[successor].Formerly
-		if record := formers[former]; record.Successor == successor && !record.Emptied {
-			victims[successor] = &victim{identity: former, record: record, lists: j.cfg.Keys.ListsOf(record.Queues, former)}
-		}
-	}
-	return victims, nil
 }

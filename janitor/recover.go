@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxVictims and maxLists bound the processes that one pipeline asks about, and the lists that they
-	// have together.
+	// maxVictims bounds the processes whose jobs move together, and maxLists their lists. One process after the
+	// other would take three round trips for each: a minute for a thousand processes on a link of 20 ms.
 	maxVictims = 64
 	maxLists   = 256
 	// maxPages is the maximum number of pages of one victim in one pass; the next pass continues.
 	maxPages = 32
 	// firstTypical is the assumed size of a job before any has been read.
 	firstTypical = 4 << 10
-	// maxClaim is the maximum duration of a claim: the time that a page may take on a slow link. Each
-	// page renews the claim.
+	// maxClaim bounds how long a claim lasts: as long as a page may take on a slow link. Each page renews the
+	// claim.
 	maxClaim = 4 * time.Second
 )
 
@@ -29,24 +29,24 @@ const (
 type victim struct {
 	identity string
 	record   lua.Record
-	lists    []string // the working lists of its queues, and last that of its quarantined job
+	lists    []string // the working lists of its queues, then the list of its quarantined job
 
 	state   lua.State
-	held    bool         // its claim is ours
-	lengths []int        // of its lists
-	page    *lua.Orphans // what was read and has not been moved
-	from    int          // the list that it was read from
-	large   []lua.Large  // entries of the list largeAt that are too large and go to the dead set
-	largeAt int
-	broken  map[int]error // why lists of it cannot be moved
-	pages   int
-	moved   int
-	done    bool
-	more    bool // done only for this pass
+	held    bool          // its claim is ours
+	lengths []int         // of its lists
+	page    *lua.Orphans  // the page that was read and has not been moved
+	from    int           // index of the list of that page
+	large   []lua.Large   // entries that are too large, which go to the dead set
+	largeAt int           // index of their list
+	broken  map[int]error // why a list cannot be moved, by its index
+	pages   int           // number of pages in this pass
+	moved   int           // number of jobs moved
+	done    bool          // there is no more to do in this pass
+	more    bool          // there are more pages than one pass moves
 	err     error
 }
 
-// finished reports whether nothing is left to do for it.
+// finished reports whether all its jobs were moved.
 func (v *victim) finished() bool { return v.held && v.done && !v.more && v.err == nil }
 
 // A pipeline holds calls, and a function for the reply to each.
@@ -63,8 +63,8 @@ func (p *pipeline) add(call driver.Call, read func(driver.Reply) error, after ..
 	}
 }
 
-// read passes each reply to its function and returns the first outage. Calls after the outage may have
-// replies all the same.
+// read passes each reply to its function and returns the first outage. It reads the replies after an outage
+// too: calls that were answered have taken effect.
 func (p *pipeline) read(replies []driver.Reply) error {
 	var outage error
 	for i, reply := range replies {
@@ -75,11 +75,12 @@ func (p *pipeline) read(replies []driver.Reply) error {
 	return outage
 }
 
-// moveJobs declares victims dead and moves the jobs in their lists page by page. me holds the claims; an
-// empty me makes none. The result is recorded in each victim; the error is an outage. No list is read before
-// its process is declared dead, because reading may kill a job that is too large only for us. A queue with a
-// broken key is skipped, so that it does not block others; its jobs stay, and the victim's error has the
-// reason.
+// moveJobs declares victims dead and moves the jobs in their lists page by page. It claims them for me,
+// unless me is empty. It records the result in each victim; the error is an outage.
+//
+// It reads no list before the process is declared dead: a job that is larger than our limit goes to the dead
+// set, and a live process may have a higher limit. A list with a broken key does not block the others; its
+// jobs stay, and the victim's error has the reason.
 func (j *Janitor) moveJobs(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
@@ -98,7 +99,7 @@ func (j *Janitor) moveJobs(ctx context.Context, me string, victims []*victim) er
 	}
 }
 
-// declareDead claims victims, declares them dead, and reads how many jobs they have.
+// declareDead claims victims, declares them dead, and reads the lengths of their lists.
 func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim) error {
 	var p pipeline
 	for _, v := range victims {
@@ -116,13 +117,13 @@ func (j *Janitor) declareDead(ctx context.Context, me string, victims []*victim)
 	return p.read(j.link.Do(ctx, p.calls...))
 }
 
-// claim adds the claim of a victim to a pipeline. A claim only saves work: recover moves each job once even
-// without it.
+// claim adds the claim of a victim to a pipeline. A claim only saves work: even without it, script recover
+// moves each job once.
 func (j *Janitor) claim(p *pipeline, me string, v *victim) {
 	if me == "" {
 		return
 	}
-	// Every janitor must ask for the same time; otherwise the one that asks for less would take the claim
+	// Every janitor must ask for the same duration. Otherwise one that asks for less would take the claim
 	// from the others.
 	claim := lua.Lease(j.cfg.Keys.Claim(v.identity), me, max(j.cfg.Beat, min(j.cfg.TTL, maxClaim)))
 	p.add(claim.Call, func(reply driver.Reply) error {
@@ -133,7 +134,7 @@ func (j *Janitor) claim(p *pipeline, me string, v *victim) {
 	})
 }
 
-// measure adds to a pipeline how long the lists of a victim are.
+// measure adds the reading of the lengths of a victim's lists to a pipeline.
 func (j *Janitor) measure(p *pipeline, v *victim) {
 	lengths := lua.Lengths(v.lists)
 	p.add(lengths.Call, func(reply driver.Reply) (err error) {
@@ -143,7 +144,7 @@ func (j *Janitor) measure(p *pipeline, v *victim) {
 	})
 }
 
-// note records an error that concerns one victim only, and returns an outage.
+// note returns err if it is an outage. Any other error concerns this victim only, and is recorded there.
 func (v *victim) note(err error) error {
 	if err == nil || driver.Outage(err) {
 		return err
@@ -154,8 +155,8 @@ func (v *victim) note(err error) error {
 	return nil
 }
 
-// turn returns the victims for the next pipeline: as many as have jobs for about one page, if their jobs are
-// as large as earlier ones.
+// turn returns the victims for the next pipeline: so many that their jobs fill about one page, if they are of
+// the typical size.
 func (j *Janitor) turn(victims []*victim) []*victim {
 	var turn []*victim
 	maxVictims := max(j.room()/j.typical, 1)
@@ -168,10 +169,11 @@ func (j *Janitor) turn(victims []*victim) []*victim {
 	return turn
 }
 
-// room returns how many bytes are read at once. They are sent back twice, as old and new payloads.
+// room returns how many bytes are read at once: half a page, because they are sent back twice, as old and new
+// payloads.
 func (j *Janitor) room() int { return j.link.Page() / 2 }
 
-// movePages moves the pages that were read, and reads the next page of each victim in the same round trip.
+// movePages moves the page that was read of each victim, and reads the next one in the same round trip.
 func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) error {
 	var p pipeline
 	read, bytes := 0, 0
@@ -198,14 +200,13 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 		v.finish()
 	}
 	if read > 0 {
-		// A large job raises the value at once, because others may follow; a small one lowers it slowly.
+		// Large jobs raise the value at once, because others may follow; small ones lower it slowly.
 		j.typical = max(bytes/read, (j.typical+bytes/read)/2, 1)
 	}
 	return err
 }
 
-// next returns the index of the first list that holds more jobs than the page that is being moved; -1 for
-// none.
+// next returns the index of the first list that has jobs besides the page that is being moved; -1 for none.
 func (v *victim) next() int {
 	for i, length := range v.lengths {
 		if v.page != nil && i == v.from {
@@ -218,7 +219,7 @@ func (v *victim) next() int {
 	return -1
 }
 
-// move adds to a pipeline the call that moves the page that was read. Without a page, the call checks that no
+// move adds the call that moves the page that was read to a pipeline. Without a page, the call checks that no
 // jobs are left.
 func (j *Janitor) move(p *pipeline, v *victim) {
 	var orphans []lua.Orphans
@@ -244,13 +245,13 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 		if answer.Moved > 0 {
 			j.report(v.identity, orphans)
 		}
-		// If jobs are left although no list has any, a key has a wrong type.
+		// If no list has jobs and yet some are left, a key has a wrong type.
 		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || empty
 		return nil
 	}, announce...)
 }
 
-// read adds to a pipeline the reading of a page of one list.
+// read adds the reading of a page of one list to a pipeline.
 func (j *Janitor) read(ctx context.Context, p *pipeline, v *victim, at, room int) {
 	orphans := lua.Orphans{Quarantined: at == len(v.record.Queues)}
 	if orphans.Quarantined {
@@ -263,7 +264,7 @@ func (j *Janitor) read(ctx context.Context, p *pipeline, v *victim, at, room int
 	} else {
 		orphans.Queue = v.record.Queues[at]
 	}
-	// A page is of one list, because it is already bounded by items and by bytes.
+	// A page is of one list, because it is bounded by items and by bytes anyway.
 	ask := j.cfg.Keys.Entries(v.lists[at], 0, room, j.cfg.Largest)
 	p.add(ask.Call, func(reply driver.Reply) error {
 		listed, err := ask.Read(reply)
@@ -285,8 +286,8 @@ func (j *Janitor) read(ctx context.Context, p *pipeline, v *victim, at, room int
 	})
 }
 
-// killLarge adds to a pipeline the calls that move entries that are too large to the dead set: the last entry
-// first, and before the page is moved, so that all entries are still at their positions.
+// killLarge adds the calls that move entries that are too large to the dead set. They come before the call that
+// moves the page, and the last entry comes first, so that each entry is still at its position.
 func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	at, queue := v.largeAt, v.queue(v.largeAt)
 	for _, entry := range slices.Backward(v.large) {
@@ -300,7 +301,7 @@ func (j *Janitor) killLarge(p *pipeline, v *victim) {
 	v.large = nil
 }
 
-// queue returns the queue of a list; empty for the list of the quarantined job.
+// queue returns the queue of a list, by its index; "" for the list of the quarantined job.
 func (v *victim) queue(list int) string {
 	if list < len(v.record.Queues) {
 		return v.record.Queues[list]
@@ -308,7 +309,7 @@ func (v *victim) queue(list int) string {
 	return ""
 }
 
-// noteAt records why a list cannot be moved, and returns an outage.
+// noteAt returns err if it is an outage. Any other error concerns this list only, and is recorded there.
 func (v *victim) noteAt(list int, err error) error {
 	if err == nil || driver.Outage(err) {
 		return err
@@ -320,7 +321,7 @@ func (v *victim) noteAt(list int, err error) error {
 	return nil
 }
 
-// finish ends a victim's turn and decides whether anything is left to do in this pass.
+// finish ends a victim's turn: it decides whether the victim is done, and why jobs stay.
 func (v *victim) finish() {
 	v.pages++
 	switch {

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// tombstoneStands is how long a tombstone stays at least. A blocked move of a process that is gone can
-	// still be executed while it lies in the socket of a stopped server, and servers are not stopped for a
-	// day.
+	// tombstoneStands is the minimum age at which a tombstone is deleted. If a server is stopped (SIGSTOP), it
+	// executes a blocking move of a dead process when it continues. Servers are not stopped for a day.
 	tombstoneStands = 24 * time.Hour
 	// sweptLists is how many lists one pass reads: that costs Redis about a tenth of a millisecond.
 	sweptLists = 256
@@ -24,22 +23,23 @@ const (
 	sweptTombstones = 64
 	// forgotten is the maximum number of tombstones that one pass deletes.
 	forgotten = 16
-	// sweeperBeats is how many heartbeats the lease of the sweeping process lasts, and how long the others
-	// wait before they ask for it; in large fleets they wait longer. Hundreds of processes that ask at each
-	// heartbeat would cost Redis as much as their heartbeats.
+	// sweeperBeats is how many heartbeats the lease of the sweeping process lasts. The other processes wait
+	// for as long before they ask for it, and longer in large fleets: if hundreds of processes asked at each
+	// heartbeat, that would cost Redis as much as the heartbeats.
 	sweeperBeats = 3
-	// sweepPatience bounds how long a sweep waits while other processes have lapsed: some cannot be recovered
-	// and stay.
+	// sweepPatience bounds how long a sweep waits while other processes have lapsed: a process that cannot be
+	// recovered stays lapsed.
 	sweepPatience = 5 * time.Second
-	// unlistEvery is the time between two searches of the index of locks, by the one process that sweeps:
-	// expired entries are harmless for that long.
+	// unlistEvery is the time between two searches for expired locks in their index. Expired entries do no
+	// harm in the meantime.
 	unlistEvery = time.Minute
-	// unlistPages is how many pages of locks one sweep removes in one round trip: about two milliseconds of
-	// Redis. While more are left, the next sweep follows after unlistRest, so that Redis can serve others.
+	// unlistPages is how many pages of expired locks one sweep removes in one round trip, which takes Redis
+	// about two milliseconds. While more are left, the next sweep follows after unlistRest, so that Redis can
+	// serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
-	// lapsedFor is how long ago a lock must have expired before it is removed from the index. Redis may judge
-	// expiry by a time that it read a moment earlier.
+	// lapsedFor is how long ago a lock must have expired before it is removed from the index: Redis may decide
+	// whether a key has expired by a time that it read a moment earlier.
 	lapsedFor = time.Second
 )
 
@@ -56,11 +56,11 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	}
 	hold := sweeperBeats * j.cfg.Beat
 	lease := lua.Lease(j.cfg.Keys.Sweeper(), me, hold)
-	// One round trip is all that a sweep costs while no process has died.
+	// While no process has died, a sweep takes this one round trip.
 	early := j.locksLeft && time.Since(j.sweptAt) < j.cfg.Beat
 	calls := []driver.Call{lease.Call}
 	if !early {
-		// The latest deaths first; and a few tombstones whose time has come.
+		// A page of tombstones, the latest deaths first, and a few that are old enough to be deleted.
 		before := strconv.FormatInt(j.now().Add(-tombstoneStands).UnixMilli(), 10)
 		calls = append(calls,
 			driver.Command("ZREVRANGE", j.cfg.Keys.Tombstones(), strconv.Itoa(j.sweepAt), strconv.Itoa(j.sweepAt+sweptTombstones-1)),
@@ -95,8 +95,8 @@ func (j *Janitor) SweptAll() bool {
 	return j.sweepAt == 0
 }
 
-// SweepLater reports whether a sweep should wait because processes have lapsed: a Pass recovers their jobs
-// and must not wait for the round trips of a sweep. A sweep waits for at most sweepPatience.
+// SweepLater reports whether a sweep should wait because processes have lapsed: the Pass that recovers their
+// jobs must not wait for the round trips of a sweep. A sweep waits for sweepPatience at most.
 func (j *Janitor) SweepLater(me string) bool {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -120,7 +120,7 @@ func (j *Janitor) Processes() int {
 	return j.last.Processes
 }
 
-// unlistLocks removes expired locks from the index of locks, some at a time.
+// unlistLocks removes some of the expired locks from the index of locks.
 func (j *Janitor) unlistLocks(ctx context.Context) error {
 	if !j.locksLeft && !j.unlistedAt.IsZero() && time.Since(j.unlistedAt) < unlistEvery {
 		return nil
@@ -129,11 +129,11 @@ func (j *Janitor) unlistLocks(ctx context.Context) error {
 	ask := j.cfg.Keys.Unlist(lapsedFor)
 	calls := slices.Repeat([]driver.Call{ask.Call}, unlistPages)
 	for _, reply := range j.link.Do(ctx, calls...) {
-		taken, err := ask.Read(reply)
+		removed, err := ask.Read(reply)
 		if err != nil {
-			return fmt.Errorf("look for locks that ran out: %w", err)
+			return fmt.Errorf("look for expired locks: %w", err)
 		}
-		j.locksLeft = taken == lua.MaxItems
+		j.locksLeft = removed == lua.MaxItems
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 		j.sweepAt = 0
 		return nil
 	}
-	records, unread, err := j.records(ctx, names)
+	records, unread, err := j.cfg.Keys.ReadRecords(ctx, &j.link, names)
 	if err != nil {
 		return err
 	}
@@ -176,14 +176,13 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 	var victims []*victim
 	for _, name := range names[:swept] {
 		record := records[name]
-		hands := len(record.Queues) + 1
-		if slices.ContainsFunc(lengths[:hands], func(length int) bool { return length > 0 }) {
+		count := len(record.Queues) + 1
+		if slices.ContainsFunc(lengths[:count], func(length int) bool { return length > 0 }) {
 			victims = append(victims, &victim{identity: name, record: record, lists: j.cfg.Keys.ListsOf(record.Queues, name)})
 		}
-		lengths = lengths[hands:]
+		lengths = lengths[count:]
 	}
-	// A process that recovered one of them may have died before it reached the earlier identity of the dead
-	// process.
+	// The process that recovered one of them may have died before it came to the former identity.
 	outage := j.moveJobs(ctx, "", append(slices.Collect(maps.Values(formers)), victims...))
 	errs := errors.Join(all(unread), j.link.Excused(outage))
 	for _, v := range formers {
@@ -199,8 +198,8 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 	return errs
 }
 
-// forgetOld deletes these tombstones, unless the script finds that they are too young by Redis' clock or that a
-// list is not empty. The next sweep continues after those that stay.
+// forgetOld deletes these tombstones, except those that the script finds too young by Redis' clock, or with a
+// list that is not empty. The next sweep continues after those that stay.
 func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 	names, err := lua.Texts(page)
 	if err != nil {
@@ -209,7 +208,7 @@ func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 	if len(names) < forgotten {
 		defer func() { j.forgetAt = 0 }() // this was the last page
 	}
-	records, errs, err := j.records(ctx, names)
+	records, errs, err := j.cfg.Keys.ReadRecords(ctx, &j.link, names)
 	if err != nil {
 		return err
 	}
@@ -229,28 +228,6 @@ func (j *Janitor) forgetOld(ctx context.Context, page driver.Reply) error {
 		}
 	}
 	return all(errs)
-}
-
-// records reads the records of these identities. Identities without a record are missing from the result. If a
-// key holds something else, its error is in unread, so that it does not stop the others.
-func (j *Janitor) records(ctx context.Context, names []string) (records map[string]lua.Record, unread map[string]error, err error) {
-	if len(names) == 0 {
-		return nil, nil, nil
-	}
-	asks, calls := lua.AskEach(names, j.cfg.Keys.ReadRecord)
-	records, unread = make(map[string]lua.Record, len(names)), make(map[string]error)
-	for i, reply := range j.link.Do(ctx, calls...) {
-		record, err := asks[i].Read(reply)
-		switch {
-		case driver.Outage(err):
-			return nil, nil, err
-		case err != nil:
-			unread[names[i]] = fmt.Errorf("read the record of %s: %w", names[i], err)
-		case record != nil:
-			records[names[i]] = *record
-		}
-	}
-	return records, unread, nil
 }
 
 // all joins these errors; nil for none.

@@ -49,7 +49,7 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
 	for i, capsule := range l.cfg.allCapsules() {
 		mode, byQueue := "weighted", make(map[string]int, len(capsule.Queues))
-		if l.capsules[i].Order.Strict() {
+		if l.shares[i].Order.Strict() {
 			mode = "strict"
 		}
 		for _, queue := range capsule.Queues {

@@ -11,7 +11,7 @@ import (
 
 // A Capsule is a set of queues with a concurrency of its own. All capsules of a process share its session
 // and its processors. Package launcher checks the configuration; package fetch applies the limit, in
-// capsule.idle and intake.spare.
+// Share.idle and intake.spare.
 type Capsule struct {
 	// Name is unique among the capsules.
 	Name string
@@ -29,11 +29,11 @@ func (c Config) allCapsules() []Capsule {
 	return append([]Capsule{{Name: ownCapsule, Concurrency: c.Concurrency, Queues: c.Queues}}, c.Capsules...)
 }
 
-// newCapsules returns the capsules in the form that the loop needs; the first one is the worker itself. Its
+// newShares returns the capsules in the form that the loop needs; the first one is the worker itself. Its
 // error names everything that is wrong with them.
-func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
+func newShares(all []Capsule) ([]fetch.Share, error) {
 	var errs []error
-	var capsules []fetch.Capsule
+	var shares []fetch.Share
 	names, owner := make(map[string]bool), make(map[string]string)
 	for i, its := range all {
 		switch {
@@ -51,7 +51,7 @@ func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
 			}
 			owner[queue.Name] = its.Name
 		}
-		order, err := fetch.NewOrder(its.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+		order, err := fetch.NewQueueOrder(its.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 		if i > 0 {
 			err = its.named(err)
 		}
@@ -59,12 +59,12 @@ func newCapsules(all []Capsule) ([]fetch.Capsule, error) {
 			errs = append(errs, err)
 			continue
 		}
-		capsules = append(capsules, fetch.Capsule{Order: order, Concurrency: its.Concurrency})
+		shares = append(shares, fetch.Share{Order: order, Concurrency: its.Concurrency})
 	}
 	if len(owner) > lua.MaxQueues && len(all) > 1 {
 		errs = append(errs, fmt.Errorf("%d queues in all capsules: one process serves at most %d", len(owner), lua.MaxQueues))
 	}
-	return capsules, errors.Join(errs...)
+	return shares, errors.Join(errs...)
 }
 
 // named returns the errors of one further capsule; err is the error of its queues.

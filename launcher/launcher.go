@@ -22,8 +22,8 @@ type Launcher struct {
 	cfg        Config
 	keys       lua.Keys
 	clock      *lua.Clock
-	capsules   []fetch.Capsule
-	queues     []string // of all capsules
+	shares     []fetch.Share // of the capsules
+	queues     []string      // of all capsules
 	handlers   map[string]registration
 	middleware []Middleware
 	hooks      hooks
@@ -47,7 +47,7 @@ type Launcher struct {
 	pool      atomic.Pointer[pool] // nil before Run: Running may be called at any time
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
-	tickLocks *scheduler.Locks
+	tickLocks *scheduler.TickLocks
 	lanes     lanes
 	registers *link.Link // lanes.announce, for definitions of periodic jobs
 	work      context.Context
@@ -84,13 +84,13 @@ func (l *lanes) all() []*driver.Client {
 // New builds a Launcher, or returns all errors of the configuration. It opens nothing and starts nothing.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.WithDefaults()
-	capsules, err := newCapsules(cfg.allCapsules())
+	shares, err := newShares(cfg.allCapsules())
 	if err := errors.Join(err, cfg.check()); err != nil {
 		return nil, fmt.Errorf("configure a worker: %w", err)
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	l := &Launcher{
-		cfg: cfg, capsules: capsules, clock: &lua.Clock{},
+		cfg: cfg, shares: shares, clock: &lua.Clock{},
 		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Limit: cfg.DeadLimit, For: cfg.DeadFor}),
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
@@ -98,8 +98,8 @@ func New(cfg Config) (*Launcher, error) {
 		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
 		halt: make(chan struct{}),
 	}
-	for _, capsule := range capsules {
-		l.queues = append(l.queues, capsule.Order.Names()...)
+	for _, share := range shares {
+		l.queues = append(l.queues, share.Order.Names()...)
 	}
 	l.loop = fetch.NewLoop(l.loopConfig())
 	return l, nil
@@ -262,7 +262,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 
 func (l *Launcher) loopConfig() fetch.Config {
 	return fetch.Config{
-		Log: l.cfg.Log, Capsules: l.capsules,
+		Log: l.cfg.Log, Shares: l.shares,
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
@@ -292,7 +292,7 @@ func (l *Launcher) open() error {
 		Queues: l.queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
-	l.tickLocks = scheduler.NewLocks(scheduler.Config{
+	l.tickLocks = scheduler.NewTickLocks(scheduler.Config{
 		Client: l.lanes.announce, Keys: l.keys, Log: l.cfg.Log, Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
 	})
 	l.report.Notify(l.callInternal)
@@ -413,7 +413,7 @@ func (l *Launcher) deregister() {
 		// declared dead.
 		_, _ = l.keys.Deregister(former, l.queues).Do(ctx, l.lanes.heart)
 	}
-	l.giveUpLeases(ctx, session.Identity)
+	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper()) // otherwise they expire
 	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:

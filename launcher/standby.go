@@ -6,8 +6,6 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/link"
-	"github.com/belayq/belay/lua"
-	"github.com/belayq/belay/scheduler"
 )
 
 // maxListenRest is the longest pause before another attempt to listen. Without it a process that stands by
@@ -47,15 +45,5 @@ func (l *Launcher) poll() {
 	select {
 	case l.pollNow <- struct{}{}:
 	default:
-	}
-}
-
-// giveUpLeases ends the leases of this process before their time, so that other processes do its duties at
-// once.
-func (l *Launcher) giveUpLeases(ctx context.Context, identity string) {
-	asks := []lua.Ask[bool]{lua.GiveUpLease(l.keys.Poller(), identity), lua.GiveUpLease(l.keys.Sweeper(), identity)}
-	replies := l.lanes.heart.Do(ctx, lua.CallsOf(asks)...)
-	if polled, _ := asks[0].Read(replies[0]); polled {
-		l.lanes.heart.Do(ctx, scheduler.SayLeft(l.keys))
 	}
 }

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -62,6 +63,29 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 func (k Keys) ReadRecord(identity string) Ask[*Record] {
 	return Ask[*Record]{read: readRecord, Call: driver.Command("HMGET", k.Record(identity),
 		"queues", "beat_ms", "ttl_ms", "concurrency", "formerly", "emptied", "quarantine_queue", "successor")}
+}
+
+// ReadRecords reads the records of these processes in one round trip. A process without a record is missing
+// from the result. If the key of a record has a wrong type, unread has its error, so that it does not stop
+// the others; err is an outage.
+func (k Keys) ReadRecords(ctx context.Context, client driver.Client, identities []string) (records map[string]Record, unread map[string]error, err error) {
+	if len(identities) == 0 {
+		return nil, nil, nil
+	}
+	asks, calls := AskEach(identities, k.ReadRecord)
+	records, unread = make(map[string]Record, len(identities)), make(map[string]error)
+	for i, reply := range client.Do(ctx, calls...) {
+		record, err := asks[i].Read(reply)
+		switch {
+		case driver.Outage(err):
+			return nil, nil, err
+		case err != nil:
+			unread[identities[i]] = fmt.Errorf("read the record of %s: %w", identities[i], err)
+		case record != nil:
+			records[identities[i]] = *record
+		}
+	}
+	return records, unread, nil
 }
 
 func readRecord(r reader) (*Record, error) {

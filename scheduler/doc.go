@@ -11,5 +11,8 @@
 // tick, and only if the last recorded tick is the one that the poller has read. So each tick is enqueued
 // once, whichever processes poll, whatever their clocks and zone databases say, and wherever they crash.
 //
+// poller.go has the lease and the pass of the poller, promote.go moves due jobs, and ticks.go fires periodic
+// ones, which periodic.go defines.
+//
 // This package must never run a job early, change its args, or lose one that it cannot read.
 package scheduler

@@ -91,7 +91,7 @@ type Periodic struct {
 
 // OverlapRule makes the jobs of a periodic job equal to each other, and to no other jobs of their class. The
 // lock is held until the job has ended, however long it waits or runs: it expires so late only because each
-// lock must expire. Locks frees it if the job is lost, or is run by a process that frees no locks.
+// lock must expire. TickLocks frees it if the job is lost, or is run by a process that frees no locks.
 func OverlapRule(name string) dedup.Rule {
 	return dedup.Rule{Until: dedup.UntilExecuted, TTL: dedup.MaxTTL, By: func(string) (string, error) {
 		return job.Marshal(map[string]string{"periodic": name})

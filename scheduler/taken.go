@@ -11,18 +11,18 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// rememberTaken is for how long the queues of the fleet are remembered. A job whose destination depends on them
-// is rare, and a deploy that gives workers a new queue takes longer.
+// rememberTaken is how long the Poller uses a reading of the fleet's queues. Jobs whose destination depends
+// on them are rare, and a deploy that gives workers a new queue takes longer.
 const rememberTaken = 10 * time.Second
 
-// taken are the queues that workers of Belay take, as they were read last.
+// taken has the queues that workers of Belay take, and when they were read.
 type taken struct {
 	at     time.Time
 	queues map[string]bool
 }
 
-// takenByBelay reports whether a worker of Belay takes a queue. Only the first question about a queue that this
-// process does not take, within rememberTaken, costs calls: two for each 256 processes.
+// takenByBelay reports whether a worker of Belay takes a queue. For a queue that this process does not take,
+// it reads the records of the fleet, once in rememberTaken: two calls for each 256 processes.
 func (p *Poller) takenByBelay(ctx context.Context, queue string) (bool, error) {
 	if slices.Contains(p.cfg.Queues, queue) {
 		return true, nil
@@ -47,15 +47,11 @@ func (p *Poller) readTaken(ctx context.Context) (map[string]bool, error) {
 		if len(identities) == 0 {
 			return queues, nil
 		}
-		asks, calls := lua.AskEach(identities, p.cfg.Keys.ReadRecord)
-		for i, reply := range p.link.Do(ctx, calls...) {
-			record, err := asks[i].Read(reply)
-			if driver.Outage(err) {
-				return nil, err
-			}
-			if err != nil || record == nil { // a process that has just gone, or an unreadable record
-				continue
-			}
+		records, _, err := p.cfg.Keys.ReadRecords(ctx, p.link, identities) // the queues of one that cannot be read are unknown
+		if err != nil {
+			return nil, err
+		}
+		for _, record := range records {
 			for _, queue := range record.Queues {
 				queues[queue] = true
 			}

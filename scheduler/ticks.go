@@ -20,9 +20,9 @@ const (
 	// orphanedAfter is how long a fleet may run while no process registers a periodic job. Then the job is
 	// removed, unless an operator added it.
 	orphanedAfter = 24 * time.Hour
-	// lateFor is how long ticks may be late after no process has polled for a while.
+	// lateFor is how long ticks may still be late after a time in which no process has polled.
 	lateFor = 2 * time.Second
-	// unusableFor is how long a periodic job that cannot be fired is put off.
+	// unusableFor is how long a periodic job that cannot be fired is put off, until it is tried again.
 	unusableFor = 5 * time.Second
 	// maxRounds bounds one pass; the next pass follows at once.
 	maxRounds = 32
@@ -48,8 +48,8 @@ func newTicks() ticks {
 	return ticks{known: make(map[string]*Periodic), waiting: make(map[string]time.Time)}
 }
 
-// saw reads the reply of lookAtPlan: the names of the periodic jobs that are due.
-func (t *ticks) saw(askedAt time.Time, look lua.Ask[lua.Due], reply driver.Reply) (names []string, err error) {
+// plan records the reply to readPlan, and returns the names of the periodic jobs that are due.
+func (t *ticks) plan(askedAt time.Time, look lua.Ask[lua.Due], reply driver.Reply) (names []string, err error) {
 	due, err := look.Read(reply)
 	if err == nil {
 		if askedAt.Sub(t.lookedAt) > hold {
@@ -75,29 +75,29 @@ func (t *ticks) until(now time.Time) (time.Duration, bool) {
 	return max(t.nextAt.Sub(now), 0), !t.nextAt.IsZero()
 }
 
-// lookAtPlan returns the call that reads which periodic jobs are due.
-func (p *Poller) lookAtPlan() lua.Ask[lua.Due] {
+// readPlan returns the call that reads which periodic jobs are due.
+func (p *Poller) readPlan() lua.Ask[lua.Due] {
 	return p.cfg.Keys.Due(p.cfg.Keys.Periodic(), 0, lua.MaxBytes, lua.MaxDefinition)
 }
 
 // fire fires the ticks that are due, and returns the time until the next one.
 func (p *Poller) fire(ctx context.Context) (next time.Duration, err error) {
 	next = p.cfg.Every
-	until, any := p.ticks.until(time.Now())
-	if !any {
+	until, ok := p.ticks.until(time.Now())
+	if !ok {
 		return next, nil
 	}
 	for range maxRounds {
 		if until > 0 {
-			return min(next, until), p.keepUp(ctx)
+			return min(next, until), p.upkeep(ctx)
 		}
-		look, askedAt := p.lookAtPlan(), time.Now()
-		names, err := p.ticks.saw(askedAt, look, p.link.Do(ctx, look.Call)[0])
+		look, askedAt := p.readPlan(), time.Now()
+		names, err := p.ticks.plan(askedAt, look, p.link.Do(ctx, look.Call)[0])
 		if err != nil {
 			return next, err
 		}
 		moved, err := p.fireAll(ctx, names, false)
-		if until, any = p.ticks.until(time.Now()); err != nil || !any || moved == 0 && len(names) > 0 {
+		if until, ok = p.ticks.until(time.Now()); err != nil || !ok || moved == 0 && len(names) > 0 {
 			return next, err
 		}
 	}
@@ -285,8 +285,9 @@ func (p *Poller) logTick(periodic planned, ticked lua.Ticked) {
 	}
 }
 
-// keepUp checks all periodic jobs, once in upkeepEvery.
-func (p *Poller) keepUp(ctx context.Context) error {
+// upkeep resets periodic jobs whose last tick lies in the future, and removes those that no process
+// registers, once in upkeepEvery.
+func (p *Poller) upkeep(ctx context.Context) error {
 	now := time.Now()
 	gone := now.Sub(p.ticks.upkeepAt)
 	if gone < upkeepEvery {
@@ -307,8 +308,8 @@ func (p *Poller) keepUp(ctx context.Context) error {
 	}
 }
 
-// removeOrphans counts the time in which the fleet runs, and removes periodic jobs that no process has
-// registered for orphanedAfter of that time.
+// removeOrphans removes periodic jobs that no process has registered for orphanedAfter. It counts only time
+// in which the fleet runs; gone is how much has passed since the last call.
 func (p *Poller) removeOrphans(ctx context.Context, gone time.Duration) error {
 	reply := p.link.Do(ctx, p.cfg.Keys.CountUptime(gone))[0]
 	if reply.Err != nil {

@@ -61,7 +61,7 @@ var bugs = []mutant{
 		name: "promote removes, then pushes",
 		harm: "a poller that dies between the two calls loses the job, as Ruby's does",
 		edits: []edit{{
-			"scheduler/poller.go", `	next := p.page(set, skip, 1)
+			"scheduler/promote.go", `	next := p.page(set, skip, 1)
 `, `	next := p.page(set, skip, 1)
 	for _, group := range groups {
 		for _, one := range group.Jobs {
@@ -194,7 +194,7 @@ var bugs = []mutant{
 		name: "no backoff after an error",
 		harm: "while Redis is away every worker uses a whole core, and all of them call at once when it returns",
 		edits: []edit{{
-			"fetch/outage.go", `	o.until = now.Add(o.rest.Next())
+			"fetch/pipeline.go", `	o.until = now.Add(o.rest.Next())
 `, `	o.until = now.Add(time.Microsecond)
 `,
 		}},

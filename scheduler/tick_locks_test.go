@@ -22,7 +22,7 @@ func TestALockOfATickLastsAsLongAsItsJob(t *testing.T) {
 		me, own := "me:1:abc", "jid of the tick"
 		_, err := r.keys.Register(me, lua.Record{Queues: []string{"q"}, TTL: time.Minute}).Do(t.Context(), r.client)
 		require.NoError(t, err)
-		locks := scheduler.NewLocks(scheduler.Config{Client: r.client, Keys: r.keys, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit})
+		locks := scheduler.NewTickLocks(scheduler.Config{Client: r.client, Keys: r.keys, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit})
 		lock, err := scheduler.OverlapRule("n").Lock(job.Draft{Class: "C", JID: "x"})
 		require.NoError(t, err)
 		r.define(lua.Registrar{}, scheduler.Periodic{Name: "n", Cron: "* * * * *"}, lock.Edit())

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,30 +17,30 @@ import (
 )
 
 const (
-	// oldLock is how long the job of a tick holds its lock before Locks looks for the job: as long as the lock
-	// of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
+	// oldLock is how long the job of a tick holds its lock before TickLocks looks for the job: as long as the
+	// lock of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
 	oldLock = dedup.DefaultTTL
-	// maxQueuesSearched bounds the search. A job may be in any queue, because operators move jobs. Where there
-	// are more queues, a lock is not freed.
+	// maxQueuesSearched bounds the search, which covers all queues, because operators move jobs. If there are
+	// more queues, no lock is freed.
 	maxQueuesSearched = 1000
 )
 
-// Locks frees the locks of ticks whose jobs are in no place any more: a process of Ruby has run or deleted
-// them, or an operator has deleted a key. Without it such a lock would hold up its periodic job for years. It
-// is for one goroutine at a time.
-type Locks struct {
+// TickLocks frees the locks of ticks whose jobs do not exist any more: a process of Ruby has run or deleted
+// them, or an operator has deleted a key. Without that, such a lock would stop its periodic job for years.
+// TickLocks must not be used concurrently.
+type TickLocks struct {
 	keys lua.Keys
 	link link.Link
 }
 
-// NewLocks returns a Locks.
-func NewLocks(cfg Config) *Locks {
+// NewTickLocks returns a TickLocks.
+func NewTickLocks(cfg Config) *TickLocks {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
-	return &Locks{keys: cfg.Keys, link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
+	return &TickLocks{keys: cfg.Keys, link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
 }
 
 // Pass looks for the job of each old lock, if this process, whose identity is me, is the poller.
-func (l *Locks) Pass(ctx context.Context, me string) error {
+func (l *TickLocks) Pass(ctx context.Context, me string) error {
 	if err := l.link.Check(ctx); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func plannedNames(ctx context.Context, link *link.Link, keys lua.Keys, first int
 }
 
 // check frees the locks of some periodic jobs whose holders are gone.
-func (l *Locks) check(ctx context.Context, names []string) error {
+func (l *TickLocks) check(ctx context.Context, names []string) error {
 	read := l.keys.PeriodicStored(names)
 	now, stored, err := lua.ReadPeriodicStored(names, l.link.Carry(ctx, len(names)*lua.MaxDefinition, read...))
 	if err != nil {
@@ -78,7 +79,7 @@ func (l *Locks) check(ctx context.Context, names []string) error {
 	for _, s := range stored {
 		periodic, err := ReadPeriodic(s.Definition)
 		if err != nil || periodic.lock == "" {
-			continue // the poller names what is wrong
+			continue // the poller logs what is wrong
 		}
 		value, err := lua.Texts(l.link.Do(ctx, driver.Command("MGET", l.keys.Lock(periodic.lock)))[0])
 		if err != nil {
@@ -106,10 +107,12 @@ func (l *Locks) check(ctx context.Context, names []string) error {
 	return nil
 }
 
-// exists reports whether a job that waits or runs has this jid. It looks twice, because a job may move past it.
-func (l *Locks) exists(ctx context.Context, jid string) (bool, error) {
+// exists reports whether a job with this jid waits or runs. It searches twice, because a job may move from a
+// place that is not searched yet to one that was. Package inspect has a search for operators, which also
+// filters, pages and reads what Ruby's processes report; the two share the scripts that read pages.
+func (l *TickLocks) exists(ctx context.Context, jid string) (bool, error) {
 	for range 2 {
-		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inQueues, l.inHands} {
+		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inQueues, l.inWorking} {
 			if found, err := look(ctx, jid); found || err != nil {
 				return found, err
 			}
@@ -118,7 +121,7 @@ func (l *Locks) exists(ctx context.Context, jid string) (bool, error) {
 	return false, nil
 }
 
-func (l *Locks) inSets(ctx context.Context, jid string) (bool, error) {
+func (l *TickLocks) inSets(ctx context.Context, jid string) (bool, error) {
 	for _, set := range []string{l.keys.Schedule(), l.keys.Retry()} {
 		found, err := l.pages(ctx, set, func(page []lua.Entry) bool { return slices.ContainsFunc(page, isJob(jid)) })
 		if found || err != nil {
@@ -128,7 +131,8 @@ func (l *Locks) inSets(ctx context.Context, jid string) (bool, error) {
 	return false, nil
 }
 
-// isJob finds an entry with this jid. One that cannot be read and names it is taken for it.
+// isJob returns a function that reports whether an entry is the job with this jid. It also returns true for an
+// unreadable entry that contains the jid.
 func isJob(jid string) func(lua.Entry) bool {
 	return func(entry lua.Entry) bool {
 		if !strings.Contains(entry.Bytes, jid) {
@@ -139,8 +143,8 @@ func isJob(jid string) func(lua.Entry) bool {
 	}
 }
 
-// pages reads a sorted set a page at a time, until end reports true.
-func (l *Locks) pages(ctx context.Context, set string, end func(page []lua.Entry) bool) (ended bool, err error) {
+// pages passes a sorted set to end, a page at a time, until end returns true.
+func (l *TickLocks) pages(ctx context.Context, set string, end func(page []lua.Entry) bool) (ended bool, err error) {
 	walk := lua.Cursor{From: "-inf", To: "+inf"}
 	for {
 		ask := l.keys.PageAfter(set, walk)
@@ -154,41 +158,52 @@ func (l *Locks) pages(ctx context.Context, set string, end func(page []lua.Entry
 	}
 }
 
-func (l *Locks) inQueues(ctx context.Context, jid string) (bool, error) {
+func (l *TickLocks) inQueues(ctx context.Context, jid string) (bool, error) {
 	replies := l.link.Do(ctx, driver.Command("SCARD", l.keys.Queues()),
 		driver.Command("SRANDMEMBER", l.keys.Queues(), strconv.Itoa(maxQueuesSearched)))
 	queues, err := lua.Texts(replies[1])
 	if count, _ := replies[0].Value.(int64); err != nil || int(count) > len(queues) {
-		return err == nil, err // it may be in one of the others
+		return err == nil, err // the job may be in a queue that was not named
 	}
 	return l.inLists(ctx, slices.Concat(l.keys.QuarantineLists(queues), l.keys.QueueLists(queues)), jid)
 }
 
-// inHands looks among the jobs that processes hold.
-func (l *Locks) inHands(ctx context.Context, jid string) (bool, error) {
-	var readErr error
-	found, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) (found bool) {
-		for _, entry := range page {
-			ask := l.keys.ReadRecord(entry.Bytes)
-			record, err := ask.Read(l.link.Do(ctx, ask.Call)[0])
-			if err == nil && record != nil {
-				found, err = l.inLists(ctx, l.keys.ListsOf(record.Queues, entry.Bytes), jid)
-			}
-			if readErr = err; found || err != nil {
-				return true
-			}
+// inWorking searches the lists of all processes. It reads the processes by their expiry, not by rank as
+// takenByBelay does: it must not miss one while others send heartbeats.
+func (l *TickLocks) inWorking(ctx context.Context, jid string) (bool, error) {
+	var found bool
+	var searchErr error
+	_, err := l.pages(ctx, l.keys.Alive(), func(page []lua.Entry) bool {
+		identities := make([]string, len(page))
+		for i, entry := range page {
+			identities[i] = entry.Bytes
 		}
-		return false
+		found, searchErr = l.inListsOf(ctx, identities, jid)
+		return found || searchErr != nil
 	})
-	if readErr != nil {
-		return false, readErr
-	}
-	return found, err
+	return found, errors.Join(err, searchErr)
 }
 
-// inLists reads lists from the end at which jobs arrive: those that leave meanwhile move no others out of
-// sight.
-func (l *Locks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
+// inListsOf searches the lists of these processes.
+func (l *TickLocks) inListsOf(ctx context.Context, identities []string, jid string) (bool, error) {
+	records, unread, err := l.keys.ReadRecords(ctx, &l.link, identities)
+	for _, unreadErr := range unread {
+		err = errors.Join(err, unreadErr) // the job may be in the lists of that process
+	}
+	if err != nil {
+		return false, err
+	}
+	for identity, record := range records {
+		if found, err := l.inLists(ctx, l.keys.ListsOf(record.Queues, identity), jid); found || err != nil {
+			return found, err
+		}
+	}
+	return false, nil
+}
+
+// inLists reads lists from the end at which jobs arrive. Jobs leave at the other end, so none moves past the
+// reader.
+func (l *TickLocks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
 	for chunk := range slices.Chunk(lists, lua.MaxQueues) {
 		ask := lua.Lengths(chunk)
 		lengths, err := ask.Read(l.link.Do(ctx, ask.Call)[0])

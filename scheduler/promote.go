@@ -1,0 +1,251 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// maxPages bounds the pages of one set in one pass; the next pass follows at once.
+const maxPages = 32
+
+// promoteAll promotes the due jobs of both sets, retries first as in Ruby, and returns the time until the next
+// job is due. While nothing is due, it reads both sets in one round trip. After it has found due jobs, it reads
+// each set in a round trip of its own: a job of each may be more than the server's output buffer holds.
+func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration, errs error) {
+	sets := []string{p.cfg.Keys.Retry(), p.cfg.Keys.Schedule()}
+	atOnce := len(sets)
+	if p.apart {
+		atOnce = 1
+	}
+	p.apart = false
+	next = p.cfg.Every
+	if p.cfg.Off {
+		if time.Since(p.heldAt) >= hold/2 {
+			_, errs = p.carry(ctx, me) // keeps the lease
+		}
+		return next, errs
+	}
+	for together := range slices.Chunk(sets, atOnce) {
+		looks, calls := lua.AskEach(together, func(set string) lua.Ask[lua.Due] { return p.page(set, p.skip[set], len(together)) })
+		replies, err := p.carry(ctx, me, calls...)
+		if err != nil {
+			return next, errors.Join(errs, err)
+		}
+		for i, set := range together {
+			until, err := p.drain(ctx, me, set, looks[i], replies[i])
+			errs = errors.Join(errs, err)
+			next = min(next, until)
+			if p.heldAs != me || p.link.Unchecked() {
+				return next, errs
+			}
+		}
+	}
+	return next, errs
+}
+
+// page returns the call that reads the due jobs of a set after the first skip of them. sharing is the number of
+// such calls in one round trip. The page is at most half of what the link carries, because promote sends each
+// job back twice, as old and new payload.
+func (p *Poller) page(set string, skip, sharing int) lua.Ask[lua.Due] {
+	return p.cfg.Keys.Due(set, skip, p.link.Page()/2/sharing, p.cfg.Largest)
+}
+
+// drain promotes the due jobs of one set, whose first page is in reply, and returns the time until the next job
+// is due.
+func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Due], reply driver.Reply) (time.Duration, error) {
+	var errs error
+	skip := p.skip[set] // jobs that cannot be moved, which must not block the jobs after them
+	p.skip[set] = 0
+	due, err := first.Read(reply)
+	if err != nil {
+		err = p.link.Excused(fmt.Errorf("read what is due: %w", err))
+		return p.cfg.Every, err
+	}
+	p.apart = p.apart || len(due.Jobs) > 0
+	for range maxPages {
+		stuck, refused := p.promoteLarge(ctx, set, due.Large)
+		if driver.Outage(refused) {
+			return p.cfg.Every, errors.Join(errs, refused)
+		}
+		skip, errs = skip+stuck, errors.Join(errs, refused)
+		if len(due.Jobs) == 0 && len(due.Large) == 0 {
+			if due.Next < 0 {
+				return p.cfg.Every, errs
+			}
+			return due.Next, errs
+		}
+		if due.Jobs, err = p.dropCancelled(ctx, set, due.Jobs); err != nil {
+			return p.cfg.Every, errors.Join(errs, p.link.Excused(err))
+		}
+		var stay int
+		due, stay, refused, err = p.promote(ctx, me, set, skip, due.Jobs)
+		errs = errors.Join(errs, refused)
+		if err == nil && stay > 0 {
+			skip += stay
+			due, _, _, err = p.promote(ctx, me, set, skip, nil)
+		}
+		if err != nil || p.heldAs != me {
+			return p.cfg.Every, errors.Join(errs, p.link.Excused(err))
+		}
+	}
+	p.skip[set] = skip
+	return soonest, errs
+}
+
+// promoteLarge moves due entries that are too large to be read, the last one first, so that the positions of
+// the others stay valid. An entry goes to its queue, which its first or last bytes contain. If they do not,
+// or if workers of Belay take the queue, it goes to the dead set. stuck is how many entries Redis refused to
+// move.
+func (p *Poller) promoteLarge(ctx context.Context, set string, entries []lua.Large) (stuck int, lastErr error) {
+	for _, entry := range slices.Backward(entries) {
+		queue, known := job.QueueInEnds(entry.Head, entry.Tail)
+		dead, err := !known, error(nil)
+		if known {
+			dead, err = p.takenByBelay(ctx, queue)
+		}
+		switch {
+		case err != nil:
+		case dead:
+			err = p.killLarge(ctx, set, entry)
+		default:
+			_, err = p.cfg.Keys.PromoteLarge(set, queue, entry).Do(ctx, p.link)
+		}
+		if err != nil {
+			err = fmt.Errorf("move a due job of %d bytes: %w", entry.Bytes, err)
+		}
+		switch {
+		case driver.Outage(err):
+			return stuck, err
+		case err != nil:
+			stuck, lastErr = stuck+1, err
+		}
+	}
+	return stuck, lastErr
+}
+
+func (p *Poller) killLarge(ctx context.Context, set string, entry lua.Large) error {
+	large := dedup.TooLarge(entry, set, "", p.cfg.Largest, p.cfg.Clock.Now(), p.cfg.Unit)
+	large.Sorted = true
+	calls, read := p.cfg.Keys.EndLarge(large, p.cfg.Log)
+	_, err := read(p.link.Do(ctx, calls...)[0])
+	return err
+}
+
+// promote moves due jobs, and reads the next page in the same round trip. It returns how many jobs stay because
+// Redis refused to move them: the next page was read as if they had been moved. Without jobs it only reads.
+func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
+	// One call for each queue: a queue with a broken key stops only its own jobs.
+	now := p.cfg.Clock.Now()
+	groups, err := p.sort(ctx, set, jobs, now)
+	if err != nil {
+		return due, 0, nil, err
+	}
+	asks, calls := lua.AskEach(groups, func(group lua.Promotions) lua.Ask[int] {
+		return p.cfg.Keys.Promote(set, []lua.Promotions{group}, now)
+	})
+	next := p.page(set, skip, 1)
+	replies, err := p.carry(ctx, me, append(calls, next.Call)...)
+	if err != nil {
+		return due, 0, nil, err
+	}
+	for i, group := range groups {
+		moved, err := asks[i].Read(replies[i])
+		switch {
+		case err == nil:
+			p.logPromoted(group, moved)
+		case driver.Outage(err):
+			return due, 0, refused, fmt.Errorf("promote: %w", err)
+		default:
+			stay += len(group.Jobs)
+			refused = errors.Join(refused, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
+		}
+	}
+	due, err = next.Read(replies[len(groups)])
+	return due, stay, refused, err
+}
+
+// logPromoted logs the jobs that were moved. If some were gone, only their number is known.
+func (p *Poller) logPromoted(group lua.Promotions, moved int) {
+	switch {
+	case !p.cfg.Log.Enabled(context.Background(), slog.LevelDebug) || moved == 0 || group.Dead:
+	case moved < len(group.Jobs):
+		p.cfg.Log.Debug("promoted due jobs", "queue", group.Queue, "jobs", moved, "due", len(group.Jobs))
+	default:
+		for _, promotion := range group.Jobs {
+			if parsed, err := job.Parse(promotion.New); err == nil {
+				p.cfg.Log.Debug("promoted", "jid", parsed.JID(), "class", parsed.DisplayClass(), "queue", group.Queue)
+			}
+		}
+	}
+}
+
+// sort returns the due jobs by their destination, in the order in which they are due.
+//
+// The poller also moves jobs of queues that only other programs take. It decides about the quarantine and the
+// dead set only for jobs that workers of Belay run.
+func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.Time) (sorted []lua.Promotions, err error) {
+	add := func(to lua.Promotions, promotion lua.Promotion) {
+		at := slices.IndexFunc(sorted, func(p lua.Promotions) bool {
+			return p.Queue == to.Queue && p.Quarantine == to.Quarantine && p.Dead == to.Dead
+		})
+		if at < 0 {
+			at, sorted = len(sorted), append(sorted, to)
+		}
+		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
+	}
+	for _, raw := range jobs {
+		parsed, err := job.ParseToMove(raw)
+		to, new := lua.Promotions{}, raw
+		if err == nil {
+			to.Queue = parsed.QueueOrDefault()
+			checkErr, crashed := parsed.CheckToRun(), p.cfg.Crashes.Quarantines(parsed.InterruptedCount())
+			if checkErr != nil || crashed {
+				taken, failed := p.takenByBelay(ctx, to.Queue)
+				if failed != nil {
+					return nil, failed
+				}
+				if taken {
+					// Other programs count interruptions in this field too, and read no quarantine.
+					err, to.Quarantine = checkErr, crashed
+				}
+			}
+			if checkErr == nil { // else it moves as it is
+				new = parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)
+			}
+		}
+		if err != nil {
+			p.cfg.Log.Error("moved to the dead set: unreadable due job", "error", err, "bytes", len(raw))
+			add(lua.Promotions{Dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
+			continue
+		}
+		promotion := lua.Promotion{Old: raw, New: new}
+		if set == p.cfg.Keys.Schedule() {
+			promotion.Lock = lockToTake(parsed)
+		}
+		add(to, promotion)
+	}
+	return sorted, nil
+}
+
+// lockToTake returns the lock that a unique job takes now because it did not take it when it was scheduled; nil
+// for any other job. A snoozed job, which has been in a queue before, does not take a lock that its start has
+// freed.
+func lockToTake(j *job.Job) *lua.Lock {
+	lock, err := dedup.Read(j)
+	if err != nil || !lock.Meets() {
+		return nil
+	}
+	if enqueued, ok := j.Field("enqueued_at"); ok && enqueued != "null" {
+		return nil
+	}
+	return lock.Stored(j.Class())
+}
