@@ -68,6 +68,9 @@ const (
 	StatusRefused   = client.StatusRefused
 	StatusUnknown   = client.StatusUnknown
 	StatusNotPushed = client.StatusNotPushed
+	// StatusDuplicate is the status of a push that was refused because another job holds the lock of a Unique
+	// job. It is not an error.
+	StatusDuplicate = client.StatusDuplicate
 )
 
 const (

@@ -21,26 +21,28 @@ import (
 // handler with its Server: by Handle or, if a constructor makes the handlers, by Handler and Server.Register.
 type Definition[T any] struct {
 	definition
-	shape *args.Shape
 }
 
 // A definition is what does not depend on T.
 type definition struct {
 	item        RawJob
 	about       launcher.Class
+	of          reflect.Type // T
+	shape       *args.Shape
+	named       bool // by NamedArgs
 	idempotence Idempotence
-	// identification sets in identity which arguments identify the class' unique jobs.
-	identification identification
-	identity       UniqueRule
-	named          bool // by NamedArgs
-	wrong          []error
+	// uniqueBy and positions say which arguments identify the class' unique jobs; see dedup.Rule. Not both are
+	// set.
+	uniqueBy  func(argsJSON string) (string, error)
+	positions []int
+	wrong     []error
 }
 
 // Define returns the definition of a class, usually for a package variable that producers and workers import.
 // It panics if the class name, an option or T is invalid, and names all mistakes. T is invalid if it cannot
 // be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
-	d := &Definition[T]{definition: definition{item: RawJob{Class: class}}}
+	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
 	for _, option := range options {
 		if option == nil {
 			d.wrong = append(d.wrong, errNilOption)
@@ -54,9 +56,9 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	if d.named {
 		shapeOf = args.ForNamed
 	}
-	s, err := shapeOf(reflect.TypeFor[T]())
-	d.shape, d.wrong = s, append([]error{err}, d.wrong...)
-	d.resolveIdentity(s, reflect.TypeFor[T]())
+	shape, err := shapeOf(d.of)
+	d.shape, d.wrong = shape, append([]error{err}, d.wrong...)
+	d.identify()
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
@@ -107,7 +109,7 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	for _, option := range options {
 		option.apply(&item)
 	}
-	item.Unique = d.withIdentity(item.Unique)
+	d.resolve(&item)
 	return item
 }
 

@@ -183,7 +183,8 @@ type definitionOption func(*definition)
 func (o definitionOption) define(d *definition) { o(d) }
 
 // NamedArgs writes the arguments, a struct, as one JSON object with the names of its fields, as encoding/json
-// does. Without it they are an array in the order of the fields. Use UniqueBy, not UniqueByFields, with it.
+// does. Without it they are an array in the order of the fields. Use UniqueBy, not the Fields of
+// Unique, with it.
 func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
 // Backoff sets how long a failed job of the class waits, instead of the formula's base delay.

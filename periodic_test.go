@@ -194,7 +194,7 @@ func TestScheduleNamesEverythingThatIsWrong(t *testing.T) {
 	server := newServer(t, openShared(t), belay.ServerConfig{})
 	plain := belay.Define[struct{}]("Plain")
 	plain.Handle(server, func(context.Context, struct{}) error { return nil })
-	unique := belay.Define[struct{}]("Once", belay.Unique())
+	unique := belay.Define[struct{}]("Once", belay.Unique(belay.UntilExecuting))
 	err := server.Schedule(
 		belay.Periodic("fine", "@daily", plain.Job(struct{}{})),
 		belay.Periodic("fine", "@daily", plain.Job(struct{}{})),

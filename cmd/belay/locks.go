@@ -114,7 +114,7 @@ func newLockOf(at *redisFlags) *cobra.Command {
 		Use:   "find CLASS [JSON-ARG]...",
 		Short: "Show the lock that a job would need",
 		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
-that differ only in spelling are equal (1 and 1.0). Give --by if the class has UniqueByFields, and --queue if it has
+that differ only in spelling are equal (1 and 1.0). Give --by if the class is unique by some Fields, and --queue if it has
 PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.
 
 With --json it prints one JSON object with the fields of belay locks --json.
