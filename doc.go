@@ -1,6 +1,6 @@
 // Package belay runs background jobs on Redis, in Sidekiq's wire format. Most programs import only this
 // package. It has Define, configs, constructors and aliases. It has no rules of its own, starts no
-// goroutines, and calls Redis only to ping it in Open and to check its configuration when a Process starts.
+// goroutines, and calls Redis only to ping it in Open and to check its configuration when a Server starts.
 // The packages below it do the work.
 //
 // To belay is to hold a climber's rope: when a worker falls, Belay holds its jobs.
@@ -100,10 +100,10 @@
 //	                 belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and
 //	                 a crash keep it
 //
-// With RescheduleOnce ([UniqueOpts]) the job runs once more if a duplicate was refused after the run began: when
-// the job ends, settle stores it again as a new job, with the lock. So the last change is always seen by a run
-// that began after it. The rule is stored in the job that holds the lock: the rejected push's options are
-// ignored.
+// With RescheduleOnce ([UniqueOpts]) the job runs once more if a duplicate was refused after the run began:
+// when the job ends, settle stores it again as a new job, with the lock. So the last change is always seen by
+// a run that began after it. The rule is stored in the job that holds the lock: the rejected push's options
+// are ignored.
 //
 // With MarkDuplicates no push is refused. Duplicates are stored without the lock and marked: duplicate-of
 // in the payload is the jid of the job that holds the lock.

@@ -9,7 +9,8 @@ import (
 )
 
 // Log returns the logger of the run that ctx belongs to. Its lines have the run's jid, class, queue and
-// attempt, and go to the Server's Logger. Outside of a run it is slog.Default(). If the Logger is the default
+// attempt, and go to the Server's Logger. Outside of a run it is the program's log in
+// the function that Main calls and in OnStart, and else slog.Default(). If the Logger is the default
 // one or of Zerolog, zerolog.Ctx(ctx) writes such lines too.
 //
 // A handler waits for its logger if the program has set ServerConfig.Logger, and its lines may precede

@@ -17,6 +17,7 @@ import (
 // A Server runs jobs in this process. NewServer makes it; Definition.Handle, Register, HandleRaw and
 // HandleUnknown register its handlers; Run runs it.
 type Server struct {
+	client     *Client
 	launcher   *launcher.Launcher
 	middleware client.Chain[Middleware]
 	buffer     *logbook.Buffer
@@ -36,7 +37,7 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	s := &Server{launcher: l, buffer: buffer, log: log}
+	s := &Server{client: c, launcher: l, buffer: buffer, log: log}
 	l.Use(s.around)
 	return s, nil
 }
@@ -68,25 +69,30 @@ func (s *Server) given(what string, something bool) *launcher.Launcher {
 // and logs a warning for each finding that is not ok. The server does not wait for the check, and runs
 // regardless of the findings, except on a Redis older than 7.0: then Run returns an error at once.
 func (s *Server) Run(ctx context.Context) error {
-	group := s.made("Run")
-	if err := s.ready(); err != nil {
-		return err
+	return s.run(ctx, s.made("Run").Run)
+}
+
+// run checks that the server can run, before a port is opened, and calls what runs it.
+func (s *Server) run(ctx context.Context, run func(context.Context) error) error {
+	if len(s.launcher.Classes()) == 0 {
+		return ErrNoHandlers
+	}
+	if s.unscheduled != nil {
+		return s.unscheduled
 	}
 	defer s.buffer.Flush(lastWords)
-	return group.Run(ctx)
+	return run(ctx)
+}
+
+// Client returns the Client that the server was made from.
+func (s *Server) Client() *Client {
+	s.made("Client")
+	return s.client
 }
 
 // ErrNoHandlers is the error of a Server's Run, and of Main, if no handler is registered. Such a server would
 // take jobs, fail them and use up their retries.
 var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job would fail: register handlers before Run, by Definition.Handle, Server.Register or Server.HandleRaw")
-
-// ready returns why the server cannot run, now that its handlers are registered.
-func (s *Server) ready() error {
-	if len(s.launcher.Classes()) == 0 {
-		return ErrNoHandlers
-	}
-	return s.unscheduled
-}
 
 // Classes returns the names of the classes that have a handler, sorted; "*" stands for HandleUnknown.
 func (s *Server) Classes() []string { return s.made("Classes").Classes() }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// UntilExecuting locks from the push until the job starts: while a job waits, an equal one is refused, and a
-	// push after its start is accepted.
+	// UntilExecuting locks from the push until the job starts: while a job waits, an equal one is refused,
+	// and a push after its start is accepted.
 	UntilExecuting = dedup.UntilExecuting
 	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
 	// dead.
@@ -43,10 +43,10 @@ type UniqueOpts struct {
 	// duplicates leads to one more run. It requires UntilExecuted, and excludes MarkDuplicates, which refuses
 	// no push.
 	//
-	// The rule is stored in the job that holds the lock. So every rejected duplicate triggers the rerun, even if
-	// it was pushed without RescheduleOnce, such as by an older version of the program. A job that was pushed
-	// before its class had RescheduleOnce is not run once more. A push under the jid of the job itself, after
-	// its start, is a duplicate like any other.
+	// The rule is stored in the job that holds the lock. So every rejected duplicate triggers the rerun, even
+	// if it was pushed without RescheduleOnce, such as by an older version of the program. A job that was
+	// pushed before its class had RescheduleOnce is not run once more. A push under the jid of the job
+	// itself, after its start, is a duplicate like any other.
 	RescheduleOnce bool
 	// PerQueue makes jobs in different queues unequal. Without it the queue is ignored.
 	PerQueue bool
@@ -63,9 +63,9 @@ type UniqueOpts struct {
 // of the job that holds the lock.
 //
 // Unique decides which pushes are accepted. An accepted job runs at least once, even if it loses its lock: a
-// retry or a recovery does not need the lock. The lock ends after its TTL at the latest if it is not renewed, so
-// it is not a mutex: see "Unique jobs" in the package's documentation. The lock of a payload that is too large
-// for a worker is released when a worker moves that job to the dead set.
+// retry or a recovery does not need the lock. The lock ends after its TTL at the latest if it is not renewed,
+// so it is not a mutex: see "Unique jobs" in the package's documentation. The lock of a payload that is too
+// large for a worker is released when a worker moves that job to the dead set.
 //
 // Like every JobOption it can be applied to a RawJob: belay.Unique(belay.UntilExecuted)(&raw).
 func Unique(until dedup.Until, opts ...UniqueOpts) JobOption {
@@ -145,8 +145,8 @@ func (d *definition) identify() {
 	}
 }
 
-// resolve sets in the rule of a job of the class which arguments identify it: its Fields, or else what the class
-// compares, unless the rule says it in another way.
+// resolve sets in the rule of a job of the class which arguments identify it: its Fields, or else what the
+// class compares, unless the rule says it in another way.
 func (d *definition) resolve(item *RawJob) {
 	if item.Unique == nil {
 		return

@@ -28,7 +28,7 @@ type setting struct {
 // belay work alone.
 var settings = func() (all []setting) {
 	sidekiq := map[string]string{"queue": "queues", "label": "labels", "shutdown-timeout": "timeout"}
-	for _, f := range belay.Flags(&belay.MainConfig{}) {
+	for _, f := range new(belay.MainConfig).Flags() {
 		key := cmp.Or(sidekiq[f.Name], strings.ReplaceAll(f.Name, "-", "_"))
 		all = append(all, setting{key, f.Name, f.Variable, f.Type(), f.List})
 	}

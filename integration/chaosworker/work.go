@@ -49,7 +49,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	ending, ended := context.WithCancel(ctx)
 	defer ended()
 	go watch(ending, server, book)
-	err = belay.Process{Server: server}.Run(ctx)
+	err = server.RunProcess(ctx, belay.ProcessConfig{})
 	book.Append(history.Event{Kind: history.Down})
 	return err
 }

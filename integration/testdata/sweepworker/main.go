@@ -86,7 +86,7 @@ func (a *actor) work(queues []string) error {
 			return err
 		}
 	}
-	return belay.Process{Server: server}.Run(context.Background())
+	return server.RunProcess(context.Background(), belay.ProcessConfig{})
 }
 
 func (a *actor) run(ctx context.Context, j *belay.Job) error {
