@@ -6,7 +6,8 @@ import "github.com/belayq/belay/launcher"
 // exports them to Prometheus.
 type Counters struct {
 	launcher.Counters
-	// DroppedLogLines counts lines that were not logged because the reader of the log was too slow.
+	// DroppedLogLines counts lines that were not logged because the reader of the log was too slow or
+	// panicked.
 	DroppedLogLines uint64
 }
 

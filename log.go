@@ -18,12 +18,5 @@ import (
 // too.
 func Log(ctx context.Context) *slog.Logger { return launcher.Log(ctx) }
 
-// DroppedLines returns how many lines of the server's log were dropped, because its reader was too slow or
-// panicked.
-func (s *Server) DroppedLines() uint64 {
-	s.made("DroppedLines")
-	return s.buffer.Dropped()
-}
-
 // lastWords is how long the end of a server, and of a program, waits for the reader of its log.
 const lastWords = time.Second

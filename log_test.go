@@ -174,7 +174,7 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 		for range jobs {
 			awaitValue(t, "all jobs", ends)
 		}
-		drivertest.Eventually(t, func() bool { return server.DroppedLines() > 0 }, patience, time.Millisecond)
+		drivertest.Eventually(t, func() bool { return server.Counters().DroppedLogLines > 0 }, patience, time.Millisecond)
 
 		identity := server.Identity()
 		expiry := func() float64 {

@@ -39,10 +39,6 @@ type StuckRun struct {
 	Left bool
 }
 
-// A StuckHandler is called for runs that do not end. Its panics are only logged, it delays no job, and a
-// stop waits for it no longer than a second. It may be called from several goroutines at once.
-type StuckHandler func(run StuckRun)
-
 // lateness is the state of a run whose context has ended. Only the watch's goroutine changes it.
 type lateness struct {
 	cause    error

@@ -18,8 +18,8 @@ func sendWelcome(context.Context, string) error { return nil }
 // providers.
 func Example() {
 	belay.Main(func(ctx context.Context, server *belay.Server) error {
-		server.Client().Use("otel", belayotel.Push(belayotel.Config{}), belay.Last())
-		server.Use("otel", belayotel.Run(belayotel.Config{}), belay.First())
+		server.Client().Use("otel", belayotel.Push(belayotel.Config{}), belay.Place{Last: true})
+		server.Use("otel", belayotel.Run(belayotel.Config{}), belay.Place{First: true})
 		welcome.Handle(server, sendWelcome)
 		return nil
 	}, belay.MainConfig{})
