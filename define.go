@@ -30,7 +30,7 @@ type definition struct {
 	of          reflect.Type // T
 	shape       *args.Shape
 	named       bool // by NamedArgs
-	idempotence Idempotence
+	idempotence idempotence
 	// uniqueBy and positions say which arguments identify the class' unique jobs; see dedup.Rule. Not both are
 	// set.
 	uniqueBy  func(argsJSON string) (string, error)
@@ -97,8 +97,12 @@ func open(c *Client, what string) {
 // Class returns the name under which its jobs are stored.
 func (d *Definition[T]) Class() string { return d.item.Class }
 
-// Idempotence returns what the class declares with Idempotent or NotIdempotent.
-func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
+// Idempotence returns what the class declares about a second run of a job, which may happen to every job whose
+// process dies before the result is settled. declared reports whether the class has Idempotent or NotIdempotent,
+// holds whether a second run has no further effect; reason is that of NotIdempotent.
+func (d *Definition[T]) Idempotence() (declared, holds bool, reason string) {
+	return d.idempotence.declared, d.idempotence.holds, d.idempotence.reason
+}
 
 // Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come
 // after the definition's, and override them.

@@ -30,6 +30,6 @@ func main() {
 			return nil
 		})
 		return server.Schedule(
-			belay.Periodic("nightly", *cron, Nightly.Job(NightlyArgs{Tenant: "acme"}), belay.Zone("Europe/Berlin")))
+			belay.Periodic{Name: "nightly", Cron: *cron, Zone: "Europe/Berlin", Job: Nightly.Job(NightlyArgs{Tenant: "acme"})})
 	}, belay.MainConfig{})
 }

@@ -41,7 +41,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	}
 	server.HandleRaw(chaosplan.TickClass, func(context.Context, *belay.Job) error { return nil })
 	if len(plan.Jobs) > 0 {
-		ticks := belay.Periodic(chaosplan.Ticks, "@every 1s", belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]})
+		ticks := belay.Periodic{Name: chaosplan.Ticks, Cron: "@every 1s", Job: belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]}}
 		if err := server.Schedule(ticks); err != nil {
 			return err
 		}

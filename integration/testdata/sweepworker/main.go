@@ -82,7 +82,7 @@ func (a *actor) work(queues []string) error {
 	}
 	server.HandleUnknown(a.run)
 	if a.schedule {
-		if err := server.Schedule(belay.Periodic("code", "0 0 1 1 *", belay.RawJob{Class: "Done", Queue: "a"}, belay.CatchUpSkip)); err != nil {
+		if err := server.Schedule(belay.Periodic{Name: "code", Cron: "0 0 1 1 *", Job: belay.RawJob{Class: "Done", Queue: "a"}, CatchUp: belay.CatchUpSkip}); err != nil {
 			return err
 		}
 	}
