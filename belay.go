@@ -52,10 +52,6 @@ type (
 	// Outcome is how a run ends, as AfterRun passes it: its Exit is done, retry, dead, discarded, cancelled,
 	// expired, snoozed or requeued, and Counts reports whether the run failed.
 	Outcome = job.Outcome
-	// BackoffFunc returns the delay before a retry of a class' job: func(count int, err error, j *Job)
-	// time.Duration. count is 0 after the first failure, and j is the job as it was before the run. The
-	// formula's jitter is added to the delay. For a delay of 0 or less, the formula's delay is used.
-	BackoffFunc = retry.BackoffFunc
 	// PanicError is the error of a handler that panicked.
 	PanicError = retry.PanicError
 )
@@ -71,13 +67,6 @@ const (
 	// StatusDuplicate is the status of a push that was refused because another job holds the lock of a Unique
 	// job. It is not an error.
 	StatusDuplicate = client.StatusDuplicate
-)
-
-const (
-	// RepeatWindow is how long after it was first sent a PushOnce push may be repeated: a day.
-	RepeatWindow = client.RepeatWindow
-	// AllLines is the Backtrace that keeps an error's whole stack.
-	AllLines = client.AllLines
 )
 
 // Status is the outcome of a push.

@@ -97,9 +97,9 @@ func open(c *Client, what string) {
 // Class returns the name under which its jobs are stored.
 func (d *Definition[T]) Class() string { return d.item.Class }
 
-// Idempotence returns what the class declares about a second run of a job, which may happen to every job whose
-// process dies before the result is settled. declared reports whether the class has Idempotent or NotIdempotent,
-// holds whether a second run has no further effect; reason is that of NotIdempotent.
+// Idempotence returns what the class declares about a second run of a job, which may happen to every job
+// whose process dies before the result is settled. declared reports whether the class has Idempotent or
+// NotIdempotent, holds whether a second run has no further effect; reason is that of NotIdempotent.
 func (d *Definition[T]) Idempotence() (declared, holds bool, reason string) {
 	return d.idempotence.declared, d.idempotence.holds, d.idempotence.reason
 }

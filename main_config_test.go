@@ -18,6 +18,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/logbook"
 )
 
@@ -48,7 +49,7 @@ func TestMainTakesClientAndServerConfigsADriverAndRegistrations(t *testing.T) {
 				second.Handler(func(context.Context, int) error { server.Stop(); return nil }))
 			_, err := first.Enqueue(ctx, server.Client(), 1)
 			return err
-		}, MainConfig{Driver: own, Client: ClientConfig{Prefix: prefix, Unit: Millis}, Server: ServerConfig{Concurrency: 1}})
+		}, MainConfig{Driver: own, Client: ClientConfig{Prefix: prefix, Unit: job.Millis}, Server: ServerConfig{Concurrency: 1}})
 	require.Zero(t, status, errs)
 	require.Equal(t, []int{1, 2}, []int{opened, pushed})
 	require.Equal(t, int64(1), drivertestExists(t, prefix+":stat:processed"), "the program's prefix holds where no flag is given")

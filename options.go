@@ -55,7 +55,7 @@ func In(d time.Duration) JobOption { return func(i *RawJob) { i.In, i.At = d, ti
 func At(t time.Time) JobOption { return func(i *RawJob) { i.In, i.At = 0, t } }
 
 // Retries sets how often a failed job runs again; 0 moves it to the dead set at once. Default:
-// ServerConfig.Retries, 25.
+// ServerConfig.Retries.
 func Retries(n int) JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
 }
@@ -74,7 +74,7 @@ func RetryQueue(name string) JobOption {
 	return func(i *RawJob) { i.RetryQueue = named(i, "RetryQueue", name) }
 }
 
-// Backtrace keeps this many lines of an error's stack with a failed job; AllLines keeps all.
+// Backtrace keeps this many lines of an error's stack with a failed job; -1 keeps all. Default: none.
 func Backtrace(lines int) JobOption { return func(i *RawJob) { i.Backtrace = lines } }
 
 // NoDead drops the job when it has no retries left, instead of moving it to the dead set.
@@ -92,7 +92,7 @@ func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
 // PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
 // client sends it again when no reply comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again
-// later. It has no effect on runs: a job may still run twice.
+// later, up to a day after it was first sent. It has no effect on runs: a job may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
 // Timeout ends a run's context after d, with the cause ErrTimeout. The handler's return value still decides
@@ -187,8 +187,10 @@ func (o definitionOption) define(d *definition) { o(d) }
 // Unique, with it.
 func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
-// Backoff sets how long a failed job of the class waits, instead of the formula's base delay.
-func Backoff(f BackoffFunc) DefineOption {
+// Backoff sets how long a failed job of the class waits, instead of the formula's base delay. count is 0 after
+// the first failure, and j is the job as it was before the run. The formula's jitter is added to the delay. For
+// a delay of 0 or less, the formula's delay is used.
+func Backoff(f func(count int, err error, j *Job) time.Duration) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {
 			def.wrong = append(def.wrong, errors.New("the Backoff is nil; leave it out for the formula's"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/belaytest"
+	"github.com/belayq/belay/job"
 )
 
 // enqueued is a kit with one mail, pushed with these options.
@@ -25,7 +26,7 @@ func TestRequireEnqueued(t *testing.T) {
 	t.Parallel()
 	t.Run("answers the job that was pushed through the program's client", func(t *testing.T) {
 		t.Parallel()
-		k := belaytest.NewWith(t, belay.ClientConfig{Prefix: "shop", Unit: belay.Millis})
+		k := belaytest.NewWith(t, belay.ClientConfig{Prefix: "shop", Unit: job.Millis})
 		k.Client().Use("tag", func(_ context.Context, job *belay.RawJob) error {
 			job.Tags = append(job.Tags, "seen")
 			return nil
@@ -68,7 +69,7 @@ func TestRequireEnqueued(t *testing.T) {
 		{"retry queue", belay.RetryQueue("low"), belay.RetryQueue("low"), belay.RetryQueue("high"), "RetryQueue is low, not high"},
 		{"no dead", belay.NoDead(), belay.NoDead(), nil, ""},
 		{"dead", nil, nil, belay.NoDead(), "NoDead is not set, not true"},
-		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(belay.AllLines), "Backtrace is 9, not -1"},
+		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(-1), "Backtrace is 9, not -1"},
 		{"tags", belay.Tags("a", "b"), belay.Tags("a", "b"), belay.Tags("a"), "Tags is [a b], not [a]"},
 		{"jid", belay.JID("j1"), belay.JID("j1"), belay.JID("j2"), "JID is j1, not j2"},
 		{"field", belay.Field("request", 7), belay.Field("request", 7), belay.Field("request", 8), "Field is 7, not 8"},

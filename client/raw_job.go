@@ -51,7 +51,7 @@ type RawJob struct {
 	// needs is the protocol that workers must understand to run the job; 0 if every worker can run it.
 	needs int
 
-	// Retry sets how often a failed job runs again. Default: the worker's default, 25 times.
+	// Retry sets how often a failed job runs again. Default: that of the server.
 	Retry job.RetryRule
 	// RetryFor ends retries this long after the first failure, in whole seconds. Default: no such limit.
 	RetryFor time.Duration
@@ -291,7 +291,7 @@ func (j *RawJob) options(begin time.Time) (fields []job.Edit, errs []error) {
 	case j.Backtrace == AllLines:
 		fields = append(fields, job.Edit{Name: "backtrace", JSON: "true"})
 	case j.Backtrace < 0:
-		errs = append(errs, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or AllLines", j.Backtrace))
+		errs = append(errs, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or -1 for all", j.Backtrace))
 	}
 	if j.NoDead {
 		fields = append(fields, job.Edit{Name: "dead", JSON: "false"})

@@ -18,14 +18,9 @@ type Logging struct {
 	// Handler is what handlers' own lines go to. Default: that of Config.Log.
 	Handler slog.Handler
 
-	// Args shows a job's arguments in the line that each run has at level debug. They may hold secrets.
-	// Default: not shown.
-	Args bool
-	// Redact returns what the log shows of a job's arguments. Default: all of them.
-	Redact func(class string, args json.RawMessage) json.RawMessage
-	// RedactError returns what the log shows of the error of a run and, with an empty class, of a panic
-	// elsewhere in the program's code. It does not change what is stored with the job. Default: the error's
-	// text.
+	// Args, Redact and RedactError are belay.ServerConfig's LogArgs, Redact and RedactError.
+	Args        bool
+	Redact      func(class string, args json.RawMessage) json.RawMessage
 	RedactError func(class string, err error) string
 }
 
