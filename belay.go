@@ -20,7 +20,9 @@ const Version = "0.1.0"
 
 // The types of the packages below that programs use.
 type (
-	// Client pushes jobs; see package client.
+	// Client pushes jobs: its methods are Push and PushMany, Prepare and PushPrepared, Repeat, Wait and
+	// Tracked, Use and RemoveMiddleware for middleware, and Close. See go doc
+	// github.com/belayq/belay/client.Client.
 	Client = client.Client
 	// RawJob is a job of a class that has no Definition here, such as one that Ruby runs:
 	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
@@ -58,15 +60,13 @@ type (
 
 // The outcomes of a push.
 const (
-	StatusQueued    = client.StatusQueued
-	StatusScheduled = client.StatusScheduled
-	StatusPrepared  = client.StatusPrepared
-	StatusRefused   = client.StatusRefused
-	StatusUnknown   = client.StatusUnknown
-	StatusNotPushed = client.StatusNotPushed
-	// StatusDuplicate is the status of a push that was refused because another job holds the lock of a Unique
-	// job. It is not an error.
-	StatusDuplicate = client.StatusDuplicate
+	StatusQueued    = client.StatusQueued    // the job is in its queue
+	StatusScheduled = client.StatusScheduled // it goes to its queue when it is due
+	StatusPrepared  = client.StatusPrepared  // it is complete, and Client.PushPrepared will store it
+	StatusRefused   = client.StatusRefused   // middleware refused it, which is not an error
+	StatusDuplicate = client.StatusDuplicate // another job holds the lock of a Unique job, which is not an error
+	StatusUnknown   = client.StatusUnknown   // the reply was lost: the error is ErrUnknown
+	StatusNotPushed = client.StatusNotPushed // it is certainly not in Redis, and the error says why
 )
 
 // Status is the outcome of a push.
@@ -97,6 +97,9 @@ var (
 	// ErrCancelled is the context.Cause in a handler whose job was cancelled. The job ends without a retry,
 	// whatever error the handler returns; if it returns nil, the job is done.
 	ErrCancelled = launcher.ErrCancelled
+	// ErrCrashed is the error of a job that was moved to the dead set because its process crashed too often
+	// while it ran, the last time with nothing else running.
+	ErrCrashed = launcher.ErrCrashed
 	// ErrDeadline is the context.Cause in a handler whose job is not done by its Deadline. It also matches
 	// ErrTimeout and context.DeadlineExceeded.
 	ErrDeadline = launcher.ErrDeadline

@@ -35,7 +35,7 @@ type definition struct {
 	// set.
 	uniqueBy  func(argsJSON string) (string, error)
 	positions []int
-	wrong     []error
+	problems  []error
 }
 
 // Define returns the definition of a class, usually for a package variable that producers and workers import.
@@ -45,7 +45,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
 	for _, option := range options {
 		if option == nil {
-			d.wrong = append(d.wrong, errNilOption)
+			d.problems = append(d.problems, errNilOption)
 			continue
 		}
 		option.define(&d.definition)
@@ -57,7 +57,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 		shapeOf = args.ForNamed
 	}
 	shape, err := shapeOf(d.of)
-	d.shape, d.wrong = shape, append([]error{err}, d.wrong...)
+	d.shape, d.problems = shape, append([]error{err}, d.problems...)
 	d.identify()
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
@@ -66,7 +66,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 }
 
 func (d *definition) check() error {
-	errs := append(d.wrong, d.item.Check())
+	errs := append(d.problems, d.item.Check())
 	must := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
@@ -99,7 +99,7 @@ func (d *Definition[T]) Class() string { return d.item.Class }
 
 // Idempotence returns what the class declares about a second run of a job, which may happen to every job
 // whose process dies before the result is settled. declared reports whether the class has Idempotent or
-// NotIdempotent, holds whether a second run has no further effect; reason is that of NotIdempotent.
+// NotIdempotent, and holds whether it has Idempotent. reason is that of NotIdempotent.
 func (d *Definition[T]) Idempotence() (declared, holds bool, reason string) {
 	return d.idempotence.declared, d.idempotence.holds, d.idempotence.reason
 }

@@ -17,21 +17,21 @@ func (cfg *MainConfig) Flags() []*flagset.Flag {
 		flagset.Text("prefix", "prefix of every key, a colon is added (default none)", &cfg.Client.Prefix),
 		flagset.Queues("queue", "take from queue `NAME[,WEIGHT]`; may be repeated. Without weights in the order given, with weights "+
 			"at random by them (default default)", &server.Queues).WithShort("q"),
-		flagset.Scalar("concurrency", "how many jobs run at once", &server.Concurrency, launcher.DefaultConcurrency, flagset.ZeroIsWrong).WithShort("c"),
-		flagset.Scalar("heartbeat", "heartbeat interval", &server.Heartbeat, launcher.DefaultHeartbeat, flagset.ZeroIsWrong),
+		flagset.Scalar("concurrency", "how many jobs run at once", &server.Concurrency, launcher.DefaultConcurrency, flagset.ZeroIsInvalid).WithShort("c"),
+		flagset.Scalar("heartbeat", "heartbeat interval", &server.Heartbeat, launcher.DefaultHeartbeat, flagset.ZeroIsInvalid),
 		flagset.Scalar("ttl", "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)",
-			&server.TTL, 0, flagset.ZeroIsWrong),
+			&server.TTL, 0, flagset.ZeroIsInvalid),
 		flagset.OrOff(flagset.Scalar("poll", "maximum time between two checks for due jobs, by one worker of the fleet; off leaves "+
-			"them to Ruby, if all workers have it", &server.PollInterval, launcher.DefaultPoll, flagset.ZeroIsWrong), &server.PollInterval),
+			"them to Ruby, if all workers have it", &server.PollInterval, launcher.DefaultPoll, flagset.ZeroIsInvalid), &server.PollInterval),
 		flagset.Scalar("poll-wait", "how long after the start due jobs are left to other workers", &server.PollWait, 0, flagset.ZeroIsZero),
 		flagset.Scalar("janitor", "minimum time between the two checks of a worker that seems dead (default 1 heartbeat)",
-			&server.JanitorInterval, 0, flagset.ZeroIsWrong),
+			&server.JanitorInterval, 0, flagset.ZeroIsInvalid),
 		flagset.Scalar("shutdown-timeout", "how long running jobs may go on after TERM; 0 for not at all",
 			&server.ShutdownTimeout, launcher.DefaultShutdownTimeout, flagset.ZeroIsNone),
 		flagset.Scalar("max-interruptions", "crashes of its worker after which a job is moved to the dead set, at least 2; after one crash "+
-			"less it runs alone", &server.MaxInterruptions, retry.DefaultMaxInterruptions, flagset.ZeroIsWrong),
+			"less it runs alone", &server.MaxInterruptions, retry.DefaultMaxInterruptions, flagset.ZeroIsInvalid),
 		flagset.Scalar("payload-limit", "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved "+
-			"to the dead set", &cfg.Client.PayloadLimit, job.DefaultPayloadLimit, flagset.ZeroIsWrong),
+			"to the dead set", &cfg.Client.PayloadLimit, job.DefaultPayloadLimit, flagset.ZeroIsInvalid),
 		flagset.Text("name", "name to show instead of the host's", &server.Name),
 		flagset.Text("tag", "tag to show in Sidekiq's dashboard", &server.Tag),
 		flagset.List("label", "label to show in Sidekiq's dashboard; may be repeated", func(labels []string) error {

@@ -75,15 +75,11 @@ type (
 	Orphan = launcher.Orphan
 )
 
-// ErrCrashed is the error of a job that was moved to the dead set because its process crashed too often
-// while it ran, the last time with nothing else running.
-var ErrCrashed = launcher.ErrCrashed
-
 // Around adds middleware around the runs of a class, inside of the Server's middleware.
 func Around(middleware ...Middleware) DefineOption {
 	return definitionOption(func(def *definition) {
 		if slices.ContainsFunc(middleware, func(m Middleware) bool { return m == nil }) {
-			def.wrong = append(def.wrong, errors.New("a middleware of Around is nil"))
+			def.problems = append(def.problems, errors.New("a middleware of Around is nil"))
 		}
 		def.about.Middleware = append(def.about.Middleware, middleware...)
 	})
@@ -94,7 +90,7 @@ func Around(middleware ...Middleware) DefineOption {
 func OnExhausted(callback func(ctx context.Context, j *Job, err error)) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Exhausted = callback; callback == nil {
-			def.wrong = append(def.wrong, errors.New("the handler of OnExhausted is nil"))
+			def.problems = append(def.problems, errors.New("the handler of OnExhausted is nil"))
 		}
 	})
 }

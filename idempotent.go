@@ -26,10 +26,10 @@ func NotIdempotent(reason string) DefineOption {
 func declare(declared idempotence) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.idempotence.declared {
-			def.wrong = append(def.wrong, errors.New("its idempotence is declared twice"))
+			def.problems = append(def.problems, errors.New("its idempotence is declared twice"))
 		}
 		if !declared.holds && strings.TrimSpace(declared.reason) == "" {
-			def.wrong = append(def.wrong, errors.New("NotIdempotent needs a reason"))
+			def.problems = append(def.problems, errors.New("NotIdempotent needs a reason"))
 		}
 		def.idempotence, def.item.Idempotent = declared, declared.holds
 	})

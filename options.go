@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job"
 )
 
@@ -16,7 +15,7 @@ type DefineOption interface{ define(d *definition) }
 
 // A JobOption configures jobs: all jobs of a class at Define, one job at Enqueue. The option at Enqueue
 // overrides that at Define. With an invalid value Define panics and a push fails.
-type JobOption func(*client.RawJob)
+type JobOption func(*RawJob)
 
 func (o JobOption) define(d *definition) { o.apply(&d.item) }
 
@@ -193,7 +192,7 @@ func NamedArgs() DefineOption { return definitionOption(func(def *definition) { 
 func Backoff(f func(count int, err error, j *Job) time.Duration) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {
-			def.wrong = append(def.wrong, errors.New("the Backoff is nil; leave it out for the formula's"))
+			def.problems = append(def.problems, errors.New("the Backoff is nil; leave it out for the formula's"))
 		}
 	})
 }

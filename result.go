@@ -30,8 +30,8 @@ func DefineResult[T, R any](class string, options ...DefineOption) *ResultDefini
 
 // Handle makes the server run the class's jobs with fn, as Definition.Handle does. If fn returns a nil error,
 // the value beside it is the job's result. If that value cannot be written as JSON or exceeds 64 KiB, the job
-// still counts as done, because its work is done. The server logs an error, and Wait returns one. For more data,
-// store it elsewhere and return where.
+// still counts as done, because its work is done. The server logs an error, and Wait returns one. For more
+// data, store it elsewhere and return where.
 func (d *ResultDefinition[T, R]) Handle(s *Server, fn func(ctx context.Context, args T) (R, error)) {
 	s.Register(d.Handler(fn))
 }

@@ -100,12 +100,12 @@ func UniqueBy[T any](identity func(args T) any) DefineOption {
 	return definitionOption(func(def *definition) {
 		switch {
 		case identity == nil:
-			def.wrong = append(def.wrong, errors.New("the function of UniqueBy is nil"))
+			def.problems = append(def.problems, errors.New("the function of UniqueBy is nil"))
 			return
 		case def.uniqueBy != nil:
-			def.wrong = append(def.wrong, errors.New("UniqueBy is given twice; give it once"))
+			def.problems = append(def.problems, errors.New("UniqueBy is given twice; give it once"))
 		case def.of != reflect.TypeFor[T]():
-			def.wrong = append(def.wrong, fmt.Errorf("UniqueBy wants a %v, and the arguments are a %v", reflect.TypeFor[T](), def.of))
+			def.problems = append(def.problems, fmt.Errorf("UniqueBy wants a %v, and the arguments are a %v", reflect.TypeFor[T](), def.of))
 		}
 		def.uniqueBy = func(argsJSON string) (string, error) {
 			var texts []json.RawMessage
@@ -136,9 +136,9 @@ func (d *definition) identify() {
 	case d.shape == nil:
 		d.item.Unique = nil // T is wrong enough
 	case rule == nil && d.uniqueBy != nil:
-		d.wrong = append(d.wrong, errors.New("UniqueBy has no effect without Unique; add Unique"))
+		d.problems = append(d.problems, errors.New("UniqueBy has no effect without Unique; add Unique"))
 	case rule != nil && rule.Fields != nil && d.uniqueBy != nil:
-		d.wrong = append(d.wrong, errors.New("both UniqueBy and the Fields of Unique say which jobs are equal; give one of them"))
+		d.problems = append(d.problems, errors.New("both UniqueBy and the Fields of Unique say which jobs are equal; give one of them"))
 	case rule != nil && rule.Fields != nil:
 		d.resolve(&d.item)
 		d.positions = d.item.Unique.Positions

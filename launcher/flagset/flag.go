@@ -27,10 +27,10 @@ type Flag struct {
 	// Given reports whether Set was called, as it is for a flag on the command line.
 	Given bool
 
-	kind  string
-	value func() string
-	set   func(value string) error
-	wrong error
+	kind    string
+	value   func() string
+	set     func(value string) error
+	problem error
 }
 
 // String returns the value, in the form that Set reads; empty if it is a default that depends on other
@@ -57,14 +57,14 @@ func (f *Flag) Type() string { return f.kind }
 
 // Check returns an error if the value is invalid. Set does not return it, so that a program can report all
 // mistakes at once.
-func (f *Flag) Check() error { return f.wrong }
+func (f *Flag) Check() error { return f.problem }
 
 // Zero is what 0 means as a flag's value. In a config it stands for the default.
 type Zero int
 
 const (
-	// ZeroIsWrong makes 0 an error.
-	ZeroIsWrong Zero = iota
+	// ZeroIsInvalid makes 0 an error.
+	ZeroIsInvalid Zero = iota
 	// ZeroIsZero is for a flag whose default is 0.
 	ZeroIsZero
 	// ZeroIsNone writes 0 into the config as -1, which there means none.
@@ -137,15 +137,15 @@ func Scalar[T int | time.Duration](name, usage string, to *T, byDefault T, zeroI
 			d, err = time.ParseDuration(text)
 			n = int(d)
 		}
-		switch f.wrong = nil; {
+		switch f.problem = nil; {
 		case err != nil && isDuration:
 			return errors.New("it must be a duration, such as 1500ms or 25s")
 		case err != nil:
 			return errors.New("it must be a whole number")
-		case n == 0 && zeroIs == ZeroIsWrong:
-			f.wrong = fmt.Errorf("--%s 0: it must be above 0; leave it out for the default", name)
+		case n == 0 && zeroIs == ZeroIsInvalid:
+			f.problem = fmt.Errorf("--%s 0: it must be above 0; leave it out for the default", name)
 		case n < 0 && zeroIs == ZeroIsNone:
-			f.wrong = fmt.Errorf("--%s %v: it must not be negative", name, text)
+			f.problem = fmt.Errorf("--%s %v: it must not be negative", name, text)
 		case n == 0 && zeroIs == ZeroIsNone:
 			n = -1
 		}
@@ -168,11 +168,11 @@ func OrOff(f *Flag, to *time.Duration) *Flag {
 		if text != off {
 			err := set(text)
 			if *to < 0 {
-				f.wrong = fmt.Errorf("--%s %v: it must be above 0, or off", f.Name, text)
+				f.problem = fmt.Errorf("--%s %v: it must be above 0, or off", f.Name, text)
 			}
 			return err
 		}
-		f.wrong, *to = nil, -1
+		f.problem, *to = nil, -1
 		return nil
 	}
 	return f

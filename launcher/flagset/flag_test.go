@@ -26,7 +26,7 @@ func newSettings() *settings {
 	s.flags = []*flagset.Flag{
 		flagset.Text("tag", "tag", &s.tag),
 		flagset.Scalar("shutdown-timeout", "timeout", &s.timeout, 25*time.Second, flagset.ZeroIsNone),
-		flagset.OrOff(flagset.Scalar("poll", "interval", &s.poll, time.Second, flagset.ZeroIsWrong), &s.poll),
+		flagset.OrOff(flagset.Scalar("poll", "interval", &s.poll, time.Second, flagset.ZeroIsInvalid), &s.poll),
 		flagset.Queues("queue", "queue", &s.queues).WithShort("q"),
 	}
 	return s
