@@ -13,7 +13,7 @@ import (
 func (cfg *MainConfig) Flags() []*flagset.Flag {
 	server := &cfg.Server
 	return []*flagset.Flag{
-		flagset.Text("redis", "`URL` of Redis, also REDIS_URL (default "+defaultURL+")", &cfg.RedisURL),
+		flagset.Text("redis", "`URL` of Redis, also REDIS_URL (default "+defaultURL+")", &cfg.RedisURL).WithVariable("BELAY_REDIS_URL"),
 		flagset.Text("prefix", "prefix of every key, a colon is added (default none)", &cfg.Client.Prefix),
 		flagset.Queues("queue", "take from queue `NAME[,WEIGHT]`; may be repeated. Without weights in the order given, with weights "+
 			"at random by them (default default)", &server.Queues).WithShort("q"),

@@ -83,12 +83,15 @@ func (f *Flag) WithShort(name string) *Flag {
 	return f
 }
 
+// WithVariable replaces the environment variable that the name implies.
+func (f *Flag) WithVariable(name string) *Flag {
+	f.Variable = name
+	return f
+}
+
 // Text returns a flag of a string.
 func Text(name, usage string, to *string) *Flag {
 	f := newFlag(name, "string", usage)
-	if name == "redis" {
-		f.Variable = "BELAY_REDIS_URL"
-	}
 	f.value = func() string { return *to }
 	f.set = func(value string) error { *to = value; return nil }
 	return f
