@@ -20,7 +20,9 @@ const Version = "0.1.0"
 
 // The types of the packages below that programs use.
 type (
-	// Client pushes jobs; see package client.
+	// Client pushes jobs: its methods are Push and PushMany, Prepare and PushPrepared, Repeat, Wait and
+	// Tracked, Use and RemoveMiddleware for middleware, and Close. See go doc
+	// github.com/belayq/belay/client.Client.
 	Client = client.Client
 	// RawJob is a job of a class that has no Definition here, such as one that Ruby runs:
 	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
@@ -52,29 +54,19 @@ type (
 	// Outcome is how a run ends, as AfterRun passes it: its Exit is done, retry, dead, discarded, cancelled,
 	// expired, snoozed or requeued, and Counts reports whether the run failed.
 	Outcome = job.Outcome
-	// BackoffFunc returns the delay before a retry of a class' job: func(count int, err error, j *Job)
-	// time.Duration. count is 0 after the first failure, and j is the job as it was before the run. The
-	// formula's jitter is added to the delay. For a delay of 0 or less, the formula's delay is used.
-	BackoffFunc = retry.BackoffFunc
 	// PanicError is the error of a handler that panicked.
 	PanicError = retry.PanicError
 )
 
 // The outcomes of a push.
 const (
-	StatusQueued    = client.StatusQueued
-	StatusScheduled = client.StatusScheduled
-	StatusPrepared  = client.StatusPrepared
-	StatusRefused   = client.StatusRefused
-	StatusUnknown   = client.StatusUnknown
-	StatusNotPushed = client.StatusNotPushed
-)
-
-const (
-	// RepeatWindow is how long after it was first sent a PushOnce push may be repeated: a day.
-	RepeatWindow = client.RepeatWindow
-	// AllLines is the Backtrace that keeps an error's whole stack.
-	AllLines = client.AllLines
+	StatusQueued    = client.StatusQueued    // the job is in its queue
+	StatusScheduled = client.StatusScheduled // it goes to its queue when it is due
+	StatusPrepared  = client.StatusPrepared  // it is complete, and Client.PushPrepared will store it
+	StatusRefused   = client.StatusRefused   // middleware refused it, which is not an error
+	StatusDuplicate = client.StatusDuplicate // another job holds the lock of a Unique job, which is not an error
+	StatusUnknown   = client.StatusUnknown   // the reply was lost: the error is ErrUnknown
+	StatusNotPushed = client.StatusNotPushed // it is certainly not in Redis, and the error says why
 )
 
 // Status is the outcome of a push.
@@ -105,6 +97,9 @@ var (
 	// ErrCancelled is the context.Cause in a handler whose job was cancelled. The job ends without a retry,
 	// whatever error the handler returns; if it returns nil, the job is done.
 	ErrCancelled = launcher.ErrCancelled
+	// ErrCrashed is the error of a job that was moved to the dead set because its process crashed too often
+	// while it ran, the last time with nothing else running.
+	ErrCrashed = launcher.ErrCrashed
 	// ErrDeadline is the context.Cause in a handler whose job is not done by its Deadline. It also matches
 	// ErrTimeout and context.DeadlineExceeded.
 	ErrDeadline = launcher.ErrDeadline

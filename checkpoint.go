@@ -13,9 +13,6 @@ import (
 // failed, and uses up no retry.
 var Interrupted = launcher.Interrupted
 
-// MaxCursor is the maximum size of a cursor as JSON, in bytes.
-const MaxCursor = launcher.MaxCursor
-
 // Checkpoint records how far the run of a long job has come, so that the job's next run goes on from there.
 // Call it after each item or batch, with a cursor that says where the next run begins, such as the id of the
 // next item; if it returns an error, return that error.
@@ -35,8 +32,8 @@ const MaxCursor = launcher.MaxCursor
 // with that meaning lets a job that was interrupted in one language go on in the other; with any other one,
 // such as the last item that is done, Ruby repeats an item and Go skips one.
 //
-// Checkpoint returns an error if the cursor cannot be written as JSON, if it exceeds MaxCursor, and outside of
-// a run.
+// Checkpoint returns an error if the cursor cannot be written as JSON, if that exceeds 64 KiB, and outside of a
+// run.
 func Checkpoint(ctx context.Context, cursor any) error { return launcher.Checkpoint(ctx, cursor) }
 
 // Resume returns the last cursor of the job's earlier runs; ok is false if there is none. Call it once, at the

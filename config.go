@@ -12,7 +12,6 @@ import (
 	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/fetch"
-	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/retry"
@@ -22,10 +21,6 @@ import (
 // PayloadLimit, RepeatFor, DeduplicateIdempotent and Logger; their defaults: go doc
 // github.com/belayq/belay/client.Config.
 type ClientConfig = client.Config
-
-// Millis is the ClientConfig.Unit of timestamps that are integer milliseconds, as Sidekiq 8 writes them. The
-// default is seconds, which every version reads; versions before 8 misread milliseconds.
-const Millis = job.Millis
 
 // ServerConfig configures NewServer. The zero value is ready: each field's default is in its comment. The key
 // prefix, the time unit and the payload limit are the client's.
@@ -51,7 +46,7 @@ type ServerConfig struct {
 	Retries int
 	// RetryFormula computes the delays before retries; package retry has those of older versions of Sidekiq.
 	// Default: that of Sidekiq 8.
-	RetryFormula RetryFormula
+	RetryFormula retry.Formula
 	// MaxInterruptions is the number of crashes of its process after which a job is moved to the dead set.
 	// After one crash less it is quarantined: it runs with nothing beside it. Default: 3; at least 2.
 	MaxInterruptions int
@@ -102,9 +97,6 @@ type ServerConfig struct {
 	// with a failed job. Default: the error's text.
 	RedactError func(class string, err error) string
 }
-
-// RetryFormula computes the delays before retries.
-type RetryFormula = retry.Formula
 
 // QueueWeight is a queue to take jobs from, {Name: "mail", Weight: 3}. Weight 0 means no weight.
 type QueueWeight = fetch.Queue

@@ -2,11 +2,13 @@ package belay
 
 import "github.com/belayq/belay/launcher"
 
-// Counters holds what a Server has counted since NewServer, and how many jobs it runs now. Package metrics
-// exports them to Prometheus.
+// Counters holds what a Server has counted since NewServer: its Runs by class and queue, the jobs that it
+// Recovered and Lost, its RoundTrips to Redis and the Unanswered ones; and how many jobs it runs now: Busy, of
+// Concurrency at most. Package metrics exports them to Prometheus.
 type Counters struct {
 	launcher.Counters
-	// DroppedLogLines counts lines that were not logged because the reader of the log was too slow.
+	// DroppedLogLines counts lines that were not logged because the reader of the log was too slow or
+	// panicked.
 	DroppedLogLines uint64
 }
 

@@ -21,29 +21,31 @@ import (
 // handler with its Server: by Handle or, if a constructor makes the handlers, by Handler and Server.Register.
 type Definition[T any] struct {
 	definition
-	shape *args.Shape
 }
 
 // A definition is what does not depend on T.
 type definition struct {
 	item        RawJob
 	about       launcher.Class
-	idempotence Idempotence
-	// identification sets in identity which arguments identify the class' unique jobs.
-	identification identification
-	identity       UniqueRule
-	named          bool // by NamedArgs
-	wrong          []error
+	of          reflect.Type // T
+	shape       *args.Shape
+	named       bool // by NamedArgs
+	idempotence idempotence
+	// uniqueBy and positions say which arguments identify the class' unique jobs; see dedup.Rule. Not both are
+	// set.
+	uniqueBy  func(argsJSON string) (string, error)
+	positions []int
+	problems  []error
 }
 
 // Define returns the definition of a class, usually for a package variable that producers and workers import.
 // It panics if the class name, an option or T is invalid, and names all mistakes. T is invalid if it cannot
 // be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
-	d := &Definition[T]{definition: definition{item: RawJob{Class: class}}}
+	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
 	for _, option := range options {
 		if option == nil {
-			d.wrong = append(d.wrong, errNilOption)
+			d.problems = append(d.problems, errNilOption)
 			continue
 		}
 		option.define(&d.definition)
@@ -54,9 +56,9 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	if d.named {
 		shapeOf = args.ForNamed
 	}
-	s, err := shapeOf(reflect.TypeFor[T]())
-	d.shape, d.wrong = s, append([]error{err}, d.wrong...)
-	d.resolveIdentity(s, reflect.TypeFor[T]())
+	shape, err := shapeOf(d.of)
+	d.shape, d.problems = shape, append([]error{err}, d.problems...)
+	d.identify()
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
@@ -64,7 +66,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 }
 
 func (d *definition) check() error {
-	errs := append(d.wrong, d.item.Check())
+	errs := append(d.problems, d.item.Check())
 	must := func(ok bool, format string, args ...any) {
 		if !ok {
 			errs = append(errs, fmt.Errorf(format, args...))
@@ -95,8 +97,12 @@ func open(c *Client, what string) {
 // Class returns the name under which its jobs are stored.
 func (d *Definition[T]) Class() string { return d.item.Class }
 
-// Idempotence returns what the class declares with Idempotent or NotIdempotent.
-func (d *Definition[T]) Idempotence() Idempotence { return d.idempotence }
+// Idempotence returns what the class declares about a second run of a job, which may happen to every job
+// whose process dies before the result is settled. declared reports whether the class has Idempotent or
+// NotIdempotent, and holds whether it has Idempotent. reason is that of NotIdempotent.
+func (d *Definition[T]) Idempotence() (declared, holds bool, reason string) {
+	return d.idempotence.declared, d.idempotence.holds, d.idempotence.reason
+}
 
 // Job returns a job with these arguments, ready for Client.Push and Client.PushMany. Options given here come
 // after the definition's, and override them.
@@ -107,7 +113,7 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	for _, option := range options {
 		option.apply(&item)
 	}
-	item.Unique = d.withIdentity(item.Unique)
+	d.resolve(&item)
 	return item
 }
 

@@ -16,10 +16,10 @@ func TestDefine(t *testing.T) {
 	t.Run("options at Enqueue override the definition's, which stays as it was", func(t *testing.T) {
 		t.Parallel()
 		d := Define[int]("A", Queue("mail"), Retries(5), Tags("a"), Field("bid", "b"), Timeout(time.Second), RetryQueue("low"))
-		item := d.Job(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(AllLines))
+		item := d.Job(1, Queue("low"), NoRetry(), Field("locale", "de"), JID("x"), NoDead(), RetryFor(time.Hour), Backtrace(-1))
 		require.Equal(t, RawJob{
 			Class: "A", Args: []any{1}, Queue: "low", JID: "x", Retry: job.RetryRule{Kind: job.RetryNever}, RetryFor: time.Hour,
-			RetryQueue: "low", Backtrace: AllLines, NoDead: true, Tags: []string{"a"},
+			RetryQueue: "low", Backtrace: -1, NoDead: true, Tags: []string{"a"},
 			Extra: []job.Edit{{Name: "bid", JSON: `"b"`}, {Name: "locale", JSON: `"de"`}},
 		}, item)
 		require.Equal(t, RawJob{
@@ -51,7 +51,7 @@ func TestDefine(t *testing.T) {
 					Queue("a\n"), Field("f", func() {}))
 			})
 		require.PanicsWithValue(t, `belay: Define "A": retry for 1.5s: it must be a whole number of seconds; `+
-			`a backtrace of -2 lines: it must be 0 or more, or AllLines; tags: write JSON: at /0: a string is not valid UTF-8`,
+			`a backtrace of -2 lines: it must be 0 or more, or -1 for all; tags: write JSON: at /0: a string is not valid UTF-8`,
 			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
 		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
 		for class, want := range map[string]string{"": "the name of the class is empty", "*": "use Server.HandleUnknown"} {

@@ -1,6 +1,6 @@
 // Package belay runs background jobs on Redis, in Sidekiq's wire format. Most programs import only this
 // package. It has Define, configs, constructors and aliases. It has no rules of its own, starts no
-// goroutines, and calls Redis only to ping it in Open and to check its configuration when a Process starts.
+// goroutines, and calls Redis only to ping it in Open and to check its configuration when a Server starts.
 // The packages below it do the work.
 //
 // To belay is to hold a climber's rope: when a worker falls, Belay holds its jobs.
@@ -85,7 +85,7 @@
 // A job that is [Unique] is refused while an equal job holds their common lock:
 //
 //	var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
-//		belay.Unique(belay.UntilExecuted), belay.UniqueByFields("ProductID"))
+//		belay.Unique(belay.UntilExecuted, belay.UniqueOpts{Fields: []string{"ProductID"}}))
 //
 //	receipt, err := Reindex.Enqueue(ctx, client, ReindexArgs{ProductID: 42, AskedBy: "Ann"})
 //	if receipt.Status == belay.StatusDuplicate { // and err is nil: nothing went wrong
@@ -95,17 +95,17 @@
 // The script that stores the job (push_unique) takes the lock in the same step. The payload names the lock
 // for the scripts that follow:
 //
-//	UntilExecuting   (the default) script start releases it before the handler is called: a later push is
-//	                 a new job
+//	UntilExecuting   script start releases it before the handler is called: a later push is a new job
 //	UntilExecuted    every end of the job releases it, in the same step: done, discarded, dead, deleted by
 //	                 belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and
 //	                 a crash keep it
 //
-// With [RescheduleOnce] the job runs once more if a duplicate was refused after the run began: when the job
-// ends, settle stores it again as a new job, with the lock. So the last change is always seen by a run that
-// began after it. The rule is stored in the job that holds the lock: the rejected push's options are ignored.
+// With RescheduleOnce ([UniqueOpts]) the job runs once more if a duplicate was refused after the run began:
+// when the job ends, settle stores it again as a new job, with the lock. So the last change is always seen by
+// a run that began after it. The rule is stored in the job that holds the lock: the rejected push's options
+// are ignored.
 //
-// With [MarkDuplicates] no push is refused. Duplicates are stored without the lock and marked: duplicate-of
+// With MarkDuplicates no push is refused. Duplicates are stored without the lock and marked: duplicate-of
 // in the payload is the jid of the job that holds the lock.
 //
 // [Idempotent] alone does not make a class unique. A client with DeduplicateIdempotent ([ClientConfig]) makes
@@ -114,13 +114,13 @@
 //
 // The lock decides which pushes are accepted. It is not a mutex. An accepted job runs at least once, like any
 // other, so two runs may overlap: when a process was declared dead and another one runs its job, or when the
-// lock expired before the job ended. A lock expires after its [LockTTL] (six hours) if the job waits for
-// longer in its queue, and then another push is accepted.
+// lock expired before the job ended. A lock expires after its TTL if the job waits for longer in its queue,
+// and then another push is accepted.
 //
-// Jobs in different queues count as equal unless [PerQueue] is given, because a job may change its queue:
-// retries may have a queue of their own. Scheduled jobs take no lock before they are due, unless
-// [IncludingScheduled] is given. Sidekiq's processes and pages ignore these locks: if they run or delete a
-// job, its lock stays until its TTL has passed, or until an operator releases it with belay locks release.
+// Jobs in different queues count as equal unless PerQueue is set, because a job may change its queue: retries
+// may have a queue of their own. Scheduled jobs take no lock before they are due, unless IncludingScheduled is
+// set. Sidekiq's processes and pages ignore these locks: if they run or delete a job, its lock stays until its
+// TTL has passed, or until an operator releases it with belay locks release.
 //
 // # Arguments
 //
@@ -153,7 +153,7 @@
 //     classes of another language.
 //   - Reading a replica that must have the data written before the push: [StampWAL] or [WALLocation], and
 //     in the handler [WALPositions] and package dedup/wal.
-//   - Refusing duplicates: [Unique], with [UniqueByFields] or [UniqueBy].
+//   - Refusing duplicates: [Unique], with [UniqueOpts] or [UniqueBy].
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].
 //   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze], [Interrupted].
@@ -161,7 +161,7 @@
 //     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
 //   - Long jobs that continue after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
 //   - Results, states and progress of jobs: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
-//   - Jobs at the times of a schedule: [Periodic], [Server.Schedule].
+//   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic].
 //   - Cancelling jobs and everything else that operators do: package inspect. Dropping jobs that are too late:
 //     [ExpiresIn], [Deadline].
 //   - Middleware and callbacks: [Server.Use], Client.Use, [AfterRun], [Server.OnError] and the others.

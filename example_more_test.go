@@ -353,7 +353,7 @@ type ReindexArgs struct {
 // Reindex is one job for a product at a time, whichever caller pushes it. Pushes while it
 // runs make it run once more.
 var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
-	belay.Unique(belay.UntilExecuted, belay.RescheduleOnce()), belay.UniqueByFields("ProductID"))
+	belay.Unique(belay.UntilExecuted, belay.UniqueOpts{Fields: []string{"ProductID"}, RescheduleOnce: true}))
 
 func ExampleUnique() {
 	ctx := context.Background()

@@ -17,7 +17,7 @@ import (
 )
 
 // mainRun is what a program whose main function is Main does with a command line and an environment.
-func mainRun(args []string, environ map[string]string, setUp func(context.Context, *App) error, cfg MainConfig) (status int, errs string) {
+func mainRun(args []string, environ map[string]string, setUp func(context.Context, *Server) error, cfg MainConfig) (status int, errs string) {
 	var out drivertest.Buffer
 	set := flag.NewFlagSet("program", flag.ContinueOnError)
 	set.SetOutput(&out)
@@ -33,20 +33,20 @@ func TestMainRunsAWorker(t *testing.T) {
 	var seen []any
 	status, errs := mainRun([]string{"-queue", "mail,2", "-q", "other", "-log-format=json"},
 		map[string]string{"REDIS_URL": redis.URL(), "BELAY_PREFIX": prefix, "BELAY_CONCURRENCY": "3", "BELAY_QUEUES": "not these", "BELAY_LABELS": "a b"},
-		func(ctx context.Context, app *App) error {
-			app.Server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
+		func(ctx context.Context, server *Server) error {
+			server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
 				info, _ := Info(ctx)
 				for seen == nil && ctx.Err() == nil { // until it has announced itself
-					reply := app.Client.Driver().Do(ctx, driver.Command("HMGET", prefix+":"+info.Identity, "concurrency", "info"))[0]
+					reply := server.Client().Driver().Do(ctx, driver.Command("HMGET", prefix+":"+info.Identity, "concurrency", "info"))[0]
 					if fields, _ := reply.Value.([]any); len(fields) == 2 && fields[0] != nil {
 						seen = fields
 					}
 					time.Sleep(time.Millisecond)
 				}
-				app.Server.Stop()
+				server.Stop()
 				return nil
 			})
-			_, err := app.Client.Push(ctx, RawJob{Class: "A", Queue: "mail"})
+			_, err := server.Client().Push(ctx, RawJob{Class: "A", Queue: "mail"})
 			return err
 		}, MainConfig{Server: ServerConfig{Concurrency: 7, Queues: Queues("program"), Tag: "mine"}})
 	require.Zero(t, status, errs)
@@ -59,8 +59,8 @@ func TestMainRunsAWorker(t *testing.T) {
 
 func TestMainTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	nothing := func(_ context.Context, app *App) error {
-		app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
+	nothing := func(_ context.Context, server *Server) error {
+		server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 		return nil
 	}
 	for _, c := range []struct {
@@ -88,10 +88,10 @@ func TestMainTellsWhatIsWrong(t *testing.T) {
 			require.Contains(t, errs, part, c.args)
 		}
 	}
-	status, errs := mainRun(nil, nil, func(context.Context, *App) error { return errors.New("no database") }, MainConfig{})
+	status, errs := mainRun(nil, nil, func(context.Context, *Server) error { return errors.New("no database") }, MainConfig{})
 	require.Equal(t, exitFailure, status)
 	require.Contains(t, errs, "no database")
-	status, errs = mainRun(nil, nil, func(context.Context, *App) error { return nil }, MainConfig{})
+	status, errs = mainRun(nil, nil, func(context.Context, *Server) error { return nil }, MainConfig{})
 	require.Equal(t, exitFailure, status)
 	require.Contains(t, errs, "the server has no handlers")
 }
@@ -109,8 +109,8 @@ func TestMainEndsAtOnceWhereItsPasswordIsWrong(t *testing.T) {
 		}
 		done := make(chan ended, 1)
 		go func() {
-			status, errs := mainRun([]string{"-redis", url}, nil, func(_ context.Context, app *App) error {
-				app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
+			status, errs := mainRun([]string{"-redis", url}, nil, func(_ context.Context, server *Server) error {
+				server.HandleRaw("A", func(context.Context, *Job) error { return nil })
 				return nil
 			}, MainConfig{})
 			done <- ended{status, errs}
@@ -134,7 +134,7 @@ func TestMainsFlagsAreThoseOfBelayWork(t *testing.T) {
 	help, err := exec.CommandContext(t.Context(), "go", "run", "./cmd/belay", "work", "--help").Output()
 	require.NoError(t, err)
 	byDefault := regexp.MustCompile(`\(default .*?\)`)
-	for _, f := range Flags(&MainConfig{}) {
+	for _, f := range new(MainConfig).Flags() {
 		short := "   "
 		if f.Short != "" {
 			short = "-" + f.Short + ","

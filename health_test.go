@@ -42,12 +42,13 @@ func TestAServerSaysHowItIs(t *testing.T) {
 
 func TestAProcessRunsItsServer(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, belay.Process{}.Run(t.Context()), "without a Server")
 	server := newServer(t, openShared(t), belay.ServerConfig{})
 	server.HandleRaw("A", idle)
+	noMetrics := server.RunProcess(t.Context(), belay.ProcessConfig{MetricsAddr: "127.0.0.1:0"})
+	require.ErrorContains(t, noMetrics, "MetricsAddr without Metrics")
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- belay.Process{Server: server}.Run(ctx) }()
+	go func() { done <- server.RunProcess(ctx, belay.ProcessConfig{}) }()
 	drivertest.Eventually(t, func() bool { status, _ := readyAt(t, server); return status == http.StatusOK }, patience, 5*time.Millisecond)
 	stop()
 	require.NoError(t, awaitValue(t, "the end", done))

@@ -10,10 +10,14 @@ func TestIdempotence(t *testing.T) {
 	t.Parallel()
 	t.Run("is what the class says of being run twice", func(t *testing.T) {
 		t.Parallel()
-		require.Equal(t, Idempotence{}, Define[int]("A").Idempotence())
-		require.Equal(t, Idempotence{Declared: true, Holds: true}, Define[int]("A", Idempotent()).Idempotence())
-		require.Equal(t, Idempotence{Declared: true, Reason: "the gateway has no keys"},
-			Define[int]("A", NotIdempotent("the gateway has no keys")).Idempotence())
+		for want, option := range map[idempotence]DefineOption{
+			{}:                            Queue("a"),
+			{declared: true, holds: true}: Idempotent(),
+			{declared: true, reason: "the gateway has no keys"}: NotIdempotent("the gateway has no keys"),
+		} {
+			declared, holds, reason := Define[int]("A", option).Idempotence()
+			require.Equal(t, want, idempotence{declared, holds, reason})
+		}
 	})
 	t.Run("that does not hold has a reason", func(t *testing.T) {
 		t.Parallel()

@@ -45,7 +45,7 @@ var testTools = []string{"testing", "github.com/stretchr/testify", "go.uber.org/
 var testKits = []string{"driver/drivertest", "belaytest", "integration"}
 
 // engines are the packages whose doc comments have notPublic in their first paragraph.
-var engines = []string{"client", "dedup", "fetch", "janitor", "launcher", "launcher/service", "logbook", "lua", "scheduler"}
+var engines = []string{"client", "dedup", "fetch", "janitor", "launcher", "launcher/flagset", "launcher/service", "logbook", "lua", "scheduler"}
 
 const notPublic = "This package is not public API: only what package belay exports from it carries a compatibility promise."
 

@@ -9,20 +9,14 @@ import (
 )
 
 // Log returns the logger of the run that ctx belongs to. Its lines have the run's jid, class, queue and
-// attempt, and go to the Server's Logger. Outside of a run it is slog.Default(). If the Logger is the default
+// attempt, and go to the Server's Logger. Outside of a run it is the program's log in
+// the function that Main calls and in OnStart, and else slog.Default(). If the Logger is the default
 // one or of Zerolog, zerolog.Ctx(ctx) writes such lines too.
 //
 // A handler waits for its logger if the program has set ServerConfig.Logger, and its lines may precede
 // earlier ones of the server, which are buffered. The default log to standard error is buffered for handlers
 // too.
 func Log(ctx context.Context) *slog.Logger { return launcher.Log(ctx) }
-
-// DroppedLines returns how many lines of the server's log were dropped, because its reader was too slow or
-// panicked.
-func (s *Server) DroppedLines() uint64 {
-	s.made("DroppedLines")
-	return s.buffer.Dropped()
-}
 
 // lastWords is how long the end of a server, and of a program, waits for the reader of its log.
 const lastWords = time.Second

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/logbook"
@@ -173,7 +174,7 @@ func TestNoJobAndNoBeatWaitsForTheReaderOfTheLog(t *testing.T) {
 		for range jobs {
 			awaitValue(t, "all jobs", ends)
 		}
-		drivertest.Eventually(t, func() bool { return server.DroppedLines() > 0 }, patience, time.Millisecond)
+		drivertest.Eventually(t, func() bool { return server.Counters().DroppedLogLines > 0 }, patience, time.Millisecond)
 
 		identity := server.Identity()
 		expiry := func() float64 {
@@ -323,7 +324,7 @@ func TestClientLog(t *testing.T) {
 			t.Parallel()
 			var text logText
 			client := openWith(t, belay.ClientConfig{Logger: to(&text, false)})
-			job := belay.RawJob{Class: "Report", Unique: &belay.UniqueRule{Until: belay.UntilExecuting}}
+			job := belay.RawJob{Class: "Report", Unique: &dedup.Rule{Until: belay.UntilExecuting}}
 			first, err := client.Push(t.Context(), job)
 			require.NoError(t, err)
 			second, err := client.Push(t.Context(), job)

@@ -18,6 +18,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/logbook"
 )
 
@@ -37,18 +38,18 @@ func TestMainTakesClientAndServerConfigsADriverAndRegistrations(t *testing.T) {
 	pushed := 0
 	second := Define[int]("Second")
 	status, errs := mainRun([]string{"-log-format", "json"}, map[string]string{"BELAY_REDIS_URL": "redis://127.0.0.1:1", "REDIS_URL": "no URL"},
-		func(ctx context.Context, app *App) error {
-			app.Client.Use("count", func(context.Context, *RawJob) error { pushed++; return nil })
+		func(ctx context.Context, server *Server) error {
+			server.Client().Use("count", func(context.Context, *RawJob) error { pushed++; return nil })
 			// As a constructor makes them, of the client and of what else it needs.
-			app.Server.Register(
+			server.Register(
 				first.Handler(func(ctx context.Context, n int) error {
-					_, err := second.Enqueue(ctx, app.Client, n)
+					_, err := second.Enqueue(ctx, server.Client(), n)
 					return err
 				}),
-				second.Handler(func(context.Context, int) error { app.Server.Stop(); return nil }))
-			_, err := first.Enqueue(ctx, app.Client, 1)
+				second.Handler(func(context.Context, int) error { server.Stop(); return nil }))
+			_, err := first.Enqueue(ctx, server.Client(), 1)
 			return err
-		}, MainConfig{Driver: own, Client: ClientConfig{Prefix: prefix, Unit: Millis}, Server: ServerConfig{Concurrency: 1}})
+		}, MainConfig{Driver: own, Client: ClientConfig{Prefix: prefix, Unit: job.Millis}, Server: ServerConfig{Concurrency: 1}})
 	require.Zero(t, status, errs)
 	require.Equal(t, []int{1, 2}, []int{opened, pushed})
 	require.Equal(t, int64(1), drivertestExists(t, prefix+":stat:processed"), "the program's prefix holds where no flag is given")
@@ -68,10 +69,10 @@ func TestMainServesTheProgramsMetrics(t *testing.T) {
 	got := map[string]string{}
 	status, errs := mainRun([]string{"-metrics", "127.0.0.1:0", "-prefix", drivertest.Prefix(t)},
 		map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
-		func(_ context.Context, app *App) error {
-			app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
-			app.Server.OnStart(func(ctx context.Context) error {
-				defer app.Server.Stop()
+		func(_ context.Context, server *Server) error {
+			server.HandleRaw("A", func(context.Context, *Job) error { return nil })
+			server.OnStart(func(ctx context.Context) error {
+				defer server.Stop()
 				line := regexp.MustCompile(`"address":"([^"]+)".*"message":"serving metrics"`)
 				for ctx.Err() == nil && !line.MatchString(out.String()) {
 					time.Sleep(time.Millisecond) // between two looks: the log is buffered
@@ -96,11 +97,11 @@ func TestMainServesTheProgramsMetrics(t *testing.T) {
 			return nil
 		}, MainConfig{
 			Server: ServerConfig{Concurrency: 7, Logger: Zerolog(zerolog.New(&out))},
-			Metrics: func(_ *Client, server *Server) (http.Handler, error) {
+			Process: ProcessConfig{Metrics: func(_ *Client, server *Server) (http.Handler, error) {
 				return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					_, _ = fmt.Fprint(w, "processors ", server.Counters().Concurrency)
 				}), nil
-			},
+			}},
 		})
 	require.Zero(t, status, errs+out.String())
 	require.Equal(t, "processors 7", got["/metrics"])
@@ -108,7 +109,7 @@ func TestMainServesTheProgramsMetrics(t *testing.T) {
 
 	status, errs = mainRun([]string{"-metrics", "127.0.0.1:0"}, nil, nil, MainConfig{})
 	require.Equal(t, exitUsage, status)
-	require.Contains(t, errs, "--metrics has no effect: the program does not set MainConfig.Metrics")
+	require.Contains(t, errs, "--metrics has no effect: the program does not set ProcessConfig.Metrics")
 }
 
 func drivertestExists(t *testing.T, key string) any {
@@ -135,13 +136,15 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 			run := func(args ...string) string {
 				var out drivertest.Buffer
 				status, errs := mainRun(append(args, "-prefix", drivertest.Prefix(t)), map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
-					func(ctx context.Context, app *App) error {
-						app.Server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
+					func(ctx context.Context, server *Server) error {
+						Log(ctx).Debug("of the set-up")
+						server.OnStart(func(ctx context.Context) error { Log(ctx).Debug("of the start"); return nil })
+						server.HandleRaw("A", func(ctx context.Context, _ *Job) error {
 							Log(ctx).Debug("of the handler")
-							app.Server.Stop()
+							server.Stop()
 							return nil
 						})
-						_, err := app.Client.Push(ctx, RawJob{Class: "A"})
+						_, err := server.Client().Push(ctx, RawJob{Class: "A"})
 						return err
 					}, MainConfig{Server: ServerConfig{Logger: log(&out)}})
 				require.Zero(t, status, errs)
@@ -150,7 +153,9 @@ func TestMainsLogLevelHoldsForTheProgramsOwnLog(t *testing.T) {
 			require.Contains(t, run(), "stopped")
 			require.NotContains(t, run("-log-level", "error"), "stopped")
 			loud := run("-log-level", "debug")
-			require.Contains(t, loud, "of the handler")
+			for _, line := range []string{"of the set-up", "of the start", "of the handler"} {
+				require.Contains(t, loud, line)
+			}
 			require.Contains(t, loud, `"attempt":1`)
 			_, errs := mainRun([]string{"-log-format", "json"}, nil, nil, MainConfig{Server: ServerConfig{Logger: log(&drivertest.Buffer{})}})
 			require.Contains(t, errs, "--log-format has no effect")
@@ -193,14 +198,14 @@ func TestMainChecksRedisAtItsStart(t *testing.T) {
 	_, err := redis.Do(t.Context(), "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	require.NoError(t, err)
 	var out drivertest.Buffer
-	status, _ := mainRun(nil, map[string]string{"REDIS_URL": redis.URL()}, func(_ context.Context, app *App) error {
-		app.Server.HandleRaw("A", func(context.Context, *Job) error { return nil })
-		app.Server.OnStart(func(ctx context.Context) error {
+	status, _ := mainRun(nil, map[string]string{"REDIS_URL": redis.URL()}, func(_ context.Context, server *Server) error {
+		server.HandleRaw("A", func(context.Context, *Job) error { return nil })
+		server.OnStart(func(ctx context.Context) error {
 			go func() {
 				for ctx.Err() == nil && !strings.Contains(out.String(), `"check":"eviction"`) {
 					time.Sleep(time.Millisecond) // between two looks
 				}
-				app.Server.Stop()
+				server.Stop()
 			}()
 			return nil
 		})

@@ -17,12 +17,12 @@ func TestMiddlewareRunsInItsOrder(t *testing.T) {
 	tag := func(name string) belay.PushMiddleware {
 		return func(_ context.Context, j *belay.RawJob) error { j.Tags = append(j.Tags, name); return nil }
 	}
-	client.Use("final", tag("final"), belay.Last())
+	client.Use("final", tag("final"), belay.Place{Last: true})
 	client.Use("second", tag("second"))
 	client.Use("replaced", tag("replaced"))
-	client.Use("first", tag("first"), belay.Before("second"))
-	client.Use("third", tag("third"), belay.InPlaceOf("replaced"))
-	client.Use("removed", tag("removed"), belay.Last())
+	client.Use("first", tag("first"), belay.Place{Before: "second"})
+	client.Use("third", tag("third"), belay.Place{InPlaceOf: "replaced"})
+	client.Use("removed", tag("removed"), belay.Place{Last: true})
 	client.RemoveMiddleware("removed")
 	client.Use("fourth", tag("fourth"))
 
@@ -39,8 +39,8 @@ func TestMiddlewareRunsInItsOrder(t *testing.T) {
 		}
 	}
 	server.Use("inner", note("inner"))
-	server.Use("outer", note("outer"), belay.First())
-	server.Use("middle", note("middle"), belay.After("outer"))
+	server.Use("outer", note("outer"), belay.Place{First: true})
+	server.Use("middle", note("middle"), belay.Place{After: "outer"})
 	server.Use("removed", note("removed"))
 	server.RemoveMiddleware("removed")
 	greet := belay.Define[string]("Greet")
@@ -56,7 +56,7 @@ func TestMiddlewareRunsInItsOrder(t *testing.T) {
 	require.JSONEq(t, `["first","second","third","fourth","final"]`, tags)
 
 	require.PanicsWithValue(t, "belay: Client.Use late after the first push: add middleware before", func() { client.Use("late", tag("late")) })
-	require.PanicsWithValue(t, "belay: Use after Run: add middleware before", func() { server.Use("late", note("late")) })
+	require.PanicsWithValue(t, "belay: Server.Use late after Run: add middleware before", func() { server.Use("late", note("late")) })
 	require.PanicsWithValue(t, "belay: Client.RemoveMiddleware first after the first push: remove middleware before", func() { client.RemoveMiddleware("first") })
 	require.Panics(t, func() { server.RemoveMiddleware("inner") })
 }
@@ -69,15 +69,15 @@ func TestMistakesWithMiddlewareAreNamed(t *testing.T) {
 	client.Use("a", nothing)
 	for says, use := range map[string]func(){
 		`belay: Client.Use: middleware "a" is in the chain already`:               func() { client.Use("a", nothing) },
-		`belay: Client.Use: middleware "b": there is none called "none" in ["a"]`: func() { client.Use("b", nothing, belay.After("none")) },
-		`belay: Client.Use: middleware "b" is given 2 places: choose one`:         func() { client.Use("b", nothing, belay.First(), belay.Last()) },
+		`belay: Client.Use: middleware "b": there is none called "none" in ["a"]`: func() { client.Use("b", nothing, belay.Place{After: "none"}) },
+		`belay: Client.Use: middleware "b" is given 2 places: choose one`:         func() { client.Use("b", nothing, belay.Place{First: true}, belay.Place{Last: true}) },
 		`belay: Client.Use: middleware "b" is nil`:                                func() { client.Use("b", nil) },
-		`belay: Server.Use: middleware "b": there is none called "none" in []`:    func() { newServer(t, client, belay.ServerConfig{}).Use("b", pass, belay.Before("none")) },
+		`belay: Server.Use: middleware "b": there is none called "none" in []`:    func() { newServer(t, client, belay.ServerConfig{}).Use("b", pass, belay.Place{Before: "none"}) },
 		`belay: Use: the server is empty; make it by NewServer`:                   func() { new(belay.Server).Use("b", pass) },
 	} {
 		require.PanicsWithValue(t, says, use)
 	}
-	client.Use("a", nothing, belay.InPlaceOf("a"))
+	client.Use("a", nothing, belay.Place{InPlaceOf: "a"})
 }
 
 func pass(next belay.Handler) belay.Handler { return next }

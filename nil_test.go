@@ -32,7 +32,7 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 		"belay: Args: the definition is empty; make it by Define":                func() { _, _ = none.Args(nil) },
 		"belay: Handle Welcome: the server is empty; make it by NewServer":       func() { welcome.Handle(nil, run) },
 		"belay: Run: the server is empty; make it by NewServer":                  func() { _ = new(belay.Server).Run(t.Context()) },
-		"belay: Process.Run: the server is empty; make it by NewServer":          func() { _ = belay.Process{Server: new(belay.Server)}.Run(t.Context()) },
+		"belay: RunProcess: the server is empty; make it by NewServer":           func() { _ = new(belay.Server).RunProcess(t.Context(), belay.ProcessConfig{}) },
 		"belay: Stop: the server is empty; make it by NewServer":                 func() { (*belay.Server)(nil).Stop() },
 		`belay: Server.Use: middleware "a" is nil`:                               func() { server.Use("a", nil) },
 		`belay: Client.Use: middleware "a" is nil`:                               func() { client.Use("a", nil) },

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job"
 )
 
@@ -16,7 +15,7 @@ type DefineOption interface{ define(d *definition) }
 
 // A JobOption configures jobs: all jobs of a class at Define, one job at Enqueue. The option at Enqueue
 // overrides that at Define. With an invalid value Define panics and a push fails.
-type JobOption func(*client.RawJob)
+type JobOption func(*RawJob)
 
 func (o JobOption) define(d *definition) { o.apply(&d.item) }
 
@@ -55,7 +54,7 @@ func In(d time.Duration) JobOption { return func(i *RawJob) { i.In, i.At = d, ti
 func At(t time.Time) JobOption { return func(i *RawJob) { i.In, i.At = 0, t } }
 
 // Retries sets how often a failed job runs again; 0 moves it to the dead set at once. Default:
-// ServerConfig.Retries, 25.
+// ServerConfig.Retries.
 func Retries(n int) JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryLimit, Limit: n} }
 }
@@ -74,7 +73,7 @@ func RetryQueue(name string) JobOption {
 	return func(i *RawJob) { i.RetryQueue = named(i, "RetryQueue", name) }
 }
 
-// Backtrace keeps this many lines of an error's stack with a failed job; AllLines keeps all.
+// Backtrace keeps this many lines of an error's stack with a failed job; -1 keeps all. Default: none.
 func Backtrace(lines int) JobOption { return func(i *RawJob) { i.Backtrace = lines } }
 
 // NoDead drops the job when it has no retries left, instead of moving it to the dead set.
@@ -92,7 +91,7 @@ func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
 // PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
 // client sends it again when no reply comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again
-// later. It has no effect on runs: a job may still run twice.
+// later, up to a day after it was first sent. It has no effect on runs: a job may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
 // Timeout ends a run's context after d, with the cause ErrTimeout. The handler's return value still decides
@@ -183,14 +182,17 @@ type definitionOption func(*definition)
 func (o definitionOption) define(d *definition) { o(d) }
 
 // NamedArgs writes the arguments, a struct, as one JSON object with the names of its fields, as encoding/json
-// does. Without it they are an array in the order of the fields. Use UniqueBy, not UniqueByFields, with it.
+// does. Without it they are an array in the order of the fields. Use UniqueBy, not the Fields of
+// Unique, with it.
 func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
-// Backoff sets how long a failed job of the class waits, instead of the formula's base delay.
-func Backoff(f BackoffFunc) DefineOption {
+// Backoff sets how long a failed job of the class waits, instead of the formula's base delay. count is 0 after
+// the first failure, and j is the job as it was before the run. The formula's jitter is added to the delay. For
+// a delay of 0 or less, the formula's delay is used.
+func Backoff(f func(count int, err error, j *Job) time.Duration) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {
-			def.wrong = append(def.wrong, errors.New("the Backoff is nil; leave it out for the formula's"))
+			def.problems = append(def.problems, errors.New("the Backoff is nil; leave it out for the formula's"))
 		}
 	})
 }

@@ -67,9 +67,9 @@ func TestEachOverlapKeepsItsWordUnderLoad(t *testing.T) {
 		server := newServer(t, client, belay.ServerConfig{Concurrency: 20, ShutdownTimeout: -1})
 		slow.Handle(server, func(ctx context.Context, _ struct{}) error { return o.run(ctx, took) })
 		require.NoError(t, server.Schedule(
-			belay.Periodic("skip", "@every 1s", slow.Job(struct{}{}), belay.OverlapSkip),
-			belay.Periodic("queue", "@every 1s", slow.Job(struct{}{}), belay.OverlapQueue),
-			belay.Periodic("allow", "@every 1s", slow.Job(struct{}{}), belay.OverlapAllow),
+			belay.Periodic{Name: "skip", Cron: "@every 1s", Job: slow.Job(struct{}{}), Overlap: belay.OverlapSkip},
+			belay.Periodic{Name: "queue", Cron: "@every 1s", Job: slow.Job(struct{}{}), Overlap: belay.OverlapQueue},
+			belay.Periodic{Name: "allow", Cron: "@every 1s", Job: slow.Job(struct{}{}), Overlap: belay.OverlapAllow},
 		))
 		servers.Go(func() {
 			if err := server.Run(ctx); err != nil {

@@ -48,7 +48,7 @@ func TestPeriodicJobsRunOnceForAllServers(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, server.Schedule(
-			belay.Periodic("nightly", "@every 1s", report.Job(args{"acme"}), belay.Zone("Europe/Berlin"), belay.CatchUpAll)))
+			belay.Periodic{Name: "nightly", Cron: "@every 1s", Job: report.Job(args{"acme"}), Zone: "Europe/Berlin", CatchUp: belay.CatchUpAll}))
 		running.Go(func() {
 			if err := server.Run(ctx); err != nil {
 				t.Error(err)
@@ -88,7 +88,7 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 	for what, options := range map[string][]belay.JobOption{
 		"done": nil, "retrying": {belay.Retries(5)}, "dead": {belay.Retries(0)}, "cancelled": {belay.Track(time.Second)},
 	} {
-		require.NoError(t, server.Schedule(belay.Periodic(what, "0 3 1 1 *", report.Job(what, options...), belay.Zone("Europe/Berlin"))))
+		require.NoError(t, server.Schedule(belay.Periodic{Name: what, Cron: "0 3 1 1 *", Job: report.Job(what, options...), Zone: "Europe/Berlin"}))
 	}
 	running(t, server)
 	inspector := inspect.New(client.Driver(), client.Config().Prefix)
@@ -140,7 +140,7 @@ func TestATickThatIsDueBeforeItsScheduleChangesIsFired(t *testing.T) {
 	report := belay.Define[string]("Report")
 	for by, change := range map[string]func(t *testing.T, client *belay.Client, server *belay.Server){
 		"a server": func(t *testing.T, _ *belay.Client, server *belay.Server) {
-			require.NoError(t, server.Schedule(belay.Periodic("yearly", "0 3 1 1 *", report.Job("new"))))
+			require.NoError(t, server.Schedule(belay.Periodic{Name: "yearly", Cron: "0 3 1 1 *", Job: report.Job("new")}))
 		},
 		"an operator": func(t *testing.T, client *belay.Client, _ *belay.Server) {
 			changed := &scheduler.Periodic{Name: "yearly", Cron: "0 3 1 1 *", Job: job.Draft{Class: "Report"}.Encode()}
@@ -194,23 +194,21 @@ func TestScheduleNamesEverythingThatIsWrong(t *testing.T) {
 	server := newServer(t, openShared(t), belay.ServerConfig{})
 	plain := belay.Define[struct{}]("Plain")
 	plain.Handle(server, func(context.Context, struct{}) error { return nil })
-	unique := belay.Define[struct{}]("Once", belay.Unique())
+	unique := belay.Define[struct{}]("Once", belay.Unique(belay.UntilExecuting))
 	err := server.Schedule(
-		belay.Periodic("fine", "@daily", plain.Job(struct{}{})),
-		belay.Periodic("fine", "@daily", plain.Job(struct{}{})),
-		belay.Periodic("", "0 3 * *", plain.Job(struct{}{}, belay.In(time.Hour)), belay.Zone("Nowhere"), belay.CatchUp("some"), belay.Overlap("none"), belay.Jitter(-1)),
-		belay.Periodic("jid", "@daily", plain.Job(struct{}{}, belay.JID("x"), belay.PushOnce())),
-		belay.Periodic("both", "@daily", unique.Job(struct{}{}), belay.OverlapAllow),
-		belay.Periodic("nil", "@daily", plain.Job(struct{}{}), nil),
-		belay.PeriodicJob{},
+		belay.Periodic{Name: "fine", Cron: "@daily", Job: plain.Job(struct{}{})},
+		belay.Periodic{Name: "fine", Cron: "@daily", Job: plain.Job(struct{}{})},
+		belay.Periodic{Cron: "0 3 * *", Job: plain.Job(struct{}{}, belay.In(time.Hour)), Zone: "Nowhere", CatchUp: "some", Overlap: "none", Jitter: -1},
+		belay.Periodic{Name: "jid", Cron: "@daily", Job: plain.Job(struct{}{}, belay.JID("x"), belay.PushOnce())},
+		belay.Periodic{Name: "both", Cron: "@daily", Job: unique.Job(struct{}{}), Overlap: belay.OverlapAllow},
+		belay.Periodic{Name: "nil", Cron: "@daily", Job: plain.Job(struct{}{}, nil)},
+		belay.Periodic{Name: "no job", Cron: "@daily"},
+		belay.Periodic{Name: "no cron", Job: plain.Job(struct{}{})},
 	)
 	for _, says := range []string{
 		`"fine": there is one of this name already`, "the name \"\"", "Nowhere", `catch-up "some"`, `overlap "none"`, "jitter -1ns", "In and At",
-		`"jid": JID`, "PushOnce", "both Unique and an Overlap", "an option is nil", "made by Periodic",
+		`"jid": JID`, "PushOnce", "both Unique and an Overlap", "an option is nil", `"no job": the name of the class is empty`, `"no cron": `,
 	} {
-		if says == "made by Periodic" {
-			says = "make it by Periodic"
-		}
 		require.ErrorContains(t, err, says)
 	}
 	require.ErrorContains(t, server.Run(t.Context()), "Schedule", "a server does not run without what it was told to schedule")

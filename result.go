@@ -29,8 +29,9 @@ func DefineResult[T, R any](class string, options ...DefineOption) *ResultDefini
 }
 
 // Handle makes the server run the class's jobs with fn, as Definition.Handle does. If fn returns a nil error,
-// the value beside it is the job's result. If that value cannot be written as JSON or exceeds MaxResult, the
-// job still counts as done, because its work is done. The server logs an error, and Wait returns one.
+// the value beside it is the job's result. If that value cannot be written as JSON or exceeds 64 KiB, the job
+// still counts as done, because its work is done. The server logs an error, and Wait returns one. For more
+// data, store it elsewhere and return where.
 func (d *ResultDefinition[T, R]) Handle(s *Server, fn func(ctx context.Context, args T) (R, error)) {
 	s.Register(d.Handler(fn))
 }
@@ -93,10 +94,6 @@ const (
 	TrackExpired   = client.TrackExpired
 )
 
-// MaxResult is the maximum size of a job's result as JSON, in bytes. For more, store the data elsewhere and
-// return where.
-const MaxResult = launcher.MaxResult
-
 // Progress reports how far ctx's run has come, in units of the program's choice, such as rows. It sends nothing
 // and never blocks: the server writes the last report of each tracked job once a second at most, and at the end
 // of the run. It does nothing for a job without Track and outside of a run.
@@ -104,5 +101,5 @@ func Progress(ctx context.Context, done, total int64) { launcher.Progress(ctx, d
 
 // SetResult sets the result of ctx's job, which is kept if the job ends as done; a second call replaces it.
 // DefineResult is the typed way. SetResult returns an error if value cannot be written as JSON or exceeds
-// MaxResult, if the job has no Track, and outside of a run. After an error the job has no result.
+// 64 KiB, if the job has no Track, and outside of a run. After an error the job has no result.
 func SetResult(ctx context.Context, value any) error { return launcher.SetResult(ctx, value) }

@@ -140,7 +140,7 @@ func TestNamedArgsAreOneObject(t *testing.T) {
 	older := belay.Define[struct {
 		UserID int64 `json:"user_id"`
 	}]("Welcome", belay.NamedArgs())
-	welcome := belay.Define[newer]("Welcome", belay.NamedArgs(), belay.Unique(),
+	welcome := belay.Define[newer]("Welcome", belay.NamedArgs(), belay.Unique(belay.UntilExecuting),
 		belay.UniqueBy(func(args newer) any { return args.UserID }))
 	_, err := older.Enqueue(t.Context(), client, struct {
 		UserID int64 `json:"user_id"`

@@ -6,21 +6,21 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 
-	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/job/middleware"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 	"github.com/belayq/belay/logbook"
 )
 
 // A Server runs jobs in this process. NewServer makes it; Definition.Handle, Register, HandleRaw and
-// HandleUnknown register its handlers; Run runs it.
+// HandleUnknown register its handlers; Run runs it. Each of the callbacks, OnStart and so on, may be registered
+// several times; after Run that panics. A panic in a callback is logged and harms no job.
 type Server struct {
-	launcher   *launcher.Launcher
-	middleware client.Chain[Middleware]
-	buffer     *logbook.Buffer
-	log        *slog.Logger // into the buffer
+	client   *Client
+	launcher *launcher.Launcher
+	buffer   *logbook.Buffer
+	log      *slog.Logger // into the buffer
 	// unscheduled joins the errors of Schedule.
 	unscheduled error
 }
@@ -36,9 +36,7 @@ func NewServer(c *Client, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: configure a server: %w", err)
 	}
-	s := &Server{launcher: l, buffer: buffer, log: log}
-	l.Use(s.around)
-	return s, nil
+	return &Server{client: c, launcher: l, buffer: buffer, log: log}, nil
 }
 
 // made returns the launcher. It panics for a Server that NewServer has not made.
@@ -47,14 +45,6 @@ func (s *Server) made(what string) *launcher.Launcher {
 		panic("belay: " + what + ": the server is empty; make it by NewServer")
 	}
 	return s.launcher
-}
-
-// given returns the launcher, like made, and also panics if the function that a method was given is nil.
-func (s *Server) given(what string, something bool) *launcher.Launcher {
-	if !something {
-		panic("belay: " + what + ": the function is nil")
-	}
-	return s.made(what)
 }
 
 // Run works until ctx ends, and then stops: no more jobs are taken, running ones have the shutdown timeout,
@@ -68,25 +58,30 @@ func (s *Server) given(what string, something bool) *launcher.Launcher {
 // and logs a warning for each finding that is not ok. The server does not wait for the check, and runs
 // regardless of the findings, except on a Redis older than 7.0: then Run returns an error at once.
 func (s *Server) Run(ctx context.Context) error {
-	group := s.made("Run")
-	if err := s.ready(); err != nil {
-		return err
+	return s.run(ctx, s.made("Run").Run)
+}
+
+// run checks that the server can run, before a port is opened, and calls what runs it.
+func (s *Server) run(ctx context.Context, run func(context.Context) error) error {
+	if len(s.launcher.Classes()) == 0 {
+		return ErrNoHandlers
+	}
+	if s.unscheduled != nil {
+		return s.unscheduled
 	}
 	defer s.buffer.Flush(lastWords)
-	return group.Run(ctx)
+	return run(ctx)
+}
+
+// Client returns the Client that the server was made from.
+func (s *Server) Client() *Client {
+	s.made("Client")
+	return s.client
 }
 
 // ErrNoHandlers is the error of a Server's Run, and of Main, if no handler is registered. Such a server would
 // take jobs, fail them and use up their retries.
 var ErrNoHandlers = errors.New("belay: the server has no handlers, so every job would fail: register handlers before Run, by Definition.Handle, Server.Register or Server.HandleRaw")
-
-// ready returns why the server cannot run, now that its handlers are registered.
-func (s *Server) ready() error {
-	if len(s.launcher.Classes()) == 0 {
-		return ErrNoHandlers
-	}
-	return s.unscheduled
-}
 
 // Classes returns the names of the classes that have a handler, sorted; "*" stands for HandleUnknown.
 func (s *Server) Classes() []string { return s.made("Classes").Classes() }
@@ -117,50 +112,20 @@ func (s *Server) HandleUnknown(handler Handler) {
 	s.made("HandleUnknown").Handle(launcher.AnyClass, handler, launcher.Class{})
 }
 
-// Use adds middleware around every run, under a name, at a place: First, Last, Before, After or InPlaceOf.
-// Without a place, it is added after, and so inside of, all earlier middleware. Use panics if the name is
-// taken, if the place does not exist, and after Run.
-func (s *Server) Use(name string, m Middleware, at ...Place) {
-	s.made("Use").Use() // panics after Run
-	if err := s.middleware.Add(name, m, at...); err != nil {
-		panic("belay: Server.Use: " + err.Error())
-	}
-}
+// Use adds middleware around every run, under a name, at a Place. Without a place, it is added after, and so
+// inside of, all earlier middleware. Use panics if the name is taken, if the place does not exist, and after
+// Run.
+func (s *Server) Use(name string, m Middleware, at ...Place) { s.made("Use").Use(name, m, at...) }
 
 // RemoveMiddleware removes the middleware of that name, such as one that a library has added. It panics if
 // there is none, and after Run.
-func (s *Server) RemoveMiddleware(name string) {
-	s.made("RemoveMiddleware").Use() // panics after Run
-	if err := s.middleware.Remove(name); err != nil {
-		panic("belay: Server.RemoveMiddleware: " + err.Error())
-	}
-}
+func (s *Server) RemoveMiddleware(name string) { s.made("RemoveMiddleware").RemoveMiddleware(name) }
 
-// around wraps a handler at Run, when the middleware is known.
-func (s *Server) around(next Handler) Handler {
-	for _, m := range slices.Backward(s.middleware.All()) {
-		next = m(next)
-	}
-	return next
-}
-
-// A Place is a position among the middleware that Server.Use or Client.Use has added.
-type Place = client.Place
-
-// First returns the place before all others: the middleware sees a job first, and is the outermost.
-func First() Place { return client.First() }
-
-// Last returns the place after all others, also after those that are added later without a place.
-func Last() Place { return client.Last() }
-
-// Before returns the place right before the middleware of that name.
-func Before(name string) Place { return client.Before(name) }
-
-// After returns the place right after the middleware of that name.
-func After(name string) Place { return client.After(name) }
-
-// InPlaceOf returns the place of the middleware of that name, which it replaces.
-func InPlaceOf(name string) Place { return client.InPlaceOf(name) }
+// A Place is a position among the middleware that Server.Use or Client.Use has added. One of its fields is set:
+// Place{First: true} is before all others, so that the middleware sees a job first and is the outermost;
+// Place{Last: true} is after all others, also after those that are added later without a place; Place{Before:
+// name}, Place{After: name} and Place{InPlaceOf: name} are next to the middleware of that name, or replace it.
+type Place = middleware.Place
 
 // Identity returns the identity of the process; empty before Run has registered it.
 func (s *Server) Identity() string { return s.made("Identity").Identity() }

@@ -16,6 +16,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/job"
 )
 
 // openShared opens a client in a keyspace of its own.
@@ -75,7 +76,7 @@ func TestServer(t *testing.T) {
 		t.Parallel()
 		d, err := rueidisdriver.Open(drivertest.Redis(t).URL())
 		require.NoError(t, err)
-		producer := openWith(t, belay.ClientConfig{Unit: belay.Millis})
+		producer := openWith(t, belay.ClientConfig{Unit: job.Millis})
 		consumer, err := belay.NewClient(d, &belay.ClientConfig{Prefix: producer.Config().Prefix})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, consumer.Close()) })

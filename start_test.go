@@ -27,7 +27,7 @@ func TestAServerWithoutHandlersDoesNotRun(t *testing.T) {
 		"alone":         newServer(t, producer, belay.ServerConfig{}),
 		"with capsules": newServer(t, producer, belay.ServerConfig{Capsules: []belay.Capsule{{Name: "slow", Queues: belay.Queues("slow"), Concurrency: 1}}}),
 	} {
-		require.ErrorIs(t, belay.Process{Server: server, HealthAddr: "nowhere:-1"}.Run(t.Context()), belay.ErrNoHandlers, "%s: before its port is opened", name)
+		require.ErrorIs(t, server.RunProcess(t.Context(), belay.ProcessConfig{HealthAddr: "nowhere:-1"}), belay.ErrNoHandlers, "%s: before its port is opened", name)
 		require.ErrorIs(t, server.Run(t.Context()), belay.ErrNoHandlers, name)
 		require.ErrorContains(t, server.Run(t.Context()), "register handlers before Run, by Definition.Handle", name)
 		require.Empty(t, server.Classes())

@@ -37,7 +37,7 @@ func TestASecondPaymentIsRefusedThoughItsClassIsNotIdempotent(t *testing.T) {
 	require.Equal(t, []client.Status{belay.StatusDuplicate, belay.StatusQueued}, []client.Status{many[0].Status, many[1].Status})
 	require.Equal(t, int64(2), waiting(t, producer))
 
-	marked, err := charge.Enqueue(t.Context(), producer, 42, belay.Unique(belay.UntilExecuted, belay.MarkDuplicates()))
+	marked, err := charge.Enqueue(t.Context(), producer, 42, belay.Unique(belay.UntilExecuted, belay.UniqueOpts{MarkDuplicates: true}))
 	require.NoError(t, err)
 	require.Equal(t, belay.StatusQueued, marked.Status, "who wants both effects says so")
 	require.Equal(t, first.JID, marked.Holder)
@@ -55,7 +55,7 @@ func TestDeduplicateIdempotentIsGitLabsRule(t *testing.T) {
 		"an idempotent class is deduplicated":         {[]belay.DefineOption{belay.Idempotent()}, nil, belay.StatusDuplicate},
 		"unless it says otherwise":                    {[]belay.DefineOption{belay.Idempotent(), belay.NotUnique()}, nil, belay.StatusQueued},
 		"or one push says otherwise":                  {[]belay.DefineOption{belay.Idempotent()}, []belay.JobOption{belay.NotUnique()}, belay.StatusQueued},
-		"or it marks its duplicates":                  {[]belay.DefineOption{belay.Idempotent(), belay.Unique(belay.MarkDuplicates())}, nil, belay.StatusQueued},
+		"or it marks its duplicates":                  {[]belay.DefineOption{belay.Idempotent(), belay.Unique(belay.UntilExecuting, belay.UniqueOpts{MarkDuplicates: true})}, nil, belay.StatusQueued},
 		"a class that is not idempotent is not":       {[]belay.DefineOption{belay.NotIdempotent("no keys")}, nil, belay.StatusQueued},
 		"nor is one that declares nothing":            {nil, nil, belay.StatusQueued},
 		"a job of an idempotent class in bulk is too": {[]belay.DefineOption{belay.Idempotent(), belay.Queue("default")}, nil, belay.StatusDuplicate},

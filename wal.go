@@ -11,7 +11,7 @@ import (
 type (
 	// LSN is a position in the write-ahead log of a PostgreSQL database. 0 is none.
 	LSN = dedup.LSN
-	// WAL holds such positions by connection name.
+	// WAL holds positions in write-ahead logs by connection name.
 	WAL = dedup.WAL
 )
 

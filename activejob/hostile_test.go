@@ -59,7 +59,7 @@ func TestPlain(t *testing.T) {
 
 func TestAUniqueJobIsNotWrapped(t *testing.T) {
 	t.Parallel()
-	class := belay.Define[int]("A", belay.Unique())
+	class := belay.Define[int]("A", belay.Unique(belay.UntilExecuting))
 	require.ErrorContains(t, class.Job(1, Wrap(Envelope{})).Check(), "cannot be unique")
 	idempotent := belay.Define[int]("A", belay.Idempotent()).Job(1, Wrap(Envelope{}))
 	require.NoError(t, idempotent.Check())

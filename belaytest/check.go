@@ -53,7 +53,7 @@ func shown(value reflect.Value) string {
 			return "none"
 		}
 		return strconv.Itoa(v.Limit)
-	case *belay.UniqueRule: // without its function for the compared arguments, which the class defines
+	case *dedup.Rule: // without its function for the compared arguments, which the class defines
 		return fmt.Sprintf("%s for %v, including scheduled %t, reschedule once %t, mark duplicates %t, per queue %t",
 			v.Until, cmp.Or(v.TTL, dedup.DefaultTTL), v.IncludingScheduled, v.RescheduleOnce, v.MarkDuplicates, v.PerQueue)
 	default:

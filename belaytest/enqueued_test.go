@@ -10,6 +10,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/belaytest"
+	"github.com/belayq/belay/job"
 )
 
 // enqueued returns a kit with one welcome job, pushed with these options.
@@ -25,7 +26,7 @@ func TestRequireEnqueued(t *testing.T) {
 	t.Parallel()
 	t.Run("returns the job that was pushed through the program's client", func(t *testing.T) {
 		t.Parallel()
-		k := belaytest.NewWith(t, belay.ClientConfig{Prefix: "shop", Unit: belay.Millis})
+		k := belaytest.NewWith(t, belay.ClientConfig{Prefix: "shop", Unit: job.Millis})
 		k.Client().Use("tag", func(_ context.Context, job *belay.RawJob) error {
 			job.Tags = append(job.Tags, "seen")
 			return nil
@@ -55,10 +56,11 @@ func TestRequireEnqueued(t *testing.T) {
 		{"wait", belay.In(time.Hour), belay.In(time.Hour), belay.In(time.Hour + 1), "In is 1h0m0s, want 1h0m0.000000001s"},
 		{"repeatable push", belay.PushOnce(), belay.PushOnce(), nil, ""},
 		{"no repeatable push", nil, nil, belay.PushOnce(), "PushOnce is not set, want true"},
-		{"unique", belay.Unique(belay.UntilExecuted, belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue()), belay.Unique(belay.UntilExecuted,
-			belay.RescheduleOnce(), belay.IncludingScheduled(), belay.PerQueue(), belay.LockTTL(6*time.Hour)), belay.Unique(belay.UntilExecuting),
+		{"unique", belay.Unique(belay.UntilExecuted, belay.UniqueOpts{RescheduleOnce: true, IncludingScheduled: true, PerQueue: true}),
+			belay.Unique(belay.UntilExecuted, belay.UniqueOpts{RescheduleOnce: true, IncludingScheduled: true, PerQueue: true, TTL: 6 * time.Hour}),
+			belay.Unique(belay.UntilExecuting),
 			"Unique is until_executed for 6h0m0s, including scheduled true, reschedule once true, mark duplicates false, per queue true, want until_executing for 6h0m0s"},
-		{"not unique", nil, nil, belay.Unique(belay.UntilExecuting, belay.LockTTL(time.Hour)), "Unique is not set, want until_executing for 1h0m0s"},
+		{"not unique", nil, nil, belay.Unique(belay.UntilExecuting, belay.UniqueOpts{TTL: time.Hour}), "Unique is not set, want until_executing for 1h0m0s"},
 		{"no wait", nil, nil, belay.In(time.Minute), "In is not set, want 1m0s"},
 		{"instant", belay.At(at), belay.At(at), belay.At(at.Add(time.Second)), "At is " + inUTC},
 		{"retries", belay.Retries(3), belay.Retries(3), belay.NoRetry(), "Retry is 3, want none"},
@@ -67,7 +69,7 @@ func TestRequireEnqueued(t *testing.T) {
 		{"retry queue", belay.RetryQueue("low"), belay.RetryQueue("low"), belay.RetryQueue("high"), "RetryQueue is low, want high"},
 		{"no dead", belay.NoDead(), belay.NoDead(), nil, ""},
 		{"dead", nil, nil, belay.NoDead(), "NoDead is not set, want true"},
-		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(belay.AllLines), "Backtrace is 9, want -1"},
+		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(-1), "Backtrace is 9, want -1"},
 		{"tags", belay.Tags("a", "b"), belay.Tags("a", "b"), belay.Tags("a"), "Tags is [a b], want [a]"},
 		{"jid", belay.JID("j1"), belay.JID("j1"), belay.JID("j2"), "JID is j1, want j2"},
 		{"field", belay.Field("request", 7), belay.Field("request", 7), belay.Field("request", 8), "Field is 7, want 8"},

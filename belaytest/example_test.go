@@ -16,7 +16,7 @@ type WelcomeArgs struct{ Address string }
 var (
 	Welcome  = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"), belay.Idempotent())
 	Reminder = belay.Define[WelcomeArgs]("Reminder", belay.Queue("mail"), belay.Idempotent(),
-		belay.Unique(belay.UntilExecuted, belay.IncludingScheduled()))
+		belay.Unique(belay.UntilExecuted, belay.UniqueOpts{IncludingScheduled: true}))
 )
 
 // App is the program under test.

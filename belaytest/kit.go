@@ -56,7 +56,7 @@ func NewWith(t testing.TB, cfg belay.ClientConfig) *Kit {
 	if err != nil {
 		t.Fatalf("belaytest: %v", err)
 	}
-	k.client.Use("belaytest", k.note, belay.Last())
+	k.client.Use("belaytest", k.note, belay.Place{Last: true})
 	k.keys = lua.NewKeys(k.client.Config().Prefix)
 	return k
 }

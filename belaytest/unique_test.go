@@ -69,7 +69,7 @@ func TestUnique(t *testing.T) {
 	})
 	t.Run("pushes that are refused during the run lead to one more run", func(t *testing.T) {
 		t.Parallel()
-		again := belay.Define[int]("Again", belay.Unique(belay.UntilExecuted, belay.RescheduleOnce()))
+		again := belay.Define[int]("Again", belay.Unique(belay.UntilExecuted, belay.UniqueOpts{RescheduleOnce: true}))
 		k := belaytest.New(t)
 		runs := 0
 		k.Serve(func(s *belay.Server) {

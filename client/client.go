@@ -9,6 +9,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/middleware"
 	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
@@ -44,7 +45,7 @@ type Client struct {
 	driver     driver.Client
 	link       *link.Link // the driver, for calls that carry jobs
 	cfg        Config
-	middleware Chain[Middleware]
+	middleware middleware.List[Middleware]
 	pushed     atomic.Bool // a job was pushed, so no middleware may be added any more
 	keys       lua.Keys
 	// linger is maxWait; tests that count slices set another.

@@ -64,7 +64,7 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 	case j.Backtrace == AllLines:
 		add(job.Edit{Name: "backtrace", JSON: "true"}, nil)
 	case j.Backtrace < 0:
-		errs = append(errs, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or AllLines", j.Backtrace))
+		errs = append(errs, fmt.Errorf("a backtrace of %d lines: it must be 0 or more, or -1 for all", j.Backtrace))
 	}
 	if j.NoDead {
 		add(job.Edit{Name: "dead", JSON: "false"}, nil)

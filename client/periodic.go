@@ -14,10 +14,6 @@ import (
 type (
 	// Periodic is a periodic job; see package scheduler.
 	Periodic = scheduler.Periodic
-	// PeriodicOption changes a Periodic.
-	PeriodicOption = scheduler.Option
-	// PeriodicOptionFunc is a function that is a PeriodicOption.
-	PeriodicOptionFunc = scheduler.OptionFunc
 	// CatchUp sets what happens to ticks that passed while no process could fire them.
 	CatchUp = scheduler.CatchUp
 	// Overlap sets what happens at a tick while the job of an earlier tick waits or runs.

@@ -44,7 +44,7 @@ type RawJob struct {
 	// needs is the protocol that workers must understand to run the job; 0 if every worker can run it.
 	needs int
 
-	// Retry sets how often a failed job runs again. Default: the worker's default, 25 times.
+	// Retry sets how often a failed job runs again. Default: that of the server.
 	Retry job.RetryRule
 	// RetryFor ends retries this long after the first failure, in whole seconds. Default: no such limit.
 	RetryFor time.Duration

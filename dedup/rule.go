@@ -32,12 +32,6 @@ const (
 	MaxTTL = 10 * 365 * 24 * time.Hour
 )
 
-// An Option changes a Rule. An Until is an Option.
-type Option interface{ Apply(rule *Rule) }
-
-// Apply sets when the lock ends.
-func (u Until) Apply(rule *Rule) { rule.Until = u }
-
 // A Rule configures the unique jobs of a class. Check refuses the zero Rule.
 type Rule struct {
 	// Until is when the lock ends.
@@ -66,6 +60,9 @@ type Rule struct {
 	// Positions are the arguments that identify a job, counted from 1, in this order. An empty list means all
 	// arguments. A missing argument counts as null.
 	Positions []int
+	// Fields are the names of these arguments instead, in a struct of which only a belay.Definition knows: it
+	// replaces them by Positions.
+	Fields []string
 	// By returns a JSON value that identifies a job with these args (a JSON array). If By is set, Positions
 	// must be empty. It is called at the push, on the caller's goroutine.
 	By func(argsJSON string) (string, error)
@@ -91,6 +88,9 @@ func (r Rule) Check() error {
 	}
 	if r.By != nil && len(r.Positions) > 0 {
 		errs = append(errs, errors.New("both By and Positions say which arguments identify a job; set one"))
+	}
+	if r.Fields != nil {
+		errs = append(errs, fmt.Errorf("the fields %q identify no job without a Definition, which knows their order", r.Fields))
 	}
 	for i, position := range r.Positions {
 		switch {

@@ -108,7 +108,7 @@ func registerOverALink(t *testing.T, l linkTrial) {
 	class.Handle(server, func(context.Context, string) error { return nil })
 	const definitions = 64
 	for n := range definitions {
-		require.NoError(t, server.Schedule(belay.Periodic(fmt.Sprintf("job %d", n), "0 0 1 1 *", class.Job(l.filling()))))
+		require.NoError(t, server.Schedule(belay.Periodic{Name: fmt.Sprintf("job %d", n), Cron: "0 0 1 1 *", Job: class.Job(l.filling())}))
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)

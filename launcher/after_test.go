@@ -29,7 +29,7 @@ func TestAfterRun(t *testing.T) {
 	cfg.ShutdownTimeout = -1
 	l := r.build(cfg)
 	ends := make(chan end, 10)
-	l.Use(func(next launcher.Handler) launcher.Handler {
+	l.Use("ends", func(next launcher.Handler) launcher.Handler {
 		return func(ctx context.Context, j *job.Job) error {
 			require.True(t, launcher.AfterRun(ctx, func(job.Outcome, error) { runtime.Goexit() }))
 			require.True(t, launcher.AfterRun(ctx, func(outcome job.Outcome, err error) {

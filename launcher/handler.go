@@ -47,9 +47,9 @@ type Class struct {
 	// Middleware wraps the runs of the class, inside of the middleware of all runs; the first is the
 	// outermost. Default: none.
 	Middleware []Middleware
-	// Exhausted is called before all DeathHandlers, for jobs of the class that run again only if an operator
+	// Exhausted is called before the hooks of OnDeath, for jobs of the class that run again only if an operator
 	// retries them. Default: nil.
-	Exhausted DeathHandler
+	Exhausted func(ctx context.Context, j *job.Job, err error)
 }
 
 // AnyClass is the name under which a handler is registered for all classes without one of their own.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,18 +20,6 @@ import (
 // while it ran, the last time with nothing else running.
 var ErrCrashed = errors.New("belay: crashed: its process died repeatedly while this job ran")
 
-// An ErrorHandler is called for each run that did not succeed, with the run's context. A run that was
-// requeued or snoozed continues later, and is none. The run of a cancelled job is one unless its error is
-// context.Canceled or ErrCancelled, which only say that it was cancelled. A panic in the handler is logged
-// and has no other effect.
-type ErrorHandler func(ctx context.Context, j *job.Job, err error)
-
-// A DeathHandler is called for a job that runs again only if an operator retries it: it has no retries or no
-// time left, its handler killed it, or it has crashed too many processes (ErrCrashed). The call comes
-// before the settle, so there may be two calls for one job. j is the job as it was before its last run. A
-// panic in the handler is logged and has no other effect.
-type DeathHandler func(ctx context.Context, j *job.Job, err error)
-
 // An Orphan is a job that this process has recovered from a dead process.
 type Orphan struct {
 	// Job is nil if the payload cannot be read. Payload is always set, to the bytes at its new place.
@@ -43,30 +32,15 @@ type Orphan struct {
 	Home lua.Home
 }
 
-// An OrphanHandler is called for each orphan, some time after its recovery. It delays no job. A panic in it
-// is logged and has no other effect.
-type OrphanHandler func(orphan Orphan)
-
-// An InternalErrorHandler is called with an error outside of any run. source names the place: the call to
-// Redis that failed ("beat", "poll", "janitor", "take" and so on; for an outage the first that failed),
-// "payload" for an unreadable payload, which is moved to the dead set, or the hook that panicked, with a
-// *retry.PanicError.
-//
-// It is called once for each log line of the error: once at the beginning of an outage, once a minute while
-// Redis refuses a call. It runs asynchronously in its own goroutine, possibly concurrently with itself.
-// While 64 calls have not returned, further calls are dropped and logged. Its own panics are only logged.
-type InternalErrorHandler func(source string, err error)
-
 // sourcePayload is the source of an unreadable payload's error.
 const sourcePayload = "payload"
 
 // hooks are the callbacks of the program.
 type hooks struct {
-	errors  []ErrorHandler
-	stuck   []StuckHandler
-	deaths  []DeathHandler
-	orphans []OrphanHandler
-	inner   []InternalErrorHandler
+	errors, deaths []func(ctx context.Context, j *job.Job, err error)
+	stuck          []func(run StuckRun)
+	orphans        []func(orphan Orphan)
+	inner          []func(source string, err error)
 
 	start            []func(context.Context) error
 	quiet, stop, end []func()
@@ -79,29 +53,37 @@ type hooks struct {
 const maxCalls = 64
 
 // addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program. The
-// method of belay.Server with the same name documents when a hook is called.
+// method of belay.Server with the same name documents when a hook is called. In any hook a panic is logged and
+// has no other effect.
 func addHook[T any](l *Launcher, name string, hooks *[]T, hook T) {
-	if l.started() {
+	switch {
+	case l.started():
 		panic("belay: " + name + " after Run: call it before")
+	case reflect.ValueOf(hook).IsNil():
+		panic("belay: " + name + ": the function is nil")
 	}
 	*hooks = append(*hooks, hook)
 }
 
-// OnError registers a callback for runs that did not succeed.
-func (l *Launcher) OnError(handler ErrorHandler) { addHook(l, "OnError", &l.hooks.errors, handler) }
+// OnError registers a hook for runs that did not succeed.
+func (l *Launcher) OnError(hook func(ctx context.Context, j *job.Job, err error)) {
+	addHook(l, "OnError", &l.hooks.errors, hook)
+}
 
-// OnStuck registers a callback for runs whose context has ended and whose handler does not return.
-func (l *Launcher) OnStuck(handler StuckHandler) { addHook(l, "OnStuck", &l.hooks.stuck, handler) }
+// OnStuck registers a hook for runs whose context has ended and whose handler does not return.
+func (l *Launcher) OnStuck(hook func(run StuckRun)) { addHook(l, "OnStuck", &l.hooks.stuck, hook) }
 
-// OnDeath registers a callback for jobs that will not run again on their own.
-func (l *Launcher) OnDeath(handler DeathHandler) { addHook(l, "OnDeath", &l.hooks.deaths, handler) }
+// OnDeath registers a hook for jobs that will not run again on their own.
+func (l *Launcher) OnDeath(hook func(ctx context.Context, j *job.Job, err error)) {
+	addHook(l, "OnDeath", &l.hooks.deaths, hook)
+}
 
-// OnOrphan registers a callback for jobs that this process recovers from dead processes.
-func (l *Launcher) OnOrphan(handler OrphanHandler) { addHook(l, "OnOrphan", &l.hooks.orphans, handler) }
+// OnOrphan registers a hook for jobs that this process recovers from dead processes.
+func (l *Launcher) OnOrphan(hook func(orphan Orphan)) { addHook(l, "OnOrphan", &l.hooks.orphans, hook) }
 
-// OnInternalError registers a callback for errors outside of runs.
-func (l *Launcher) OnInternalError(handler InternalErrorHandler) {
-	addHook(l, "OnInternalError", &l.hooks.inner, handler)
+// OnInternalError registers a hook for errors outside of runs.
+func (l *Launcher) OnInternalError(hook func(source string, err error)) {
+	addHook(l, "OnInternalError", &l.hooks.inner, hook)
 }
 
 // OnStart registers a hook that runs before the first job is taken. An error ends Run.

@@ -137,7 +137,8 @@ func TestMiddlewareOfAClass(t *testing.T) {
 			}
 		}
 	}
-	l.Use(note("all"), note("all too"))
+	l.Use("all", note("all"))
+	l.Use("all too", note("all too"))
 	l.Handle("Greet", func(context.Context, *job.Job) error { calls.note("handler"); return nil },
 		launcher.Class{Middleware: []launcher.Middleware{note("own"), note("own too")}})
 	r.push("Greet", "[]")
@@ -202,7 +203,7 @@ func TestMiddlewareThatAnswersNoHandlerEndsRun(t *testing.T) {
 	r := oneClient(t)
 	l := r.build(r.config())
 	l.Handle("W", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
-	l.Use(func(launcher.Handler) launcher.Handler { return nil })
+	l.Use("none", func(launcher.Handler) launcher.Handler { return nil })
 	require.EqualError(t, l.Run(t.Context()), `belay: a middleware returned nil for the handler of the class "W": it must return a Handler`)
 	require.NotContains(t, r.log.String(), "working")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/middleware"
 	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
@@ -25,7 +26,7 @@ type Launcher struct {
 	shares     []fetch.Share // of the capsules
 	queues     []string      // of all capsules
 	handlers   map[string]registration
-	middleware []Middleware
+	middleware middleware.List[Middleware]
 	hooks      hooks
 	report     *link.Reporter
 	loop       *fetch.Loop
@@ -123,12 +124,25 @@ func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	l.handlers[class] = registration{handler: handler, class: about, late: late}
 }
 
-// Use adds middleware around every handler; the first one added is the outermost. It panics after Run.
-func (l *Launcher) Use(middleware ...Middleware) {
+// Use adds middleware around every handler, under a name, at a place. It panics if the name is taken, if the
+// place does not exist, and after Run.
+func (l *Launcher) Use(name string, m Middleware, at ...middleware.Place) {
 	if l.started() {
-		panic("belay: Use after Run: add middleware before")
+		panic("belay: Server.Use " + name + " after Run: add middleware before")
 	}
-	l.middleware = append(l.middleware, middleware...)
+	if err := l.middleware.Add(name, m, at...); err != nil {
+		panic("belay: Server.Use: " + err.Error())
+	}
+}
+
+// RemoveMiddleware removes the middleware of that name. It panics if there is none, and after Run.
+func (l *Launcher) RemoveMiddleware(name string) {
+	if l.started() {
+		panic("belay: Server.RemoveMiddleware " + name + " after Run: remove middleware before")
+	}
+	if err := l.middleware.Remove(name); err != nil {
+		panic("belay: Server.RemoveMiddleware: " + err.Error())
+	}
 }
 
 func (l *Launcher) started() bool { return l.phase.Load() != phaseNew }

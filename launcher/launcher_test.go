@@ -150,7 +150,8 @@ func TestRun(t *testing.T) {
 					}
 				}
 			}
-			l.Use(around("outer"), around("inner"))
+			l.Use("outer", around("outer"))
+			l.Use("inner", around("inner"))
 			failed := make(chan error, 10)
 			l.OnError(func(context.Context, *job.Job, error) { panic("an error handler of no use") })
 			l.OnError(func(_ context.Context, _ *job.Job, err error) { failed <- err })

@@ -18,14 +18,9 @@ type Logging struct {
 	// Handler is what handlers' own lines go to. Default: that of Config.Log.
 	Handler slog.Handler
 
-	// Args shows a job's arguments in the line that each run has at level debug. They may hold secrets.
-	// Default: not shown.
-	Args bool
-	// Redact returns what the log shows of a job's arguments. Default: all of them.
-	Redact func(class string, args json.RawMessage) json.RawMessage
-	// RedactError returns what the log shows of the error of a run and, with an empty class, of a panic
-	// elsewhere in the program's code. It does not change what is stored with the job. Default: the error's
-	// text.
+	// Args, Redact and RedactError are belay.ServerConfig's LogArgs, Redact and RedactError.
+	Args        bool
+	Redact      func(class string, args json.RawMessage) json.RawMessage
 	RedactError func(class string, err error) string
 }
 
@@ -38,15 +33,25 @@ const (
 	unshown = "(not shown: its redaction panicked)"
 )
 
+type logKey struct{}
+
+// WithLog returns a context in which Log returns this logger outside of a run.
+func WithLog(ctx context.Context, log *slog.Logger) context.Context {
+	return context.WithValue(ctx, logKey{}, log)
+}
+
 // Log returns the logger of the run that ctx belongs to: its lines have the run's jid, class, queue and
-// attempt. Outside of a run it returns slog.Default(). If the lines are written by zerolog, zerolog.Ctx(ctx)
-// has the same fields. Both are made at their first use, so a run that logs nothing pays nothing.
+// attempt. Outside of a run it returns that of WithLog, or slog.Default(). If the lines are written by
+// zerolog, zerolog.Ctx(ctx) has the same fields. Both are made at their first use, so a run that logs nothing
+// pays nothing.
 func Log(ctx context.Context) *slog.Logger {
-	run, ok := ctx.Value(runKey{}).(*run)
-	if !ok {
-		return slog.Default()
+	if run, ok := ctx.Value(runKey{}).(*run); ok {
+		return run.loggers().slog
 	}
-	return run.loggers().slog
+	if log, ok := ctx.Value(logKey{}).(*slog.Logger); ok {
+		return log
+	}
+	return slog.Default()
 }
 
 // runLoggers are a run's logger in two forms, for slog and for zerolog.

@@ -24,7 +24,7 @@ type pool struct {
 func (l *Launcher) wrapped() (map[string]registration, error) {
 	handlers := make(map[string]registration, len(l.handlers))
 	for class, registered := range l.handlers {
-		for _, middleware := range slices.Backward(slices.Concat(l.middleware, registered.class.Middleware)) {
+		for _, middleware := range slices.Backward(slices.Concat(l.middleware.All(), registered.class.Middleware)) {
 			if registered.handler = middleware(registered.handler); registered.handler == nil {
 				return nil, fmt.Errorf("belay: a middleware returned nil for the handler of the class %q: "+
 					"it must return a Handler", class)

@@ -38,10 +38,6 @@ type StuckRun struct {
 	Left bool
 }
 
-// A StuckHandler is called for runs that do not end. Its panics are only logged, it delays no job, and a
-// stop waits for it no longer than a second. It may be called from several goroutines at once.
-type StuckHandler func(run StuckRun)
-
 // A lateness says why the context of a run has ended, and when the run is reported.
 type lateness struct {
 	cause    error

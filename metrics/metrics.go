@@ -51,7 +51,7 @@ func Handler(c *Collector) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
-// ForServer returns the Handler of a server and its fleet, for belay.MainConfig.Metrics and belay.Process. It
+// ForServer returns the Handler of a server and its fleet, for belay.ProcessConfig.Metrics. It
 // reads from Redis over a connection of its own, which is closed when the server has stopped.
 func ForServer(client *belay.Client, server *belay.Server) (http.Handler, error) {
 	lane, err := client.Driver().Lane(1)

@@ -53,21 +53,6 @@ const (
 	maxName     = 200
 )
 
-// An Option changes a Periodic. A CatchUp and an Overlap are options.
-type Option interface{ Apply(p *Periodic) }
-
-// OptionFunc is a function that is an Option.
-type OptionFunc func(p *Periodic)
-
-// Apply implements Option.
-func (f OptionFunc) Apply(p *Periodic) { f(p) }
-
-// Apply sets what happens to ticks that passed.
-func (c CatchUp) Apply(p *Periodic) { p.CatchUp = c }
-
-// Apply sets what happens to ticks that overlap.
-func (o Overlap) Apply(p *Periodic) { p.Overlap = o }
-
 // A Periodic is a periodic job: a schedule and the job that each tick enqueues.
 type Periodic struct {
 	// Name identifies it in the fleet.

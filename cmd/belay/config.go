@@ -27,7 +27,7 @@ type setting struct {
 // settings are all settings, in the order in which they are printed: the flags of all workers, and a few of
 // belay work alone.
 var settings = func() (all []setting) {
-	for _, f := range belay.Flags(&belay.MainConfig{}) {
+	for _, f := range new(belay.MainConfig).Flags() {
 		s := setting{key: strings.ReplaceAll(f.Name, "-", "_"), flag: f.Name, variable: f.Variable, kind: f.Type()}
 		switch f.Name {
 		case "queue":

@@ -49,7 +49,7 @@ func newDemoWorker(at *redisFlags) *cobra.Command {
 				return err
 			}
 			server.HandleRaw(demoClass, demoHandler(cmd.OutOrStdout()))
-			return belay.Process{Server: server}.Run(context.Background())
+			return server.RunProcess(context.Background(), belay.ProcessConfig{})
 		}),
 	}
 }

@@ -116,8 +116,8 @@ func newLockOf(at *redisFlags) *cobra.Command {
 		Use:   "find CLASS [JSON-ARG]...",
 		Short: "Show the lock that a job would need",
 		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
-that differ only in spelling are equal (1 and 1.0). Give --by if the class has UniqueByFields, and --queue if it has
-PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.`,
+that differ only in spelling are equal (1 and 1.0). Give --by if the class is unique by some Fields, and --queue if
+it has PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.`,
 		Example: "  belay locks find Reindex 42\n  belay locks find Reindex 42 null --by 1",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

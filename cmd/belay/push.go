@@ -46,7 +46,7 @@ After the first jobs of a file, pushes are also repeated while Redis is away.
 With --unique a job is refused as a duplicate while another job of its class with the same arguments holds the lock;
 the printed jid is then the other job's. The push takes the lock. The lock ends when the job starts (until_executing,
 the default of --unique), or when the job has ended, after all its retries (until_executed). It expires after
---unique-ttl unless it is released or renewed. Programs that push a class with UniqueByFields or UniqueBy use another
+--unique-ttl unless it is released or renewed. Programs that push a class unique by some Fields or UniqueBy use another
 key, so their jobs and those that are pushed here are never duplicates of each other. With --file these flags apply to
 all lines, and duplicates are reported on standard error. belay locks lists the locks.
 

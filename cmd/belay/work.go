@@ -12,6 +12,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/launcher/flagset"
 	"github.com/belayq/belay/metrics"
 )
 
@@ -67,7 +68,7 @@ const workExample = `  belay work --exec 'WelcomeEmail=./send-welcome --from "Be
 // workFlags are the flags of a worker: those of belay.Main, and a few of its own.
 type workFlags struct {
 	main     belay.MainConfig
-	shared   []*belay.Flag
+	shared   []*flagset.Flag
 	wrong    []error // mistakes in values of shared flags
 	programs []string
 	logfile  string
@@ -89,7 +90,7 @@ func newWork(at *redisFlags) *cobra.Command {
 }
 
 func (f *workFlags) register(flags *pflag.FlagSet) {
-	f.shared = belay.Flags(&f.main)
+	f.shared = f.main.Flags()
 	for _, flag := range f.shared {
 		if flag.Name != "redis" && flag.Name != "prefix" { // flags of all commands
 			flags.VarP(collecting{flag, &f.wrong}, flag.Name, flag.Short, flag.Usage)
@@ -102,7 +103,7 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 
 // A collecting flag keeps its errors instead of returning them, so that all mistakes are reported at once.
 type collecting struct {
-	*belay.Flag
+	*flagset.Flag
 	wrong *[]error
 }
 
@@ -186,11 +187,6 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	if _, secret := hiddenURL(at.address()); secret && exposed != nil {
 		journal.Warn("programs can read the Redis URL of this worker in /proc", "error", exposed)
 	}
-	handler, err := metrics.ForServer(client, server)
-	if err != nil {
-		return err
-	}
-	return belay.Process{
-		Server: server, HealthAddr: cfg.HealthAddr, MetricsAddr: cfg.MetricsAddr, Metrics: handler, Reopen: journal.reopen,
-	}.Run(context.Background())
+	cfg.Process.Metrics, cfg.Process.Reopen = metrics.ForServer, journal.reopen
+	return server.RunProcess(context.Background(), cfg.Process)
 }

@@ -3,8 +3,8 @@
 //
 // It has two middleware functions, one for the client and one for the server:
 //
-//	client.Use("otel", belayotel.Push(belayotel.Config{}), belay.Last())
-//	server.Use("otel", belayotel.Run(belayotel.Config{}), belay.First())
+//	client.Use("otel", belayotel.Push(belayotel.Config{}), belay.Place{Last: true})
+//	server.Use("otel", belayotel.Run(belayotel.Config{}), belay.Place{First: true})
 //
 // The context of a push travels in the job's payload, in the fields traceparent and tracestate of W3C Trace
 // Context. The OpenTelemetry instrumentation of Ruby's Sidekiq uses the same fields, so traces continue from

@@ -16,10 +16,10 @@ func sendWelcome(context.Context, string) error { return nil }
 
 // The program has set up OpenTelemetry's SDK, as for any other library. Push and Run use its global providers.
 func Example() {
-	belay.Main(func(ctx context.Context, app *belay.App) error {
-		app.Client.Use("otel", belayotel.Push(belayotel.Config{}), belay.Last())
-		app.Server.Use("otel", belayotel.Run(belayotel.Config{}), belay.First())
-		welcome.Handle(app.Server, sendWelcome)
+	belay.Main(func(ctx context.Context, server *belay.Server) error {
+		server.Client().Use("otel", belayotel.Push(belayotel.Config{}), belay.Place{Last: true})
+		server.Use("otel", belayotel.Run(belayotel.Config{}), belay.Place{First: true})
+		welcome.Handle(server, sendWelcome)
 		return nil
 	}, belay.MainConfig{})
 }

@@ -39,10 +39,10 @@ func work() {
 	cfg := belayotel.Config{TracerProvider: tracers}
 	client, err := belay.Open(ctx, os.Getenv(asWorker), &belay.ClientConfig{Prefix: os.Getenv(asPrefix)})
 	exit(err)
-	client.Use("otel", belayotel.Push(cfg), belay.Last())
+	client.Use("otel", belayotel.Push(cfg), belay.Place{Last: true})
 	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail", "default")})
 	exit(err)
-	server.Use("otel", belayotel.Run(cfg), belay.First())
+	server.Use("otel", belayotel.Run(cfg), belay.Place{First: true})
 	attempts := 0
 	welcome.Handle(server, func(ctx context.Context, name string) error {
 		if attempts++; attempts == 1 {

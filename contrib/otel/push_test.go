@@ -25,7 +25,7 @@ func TestOutcomesOfPushes(t *testing.T) {
 	broken := errors.New("broken")
 	r.client.Use("later", func(_ context.Context, j *belay.RawJob) error {
 		return map[string]error{"Refused": belay.Refuse("not today"), "Broken": broken}[j.Class]
-	}, belay.Last())
+	}, belay.Place{Last: true})
 	unique := belay.RawJob{Class: "Unique", Unique: &dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute}}
 	for _, c := range []struct {
 		job          belay.RawJob

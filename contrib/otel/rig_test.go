@@ -74,13 +74,13 @@ func rigOn(t *testing.T, url string, change ...func(*belayotel.Config)) *rig {
 	r.client, err = belay.NewClient(r.redis, &belay.ClientConfig{Prefix: r.prefix, RepeatFor: -1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.client.Close()) })
-	r.client.Use("otel", belayotel.Push(r.cfg), belay.Last())
+	r.client.Use("otel", belayotel.Push(r.cfg), belay.Place{Last: true})
 	r.server, err = belay.NewServer(r.client, belay.ServerConfig{
 		Queues: belay.Queues("mail", "default"), Concurrency: 4, ShutdownTimeout: -1, PollInterval: 10 * time.Millisecond, Retries: 2,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	r.server.Use("otel", belayotel.Run(r.cfg), belay.First())
+	r.server.Use("otel", belayotel.Run(r.cfg), belay.Place{First: true})
 	return r
 }
 

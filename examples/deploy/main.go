@@ -34,10 +34,10 @@ var Report = belay.Define[ReportArgs]("Report", belay.Idempotent())
 var release = flag.String("release", "v1", "which one this is")
 
 func main() {
-	belay.Main(func(_ context.Context, app *belay.App) error {
-		Report.Handle(app.Server, write)
-		app.Server.OnQuiet(func() { fmt.Println(*release, "takes no more") })
-		app.Server.OnExit(func() { fmt.Println(*release, "is done") })
+	belay.Main(func(_ context.Context, server *belay.Server) error {
+		Report.Handle(server, write)
+		server.OnQuiet(func() { fmt.Println(*release, "takes no more") })
+		server.OnExit(func() { fmt.Println(*release, "is done") })
 		return nil
 	}, belay.MainConfig{})
 }

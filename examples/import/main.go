@@ -31,12 +31,12 @@ var Import = belay.Define[ImportArgs]("Import", belay.Idempotent())
 var push, each = flag.String("push", "", "file to import"), flag.Duration("each", time.Millisecond, "time for a line")
 
 func main() {
-	belay.Main(func(ctx context.Context, app *belay.App) error {
-		Import.Handle(app.Server, importFile)
+	belay.Main(func(ctx context.Context, server *belay.Server) error {
+		Import.Handle(server, importFile)
 		if *push == "" {
 			return nil
 		}
-		_, err := Import.Enqueue(ctx, app.Client, ImportArgs{File: *push})
+		_, err := Import.Enqueue(ctx, server.Client(), ImportArgs{File: *push})
 		return err
 	}, belay.MainConfig{Server: belay.ServerConfig{SaveInterval: time.Second}})
 }

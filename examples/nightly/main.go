@@ -23,13 +23,13 @@ var Nightly = belay.Define[NightlyArgs]("Nightly", belay.Retries(5), belay.Idemp
 var cron = flag.String("cron", "0 3 * * *", "when it runs")
 
 func main() {
-	belay.Main(func(_ context.Context, app *belay.App) error {
-		Nightly.Handle(app.Server, func(ctx context.Context, args NightlyArgs) error {
+	belay.Main(func(_ context.Context, server *belay.Server) error {
+		Nightly.Handle(server, func(ctx context.Context, args NightlyArgs) error {
 			info, _ := belay.Info(ctx)
 			fmt.Println("nightly", info.TickAt.Format(time.RFC3339), args.Tenant) // the work
 			return nil
 		})
-		return app.Server.Schedule(
-			belay.Periodic("nightly", *cron, Nightly.Job(NightlyArgs{Tenant: "acme"}), belay.Zone("Europe/Berlin")))
+		return server.Schedule(
+			belay.Periodic{Name: "nightly", Cron: *cron, Zone: "Europe/Berlin", Job: Nightly.Job(NightlyArgs{Tenant: "acme"})})
 	}, belay.MainConfig{})
 }

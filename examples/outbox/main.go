@@ -32,12 +32,12 @@ var (
 )
 
 func main() {
-	belay.Main(func(ctx context.Context, app *belay.App) error {
+	belay.Main(func(ctx context.Context, server *belay.Server) error {
 		db, err := sql.Open("postgres", *database)
 		if err != nil {
 			return err
 		}
-		box, err := outbox.New(app.Client, outbox.Config{Logger: app.Log})
+		box, err := outbox.New(server.Client(), outbox.Config{Logger: belay.Log(ctx)})
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func main() {
 		if err != nil {
 			return err
 		}
-		Confirm.Handle(app.Server, func(_ context.Context, args ConfirmArgs) error {
+		Confirm.Handle(server, func(_ context.Context, args ConfirmArgs) error {
 			fmt.Println("confirmed order", args.Order) // the work
 			return nil
 		})

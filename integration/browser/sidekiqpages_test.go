@@ -430,7 +430,7 @@ func (v *visit) locks() {
 		}
 		in := *v
 		in.first = first
-		rule := belay.Unique(belay.UntilExecuted, belay.IncludingScheduled(), belay.LockTTL(hours))
+		rule := belay.Unique(belay.UntilExecuted, belay.UniqueOpts{IncludingScheduled: true, TTL: hours})
 		queue, later := v.s.push("Locked", "locks", []any{1}, rule), v.s.push("Locked", "locks", []any{2}, rule, belay.In(hours))
 		failed := v.s.push("Locked", "live", []any{"once", "fails"}, rule)
 		killed := v.s.push("Locked", "live", []any{"twice", "fails"}, rule)

@@ -205,11 +205,9 @@ const hours = 2 * time.Hour
 // open fills the shop with jobs of all sorts, and starts its workers.
 func (s *shop) open() (st inventory) {
 	s.t.Helper()
-	unique := func(options ...belay.UniqueOption) belay.JobOption {
-		return belay.Unique(append([]belay.UniqueOption{belay.UntilExecuted, belay.LockTTL(3 * time.Hour)}, options...)...)
-	}
+	unique := belay.Unique(belay.UntilExecuted, belay.UniqueOpts{TTL: 3 * time.Hour})
 	st.mail = s.many(60, "WelcomeEmail", "mail", []any{"ann@example.com", map[string]any{"locale": "de", "note": nil}}, belay.Tags("welcome", "vip"))
-	st.mail = append(st.mail, s.push("Long", "mail", []any{strings.Repeat("a long text ", 30)}), s.push("Index", "mail", []any{7}, unique()))
+	st.mail = append(st.mail, s.push("Long", "mail", []any{strings.Repeat("a long text ", 30)}), s.push("Index", "mail", []any{7}, unique))
 	st.clear = s.many(5, "Old", "clear", nil)
 	st.paused = s.many(3, "Later", "paused", nil)
 	_, err := s.inspector.Pause(s.t.Context(), "paused")
@@ -233,7 +231,7 @@ func (s *shop) open() (st inventory) {
 		st.retries = append(st.retries, s.push("Sends", "live", []any{fmt.Sprintf("smtp.example.com:587 did not answer in %d s", n), "fails"}))
 		st.dead = append(st.dead, s.many(4, "Bills", "live", []any{fmt.Sprintf("customer %d is unknown", n), "kills"})...)
 	}
-	fails("no index", unique())
+	fails("no index", unique)
 	st.retries = append(st.retries,
 		s.push("Panics", "live", []any{"torn"}, belay.Backtrace(-1)),
 		s.push("Panics", "live", []any{`<script>attack()</script>`}, belay.Backtrace(20)),
@@ -253,7 +251,7 @@ func (s *shop) open() (st inventory) {
 	for _, text := range names() {
 		st.scheduled = append(st.scheduled, s.push("Reminder", "live", []any{text}, belay.In(hours), belay.Tags(short(text))))
 	}
-	st.scheduled = append(st.scheduled, s.push("Index", "live", []any{8}, belay.In(hours), unique(belay.IncludingScheduled())))
+	st.scheduled = append(st.scheduled, s.push("Index", "live", []any{8}, belay.In(hours), belay.Unique(belay.UntilExecuted, belay.UniqueOpts{TTL: 3 * time.Hour, IncludingScheduled: true})))
 
 	s.worker("worker-a")
 	st.held = s.many(2, "Held", "live", nil)

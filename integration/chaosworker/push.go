@@ -12,6 +12,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
@@ -237,7 +238,7 @@ func (p *pusher) item(j chaosplan.Job) belay.RawJob {
 	if kind := j.Spec.Kind; kind == chaosplan.Executing || kind == chaosplan.Executed {
 		// Longer than any run: no lock is to run out. What counts is the ballast: each job has a token of its
 		// own.
-		i.Unique = &belay.UniqueRule{Until: belay.Until(kind), TTL: time.Hour, By: func(string) (string, error) {
+		i.Unique = &dedup.Rule{Until: dedup.Until(kind), TTL: time.Hour, By: func(string) (string, error) {
 			return strconv.Quote(kind + " " + string(j.Spec.Ballast)), nil
 		}}
 	}

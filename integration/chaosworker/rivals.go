@@ -17,13 +17,13 @@ import (
 )
 
 // hour is longer than any run of the storm: no lock may run out.
-var hour = belay.LockTTL(time.Hour)
+const hour = time.Hour
 
 // rivals are classes of unique jobs, by what they say of their lock. Jobs of one key have equal arguments.
 var rivals = map[string]*belay.Definition[Args]{
-	modes[0]: belay.Define[Args]("Executing", belay.Unique(belay.UntilExecuting, hour)),
-	modes[1]: belay.Define[Args]("Executed", belay.Unique(belay.UntilExecuted, hour)),
-	modes[2]: belay.Define[Args]("OnceMore", belay.Unique(belay.UntilExecuted, hour, belay.RescheduleOnce())),
+	modes[0]: belay.Define[Args]("Executing", belay.Unique(belay.UntilExecuting, belay.UniqueOpts{TTL: hour})),
+	modes[1]: belay.Define[Args]("Executed", belay.Unique(belay.UntilExecuted, belay.UniqueOpts{TTL: hour})),
+	modes[2]: belay.Define[Args]("OnceMore", belay.Unique(belay.UntilExecuted, belay.UniqueOpts{TTL: hour, RescheduleOnce: true})),
 }
 
 // modes are the kinds of rivals, and keys is of how many keys there are.

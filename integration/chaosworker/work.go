@@ -41,7 +41,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	}
 	server.HandleRaw(chaosplan.TickClass, func(context.Context, *belay.Job) error { return nil })
 	if len(plan.Jobs) > 0 {
-		ticks := belay.Periodic(chaosplan.Ticks, "@every 1s", belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]})
+		ticks := belay.Periodic{Name: chaosplan.Ticks, Cron: "@every 1s", Job: belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]}}
 		if err := server.Schedule(ticks); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	ending, ended := context.WithCancel(ctx)
 	defer ended()
 	go watch(ending, server, book)
-	err = belay.Process{Server: server}.Run(ctx)
+	err = server.RunProcess(ctx, belay.ProcessConfig{})
 	book.Append(history.Event{Kind: history.Down})
 	return err
 }

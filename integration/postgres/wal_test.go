@@ -38,7 +38,7 @@ type sight struct {
 func TestTheRunSeesWhatTheLastRefusedPushWroteBefore(t *testing.T) {
 	both := newPair(t)
 	url := drivertest.Redis(t).URL()
-	for _, until := range []belay.Until{belay.UntilExecuting, belay.UntilExecuted} {
+	for _, until := range []dedup.Until{belay.UntilExecuting, belay.UntilExecuted} {
 		t.Run(string(until), func(t *testing.T) {
 			client, err := belay.Open(t.Context(), url, &belay.ClientConfig{Prefix: drivertest.Prefix(t)})
 			require.NoError(t, err)

@@ -44,9 +44,12 @@ func schedule(server *belay.Server, count, version int, catchUp belay.CatchUp) e
 	if version%2 == 0 {
 		every = "@every 2s"
 	}
-	jobs := []belay.PeriodicJob{belay.Periodic("changing", every, tick.Job(tickArgs{version}), catchUp, belay.OverlapAllow)}
+	periodic := func(name, cron string) belay.Periodic {
+		return belay.Periodic{Name: name, Cron: cron, Job: tick.Job(tickArgs{version}), CatchUp: catchUp, Overlap: belay.OverlapAllow}
+	}
+	jobs := []belay.Periodic{periodic("changing", every)}
 	for i := range count {
-		jobs = append(jobs, belay.Periodic(fmt.Sprint("steady", i), "@every 1s", tick.Job(tickArgs{version}), catchUp, belay.OverlapAllow))
+		jobs = append(jobs, periodic(fmt.Sprint("steady", i), "@every 1s"))
 	}
 	return server.Schedule(jobs...)
 }

@@ -48,7 +48,7 @@ func work(f *program.Flags, queues []string, all bool) error {
 	}
 	if all {
 		server.HandleUnknown(run)
-		return belay.Process{Server: server}.Run(context.Background())
+		return server.RunProcess(context.Background(), belay.ProcessConfig{})
 	}
 	for _, class := range []string{"Ran", "Letter", "Note", "ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper"} {
 		server.HandleRaw(class, run)
@@ -58,7 +58,7 @@ func work(f *program.Flags, queues []string, all bool) error {
 			return errors.Join(note("start", j), errors.New("fails as it was told"))
 		})
 	}
-	return belay.Process{Server: server}.Run(context.Background())
+	return server.RunProcess(context.Background(), belay.ProcessConfig{})
 }
 
 func note(what string, j *belay.Job) error {

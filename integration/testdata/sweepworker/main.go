@@ -82,11 +82,11 @@ func (a *actor) work(queues []string) error {
 	}
 	server.HandleUnknown(a.run)
 	if a.schedule {
-		if err := server.Schedule(belay.Periodic("code", "0 0 1 1 *", belay.RawJob{Class: "Done", Queue: "a"}, belay.CatchUpSkip)); err != nil {
+		if err := server.Schedule(belay.Periodic{Name: "code", Cron: "0 0 1 1 *", Job: belay.RawJob{Class: "Done", Queue: "a"}, CatchUp: belay.CatchUpSkip}); err != nil {
 			return err
 		}
 	}
-	return belay.Process{Server: server}.Run(context.Background())
+	return server.RunProcess(context.Background(), belay.ProcessConfig{})
 }
 
 func (a *actor) run(ctx context.Context, j *belay.Job) error {

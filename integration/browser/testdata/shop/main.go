@@ -68,7 +68,7 @@ func handle(server *belay.Server) error {
 		}
 		return note(ctx)
 	})
-	return server.Schedule(belay.Periodic("yearly", "0 0 1 1 *", report.Job("all")))
+	return server.Schedule(belay.Periodic{Name: "yearly", Cron: "0 0 1 1 *", Job: report.Job("all")})
 }
 
 func hold(ctx context.Context, saves bool) error {
