@@ -24,7 +24,7 @@ READING := ^Test(ImportsGoDown|RootLinks|EveryPackage|NoFileNames|ReadersFind|Tr
 # The other modules. They have dependencies that a program with Belay must not get.
 MODULES := bench cmd/belayvet contrib/gitlab contrib/otel contrib/outbox examples/outbox integration/browser integration/postgres
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
-PURE := ./job/... ./retry ./dedup/... ./driver ./link ./driver/drivertest/resp ./integration/verdict ./integration/chaosplan
+PURE := ./job/... ./retry ./dedup/... ./driver ./link ./internal/drivertest/resp ./integration/verdict ./integration/chaosplan
 # `rest` leaves out what `test` has run.
 SKIPPED := $(if $(TESTED),$(SELECTED)|$(PAGE),^$$)
 SEED ?=

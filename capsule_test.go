@@ -11,7 +11,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 func TestCapsule(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // mainRun is what a program whose main function is Main does with a command line and an environment.

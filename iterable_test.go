@@ -12,7 +12,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )

@@ -27,9 +27,10 @@ const module = "github.com/belayq/belay"
 // other.
 var layers = map[string]int{
 	"job": 0, "driver": 0, "logbook": 0, // base: a job, the interface of Redis clients, the log
-	"link":  1,             // base, too: deadlines, page sizes, pauses and outages of the calls of a driver
-	"lua":   2,             // store: every write and every key name
-	"retry": 3, "dedup": 3, // rules: pure
+	"internal": 1,             // base, for tests only
+	"link":     1,             // base, too: deadlines, page sizes, pauses and outages of the calls of a driver
+	"lua":      2,             // store: every write and every key name
+	"retry":    3, "dedup": 3, // rules: pure
 	"check": 3,                               // tests whether Belay can use a Redis server
 	"fetch": 4, "janitor": 4, "scheduler": 4, // engines: take and settle jobs; recover those of dead processes; enqueue due jobs
 	"launcher": 5, "client": 5, // processes: run jobs, put jobs in
@@ -42,7 +43,7 @@ var layers = map[string]int{
 var testTools = []string{"testing", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid"}
 
 // testKits are the packages that exist for tests, and so may use testTools outside of a _test.go file.
-var testKits = []string{"driver/drivertest", "belaytest", "integration"}
+var testKits = []string{"internal/drivertest", "belaytest", "integration"}
 
 // engines are the packages whose doc comments have notPublic in their first paragraph.
 var engines = []string{"client", "dedup", "fetch", "janitor", "launcher", "launcher/flagset", "launcher/service", "logbook", "lua", "scheduler"}
@@ -122,9 +123,9 @@ func TestObjection(t *testing.T) {
 		{"lua", module + "/attic", false},
 		{"lua", "testing", false},
 		{"lua", "github.com/stretchr/testify/require", false},
-		{"lua", module + "/driver/drivertest", false},
-		{"driver/drivertest/faultproxy", "testing", true},
-		{"belaytest", module + "/driver/drivertest", true},
+		{"lua", module + "/internal/drivertest", false},
+		{"internal/drivertest/faultproxy", "testing", true},
+		{"belaytest", module + "/internal/drivertest", true},
 		{"cmd/belay", module + "/web", true},
 		{"cmd/belay", "github.com/spf13/cobra", true},
 	} {
@@ -141,7 +142,7 @@ func TestRootLinksOnlyWhatItNeeds(t *testing.T) {
 	programs := []string{"", "/examples/bulk", "/examples/deploy"} // the root itself; a program that pushes; a program that works
 	unwanted := slices.Concat(testTools, []string{
 		"github.com/spf13/cobra", "charm.land", "github.com/redis/rueidis", "github.com/alicebob/miniredis",
-		module + "/inspect", module + "/web", module + "/cmd", module + "/driver/drivertest", module + "/driver/rueidisdriver",
+		module + "/inspect", module + "/web", module + "/cmd", module + "/internal/drivertest", module + "/driver/rueidisdriver",
 	})
 	for _, program := range programs {
 		listed, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module+program).Output()

@@ -22,7 +22,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/adapters"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/adapters"
 )
 
 // A server without handlers would take jobs, fail them and use up their retries.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/activejob"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/belayq/belay"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }

@@ -14,7 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest/resp"
+	"github.com/belayq/belay/internal/drivertest/resp"
 )
 
 // memory is an in-memory Redis: miniredis, called as a function. It has no socket and no goroutine, so it works

@@ -17,7 +17,7 @@ import (
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 func TestATinyDrainFromTheCommandLineToItsFiles(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 // far is a connection to an echo server through a proxy that delays each way.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 func BenchmarkPushMany(b *testing.B) {

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 var certaintyPromises = []promise{

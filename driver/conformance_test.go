@@ -12,9 +12,9 @@ import (
 
 	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/adapters"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/adapters"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // A promise is one sentence of the contract, as a test.

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/adapters"
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/adapters"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 // A Redis without TLS answers nothing to a handshake; other servers answer text.

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
-	"github.com/belayq/belay/driver/drivertest/slowlink"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 var waiterPromises = []promise{

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
-	"github.com/belayq/belay/driver/drivertest/slowlink"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 // chaosWorker builds the program of a chaos run, once.

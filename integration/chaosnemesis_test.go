@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
-	"github.com/belayq/belay/driver/drivertest/slowlink"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 // nemesis does what the plan says when it says so, and returns when all of it is over and undone.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // declaredBy is how long after the clock was set every process would be declared dead by a process that takes

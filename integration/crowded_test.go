@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // limitedSite is a site whose server accepts so many connections at once. The test has one of them, which order

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/lua"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // twentyQueues are names, and the flags to work them all.

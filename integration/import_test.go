@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	court "github.com/belayq/belay/integration/verdict"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
 )
 

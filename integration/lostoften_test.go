@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // atOnce runs tests that mostly wait side by side: testing would run two at once on two cores.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // A push that is cut off is repeated: while workers take the jobs away, over a bad line, across a crash of

@@ -16,8 +16,8 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // clientOf is a client of a keyspace, by an address of its Redis.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // absences are how long Redis is away: shorter than a beat, and longer than two idle waits. BELAY_LONG=1 has

@@ -14,7 +14,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // Whatever is wrong between a program's server and Redis: the log at its most talkative, by either logger and

@@ -19,9 +19,9 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/launcher"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/slowlink"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 // A slow link is slow, never stuck. Workers reach Redis by links of 50 to 500 ms round trip and 10 to 100

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
-	"github.com/belayq/belay/driver/drivertest/slowlink"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 // carryLinks are links on which a call of fixed size and fixed deadline never succeeds. The relay of an outbox has

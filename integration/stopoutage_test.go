@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // silences are ways in which Redis does not even refuse: nothing but a deadline ends a call. Each answers the

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 	"github.com/belayq/belay/lua"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // wakings is how often a worker is frozen. BELAY_LONG=1 goes on for minutes.

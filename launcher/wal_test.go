@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/dedup"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/lua"

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 )
 

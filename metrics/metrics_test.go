@@ -24,10 +24,10 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/adapters"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/adapters"
 	"github.com/belayq/belay/metrics"
 )
 

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }

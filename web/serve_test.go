@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // serve serves the rig's dashboard and returns its address. It ends with the test.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // ps and top show what the worker does, as with Sidekiq.

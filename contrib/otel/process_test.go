@@ -17,7 +17,7 @@ import (
 
 	"github.com/belayq/belay"
 	belayotel "github.com/belayq/belay/contrib/otel"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // asWorker in the environment makes the test's binary a worker of the Redis with that URL, for keys with the

@@ -13,8 +13,8 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/dedup"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // The span of a push has the outcome that its caller gets, and only what was sent is counted as sent.

@@ -21,8 +21,8 @@ import (
 	"github.com/belayq/belay"
 	belayotel "github.com/belayq/belay/contrib/otel"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // TestMain lets the test's own binary be the second process of TestTracesJoinProcesses.

@@ -21,9 +21,9 @@ import (
 
 	"github.com/belayq/belay"
 	belayotel "github.com/belayq/belay/contrib/otel"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
 	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
 )
 

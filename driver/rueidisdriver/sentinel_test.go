@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 // A fakeSentinel answers each of its connections with the same bytes once it has been asked, or never if

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/lua"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/belayq/belay/driver/drivertest/slowlink"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 // A Target is whom an act is done to.

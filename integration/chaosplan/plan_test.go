@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver/drivertest/slowlink"
 	"github.com/belayq/belay/integration/chaosplan"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 func TestTheSameSeedIsTheSamePlan(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // Next reads what a redis-server writes: whole transactions as one step, with the second of the last

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/belayq/belay/driver/drivertest/resp"
+	"github.com/belayq/belay/internal/drivertest/resp"
 )
 
 // readCommand reads one command, its name in capitals. Annotations on the way ("#TS:SECONDS") set at; io.EOF

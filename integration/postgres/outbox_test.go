@@ -18,8 +18,8 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/contrib/outbox"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/slowlink"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 	"github.com/belayq/belay/job"
 )
 

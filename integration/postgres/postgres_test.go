@@ -17,7 +17,7 @@ import (
 	_ "github.com/lib/pq" // the driver
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // patience bounds every wait: far above what anything here takes, so that only a hang fails by it.

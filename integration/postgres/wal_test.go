@@ -13,7 +13,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/dedup/wal"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // TestMain lets the test's own binary be the relays of TestOutboxThroughKills.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/service"
 	"github.com/belayq/belay/logbook"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/belayq/belay/bench/peers/measuretest"
 	"github.com/belayq/belay/bench/subject"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // startRedis starts a server of the test's own and returns its URL.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/belayq/belay/bench/peers/measuretest"
 	"github.com/belayq/belay/bench/subject"
-	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // bin is where Debian keeps PostgreSQL's programs.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 // inFlight is how many chunks of a connection fit into one direction. A bandwidth of 100 Mbit/s fills 400

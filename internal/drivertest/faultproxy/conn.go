@@ -10,7 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/proto"
 
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 // A conn is a connection under the rules of its proxy.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 // A Speed is the latency and bandwidth of a link. The zero Speed adds no latency and limits nothing.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/belayq/belay/driver/drivertest/relay"
-	"github.com/belayq/belay/driver/drivertest/resp"
+	"github.com/belayq/belay/internal/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest/resp"
 )
 
 // Older runs a stand-in for a Redis of an older version until the test ends, and returns its URL. It answers

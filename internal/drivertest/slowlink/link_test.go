@@ -11,9 +11,9 @@ import (
 	"github.com/alicebob/miniredis/v2/proto"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/resp"
-	"github.com/belayq/belay/driver/drivertest/slowlink"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/resp"
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }

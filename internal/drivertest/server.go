@@ -21,7 +21,7 @@ import (
 	"github.com/alicebob/miniredis/v2/proto"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest/resp"
+	"github.com/belayq/belay/internal/drivertest/resp"
 )
 
 // A Server is a redis-server process of this test process, without persistence unless its arguments say

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
-	"github.com/belayq/belay/driver/drivertest/faultproxy"
-	"github.com/belayq/belay/driver/drivertest/resp"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
+	"github.com/belayq/belay/internal/drivertest/resp"
 )
 
 func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }

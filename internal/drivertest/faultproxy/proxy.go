@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/belayq/belay/driver/drivertest/relay"
+	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
 // A Proxy forwards to one server. Its methods are safe for concurrent use.
