@@ -288,18 +288,27 @@ func TestAnyLanguageContinuesFromACursor(t *testing.T) {
 	require.Contains(t, output, `{"lines":3}`)
 }
 
-// builds has a function for each package that was asked for. Linking takes longer than most tests, so each
+// builds has the build of each program that was asked for. Linking takes longer than most tests, so each
 // program is built once.
-var builds sync.Map
+var builds = struct {
+	sync.Mutex
+	of map[string]func() ([]byte, error)
+}{of: map[string]func() ([]byte, error){}}
 
 // build returns the path of the program of a package.
 func build(t *testing.T, of string) (path string) {
 	t.Helper()
 	path = filepath.Join(programs, filepath.Base(of))
-	once, _ := builds.LoadOrStore(of, sync.OnceValues(func() ([]byte, error) {
-		return exec.Command("go", "build", "-ldflags=-w", "-o", path, of).CombinedOutput() // -w: no debugger will read them
-	}))
-	output, err := once.(func() ([]byte, error))()
+	builds.Lock()
+	once := builds.of[of]
+	if once == nil {
+		once = sync.OnceValues(func() ([]byte, error) {
+			return exec.Command("go", "build", "-ldflags=-w", "-o", path, of).CombinedOutput() // -w: no debugger will read them
+		})
+		builds.of[of] = once
+	}
+	builds.Unlock()
+	output, err := once()
 	require.NoError(t, err, string(output))
 	return path
 }
