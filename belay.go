@@ -24,7 +24,8 @@ type (
 	// Tracked, Use and RemoveMiddleware for middleware, and Close. See go doc
 	// github.com/belayq/belay/client.Client.
 	Client = client.Client
-	// RawJob is a job of a class that has no Definition here, such as one that Ruby runs:
+	// RawJob is a job before it is pushed; Job is one that a worker has read. Definition.Job makes a RawJob.
+	// Write one by hand for a class that has no Definition here, such as one that Ruby runs:
 	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
 	// github.com/belayq/belay/client.RawJob.
 	RawJob = client.RawJob
@@ -42,8 +43,8 @@ type (
 	// ArgumentError names the argument of a job that does not fit its Definition. It shows types and never
 	// the argument.
 	ArgumentError = args.Error
-	// Handler runs jobs of classes without a Definition: func(ctx, *Job) error. A Definition's handlers get
-	// typed arguments instead.
+	// Handler is a handler without typed arguments: func(ctx, *Job) error. Middleware wraps it, and
+	// Server.HandleRaw registers one for a class without a Definition.
 	Handler = launcher.Handler
 	// Middleware wraps every run of a Server: func(next Handler) Handler.
 	Middleware = launcher.Middleware
@@ -77,7 +78,9 @@ type AskError = retry.AskError
 
 // Errors for errors.Is.
 var (
-	// ErrUnknown is the error of a push whose reply was lost: Redis may or may not have the job.
+	// ErrUnknown is the error of a push whose reply was lost: Redis may or may not have the job. Another push
+	// may store it a second time. A PushOnce job was sent again already, for ClientConfig.RepeatFor;
+	// Client.Repeat sends it again, up to a day after the first time.
 	ErrUnknown = client.ErrUnknown
 	// ErrFull is the error of a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
@@ -112,8 +115,8 @@ func Discard(cause error) error { return retry.Discard(cause) }
 // Kill returns an error that a handler returns to move its job to the dead set, without further retries.
 func Kill(cause error) error { return retry.Kill(cause) }
 
-// RetryIn returns an error that a handler returns to fail its run and to choose the delay: the job runs again
-// after exactly d. That uses up a retry.
+// RetryIn returns an error that a handler returns to fail its run and to choose the delay: the job is due again
+// after d, without jitter. That uses up a retry.
 func RetryIn(d time.Duration, cause error) error { return retry.In(d, cause) }
 
 // Snooze returns an error that a handler returns to run its job again after d. The run does not count as
@@ -131,10 +134,11 @@ func Info(ctx context.Context) (info RunInfo, ok bool) { return launcher.Info(ct
 // again elsewhere; Checkpoint does so. Outside of a run Stopping returns nil, which blocks for ever.
 func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ctx) }
 
-// AfterRun registers a callback for the outcome of ctx's run. Middleware that has begun something for the run,
-// such as a span of a trace, ends it there: whether a failed job is retried or dead is decided after the
-// middleware has returned. It is called once, before the outcome is stored, and the run's processor waits for
-// it. err is the run's error; a panic is a *PanicError. AfterRun reports whether ctx belongs to a run.
+// AfterRun registers a callback for the outcome of ctx's run. Whether a failed job is retried or dead is
+// decided after all middleware has returned, so middleware that needs the outcome, such as to end a span of a
+// trace, reads it in the callback. The callback is called once, before the outcome is stored, and the run's
+// processor waits for it. err is the run's error; a panic is a *PanicError. AfterRun reports whether ctx
+// belongs to a run.
 func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bool {
 	return launcher.AfterRun(ctx, callback)
 }
@@ -161,9 +165,9 @@ func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// NewClient returns a Client that uses a driver, which may adapt a go-redis or rueidis client of your own. It
-// sends nothing. A nil config is the zero ClientConfig. The error names everything that is wrong with the
-// config, at once.
+// NewClient returns a Client that uses a driver. goredisdriver.New and rueidisdriver.New, in the packages
+// below driver, make one of a go-redis client or of the options of a rueidis client. NewClient sends nothing.
+// A nil config is the zero ClientConfig. The error names everything that is wrong with the config, at once.
 func NewClient(d driver.Client, cfg *ClientConfig) (*Client, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}

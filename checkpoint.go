@@ -28,26 +28,26 @@ var Interrupted = launcher.Interrupted
 // job that an operator retries continues from its cursor. Only crashes since the cursor last advanced count
 // towards MaxInterruptions.
 //
-// It is the cursor of Sidekiq's iterable jobs, in the same place. There it is the item to begin with. A cursor
-// with that meaning lets a job that was interrupted in one language go on in the other; with any other one,
-// such as the last item that is done, Ruby repeats an item and Go skips one.
+// The cursor is stored where Sidekiq's iterable jobs store theirs. Sidekiq's cursor names the next item. If
+// yours does too, a job that was interrupted in one language goes on in the other. If yours names the last item
+// that is done, Ruby repeats an item and Go skips one.
 //
 // Checkpoint returns an error if the cursor cannot be written as JSON, if that exceeds 64 KiB, and outside of a
 // run.
 func Checkpoint(ctx context.Context, cursor any) error { return launcher.Checkpoint(ctx, cursor) }
 
 // Resume returns the last cursor of the job's earlier runs; ok is false if there is none. Call it once, at the
-// beginning of a handler. While Redis is away, it waits until ctx ends or the server begins to stop. It
-// returns an error if the cursor cannot be read into a T.
+// beginning of a handler. During an outage of Redis it waits until Redis answers; if ctx ends or the server
+// begins to stop before that, it returns an error. It also returns one if the cursor cannot be read into a T.
 func Resume[T any](ctx context.Context) (cursor T, ok bool, err error) {
 	ok, err = launcher.Resume(ctx, &cursor)
 	return cursor, ok, err
 }
 
-// Each calls fn for each item of a sequence, and before each but the first Checkpoint with the item's cursor.
-// from returns the sequence: pairs of a cursor and an item, beginning with the item that has the cursor begin,
-// or with the one after it if there is none with it any more. If resumed is false, there is no cursor, and the
-// sequence begins at its first item. Each returns the first error of fn or of Checkpoint, the cause of ctx's
+// Each calls fn for every item of a sequence. Before every item but the first, it calls Checkpoint with the
+// item's cursor. from returns the sequence, pairs of a cursor and an item. It starts at the item whose cursor
+// is begin or, if that item no longer exists, at the next one. If resumed is false, there is no cursor, and the
+// sequence starts at its first item. Each returns the first error of fn or of Checkpoint, the cause of ctx's
 // end, or nil at the end of the sequence. The sequence must have the same order in every run.
 //
 // The cursor is the item to begin with, as in Sidekiq: no item is skipped or repeated where a job that was
@@ -74,8 +74,9 @@ func Each[C, T any](ctx context.Context, from func(begin C, resumed bool) iter.S
 }
 
 // Pages is Each for pages, such as those of an SQL query. page returns the next items from a cursor on, with
-// the cursor's own item first, in the order of their cursors; from is the zero C for the first page. A page
-// has at least two items if there are so many. cursor returns the cursor of an item, which no other item has.
+// the cursor's own item first, in the order of their cursors; from is the zero C for the first page. It must
+// return at least two items unless fewer are left. cursor returns the cursor of an item; each item must have
+// another one.
 // With a key that grows, a page is one query:
 //
 //	SELECT id, email FROM users WHERE id >= $1 ORDER BY id LIMIT 500

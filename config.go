@@ -67,12 +67,13 @@ type ServerConfig struct {
 	// JanitorInterval is the minimum time between the two checks of a process that seems dead. A longer
 	// interval makes recovery slower but no safer. Default: one heartbeat.
 	JanitorInterval time.Duration
-	// PollInterval is the maximum time between two checks for due jobs, by one server of the fleet. Default:
-	// 100 ms. -1 leaves due jobs to Ruby's poller, if all servers have it; periodic jobs fire nevertheless.
+	// PollInterval is the maximum time between two checks for due jobs. One server of the fleet makes them for
+	// all. Default: 100 ms. If it is -1 in all servers, Ruby's poller must move due jobs; periodic jobs fire
+	// nevertheless.
 	PollInterval time.Duration
-	// PollWait is how long after its start the server leaves due jobs to other servers, and up to half as long
-	// again, at random, so that servers that start together do not all ask at once. A server that is
-	// alone runs no scheduled job in that time. Default: 0.
+	// PollWait is how long after its start the server does not check for due jobs, plus a random time of up to
+	// half of it, so that servers that start together do not all ask at once. A server that is alone runs no
+	// scheduled job in that time. Default: 0.
 	PollWait time.Duration
 
 	// Name replaces the host name in the server's identity. Default: the host name.
@@ -82,9 +83,10 @@ type ServerConfig struct {
 	Labels []string
 
 	// Logger receives what operators should know: outages, dead processes, failed runs, and at level debug
-	// every run. Handlers get it from Log, with the run's fields. Neither jobs nor heartbeats wait for it:
-	// the server's lines are buffered, and dropped and counted if the buffer is full. With zerolog, use
-	// Zerolog. Default: JSON to standard error from level info on; slog.New(slog.DiscardHandler) is silence.
+	// every run. The server's own lines are buffered, so neither its heartbeats nor the start and the end of
+	// a run wait for Logger; if the buffer is full, lines are dropped and counted. A handler that logs by Log
+	// waits for it. With zerolog, use Zerolog. Default: JSON to standard error from level info on;
+	// slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
 	// LogArgs shows jobs' arguments in the line that each run has at level debug, as JSON text up to 4 KiB.
 	// Arguments may be secret; see Redact. Default: not shown.

@@ -117,8 +117,9 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 	return item
 }
 
-// Enqueue pushes a job with these arguments. client.Client.Push describes the receipt and the error. It
-// panics when c is nil.
+// Enqueue pushes a job with these arguments. Without an error, Receipt.Status says what has happened: the job
+// is queued, scheduled, refused by middleware, or a duplicate. After ErrUnknown it may be in Redis; after any
+// other error it is not. client.Client.Push describes both in full. It panics when c is nil.
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
 	d.made("Enqueue")
 	open(c, "Enqueue "+d.item.Class)

@@ -1,7 +1,6 @@
 // Package belay runs background jobs on Redis, in Sidekiq's wire format. Most programs import only this
-// package. It has Define, configs, constructors and aliases. It has no rules of its own, starts no
-// goroutines, and calls Redis only to ping it in Open and to check its configuration when a Server starts.
-// The packages below it do the work.
+// package: they define classes of jobs with [Define], push jobs with a [Client], and run them with a [Server].
+// The packages below this one do the work.
 //
 // To belay is to hold a climber's rope: when a worker falls, Belay holds its jobs.
 //
@@ -40,29 +39,34 @@
 //
 // # From push to end
 //
-// A definition ([Define]) names a class of jobs and the type of its arguments.
+// A definition ([Define]) names a class of jobs and the type of its arguments. A process that runs a [Server]
+// is a worker process. It has processors: goroutines that each run one job at a time. All worker processes of
+// one Redis, and one key prefix, are the fleet.
 //
-// [Definition.Enqueue] writes the job's payload, one line of JSON as Ruby's Sidekiq would write it. From then
-// on the job is identified by these bytes. They are stored at the back of the list queue:mail (LPUSH; script
-// push when jobs of one call go to several queues), and the caller gets a receipt. If Redis' reply is lost,
-// Enqueue returns [ErrUnknown]; the client sends a [PushOnce] job again, and Redis stores it once. With [In]
-// or [At] the job first waits in the set schedule. From here on the job is in exactly one place at every
-// instant. One script moves it to the next place, completely or not at all.
+// [Definition.Enqueue] writes the job's payload, one line of JSON as Ruby's Sidekiq would write it, and
+// stores it at the end of its queue, the list queue:mail. The caller gets a receipt with the job's id, the
+// jid. If Redis' reply is lost, Enqueue returns [ErrUnknown]; a [PushOnce] job is sent again, and Redis
+// stores it once. With [In] or [At] the job first waits in the sorted set schedule. From here on the job is
+// in exactly one place at every instant. A Lua script moves it to the next place, completely or not at all,
+// and leaves its bytes as they are.
 //
-// When a processor of a worker process is idle, it takes the job: script take moves it from the queue into
-// the process' own working list. The job stays there while its handler runs, so no job is lost when its
-// process dies.
+// When a processor is idle, the script take moves the job from the queue into the process' own working list.
+// The job stays there while its handler runs, so no job is lost when its process dies.
 //
-// When the handler returns, the run has an outcome. Script settle removes the job from the working list, puts
-// it where it goes next and moves the counters, in one step:
+// When the handler returns, the run has an outcome. The script settle removes the job from the working list,
+// puts it where it goes next and moves the counters, in one step:
 //
-//	no error        done: it is removed
-//	an error        the retry set: it runs again after a delay, 25 times by default
-//	no retries left the dead set, which operators read
-//	Discard, Kill   removed; the dead set
-//	RetryIn, Snooze the retry set, after a delay of the handler's choice; the schedule, not counted as a failure
-//	                (script promote moves both to their queue when they are due)
-//	shutdown        back to the head of its queue, as if it had not been taken
+//	nil           removed: the job is done
+//	an error      the retry set: the job runs again after a delay, 25 times by default
+//	              the dead set, which operators read, if no retries are left
+//	Discard       removed
+//	Kill          the dead set
+//	RetryIn       the retry set, with the delay that the handler chose
+//	Snooze        the schedule; the run does not count as failed
+//	Interrupted   the head of its queue, as if the job had not been taken, and at once
+//	a stop        the head of its queue, if the handler has not returned in time
+//
+// The script promote moves jobs of the retry set and the schedule to their queues when they are due.
 //
 // A panic is an error, with its stack. A job without a handler fails too, and is retried: another process may
 // have the handler.
@@ -73,8 +77,8 @@
 // If the process dies, its heartbeats stop. Another process checks twice that they are missing while its own
 // connection to Redis works, and then recovers the jobs. In one step, script recover declares the process
 // dead and moves its jobs to the head of their queues. Redis refuses later heartbeats of the dead process. A
-// crash costs no retry. A job that was running in two crashes is quarantined: it runs with nothing beside it.
-// If that process crashes too, the job is moved to the dead set.
+// crash costs no retry. A job that was running in two crashes is quarantined: a process runs it only while it
+// runs no other job. If that process crashes too, the job is moved to the dead set.
 //
 // So every job runs at least once, as long as Redis keeps what it acknowledged. A job runs twice if its
 // process dies after the work is done and before the result is settled. So handlers should be idempotent;
@@ -82,7 +86,7 @@
 //
 // # Unique jobs
 //
-// A job that is [Unique] is refused while an equal job holds their common lock:
+// A push of a [Unique] job stores nothing while an equal job holds their common lock:
 //
 //	var Reindex = belay.Define[ReindexArgs]("Reindex", belay.Idempotent(),
 //		belay.Unique(belay.UntilExecuted, belay.UniqueOpts{Fields: []string{"ProductID"}}))
@@ -102,8 +106,8 @@
 //
 // With RescheduleOnce ([UniqueOpts]) the job runs once more if a duplicate was refused after the run began:
 // when the job ends, settle stores it again as a new job, with the lock. So the last change is always seen by
-// a run that began after it. The rule is stored in the job that holds the lock: the rejected push's options
-// are ignored.
+// a run that began after it. The rule is stored in the job that holds the lock: the options of a refused
+// duplicate are ignored.
 //
 // With MarkDuplicates no push is refused. Duplicates are stored without the lock and marked: duplicate-of
 // in the payload is the jid of the job that holds the lock.
@@ -119,8 +123,8 @@
 //
 // Jobs in different queues count as equal unless PerQueue is set, because a job may change its queue: retries
 // may have a queue of their own. Scheduled jobs take no lock before they are due, unless IncludingScheduled is
-// set. Sidekiq's processes and pages ignore these locks: if they run or delete a job, its lock stays until its
-// TTL has passed, or until an operator releases it with belay locks release.
+// set. Sidekiq's processes and its web pages ignore these locks: if they run or delete a job, its lock stays
+// until its TTL has passed, or until an operator releases it with belay locks release.
 //
 // # Arguments
 //
@@ -128,21 +132,24 @@
 // describes the whole list; package job/args has the rules:
 //
 //	T                                                  arguments
-//	struct{ UserID, TeamID int64 }                     [42,7]: the exported fields, in order; a new one goes last
+//	struct{ UserID, TeamID int64 }                     [42,7]: the exported fields, in order
 //	struct{ ID int; IDs []int `belay:",rest"` }        [1,2,3]: the last takes all that follow
 //	struct{ ID int; Express bool `json:",omitempty"` } [1]: left out when it is empty and nothing follows
 //	struct{ ID int; Cache any `belay:"-"` }            [1]: no argument
 //	any struct, with NamedArgs                         [{"UserID":42}]: one object, by encoding/json's rules
 //	int, []int, time.Time, ...                         [5], [[1,2]], ["2026-01-02T03:04:05Z"]: one argument
 //
-//	a field                                            is, inside of the list
+//	type of a field                                    in the list
 //	*string                                            "x" or null; null is the zero value for other types
 //	a struct, a map                                    an object, by encoding/json's rules; keys are strings
-//	int64, uint64, float64                             42 with all its digits; 12.0
+//	int64, uint64                                      42, with all its digits
+//	float64                                            12.0
 //	any                                                any JSON value; its numbers are json.Number
-//	json.RawMessage, []byte                            any JSON, in Ruby's spelling; Base64
+//	json.RawMessage                                    any JSON, written as Ruby would write it
+//	[]byte                                             a Base64 string
 //
-// Missing arguments at the end are zero values. An argument of the wrong type, or one too many, fails the job
+// Add new fields at the end, so that jobs that wait already still fit: missing arguments at the end are zero
+// values. An argument of the wrong type, or one too many, fails the job
 // with an [ArgumentError], which contains types and never the argument. Define panics over a T that cannot be
 // written as JSON or would not be read back unchanged.
 //

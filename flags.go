@@ -8,8 +8,9 @@ import (
 )
 
 // Flags returns the flags of Main, bound to cfg: they have cfg's values, and Set changes cfg. It is for a
-// program with its own command line library. The program registers the flags, sets flags that are not given
-// from their variables, and joins the errors of Check.
+// program with a command line library of its own. The program registers each flag there. For each flag that was
+// not given on the command line, it calls Set with the value of the flag's environment variable, if that is
+// set. Then it calls Check on each flag.
 func (cfg *MainConfig) Flags() []*flagset.Flag {
 	server := &cfg.Server
 	return []*flagset.Flag{

@@ -27,24 +27,25 @@ func (s *Server) OnStop(callback func()) { s.made("OnStop").OnStop(callback) }
 func (s *Server) OnExit(callback func()) { s.made("OnExit").OnExit(callback) }
 
 // OnError registers a callback for each run that did not succeed, with the run's context. The run's processor
-// waits for it. A run that was requeued or snoozed continues later, and is none. The run of a cancelled job is
-// one unless its error is context.Canceled or ErrCancelled, which only say that it was cancelled.
+// waits for it. The callback is not called for a run that was requeued or snoozed, because its job continues
+// later. For a cancelled job it is called only if the error is neither context.Canceled nor ErrCancelled.
 func (s *Server) OnError(callback func(ctx context.Context, j *Job, err error)) {
 	s.made("OnError").OnError(callback)
 }
 
-// OnStuck registers a callback for runs whose context has ended and whose handler does not return. The first
-// call is one Timeout after the context ended, but at least 5 s and at most a minute after it (5 s if the run
-// was cancelled for another reason). Further calls follow every ten minutes, and one when the server stops
-// and leaves the run behind, unless it was reported before. Such a run keeps its processor and its job: no
-// goroutine can be ended from outside.
+// OnStuck registers a callback for runs whose context has ended and whose handler does not return. If the run
+// has exceeded its Timeout, the first call comes after another Timeout, of at least 5 s and at most a minute.
+// If the context has ended for another reason, it comes after 5 s. Further calls follow every ten minutes,
+// and one when the server stops and leaves the run behind, unless it was reported before. Such a run keeps
+// its processor and its job: no goroutine can be ended from outside.
 //
 // The callback delays no job, and a stop waits for it no longer than a second. It may be called from several
 // goroutines at once.
 func (s *Server) OnStuck(callback func(run StuckRun)) { s.made("OnStuck").OnStuck(callback) }
 
-// OnDeath registers a callback for jobs of any class that run again only if an operator retries them: they have
-// no retries or no time left, their handler killed them, or they have crashed too many processes (ErrCrashed).
+// OnDeath registers a callback for jobs of any class that have failed for good: they have no retries or no time
+// left, their handler killed them, or they have crashed too many processes (ErrCrashed). They are in the dead
+// set or, with NoDead, gone. It is not called for jobs that end by Discard or NoRetry.
 // The call comes before the settle, so there may be two calls for one job. j is the job as it was before its
 // last run.
 func (s *Server) OnDeath(callback func(ctx context.Context, j *Job, err error)) {
@@ -85,8 +86,8 @@ func Around(middleware ...Middleware) DefineOption {
 	})
 }
 
-// OnExhausted registers a callback for jobs of the class that will not run again unless an operator retries
-// them. It runs before the callbacks of Server.OnDeath.
+// OnExhausted registers a callback for jobs of the class that have failed for good, as Server.OnDeath
+// describes. It runs before the callbacks of OnDeath.
 func OnExhausted(callback func(ctx context.Context, j *Job, err error)) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Exhausted = callback; callback == nil {

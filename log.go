@@ -9,13 +9,13 @@ import (
 )
 
 // Log returns the logger of the run that ctx belongs to. Its lines have the run's jid, class, queue and
-// attempt, and go to the Server's Logger. Outside of a run it is the program's log in
-// the function that Main calls and in OnStart, and else slog.Default(). If the Logger is the default
-// one or of Zerolog, zerolog.Ctx(ctx) writes such lines too.
+// attempt, and go to ServerConfig.Logger. In the function that Main calls and in the callbacks of OnStart, Log
+// returns the program's logger, and elsewhere outside of a run slog.Default(). If ServerConfig.Logger is not
+// set, or is made by the function Zerolog, zerolog.Ctx(ctx) returns a logger that writes the same lines.
 //
-// A handler waits for its logger if the program has set ServerConfig.Logger, and its lines may precede
-// earlier ones of the server, which are buffered. The default log to standard error is buffered for handlers
-// too.
+// If ServerConfig.Logger is set, a handler's lines are not buffered: the handler waits for the logger. The
+// server's own lines are buffered, so a handler's line may appear before an earlier line of the server. The
+// default log to standard error is buffered for handlers too.
 func Log(ctx context.Context) *slog.Logger { return launcher.Log(ctx) }
 
 // lastWords is how long the end of a server, and of a program, waits for the reader of its log.

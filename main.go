@@ -30,7 +30,7 @@ type MainConfig struct {
 	Server  ServerConfig
 	Process ProcessConfig
 	// Driver, if set, opens a driver of the program's own, such as one for Sentinel. Main calls it once,
-	// after it has parsed the flags; an error ends the program with status 2. The program closes the driver.
+	// after it has parsed the flags; an error ends the program with status 2. Main does not close the driver.
 	// The flag --redis is then an error, and BELAY_REDIS_URL and REDIS_URL are ignored.
 	Driver func() (driver.Client, error)
 	// RedisURL is the URL of Redis. Default: REDIS_URL of the environment, or redis://127.0.0.1:6379/0.

@@ -64,8 +64,8 @@ func NoRetry() JobOption {
 	return func(i *RawJob) { i.Retry = job.RetryRule{Kind: job.RetryNever} }
 }
 
-// RetryFor retries a failed job until d, in whole seconds, after its first failure, regardless of the number
-// of retries.
+// RetryFor retries a failed job for d after its first failure, however many retries that takes; then it is
+// moved to the dead set. d is in whole seconds.
 func RetryFor(d time.Duration) JobOption { return func(i *RawJob) { i.RetryFor = d } }
 
 // RetryQueue sets the queue that retries go to. Default: the job's own. An empty name is an error.
@@ -73,7 +73,8 @@ func RetryQueue(name string) JobOption {
 	return func(i *RawJob) { i.RetryQueue = named(i, "RetryQueue", name) }
 }
 
-// Backtrace keeps this many lines of an error's stack with a failed job; -1 keeps all. Default: none.
+// Backtrace stores this many lines of the stack trace of a panic, or of an error that has one, with the failed
+// job; -1 stores all. Default: none.
 func Backtrace(lines int) JobOption { return func(i *RawJob) { i.Backtrace = lines } }
 
 // NoDead drops the job when it has no retries left, instead of moving it to the dead set.
@@ -85,8 +86,8 @@ func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 // Tags sets the job's tags, which dashboards show. It replaces earlier tags.
 func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 
-// JID sets the job's id, which must be unique. Use it only with Enqueue and Job, not with Define or
-// EnqueueMany.
+// JID sets the job's id. Nothing checks that no other job has it; commands that name a job by its id then act
+// on each of these jobs. Use it only with Enqueue and Job, not with Define or EnqueueMany.
 func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
 // PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
@@ -101,19 +102,21 @@ func Timeout(d time.Duration) JobOption {
 	return func(i *RawJob) { i.Timeout = atLeastMilli(i, "timeout", d) }
 }
 
-// ExpiresIn drops the job if it would start later than d after its push or, with In or At, after that time. The
-// same holds for its retries. A dropped job is logged and counted. Sidekiq Pro has the same option.
+// ExpiresIn drops the job if it has not started within d. The time counts from the push or, with In or At, from
+// when the job is due. The same holds for its retries. A dropped job is logged and counted. Sidekiq Pro has the
+// same option.
 //
-// Worker programs from before this option, and Sidekiq without Pro, would start the job late, and nothing
-// would show it. So the push fails with ErrOldWorker while such a worker of Belay is registered. Ruby's
-// processes, ticks of periodic jobs and pushes of an outbox are not checked.
+// Worker programs of an earlier protocol, and Sidekiq without Pro, would start the job late, and nothing
+// would show it. So the push fails with ErrOldWorker while such a worker of Belay is registered. The check does
+// not cover Ruby's processes, periodic jobs, and jobs that contrib/outbox pushes.
 func ExpiresIn(d time.Duration) JobOption {
 	return func(i *RawJob) { i.ExpiresIn = atLeastMilli(i, "ExpiresIn", d) }
 }
 
-// Deadline requires the job to be done within d after its push or, with In or At, after that time. It is not
-// started later, as with ExpiresIn. A run that is not done by then is cancelled, with the cause ErrDeadline; if
-// its handler returns an error, the job is not retried. The push can fail with ErrOldWorker, as with ExpiresIn.
+// Deadline requires the job to be done within d. The time counts as that of ExpiresIn, and like ExpiresIn it
+// drops a job that has not started by then. If it passes during a run, the run's context ends with the cause
+// ErrDeadline; if the handler then returns an error, the job is not retried. The push can fail with
+// ErrOldWorker, as with ExpiresIn.
 func Deadline(d time.Duration) JobOption {
 	return func(i *RawJob) { i.Deadline = atLeastMilli(i, "Deadline", d) }
 }
@@ -134,10 +137,9 @@ func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
 // in Redis. A worker program from before this option runs the job and keeps nothing: Wait then ends with its
 // context, and the result is lost.
 //
-// If a payload is too large for a worker, or damaged, the job is moved to the dead set, and Wait reports it as
-// dead: the jid is read from the first and last bytes of the payload. In two cases the state does not change:
-// if another program wrote the fields in another order, and if a damaged job was scheduled or waited for a
-// retry.
+// A job that no worker can read, because it is too large or damaged, is moved to the dead set, and Wait reports
+// it as dead if the first and last bytes of the payload still have its jid. Otherwise, and if a damaged job was
+// scheduled or waited for a retry, the state does not change: Wait then ends with its context.
 func Track(retention time.Duration) JobOption {
 	return func(i *RawJob) { i.Track = atLeastMilli(i, "Track", retention) }
 }
@@ -163,8 +165,9 @@ func with[M ~map[string]V, V any](m M, name string, value V) M {
 	return m
 }
 
-// Field adds a field, such as a request id, to the payload. value is written as JSON, and replaces an earlier
-// field of that name.
+// Field adds a field to the payload, for programs that read payloads, such as Sidekiq's middleware. For values
+// that Go handlers read, use Meta. value is written as JSON, and replaces an earlier field of that name; the
+// names of Sidekiq's own fields are refused.
 func Field(name string, value any) JobOption {
 	return func(i *RawJob) {
 		text, err := job.Marshal(value)

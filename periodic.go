@@ -32,7 +32,7 @@ type Periodic struct {
 	// schedules with the same time do not all fire at once. The delay of a tick is the same in all processes,
 	// and does not change the TickAt of Info. Default: none.
 	Jitter time.Duration
-	// CatchUp sets which of the ticks that passed while no server ran are fired late. Default: CatchUpOnce.
+	// CatchUp sets which missed ticks are fired late. Default: CatchUpOnce.
 	CatchUp CatchUp
 	// Overlap sets what happens at a tick while the job of an earlier tick waits or runs. A job that is Unique
 	// itself needs no Overlap: its own lock decides. Default: OverlapSkip.
@@ -46,12 +46,14 @@ type (
 	Overlap = client.Overlap
 )
 
+// The values of CatchUp and Overlap. A tick is one time of a Periodic's schedule. It is missed if it passed
+// while no server ran.
 const (
-	// CatchUpOnce fires one tick for all that passed, the last of them.
+	// CatchUpOnce fires only the last missed tick.
 	CatchUpOnce = client.CatchUpOnce
-	// CatchUpSkip fires none of them. Each tick that is less than a minute late still fires.
+	// CatchUpSkip fires only missed ticks that are less than a minute late.
 	CatchUpSkip = client.CatchUpSkip
-	// CatchUpAll fires each of them, the earliest first, but only the last thousand.
+	// CatchUpAll fires each missed tick, the earliest first, but at most the last thousand.
 	CatchUpAll = client.CatchUpAll
 
 	// OverlapSkip skips a tick while an earlier tick's job waits or runs, its retries included.
@@ -64,10 +66,11 @@ const (
 )
 
 // Schedule makes the fleet enqueue these periodic jobs, from the start of Run on, for as long as servers
-// register them. While servers of several versions run, the definition of the one that started last is in
-// force. If the schedule changes, what is due is fired, and ticks count from the change; other changes move no
-// tick. A definition that no server has registered for a day in which servers ran is removed. A definition that
-// an operator added with `belay periodic add` under the same name prevails.
+// register them. While servers of several versions run, the Periodic of the one that started last is in
+// force. If a new version changes Cron or Zone, ticks that are already due are fired, and later ones
+// follow the new schedule from then on. A change of another field moves no tick. A Periodic that no server
+// has registered for a day in which servers ran is removed. One that an operator has added with `belay
+// periodic add` under the same name prevails.
 //
 // The error names everything that is wrong with the jobs; Run returns it, too. Schedule panics after Run.
 func (s *Server) Schedule(jobs ...Periodic) error {

@@ -78,7 +78,8 @@ type TrackState = client.TrackState
 // EndedError is the error of a Wait for a job that ended without being done; its State says how.
 type EndedError = client.EndedError
 
-// The states of a tracked job, as its last run reported them. The first three are not ends.
+// The states of a tracked job, as its last run reported them. A job that is waiting, running or retrying has
+// not ended; the other states are final.
 const (
 	// TrackWaiting is the state of a job that no worker has reported: it waits, has begun less than a second
 	// ago, or does not exist.
@@ -89,7 +90,7 @@ const (
 	TrackRetrying  = client.TrackRetrying
 	TrackDone      = client.TrackDone
 	TrackDead      = client.TrackDead
-	TrackDiscarded = client.TrackDiscarded // it failed and is not kept
+	TrackDiscarded = client.TrackDiscarded // it was dropped: by Discard, NoRetry or NoDead
 	TrackCancelled = client.TrackCancelled // or deleted by an operator
 	TrackExpired   = client.TrackExpired
 )
@@ -101,5 +102,6 @@ func Progress(ctx context.Context, done, total int64) { launcher.Progress(ctx, d
 
 // SetResult sets the result of ctx's job, which is kept if the job ends as done; a second call replaces it.
 // DefineResult is the typed way. SetResult returns an error if value cannot be written as JSON or exceeds
-// 64 KiB, if the job has no Track, and outside of a run. After an error the job has no result.
+// 64 KiB, if the job has no Track, and outside of a run. If SetResult returns an error, the job has no result,
+// even if an earlier call has set one.
 func SetResult(ctx context.Context, value any) error { return launcher.SetResult(ctx, value) }

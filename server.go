@@ -137,8 +137,16 @@ func (s *Server) Identity() string { return s.made("Identity").Identity() }
 //	              stopping. Otherwise 503, with the reason.
 //
 // Both respond with {"ok": bool, "reason": "...", "detail": "..."}, without a reason if all is well.
-// Reasons are not_running, not_registered, stopping, quiet, redis_away, access_denied, no_lease, and for
-// /healthz also standing_still and no_heartbeat. No response waits for Redis longer than half a second.
+// No response waits for Redis longer than half a second. The reasons:
+//
+//	not_running     Run has not been called, or has returned
+//	not_registered  Redis has no record of the process yet
+//	stopping, quiet the server takes no more jobs
+//	redis_away      an outage of Redis
+//	access_denied   Redis refuses the user or the password
+//	no_lease        Redis has had no heartbeat of the process within the TTL, so no run may start
+//	standing_still  only /healthz: the goroutine that takes and settles jobs no longer responds
+//	no_heartbeat    only /healthz: heartbeats have failed for longer than an outage explains
 func (s *Server) Health() http.Handler { return service.Health(s.made("Health")) }
 
 // Dump logs the running jobs and the stacks of all goroutines.

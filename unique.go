@@ -35,18 +35,18 @@ type UniqueOpts struct {
 	// shorter than two heartbeats may even expire between the take of the job and the first renewal.
 	TTL time.Duration
 	// IncludingScheduled makes scheduled jobs, pushed by In or At, unique too. Without it a scheduled job is
-	// accepted even if another job holds the lock. When its time has come, it takes the lock if it is free
-	// then.
+	// accepted even if another job holds the lock. When it is due, it takes the lock if the lock is free; in
+	// any case it goes to its queue and runs.
 	IncludingScheduled bool
 	// RescheduleOnce runs the job once more after its end if a duplicate was refused after it had started,
 	// because the run may not have seen the change that the duplicate was pushed for. Any number of refused
 	// duplicates leads to one more run. It requires UntilExecuted, and excludes MarkDuplicates, which refuses
 	// no push.
 	//
-	// The rule is stored in the job that holds the lock. So every rejected duplicate triggers the rerun, even
+	// The rule is stored in the job that holds the lock. So every refused duplicate triggers the rerun, even
 	// if it was pushed without RescheduleOnce, such as by an older version of the program. A job that was
-	// pushed before its class had RescheduleOnce is not run once more. A push under the jid of the job
-	// itself, after its start, is a duplicate like any other.
+	// pushed before its class had RescheduleOnce is not run once more. A second push with the jid of the job
+	// itself, after its start, is a refused duplicate too.
 	RescheduleOnce bool
 	// PerQueue makes jobs in different queues unequal. Without it the queue is ignored.
 	PerQueue bool

@@ -11,7 +11,8 @@ import (
 type (
 	// LSN is a position in the write-ahead log of a PostgreSQL database. 0 is none.
 	LSN = dedup.LSN
-	// WAL holds positions in write-ahead logs by connection name.
+	// WAL maps the name of a database, as given to WALLocation, to a position. A database without a position
+	// has no entry.
 	WAL = dedup.WAL
 )
 
@@ -42,8 +43,7 @@ func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushM
 
 // WALPositions returns the positions that replicas must have reached before the run of ctx reads them. For
 // each connection it is the latest position of the job's own push and of the duplicates that were refused
-// before the run. A connection without a position has no entry, which is 0. Pass a position to wal.Wait
-// before reading a replica.
+// before the run. Pass a position to wal.Wait before reading a replica.
 //
 // Only a job that was itself pushed with a position is certain to get those of its duplicates. They are lost
 // if the lock expires or an operator releases it before the run.

@@ -4,7 +4,7 @@
 //	func TestSignUp(t *testing.T) {
 //		kit := belaytest.New(t)
 //		app := NewApp(kit.Client())
-//		kit.Serve(app.Register) // the function to which main gives its server
+//		kit.Serve(app.Register) // registers the handlers; main calls it with its server, too
 //
 //		app.SignUp(t.Context(), "ada@example.org")
 //		belaytest.RequireEnqueued(t, kit, Welcome, WelcomeArgs{"ada@example.org"}, belay.Queue("mail"))

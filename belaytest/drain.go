@@ -24,10 +24,10 @@ func (k *Kit) Drain() []Run {
 }
 
 // Advance drains, and then runs the scheduled jobs, retries and snoozed jobs that come due within the time d,
-// in the order in which they come due. It changes no clock, neither Redis' nor the program's: it makes waiting
-// jobs due earlier by d. So the time of retry_for does not pass, and no periodic job fires. To advance all
-// clocks, sleep in a bubble of testing/synctest and then Drain; a server that is Run in the bubble also fires
-// periodic jobs.
+// in the order in which they come due. It changes no clock, neither Redis' nor the program's: it makes
+// waiting jobs due earlier by d. So RetryFor, ExpiresIn, Deadline and the TTL of a lock do not run out, and
+// no periodic job fires. To advance all clocks, sleep in a bubble of testing/synctest and then Drain; a
+// server that is Run in the bubble also fires periodic jobs.
 func (k *Kit) Advance(d time.Duration) []Run {
 	k.t.Helper()
 	return k.runWithin(d)

@@ -44,8 +44,8 @@ func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], wa
 	}
 }
 
-// RequireEnqueuedFunc is RequireEnqueued for the job whose arguments match accepts: it fails the test unless
-// match returns true for exactly one job.
+// RequireEnqueuedFunc fails the test unless the function match returns true for the arguments of exactly one
+// enqueued job that also has these options.
 func RequireEnqueuedFunc[T any](t testing.TB, k *Kit, d *belay.Definition[T], match func(args T) bool, options ...belay.JobOption) Waiting {
 	t.Helper()
 	w := wantedOf(t, d, nil, options)

@@ -74,8 +74,9 @@ func (k *Kit) note(_ context.Context, item *belay.RawJob) error {
 // testing/synctest the Server uses the bubble's clock.
 func (k *Kit) Client() *belay.Client { return k.client }
 
-// Serve adds a function that registers handlers and middleware, as the program does. The Kit calls register
-// with each Server that it makes, before the Server runs. A second call adds another function.
+// Serve adds a function that registers handlers and middleware. The program calls the same function with its
+// own server. The Kit calls register with each Server that it makes, before the Server runs. A second call
+// adds another function.
 func (k *Kit) Serve(register func(*belay.Server)) { k.register = append(k.register, register) }
 
 // Configure sets the config of the Kit's Servers. By default Concurrency is 1, and Logger is the test's log.
