@@ -53,8 +53,9 @@ type (
 	// expired, snoozed or requeued, and Counts reports whether the run failed.
 	Outcome = job.Outcome
 	// BackoffFunc returns the delay before a retry of a class' job: func(count int, err error, j *Job)
-	// time.Duration. count is 0 after the first failure, and j is the job as it was before the run. The
-	// formula's jitter is added to the delay. For a delay of 0 or less, the formula's delay is used.
+	// time.Duration. count is 0 after the first failure, and j is the job as it was before the run. The job
+	// waits exactly that long; BackoffFunc(f).WithJitter(0.2) adds up to a fifth. For a delay of 0 or less, the
+	// formula's delay is used.
 	BackoffFunc = retry.BackoffFunc
 	// PanicError is the error of a handler that panicked.
 	PanicError = retry.PanicError

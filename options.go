@@ -186,7 +186,8 @@ func (o definitionOption) define(d *definition) { o(d) }
 // does. Without it they are an array in the order of the fields. Use UniqueBy, not UniqueByFields, with it.
 func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
-// Backoff sets how long a failed job of the class waits, instead of the formula's base delay.
+// Backoff sets how long a failed job of the class waits, exactly, instead of the formula's delay. Jobs that
+// fail together are then retried together; BackoffFunc.WithJitter spreads them.
 func Backoff(f BackoffFunc) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {

@@ -42,7 +42,7 @@ type Class struct {
 	// Timeout ends a run's context after this long, with the cause ErrTimeout. The handler's return value
 	// still decides the outcome. Default: none.
 	Timeout time.Duration
-	// Backoff replaces the base delay of the retry formula. Default: nil, the formula's delay.
+	// Backoff replaces the delay of the retry formula. Default: nil, the formula's delay.
 	Backoff retry.BackoffFunc
 	// Middleware wraps the runs of the class, inside of the middleware of all runs; the first is the
 	// outermost. Default: none.

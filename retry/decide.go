@@ -27,11 +27,6 @@ type Policy struct {
 	PayloadLimit int
 }
 
-// A BackoffFunc returns a class' own delay after a failure. count is 0 after the first failure, and j is the
-// job as it was before this run. The formula's jitter is added. If the function returns 0 or less, or
-// panics, the formula's delay is used.
-type BackoffFunc func(count int, err error, j *job.Job) time.Duration
-
 // An EndedRun is a run of a job that has ended.
 type EndedRun struct {
 	Job *job.Job
@@ -199,7 +194,7 @@ func (f *failure) delay(ask AskError) time.Duration {
 		return min(ask.After, maxDelay)
 	}
 	if own := f.ownBackoff(); own > 0 {
-		return f.policy.Formula.Custom(own, f.count, f.run.Rand)
+		return min(own, maxDelay)
 	}
 	return f.policy.Formula.Delay(f.count, f.run.Rand)
 }
