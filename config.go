@@ -52,6 +52,9 @@ type ServerConfig struct {
 	// RetryFormula computes the delays before retries; package retry has those of older versions of Sidekiq.
 	// Default: that of Sidekiq 8.
 	RetryFormula RetryFormula
+	// ErrorRules decide about failed jobs of every class by their errors: KillOn, DiscardOn and SnoozeOn. A
+	// class' own rules go before these. Default: none.
+	ErrorRules []ErrorRule
 	// MaxInterruptions is the number of crashes of its process after which a job is moved to the dead set.
 	// After one crash less it is quarantined: it runs with nothing beside it. Default: 3; at least 2.
 	MaxInterruptions int
@@ -138,8 +141,9 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
-		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions,
-		SaveInterval: cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
+		Retry:            retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit, Rules: retryRules(cfg.ErrorRules)},
+		MaxInterruptions: cfg.MaxInterruptions,
+		SaveInterval:     cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
 		Check: logFindings,

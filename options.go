@@ -9,6 +9,7 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
 )
 
 // A DefineOption configures a class.
@@ -176,6 +177,45 @@ func Field(name string, value any) JobOption {
 		kept := slices.DeleteFunc(slices.Clone(i.Extra), func(f job.Edit) bool { return f.Name == name })
 		i.Extra = append(kept, job.Edit{Name: name, JSON: text})
 	}
+}
+
+// An ErrorRule decides what happens to a job whose run ends with one of some errors: KillOn, DiscardOn and
+// SnoozeOn make it. It is an option of Define, for one class, and ServerConfig.ErrorRules has those for all
+// classes. What a handler returns by Kill, Discard, Snooze or RetryIn goes before all rules; then the class'
+// own are asked, in order, then the server's, and the first that matches decides.
+//
+// The errors are compared as errors.Is does, so a wrapped error matches. A nil pointer stands for all errors of
+// its type, as with errors.As:
+//
+//	belay.KillOn(ErrCardDeclined, (*stripe.Error)(nil), (*belay.PanicError)(nil))
+type ErrorRule retry.ErrorRule
+
+func (r ErrorRule) define(d *definition) {
+	if err := retry.ErrorRule(r).Check(); err != nil {
+		d.wrong = append(d.wrong, fmt.Errorf("an error rule: %w", err))
+	}
+	d.about.Rules = append(d.about.Rules, retry.ErrorRule(r))
+}
+
+// KillOn moves a job whose run ends with one of these errors to the dead set, without further retries, as Kill
+// does. Define panics and NewServer fails if an error is nil, or none is given.
+func KillOn(errs ...error) ErrorRule { return ErrorRule{Ask: retry.AskKill, Errors: errs} }
+
+// DiscardOn drops a job whose run ends with one of these errors, as Discard does. The run counts as failed.
+func DiscardOn(errs ...error) ErrorRule { return ErrorRule{Ask: retry.AskDiscard, Errors: errs} }
+
+// SnoozeOn runs a job again whose run ends with one of these errors, as Snooze does: the run does not count as
+// failed, uses up no retry and stores no error. The job waits as long as it would for a retry: see Backoff. It
+// may snooze for ever, each time for as long; ExpiresIn and Deadline end that. A line of the log has the error.
+func SnoozeOn(errs ...error) ErrorRule { return ErrorRule{Ask: retry.AskSnooze, Errors: errs} }
+
+// retryRules returns rules as package retry has them.
+func retryRules(rules []ErrorRule) []retry.ErrorRule {
+	list := make([]retry.ErrorRule, len(rules))
+	for i, rule := range rules {
+		list[i] = retry.ErrorRule(rule)
+	}
+	return list
 }
 
 type definitionOption func(*definition)

@@ -44,6 +44,9 @@ type Class struct {
 	Timeout time.Duration
 	// Backoff replaces the delay of the retry formula. Default: nil, the formula's delay.
 	Backoff retry.BackoffFunc
+	// Rules decide about the jobs of the class by the errors of their runs, before those of Config.Retry.
+	// Default: none.
+	Rules []retry.ErrorRule
 	// Middleware wraps the runs of the class, inside of the middleware of all runs; the first is the
 	// outermost. Default: none.
 	Middleware []Middleware

@@ -112,15 +112,19 @@ func Panicked(err error) *PanicError {
 }
 
 // Is is errors.Is for a chain whose methods may panic.
-func Is(err, target error) (found bool) {
+func Is(err, target error) bool {
+	return slices.ContainsFunc(chain(err), func(link error) bool { return linkIs(link, target) })
+}
+
+// linkIs reports whether an error of a chain, without those that it wraps, is the target. It is not if its
+// method panics, or if the two cannot be compared.
+func linkIs(link, target error) (is bool) {
 	defer func() { _ = recover() }()
-	for _, link := range chain(err) {
-		own, ok := link.(interface{ Is(target error) bool })
-		if link == target || ok && own.Is(target) { //nolint:errorlint // each link of the chain is visited by itself
-			return true
-		}
+	if reflect.TypeOf(target).Comparable() && link == target { //nolint:errorlint // each link of the chain is visited by itself
+		return true
 	}
-	return false
+	own, ok := link.(interface{ Is(target error) bool })
+	return ok && own.Is(target)
 }
 
 // Class returns the error_class: the result of the error's method ErrorClass() string, else the first specific
