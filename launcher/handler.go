@@ -139,16 +139,12 @@ func Info(ctx context.Context) (info RunInfo, ok bool) {
 }
 
 func (r *run) info() RunInfo {
-	attempt := 1
-	if count, failed := r.job.RetryCount(); failed {
-		attempt = count + 2
-	}
 	created, _ := r.job.CreatedAt()
 	enqueued, _ := r.job.EnqueuedAt()
 	tick, _ := r.job.Tick()
 	return RunInfo{
 		JID: r.job.JID(), Class: r.job.Class(), Queue: r.Queue,
-		Attempt: attempt, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
+		Attempt: r.job.FailedRuns() + 1, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
 		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(),
 		Periodic: tick.Name, TickAt: tick.At, Identity: r.Session.Identity,
 	}

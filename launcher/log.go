@@ -111,7 +111,12 @@ func (r *run) logEnd() {
 			fields = append(fields, logbook.Millis("again_in_ms", r.outcome.After()))
 		}
 		fields = append(fields, r.names()...)
-		l.cfg.Log.Warn("run failed", append(fields, "attempt", r.info().Attempt, "exit", string(exit))...)
+		info := r.info()
+		fields = append(fields, "attempt", info.Attempt)
+		if info.MaxAttempts > 0 {
+			fields = append(fields, "max_attempts", info.MaxAttempts)
+		}
+		l.cfg.Log.Warn("run failed", append(fields, "exit", string(exit))...)
 	}
 	r.log(text)
 }

@@ -166,15 +166,7 @@ func entries(i *inspect.Inspector, query inspect.Query) iter.Seq2[inspect.Entry,
 
 func entryCells(e inspect.Entry) []any {
 	at := cmp.Or(e.At, e.EnqueuedAt)
-	return []any{localTime(&at), e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80)}
-}
-
-// failures returns how many runs have failed.
-func failures(e inspect.Entry) string {
-	if e.RetryCount == nil {
-		return "-"
-	}
-	return strconv.Itoa(*e.RetryCount + 1)
+	return []any{localTime(&at), e.ID, cut(e.Class, 40), cut(e.Queue, 30), cmp.Or(e.FailedRuns(), "-"), cut(string(e.Args), 40), cut(remark(e), 80)}
 }
 
 // remark returns what is wrong with a job.
@@ -214,9 +206,7 @@ func printEntry(t *table, e inspect.Entry) {
 	instant("at", e.At)
 	instant("created", e.CreatedAt)
 	instant("enqueued", e.EnqueuedAt)
-	if e.RetryCount != nil {
-		line("failed runs", failures(e))
-	}
+	line("failed runs", e.FailedRuns())
 	instant("first failed", e.FailedAt)
 	instant("failed again", e.RetriedAt)
 	if e.Interrupted > 0 {
