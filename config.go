@@ -102,7 +102,7 @@ type ServerConfig struct {
 	Redact func(class string, args json.RawMessage) json.RawMessage
 	// RedactError returns what the log shows of the error of a run and, with an empty class, of a panic in a
 	// callback. It is called concurrently. If it panics, nothing is shown. It does not change what is stored
-	// with a failed job. Default: the error's text.
+	// with a failed job or, for Wait, with a tracked one. Default: the error's text.
 	RedactError func(class string, err error) string
 }
 

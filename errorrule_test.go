@@ -24,9 +24,14 @@ var (
 )
 
 // A staleError is an error of a type that a rule names.
-type staleError struct{ Version int }
+type staleError struct {
+	Version int
+	more    string
+}
 
-func (e *staleError) Error() string { return fmt.Sprintf("version %d is stale", e.Version) }
+func (e *staleError) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("version %d is stale %s", e.Version, e.more))
+}
 
 // A lockedBuffer may be written while it is read.
 type lockedBuffer struct {

@@ -31,8 +31,8 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
 			orphans[i].Lock = dedup.AfterCrash(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
-			if orphans[i].Home == lua.HomeDead {
-				orphans[i].State = lua.EndedState(parsed, lua.TrackDead, j.now())
+			if died, err := job.Parse(orphans[i].New); orphans[i].Home == lua.HomeDead && err == nil {
+				orphans[i].State = lua.EndedState(died, lua.TrackDead, j.now()) // with the reason
 			}
 		}
 	}

@@ -117,6 +117,7 @@ func (l *Launcher) killUnreadable(taken *fetch.Run, err error) {
 	l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
 	now := l.clock.Now()
 	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, now); state != nil {
+		state.Fields = append(state.Fields, lua.ErrorFields(job.UnreadableClass, err.Error())...)
 		taken.Leave(*state)
 	}
 	kept := job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, l.cfg.Retry.Unit)

@@ -50,6 +50,9 @@ func message(err error) string {
 	return shorten(text, maxMessage)
 }
 
+// Describe returns the error_class and the error_message that a failed job gets for an error.
+func Describe(err error) (class, text string) { return Class(err), message(err) }
+
 // shorten cuts text to a number of characters and makes it valid UTF-8: a single invalid byte would make the
 // payload unreadable.
 func shorten(text string, characters int) string {

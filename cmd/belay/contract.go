@@ -77,7 +77,7 @@ processed, failed} instead, one object a line.`,
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
 		fields: `jid, state, queue, class, since, at, process, process_state, reported, looked, unseen,
-tracked {jid, state, done, total, result, no_result, ended_at},
+tracked {jid, state, done, total, result, no_result, ended_at, error_class, error_message},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;

@@ -191,6 +191,9 @@ func whereabouts(f inspect.Found) string {
 		if t.NoResult != "" {
 			where += ", without its result: " + t.NoResult
 		}
+		if t.ErrorClass != "" && (f.Entry == nil || f.Entry.ErrorClass == "") {
+			where += ", the last run failed with " + cut(t.ErrorClass+": "+t.ErrorMessage, maxShown)
+		}
 	}
 	return where
 }
