@@ -16,6 +16,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/drivertest"
+	"github.com/belayq/belay/inspect"
 )
 
 var (
@@ -111,4 +112,46 @@ func TestARuleWithoutAnErrorIsRefused(t *testing.T) {
 	require.PanicsWithValue(t, `belay: Define "A": an error rule: it names no error`, func() { belay.Define[int]("A", belay.KillOn()) })
 	_, err := belay.NewServer(openShared(t), belay.ServerConfig{ErrorRules: []belay.ErrorRule{belay.KillOn(errBusy), belay.DiscardOn(nil)}})
 	require.ErrorContains(t, err, "error rule 2: one of its errors is nil")
+}
+
+// A class that asks for it keeps the errors of its last failed runs in the payload; others keep the last one.
+func TestAJobKeepsTheErrorsOfItsLastFailedRuns(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	server := newServer(t, client, belay.ServerConfig{})
+	soon := belay.Backoff(func(int, error, *belay.Job) time.Duration { return time.Millisecond })
+	kept := belay.Define[int]("Kept", belay.KeepErrors(2), belay.Retries(2), soon)
+	plain := belay.Define[int]("Plain", belay.Retries(2), soon)
+	fail := func(ctx context.Context, _ int) error {
+		info, _ := belay.Info(ctx)
+		return fmt.Errorf("attempt %d of %d", info.Attempt, info.MaxAttempts)
+	}
+	kept.Handle(server, fail)
+	plain.Handle(server, fail)
+	died := make(chan string, 2)
+	server.OnDeath(func(_ context.Context, j *belay.Job, _ error) { died <- j.Class() })
+	running(t, server)
+	for _, d := range []*belay.Definition[int]{kept, plain} {
+		_, err := d.Enqueue(t.Context(), client, 1)
+		require.NoError(t, err)
+		require.Equal(t, d.Class(), awaitValue(t, "its death", died))
+	}
+	inspector := inspect.New(client.Driver(), client.Config().Prefix)
+	dead := make(map[string]inspect.Entry)
+	drivertest.Eventually(t, func() bool {
+		for found, err := range inspector.Jobs(t.Context(), inspect.Query{Places: []inspect.Place{inspect.PlaceDead}}) {
+			require.NoError(t, err)
+			dead[found.Class] = *found.Entry
+		}
+		return len(dead) == 2
+	}, patience, tick)
+	errs := dead["Kept"].Errors
+	require.Len(t, errs, 2)
+	require.Equal(t, []string{"attempt 2 of 3", "attempt 3 of 3"}, []string{errs[0].Message, errs[1].Message})
+	require.Equal(t, []int{2, 3}, []int{errs[0].Attempt, errs[1].Attempt})
+	require.WithinDuration(t, time.Now(), errs[0].At, time.Minute)
+	require.Equal(t, "3 of 3", dead["Kept"].FailedRuns())
+	require.Nil(t, dead["Plain"].Errors)
+	require.Equal(t, "attempt 3 of 3", dead["Plain"].ErrorMessage)
+	require.Panics(t, func() { belay.Define[int]("A", belay.KeepErrors(0)) })
 }

@@ -179,6 +179,18 @@ func Field(name string, value any) JobOption {
 	}
 }
 
+// KeepErrors keeps the errors of a job's last n failed runs with the job, each with its time and at most 300
+// characters of its message: on its page in the dashboard, in belay find and in Entry.Errors of package
+// inspect. n is at most 50. They are written into the payload, up to 16 KiB and the oldest left out, and travel
+// with each retry. Default: only the last error is kept.
+func KeepErrors(n int) DefineOption {
+	return definitionOption(func(def *definition) {
+		if def.about.KeepErrors = n; n < 1 || n > job.MaxPastErrors {
+			def.wrong = append(def.wrong, fmt.Errorf("KeepErrors(%d): it must be from 1 to %d", n, job.MaxPastErrors))
+		}
+	})
+}
+
 // An ErrorRule decides what happens to a job whose run ends with one of some errors: KillOn, DiscardOn and
 // SnoozeOn make it. It is an option of Define, for one class, and ServerConfig.ErrorRules has those for all
 // classes. What a handler returns by Kill, Discard, Snooze or RetryIn goes before all rules; then the class'

@@ -119,8 +119,7 @@ func TestWaitReturnsTheResultOrHowTheJobEnded(t *testing.T) {
 	})
 }
 
-// Whoever asks for a job that waits for a retry gets the reason, cut to a bounded length, and no reason for a job
-// that is done in the end.
+// A job that waits for a retry shows the reason, cut to a bounded length; one that is done in the end shows none.
 func TestTheReasonOfAFailureIsKnownWhileTheJobWaitsForARetry(t *testing.T) {
 	t.Parallel()
 	eachDriver(t, func(t *testing.T, client *belay.Client) {

@@ -42,13 +42,15 @@ type Entry struct {
 	// than Attempt. nil for a job that has not failed yet.
 	RetryCount *int `json:"retry_count,omitempty"`
 	// Interrupted counts the crashes of processes that were running it.
-	Interrupted  int       `json:"interrupted_count,omitempty"`
-	ErrorClass   string    `json:"error_class,omitempty"`
-	ErrorMessage string    `json:"error_message,omitempty"`
-	CreatedAt    time.Time `json:"created_at,omitzero"`
-	EnqueuedAt   time.Time `json:"enqueued_at,omitzero"`
-	FailedAt     time.Time `json:"failed_at,omitzero"`  // of the first failure
-	RetriedAt    time.Time `json:"retried_at,omitzero"` // of the last, if it failed again
+	Interrupted  int    `json:"interrupted_count,omitempty"`
+	ErrorClass   string `json:"error_class,omitempty"`
+	ErrorMessage string `json:"error_message,omitempty"`
+	// Errors are the errors of its last failed runs, the oldest first, if its class keeps them (KeepErrors).
+	Errors     []PastError `json:"errors,omitempty"`
+	CreatedAt  time.Time   `json:"created_at,omitzero"`
+	EnqueuedAt time.Time   `json:"enqueued_at,omitzero"`
+	FailedAt   time.Time   `json:"failed_at,omitzero"`  // of the first failure
+	RetriedAt  time.Time   `json:"retried_at,omitzero"` // of the last, if it failed again
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
 
@@ -57,6 +59,10 @@ type Entry struct {
 	parsed *job.Job // nil when it cannot be read
 	index  int      // in a list, counted from the oldest
 }
+
+// A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run ended,
+// its Class and the beginning of its Message.
+type PastError = job.PastError
 
 // Ref names the entry and its place, for Get and Selection.Refs: the time it waits for or its place in the
 // queue, a tilde, and its Key. It is stable in a set, unless the job is rescheduled; in a queue it is good for
@@ -110,6 +116,10 @@ func (e *Entry) parse() {
 	e.Attempt, e.MaxAttempts = parsed.FailedRuns(), retry.Policy{}.MaxAttempts(parsed)
 	e.ErrorClass, _ = parsed.Text("error_class")
 	e.ErrorMessage, _ = parsed.Text("error_message")
+	e.Errors = parsed.PastErrors()
+	for n := range e.Errors {
+		e.Errors[n].At = writable(e.Errors[n].At)
+	}
 	if kept, ok := parsed.Kept(); ok {
 		e.Problem, e.Payload = cmp.Or(e.ErrorMessage, "unreadable"), shown(kept)
 	}

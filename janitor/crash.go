@@ -31,12 +31,21 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
 			orphans[i].Lock = dedup.AfterCrash(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
-			if died, err := job.Parse(orphans[i].New); orphans[i].Home == lua.HomeDead && err == nil {
-				orphans[i].State = lua.EndedState(died, lua.TrackDead, j.now()) // with the reason
+			if orphans[i].Home == lua.HomeDead {
+				orphans[i].State = endedState(orphans[i].New, j.now())
 			}
 		}
 	}
 	return orphans
+}
+
+// endedState returns the state of a tracked job that dies with this payload, which has the reason.
+func endedState(payload string, now time.Time) *lua.JobState {
+	died, err := job.Parse(payload)
+	if err != nil {
+		return nil // never: it was patched from a payload that could be read
+	}
+	return lua.EndedState(died, lua.TrackDead, now)
 }
 
 // excuse returns how many crashes of these jobs came before their cursor last advanced. A long job that gets

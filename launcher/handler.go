@@ -47,6 +47,8 @@ type Class struct {
 	// Rules decide about the jobs of the class by the errors of their runs, before those of Config.Retry.
 	// Default: none.
 	Rules []retry.ErrorRule
+	// KeepErrors is how many errors of failed runs a job keeps in its payload. Default: none but the last.
+	KeepErrors int
 	// Middleware wraps the runs of the class, inside of the middleware of all runs; the first is the
 	// outermost. Default: none.
 	Middleware []Middleware

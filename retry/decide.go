@@ -45,6 +45,8 @@ type EndedRun struct {
 	// Rules are the class' own rules for errors, in order: the first that matches decides, and none of those
 	// of the Policy is asked then. What the handler asks for itself goes before all rules.
 	Rules []ErrorRule
+	// KeepErrors is how many errors of failed runs the class' jobs keep in their payload; 0 is none.
+	KeepErrors int
 	// Ours reports that Belay itself cancelled the run (shutdown, ownership lost), so its error says nothing
 	// about the job. A run that exceeded its own timeout is not ours: it failed.
 	Ours bool

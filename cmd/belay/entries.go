@@ -184,6 +184,11 @@ func remark(e inspect.Entry) string {
 	return ""
 }
 
+// pastError describes the error of one failed run in a line.
+func pastError(past inspect.PastError) string {
+	return fmt.Sprintf("%d at %s: %s", past.Attempt, past.At.Local().Format(time.DateTime), cut(past.Class+": "+past.Message, maxShown))
+}
+
 // printEntry prints all fields of a job, one a line.
 func printEntry(t *table, e inspect.Entry) {
 	line := func(name, value string) {
@@ -216,6 +221,9 @@ func printEntry(t *table, e inspect.Entry) {
 	line("message", e.ErrorMessage)
 	for _, frame := range e.Backtrace() {
 		line("", frame)
+	}
+	for _, past := range e.Errors {
+		line("failed run", pastError(past))
 	}
 	line("bytes", strconv.Itoa(e.Bytes))
 	t.row()

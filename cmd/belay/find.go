@@ -140,6 +140,11 @@ func printFound(cmd *cobra.Command, found inspect.Found) error {
 		if found.Place != inspect.PlaceNotFound {
 			t.row(whereabouts(found))
 		}
+		if found.Entry != nil {
+			for _, past := range found.Entry.Errors {
+				t.row("failed run " + pastError(past))
+			}
+		}
 	})
 	switch {
 	case err != nil:

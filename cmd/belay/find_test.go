@@ -40,6 +40,17 @@ func TestFindPrintsWhereAJobIs(t *testing.T) {
 	require.Equal(t, exitUsage, h.invoke("", "find", "a", "b").code)
 }
 
+func TestKeptErrorsAreShown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("ZADD", h.key("retry"), "4000000000", `{"class":"A","jid":"kept","queue":"mail","args":[],"retry":true,"retry_count":1,`+
+		`"error_class":"E","error_message":"second","belay_errors":[{"attempt":1,"at":"2023-11-14T22:13:20Z","class":"E","message":"first\u001b[31m"},`+
+		`{"attempt":2,"at":"2023-11-14T22:14:20Z","class":"E","message":"second"}]}`)
+	require.Regexp(t, `(?m)^failed run 1 at 2023-11-1\S+ \S+: E: first\\\S+$`, h.invoke("", "find", "kept").out)
+	require.Regexp(t, `(?m)^failed run +2 at 2023-11-1\S+ \S+: E: second$`, h.invoke("", "retries", "find", "kept").out)
+	require.Contains(t, h.invoke("", "find", "kept", "--json").out, `"errors":[{"attempt":1,"at":"2023-11-14T22:13:20Z","class":"E","message":"first`)
+}
+
 // One job has one count of its failed runs, wherever it is shown.
 func TestFailedRunsAreCountedAlikeEverywhere(t *testing.T) {
 	t.Parallel()
