@@ -68,8 +68,8 @@ func (d *ResultDefinition[T, R]) Wait(ctx context.Context, c *Client, jid string
 	return result, nil
 }
 
-// Tracked is what Redis has about a job that is tracked: its State, its progress, and its Result or the class and
-// the message of the error of its last run.
+// Tracked is what Redis has about a job that is tracked: its State, its progress, and its Result or the class
+// and the message of the error of its last run.
 type Tracked = client.Tracked
 
 // TrackState is the state of a tracked job.

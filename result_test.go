@@ -186,6 +186,9 @@ func TestWaitReturnsForAJobThatCannotBeRun(t *testing.T) {
 			var ended *belay.EndedError
 			require.ErrorAs(t, err, &ended)
 			require.Equal(t, belay.TrackDead, ended.State)
+			class := map[bool]string{true: job.UnreadableClass, false: job.TooLargeClass}[jid == bad.JID]
+			require.Equal(t, class, ended.ErrorClass)
+			require.NotEmpty(t, ended.ErrorMessage)
 		}
 	})
 }

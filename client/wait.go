@@ -78,8 +78,8 @@ func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
 type EndedError struct {
 	JID   string
 	State lua.TrackState
-	// ErrorClass and ErrorMessage describe the error of the last run that failed; see Tracked. They are empty if
-	// none failed, or if a worker from before these fields ended the job.
+	// ErrorClass and ErrorMessage describe the error of the last run that failed; see Tracked. They are empty
+	// if none failed, or if a worker from before these fields ended the job.
 	ErrorClass, ErrorMessage string
 }
 

@@ -33,13 +33,13 @@ type Entry struct {
 	At   time.Time       `json:"at,omitzero"`
 	Args json.RawMessage `json:"args,omitempty"`
 	// Attempt is how many runs have failed, which is the number of the last of them: runs are counted as in
-	// belay.RunInfo. MaxAttempts is the highest Attempt that there will be: its retries and one; 0 if its retries
-	// are limited by time. For a job that does not set its retries, MaxAttempts has the default of 25 of them,
-	// which the workers may have changed (ServerConfig.Retries, --max-retries).
+	// belay.RunInfo. MaxAttempts is the highest Attempt that there will be: its retries and one; 0 if its
+	// retries are limited by time. For a job that does not set its retries, MaxAttempts has the default of 25
+	// of them, which the workers may have changed (ServerConfig.Retries, --max-retries).
 	Attempt     int `json:"attempt,omitempty"`
 	MaxAttempts int `json:"max_attempts,omitempty"`
-	// RetryCount is retry_count in the payload, Sidekiq's number: how many retries have failed, which is one less
-	// than Attempt. nil for a job that has not failed yet.
+	// RetryCount is retry_count in the payload, Sidekiq's number: how many retries have failed, which is one
+	// less than Attempt. nil for a job that has not failed yet.
 	RetryCount *int `json:"retry_count,omitempty"`
 	// Interrupted counts the crashes of processes that were running it.
 	Interrupted  int    `json:"interrupted_count,omitempty"`
@@ -60,8 +60,8 @@ type Entry struct {
 	index  int      // in a list, counted from the oldest
 }
 
-// A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run ended,
-// its Class and the beginning of its Message.
+// A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run
+// ended, its Class and the beginning of its Message.
 type PastError = job.PastError
 
 // Ref names the entry and its place, for Get and Selection.Refs: the time it waits for or its place in the

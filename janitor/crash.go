@@ -27,25 +27,16 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 		switch {
 		case err != nil:
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
-			orphans[i].State = lua.DeadUnread(entry, entry, j.now())
+			orphans[i].State = lua.DeadUnread(entry, entry, job.UnreadableClass, err.Error(), j.now())
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
 			orphans[i].Lock = dedup.AfterCrash(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
 			if orphans[i].Home == lua.HomeDead {
-				orphans[i].State = endedState(orphans[i].New, j.now())
+				orphans[i].State = lua.DiedState(orphans[i].New, j.now())
 			}
 		}
 	}
 	return orphans
-}
-
-// endedState returns the state of a tracked job that dies with this payload, which has the reason.
-func endedState(payload string, now time.Time) *lua.JobState {
-	died, err := job.Parse(payload)
-	if err != nil {
-		return nil // never: it was patched from a payload that could be read
-	}
-	return lua.EndedState(died, lua.TrackDead, now)
 }
 
 // excuse returns how many crashes of these jobs came before their cursor last advanced. A long job that gets

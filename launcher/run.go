@@ -116,8 +116,7 @@ func (l *Launcher) killUnreadable(taken *fetch.Run, err error) {
 	l.cfg.Log.Error("moved to the dead set: unreadable payload", "error", err, "queue", taken.Queue, "bytes", len(taken.Bytes))
 	l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
 	now := l.clock.Now()
-	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, now); state != nil {
-		state.Fields = append(state.Fields, lua.ErrorFields(job.UnreadableClass, err.Error())...)
+	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, job.UnreadableClass, err.Error(), now); state != nil {
 		taken.Leave(*state)
 	}
 	kept := job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, l.cfg.Retry.Unit)

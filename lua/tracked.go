@@ -102,6 +102,15 @@ func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
 	return &s
 }
 
+// DiedState is EndedState of a job that dies with this payload, which has the reason.
+func DiedState(payload string, at time.Time) *JobState {
+	j, err := job.Parse(payload)
+	if err != nil {
+		return nil // never: it was patched from a payload that could be read
+	}
+	return EndedState(j, TrackDead, at)
+}
+
 // ErrorFields returns the fields of a state that describe an error. The message is cut to MaxTrackedError,
 // between two characters.
 func ErrorFields(class, message string) []string {
@@ -112,11 +121,11 @@ func ErrorFields(class, message string) []string {
 // trackField is the retention of a tracked job, which Belay writes before the args.
 var trackField = regexp.MustCompile(`"` + job.FieldTrack + `":[0-9]{1,18},`)
 
-// DeadUnread returns the state of a job that dies without being parsed. It reads only the first and last bytes
-// of the payload, and returns nil if they do not show that the job is tracked. The order of the fields must be
-// Belay's own, and the text after the args must be valid up to the closing brace. So the text of an argument
-// never names another job.
-func DeadUnread(head, tail string, at time.Time) *JobState {
+// DeadUnread returns the state of a job that dies without being parsed, with the class and the message of the
+// reason. It reads only the first and last bytes of the payload, and returns nil if they do not show that the
+// job is tracked. The order of the fields must be Belay's own, and the text after the args must be valid up to
+// the closing brace. So the text of an argument never names another job.
+func DeadUnread(head, tail, class, message string, at time.Time) *JobState {
 	head, tail = head[:min(len(head), ends)], tail[max(len(tail)-ends, 0):]
 	before, _, _ := strings.Cut(head, `"args":`)
 	track, behind := trackField.FindString(before), strings.LastIndex(tail, `],"class":`)
@@ -124,6 +133,9 @@ func DeadUnread(head, tail string, at time.Time) *JobState {
 		return nil
 	}
 	j, err := job.Parse("{" + track + `"args":[` + tail[behind:])
+	if err == nil {
+		j, err = job.Parse(j.Patch(job.SetString("error_class", class), job.SetString("error_message", message)))
+	}
 	if err != nil {
 		return nil
 	}

@@ -135,12 +135,13 @@ func TestDeadUnread(t *testing.T) {
 		"cut off":                       {track + `"args":["` + large, ""},
 		"shorter than any":              {`{`, ""},
 	} {
-		state := DeadUnread(test.payload, test.payload, time.Unix(2, 0))
+		state := DeadUnread(test.payload, test.payload, "E", "damaged", time.Unix(2, 0))
 		if test.jid == "" {
 			require.Nil(t, state, name)
 			continue
 		}
 		require.NotNil(t, state, name)
 		require.Equal(t, test.jid+" 1.0", state.JID+" "+state.Created, name)
+		require.Equal(t, ErrorFields("E", "damaged"), state.Fields[len(state.Fields)-4:], name)
 	}
 }
