@@ -47,6 +47,9 @@ type ServerConfig struct {
 	// RetryFormula computes the delays before retries; package retry has those of older versions of Sidekiq.
 	// Default: that of Sidekiq 8.
 	RetryFormula retry.Formula
+	// ErrorRules decide about failed jobs of every class by their errors: KillOn, DiscardOn and SnoozeOn. A
+	// class' own rules go before these. Default: none.
+	ErrorRules []ErrorRule
 	// MaxInterruptions is the number of crashes of its process after which a job is moved to the dead set.
 	// After one crash less it is quarantined: it runs with nothing beside it. Default: 3; at least 2.
 	MaxInterruptions int
@@ -96,7 +99,7 @@ type ServerConfig struct {
 	Redact func(class string, args json.RawMessage) json.RawMessage
 	// RedactError returns what the log shows of the error of a run and, with an empty class, of a panic in a
 	// callback. It is called concurrently. If it panics, nothing is shown. It does not change what is stored
-	// with a failed job. Default: the error's text.
+	// with a failed job or, for Wait, with a tracked one. Default: the error's text.
 	RedactError func(class string, err error) string
 }
 
@@ -132,8 +135,9 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
-		Retry: retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit}, MaxInterruptions: cfg.MaxInterruptions,
-		SaveInterval: cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
+		Retry:            retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit, Rules: retryRules(cfg.ErrorRules)},
+		MaxInterruptions: cfg.MaxInterruptions,
+		SaveInterval:     cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
 		Check: logFindings,

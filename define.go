@@ -43,15 +43,7 @@ type definition struct {
 // be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
-	for _, option := range options {
-		if option == nil {
-			d.problems = append(d.problems, errNilOption)
-			continue
-		}
-		option.define(&d.definition)
-	}
-	// A class' timeout is not written into its jobs.
-	d.about.Timeout, d.item.Timeout = d.item.Timeout, 0
+	d.apply(options)
 	shapeOf := args.For
 	if d.named {
 		shapeOf = args.ForNamed
@@ -63,6 +55,36 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return d
+}
+
+// apply applies options, and keeps the mistakes.
+func (d *definition) apply(options []DefineOption) {
+	for _, option := range options {
+		if option == nil {
+			d.problems = append(d.problems, errNilOption)
+			continue
+		}
+		option.define(d)
+	}
+	// A class' timeout is not written into its jobs.
+	d.about.Timeout, d.item.Timeout = d.item.Timeout, 0
+}
+
+// aboutRuns returns what options say about the runs of a class that has no Definition. It panics for an option
+// that has an effect only at a push, and for invalid ones.
+func aboutRuns(what string, options []DefineOption) launcher.Class {
+	none := definition{item: RawJob{Class: launcher.AnyClass}}
+	d := none
+	d.apply(options)
+	about, err := d.about, errors.Join(append(d.problems, d.item.Check())...)
+	d.about = launcher.Class{}
+	if err == nil && !reflect.DeepEqual(d, none) {
+		err = errors.New("an option has no effect without a Definition; use only those about runs")
+	}
+	if err != nil {
+		panic("belay: " + what + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return about
 }
 
 func (d *definition) check() error {

@@ -107,3 +107,21 @@ func TestHandler(t *testing.T) {
 	require.Equal(t, small{7}, got)
 	require.PanicsWithValue(t, "belay: Handle A: the handler is nil", func() { d.Handler(nil) })
 }
+
+func TestAboutRuns(t *testing.T) {
+	t.Parallel()
+	about := aboutRuns("HandleRaw A", []DefineOption{Timeout(time.Minute), KillOn(errNilOption), OnExhausted(func(context.Context, *Job, error) {})})
+	require.Equal(t, time.Minute, about.Timeout)
+	require.Len(t, about.Rules, 1)
+	require.NotNil(t, about.Exhausted)
+	for want, option := range map[string]DefineOption{
+		"an option has no effect without a Definition": Queue("mail"), "timeout -1s": Timeout(-time.Second), "an option is nil": nil,
+		"an option has no effect without": Unique(), "an option has no effect": NamedArgs(), "an option has no": Idempotent(),
+	} {
+		require.Panics(t, func() { aboutRuns("HandleRaw A", []DefineOption{option}) }, want)
+		func() {
+			defer func() { require.Contains(t, recover(), want) }()
+			aboutRuns("HandleRaw A", []DefineOption{option})
+		}()
+	}
+}

@@ -164,6 +164,7 @@
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].
 //   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze], [Interrupted].
+//   - What an error does to its job, by a rule: [DiscardOn], [KillOn], [SnoozeOn].
 //   - What a handler may read: [Info], [Stopping], [Log], and why its context ended, by [context.Cause]:
 //     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
 //   - Long jobs that continue after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].

@@ -27,6 +27,8 @@ func (cfg *MainConfig) Flags() []*flagset.Flag {
 		flagset.Scalar("poll-wait", "how long after the start due jobs are left to other workers", &server.PollWait, 0, flagset.ZeroIsZero),
 		flagset.Scalar("janitor", "minimum time between the two checks of a worker that seems dead (default 1 heartbeat)",
 			&server.JanitorInterval, 0, flagset.ZeroIsInvalid),
+		flagset.Scalar("job-timeout", "maximum duration of a run, unless its job or its class sets one; 0 for none (default none)",
+			&server.Timeout, 0, flagset.ZeroIsZero),
 		flagset.Scalar("shutdown-timeout", "how long running jobs may go on after TERM; 0 for not at all",
 			&server.ShutdownTimeout, launcher.DefaultShutdownTimeout, flagset.ZeroIsNone),
 		flagset.Scalar("max-interruptions", "crashes of its worker after which a job is moved to the dead set, at least 2; after one crash "+

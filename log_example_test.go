@@ -56,7 +56,7 @@ func ExampleServerConfig() {
 	// level=INFO msg=starting queues=[default] concurrency=25
 	// level=INFO msg=working queues=[default] concurrency=25
 	// level=INFO msg="asking the bank" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1
-	// level=WARN msg="run failed" error="it said no" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1 exit=discarded
+	// level=WARN msg="run failed" error="it said no" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1 max_attempts=26 exit=discarded
 	// level=DEBUG msg=run error="it said no" args="[\"****\"]" jid=6b8f0e5d1c2a class=Charge queue=default exit=discarded
 	// level=INFO msg=stopped
 	// <nil>

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
 )
 
 // A DefineOption configures a class.
@@ -180,6 +181,57 @@ func Field(name string, value any) JobOption {
 	}
 }
 
+// KeepErrors keeps the errors of a job's last n failed runs with the job, each with its time and at most 300
+// characters of its message: on its page in the dashboard, in belay find and in Entry.Errors of package
+// inspect. n is at most 50. They are written into the payload, up to 16 KiB and the oldest left out, and travel
+// with each retry. Default: only the last error is kept.
+func KeepErrors(n int) DefineOption {
+	return definitionOption(func(def *definition) {
+		if def.about.KeepErrors = n; n < 1 || n > job.MaxPastErrors {
+			def.problems = append(def.problems, fmt.Errorf("KeepErrors(%d): it must be from 1 to %d", n, job.MaxPastErrors))
+		}
+	})
+}
+
+// An ErrorRule decides what happens to a job whose run ends with one of some errors: KillOn, DiscardOn and
+// SnoozeOn make it. It is an option of Define, for one class, and ServerConfig.ErrorRules has those for all
+// classes. What a handler returns by Kill, Discard, Snooze or RetryIn goes before all rules; then the class'
+// own are asked, in order, then the server's, and the first that matches decides.
+//
+// The errors are compared as errors.Is does, so a wrapped error matches. A nil pointer stands for all errors of
+// its type, as with errors.As:
+//
+//	belay.KillOn(ErrCardDeclined, (*stripe.Error)(nil), (*belay.PanicError)(nil))
+type ErrorRule retry.ErrorRule
+
+func (r ErrorRule) define(d *definition) {
+	if err := retry.ErrorRule(r).Check(); err != nil {
+		d.problems = append(d.problems, fmt.Errorf("an error rule: %w", err))
+	}
+	d.about.Rules = append(d.about.Rules, retry.ErrorRule(r))
+}
+
+// KillOn moves a job whose run ends with one of these errors to the dead set, without further retries, as Kill
+// does. Define panics and NewServer fails if an error is nil, or none is given.
+func KillOn(errs ...error) ErrorRule { return ErrorRule{Ask: retry.AskKill, Errors: errs} }
+
+// DiscardOn drops a job whose run ends with one of these errors, as Discard does. The run counts as failed.
+func DiscardOn(errs ...error) ErrorRule { return ErrorRule{Ask: retry.AskDiscard, Errors: errs} }
+
+// SnoozeOn runs a job again whose run ends with one of these errors, as Snooze does: the run does not count as
+// failed, uses up no retry and stores no error. The job waits as long as it would for a retry: see Backoff. It
+// may snooze for ever, each time for as long; ExpiresIn and Deadline end that. A line of the log has the error.
+func SnoozeOn(errs ...error) ErrorRule { return ErrorRule{Ask: retry.AskSnooze, Errors: errs} }
+
+// retryRules returns rules as package retry has them.
+func retryRules(rules []ErrorRule) []retry.ErrorRule {
+	list := make([]retry.ErrorRule, len(rules))
+	for i, rule := range rules {
+		list[i] = retry.ErrorRule(rule)
+	}
+	return list
+}
+
 type definitionOption func(*definition)
 
 func (o definitionOption) define(d *definition) { o(d) }
@@ -189,9 +241,10 @@ func (o definitionOption) define(d *definition) { o(d) }
 // Unique, with it.
 func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
-// Backoff sets how long a failed job of the class waits, instead of the formula's base delay. count is 0 after
-// the first failure, and j is the job as it was before the run. The formula's jitter is added to the delay. For
-// a delay of 0 or less, the formula's delay is used.
+// Backoff sets how long a failed job of the class waits, exactly, instead of the formula's delay. count is 0
+// after the first failure, and j is the job as it was before the run. For a delay of 0 or less, the formula's
+// delay is used. Jobs that fail together are retried together: retry.BackoffFunc(f).WithJitter(0.2) adds up to a
+// fifth at random.
 func Backoff(f func(count int, err error, j *Job) time.Duration) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {

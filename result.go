@@ -69,13 +69,15 @@ func (d *ResultDefinition[T, R]) Wait(ctx context.Context, c *Client, jid string
 	return result, nil
 }
 
-// Tracked is what Redis has about a job that is tracked: its State, its progress and its Result.
+// Tracked is what Redis has about a job that is tracked: its State, its progress, and its Result or the class
+// and the message of the error of its last run.
 type Tracked = client.Tracked
 
 // TrackState is the state of a tracked job.
 type TrackState = client.TrackState
 
-// EndedError is the error of a Wait for a job that ended without being done; its State says how.
+// EndedError is the error of a Wait for a job that ended without being done; its State says how, its ErrorClass
+// and ErrorMessage why: they describe the error of the last run, as it is stored with a failed job.
 type EndedError = client.EndedError
 
 // The states of a tracked job, as its last run reported them. A job that is waiting, running or retrying has

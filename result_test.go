@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,6 +94,9 @@ func TestWaitReturnsTheResultOrHowTheJobEnded(t *testing.T) {
 			_, err := waits(how)
 			require.ErrorAs(t, err, &ended)
 			require.Equal(t, want, ended.State)
+			reason := map[string]string{"fails": "no rows", "discards": "not worth it"}[how]
+			require.Equal(t, "error"+reason, ended.ErrorClass+ended.ErrorMessage)
+			require.EqualError(t, ended, "belay: job "+ended.JID+" is "+string(want)+": error: "+reason)
 		}
 		var ended *belay.EndedError
 		_, err = waits("expires", belay.ExpiresIn(time.Millisecond), belay.In(10*time.Millisecond))
@@ -112,6 +116,41 @@ func TestWaitReturnsTheResultOrHowTheJobEnded(t *testing.T) {
 		defer end()
 		_, err = class.Wait(short, client, "unknown")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+// A job that waits for a retry shows the reason, cut to a bounded length; one that is done in the end shows none.
+func TestTheReasonOfAFailureIsKnownWhileTheJobWaitsForARetry(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		server := newServer(t, client, belay.ServerConfig{})
+		var again atomic.Bool
+		soon := belay.Backoff(func(int, error, *belay.Job) time.Duration { return 200 * time.Millisecond })
+		class := belay.Define[int]("Flaky", belay.Track(time.Hour), soon)
+		class.Handle(server, func(context.Context, int) error {
+			if again.Load() {
+				return nil
+			}
+			return &staleError{Version: 3, more: strings.Repeat("é", lua.MaxTrackedError)}
+		})
+		running(t, server)
+		receipt, err := class.Enqueue(t.Context(), client, 1)
+		require.NoError(t, err)
+		var tracked belay.Tracked
+		drivertest.Eventually(t, func() bool {
+			tracked, err = client.Tracked(t.Context(), receipt.JID)
+			require.NoError(t, err)
+			return tracked.State == belay.TrackRetrying
+		}, patience, tick)
+		require.Equal(t, "belay_test.staleError", tracked.ErrorClass)
+		require.True(t, strings.HasPrefix(tracked.ErrorMessage, "version 3 is stale é"))
+		require.True(t, utf8.ValidString(tracked.ErrorMessage))
+		require.InDelta(t, lua.MaxTrackedError, len(tracked.ErrorMessage), 1)
+		again.Store(true)
+		tracked, err = client.Wait(t.Context(), receipt.JID)
+		require.NoError(t, err)
+		require.Equal(t, belay.TrackDone, tracked.State)
+		require.Empty(t, tracked.ErrorClass+tracked.ErrorMessage)
 	})
 }
 
@@ -147,6 +186,9 @@ func TestWaitReturnsForAJobThatCannotBeRun(t *testing.T) {
 			var ended *belay.EndedError
 			require.ErrorAs(t, err, &ended)
 			require.Equal(t, belay.TrackDead, ended.State)
+			class := map[bool]string{true: job.UnreadableClass, false: job.TooLargeClass}[jid == bad.JID]
+			require.Equal(t, class, ended.ErrorClass)
+			require.NotEmpty(t, ended.ErrorMessage)
 		}
 	})
 }

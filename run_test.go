@@ -64,6 +64,8 @@ func TestTheNearestTimeoutEndsARun(t *testing.T) {
 	}
 	plain, own := belay.Define[int]("Plain"), belay.Define[int]("Own", belay.Timeout(time.Minute))
 	short := belay.Define[int]("Short", belay.Retries(0))
+	server.HandleRaw("Raw", func(ctx context.Context, _ *belay.Job) error { return until(ctx, 0) }, belay.Timeout(2*time.Minute))
+	server.HandleUnknown(func(ctx context.Context, _ *belay.Job) error { return until(ctx, 0) }, belay.Timeout(3*time.Minute))
 	plain.Handle(server, until)
 	own.Handle(server, until)
 	short.Handle(server, func(ctx context.Context, _ int) error {
@@ -83,6 +85,11 @@ func TestTheNearestTimeoutEndsARun(t *testing.T) {
 		_, err := c.of.Enqueue(t.Context(), client, 1, c.options...)
 		require.NoError(t, err)
 		require.Equal(t, c.want, awaitValue(t, "the run", left))
+	}
+	for class, want := range map[string]time.Duration{"Raw": 2 * time.Minute, "Unknown": 3 * time.Minute} {
+		_, err := client.Push(t.Context(), belay.RawJob{Class: class})
+		require.NoError(t, err)
+		require.Equal(t, want, awaitValue(t, "the run", left))
 	}
 	_, err := short.Enqueue(t.Context(), client, 1, belay.Timeout(20*time.Millisecond))
 	require.NoError(t, err)

@@ -97,19 +97,20 @@ func (s *Server) Register(list ...Registration) {
 	}
 }
 
-// HandleRaw makes the server run a class that has no Definition. It panics when the class has a handler
-// already, and after Run.
-func (s *Server) HandleRaw(class string, handler Handler) {
+// HandleRaw makes the server run a class that has no Definition. The options are those of Define that are
+// about runs: Timeout, Backoff, Around, OnExhausted, KeepErrors, KillOn, DiscardOn and SnoozeOn. It panics when
+// another option is given or one is invalid, when the class has a handler already, and after Run.
+func (s *Server) HandleRaw(class string, handler Handler, options ...DefineOption) {
 	if class == launcher.AnyClass {
 		panic("belay: HandleRaw *: use HandleUnknown")
 	}
-	s.made("Handle "+class).Handle(class, handler, launcher.Class{})
+	s.made("Handle "+class).Handle(class, handler, aboutRuns("HandleRaw "+class, options))
 }
 
-// HandleUnknown makes the server run all classes that have no handler of their own. It panics at a second
-// call, and after Run.
-func (s *Server) HandleUnknown(handler Handler) {
-	s.made("HandleUnknown").Handle(launcher.AnyClass, handler, launcher.Class{})
+// HandleUnknown makes the server run all classes that have no handler of their own, with the options of
+// HandleRaw. It panics as HandleRaw does, and at a second call.
+func (s *Server) HandleUnknown(handler Handler, options ...DefineOption) {
+	s.made("HandleUnknown").Handle(launcher.AnyClass, handler, aboutRuns("HandleUnknown", options))
 }
 
 // Use adds middleware around every run, under a name, at a Place. Without a place, it is added after, and so

@@ -32,8 +32,7 @@ func (w Waiting) String() string {
 	text := fmt.Sprintf("%s %s in queue %s", w.Job.DisplayClass(), w.Job.ArgsJSON(), w.Queue)
 	switch {
 	case w.Retry:
-		count, _ := w.Job.RetryCount()
-		text += fmt.Sprintf(", retry %d due in %v", count+1, w.due())
+		text += fmt.Sprintf(", retry %d due in %v", w.Job.FailedRuns(), w.due())
 	case !w.At.IsZero():
 		text += fmt.Sprintf(", due in %v", w.due())
 	}

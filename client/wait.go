@@ -32,8 +32,9 @@ const (
 )
 
 // Tracked returns what is known about a tracked job: its state, its progress and, until the time given to Track
-// has passed, its result. A job that no worker has reported has the state lua.TrackWaiting; that it exists is
-// not checked. It costs one HMGET.
+// has passed, its result or the error of its last run. A job that no worker has reported has the state
+// lua.TrackWaiting; that it exists is not checked, because a push leaves no trace but the job: Find of package
+// inspect looks for it. It costs one HMGET.
 func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
 	tracked, err := c.keys.ReadTracked(jid).Do(ctx, c.driver)
 	if err != nil {
@@ -67,7 +68,8 @@ func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
 	case end.err != nil:
 		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, end.err)
 	case end.tracked.State != lua.TrackDone:
-		return end.tracked, &EndedError{JID: jid, State: end.tracked.State}
+		t := end.tracked
+		return t, &EndedError{JID: jid, State: t.State, ErrorClass: t.ErrorClass, ErrorMessage: t.ErrorMessage}
 	}
 	return end.tracked, nil
 }
@@ -76,9 +78,19 @@ func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
 type EndedError struct {
 	JID   string
 	State lua.TrackState
+	// ErrorClass and ErrorMessage describe the error of the last run that failed; see Tracked. They are empty
+	// if none failed, or if a worker from before these fields ended the job.
+	ErrorClass, ErrorMessage string
 }
 
-func (e *EndedError) Error() string { return fmt.Sprintf("belay: job %s is %s", e.JID, e.State) }
+// Error names the job, its state, and the error of its last run.
+func (e *EndedError) Error() string {
+	text := fmt.Sprintf("belay: job %s is %s", e.JID, e.State)
+	if e.ErrorClass != "" {
+		text += ": " + e.ErrorClass + ": " + e.ErrorMessage
+	}
+	return text
+}
 
 const (
 	// pollEvery is how often awaited jobs are read without a message, because a message may have been lost.

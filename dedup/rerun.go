@@ -10,7 +10,7 @@ import (
 // runFields are the fields that record the runs of a job. Its producer did not set them, and its successor
 // does not inherit them.
 var runFields = [...]string{
-	"retry_count", "failed_at", "retried_at", "error_class", "error_message", "error_backtrace", "discarded_at",
+	"retry_count", "failed_at", "retried_at", "error_class", "error_message", "error_backtrace", job.FieldErrors, "discarded_at",
 	"interrupted_count", "interrupted_at",
 	job.FieldExpiry, job.FieldDeadline, // counted from another push; expires_in begins anew
 	"at", // must not be in a stored job: Ruby would schedule it again

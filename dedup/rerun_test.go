@@ -25,7 +25,7 @@ func TestRerun(t *testing.T) {
 		t.Parallel()
 		raw := `{"retry":3,"queue":"low","tags":["a"],` + lock + `,"args":[1.0,9007199254740993,{"b":[],"a":"\u00e9"}],"class":"C","jid":"j",` +
 			`"created_at":1600000000000,"enqueued_at":1600000000001,"x_future":{"jid":"j"}`
-		befallen := `,"error_message":"boom","error_class":"E","retried_at":1.5,"failed_at":1.5,"retry_count":2,"error_backtrace":"eJw=",` +
+		befallen := `,"error_message":"boom","error_class":"E","retried_at":1.5,"failed_at":1.5,"retry_count":2,"error_backtrace":"eJw=","belay_errors":[{"attempt":1}],` +
 			`"interrupted_count":2,"interrupted_at":1600000000002,"at":5,"discarded_at":6}`
 		want := `{"retry":3,"queue":"low","tags":["a"],` + lock + `,"args":[1.0,9007199254740993,{"b":[],"a":"\u00e9"}],"class":"C","jid":"k",` +
 			`"created_at":1700000000500,"enqueued_at":1700000000500,"x_future":{"jid":"j"}}`

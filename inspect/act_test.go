@@ -344,7 +344,7 @@ func TestEntries(t *testing.T) {
 				entry.raw, entry.parsed = lua.Entry{}, nil
 				require.Equal(w, Entry{
 					ID: "1", In: "retries", Class: "Mail", Queue: "q", At: instant(1700000000.5), Args: []byte(`[1.0,9007199254740993,{"z":[],"a":{}}]`),
-					RetryCount: &two, Interrupted: 1, ErrorClass: "E", ErrorMessage: "went\nwrong", CreatedAt: instant(1.5), FailedAt: instant(1700000000),
+					Attempt: 3, MaxAttempts: 26, RetryCount: &two, Interrupted: 1, ErrorClass: "E", ErrorMessage: "went\nwrong", CreatedAt: instant(1.5), FailedAt: instant(1700000000),
 					Bytes: entry.Bytes, home: Retries(),
 				}, entry)
 			}

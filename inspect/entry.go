@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 // An Entry is one waiting job. All of its text is untrusted.
@@ -30,16 +32,25 @@ type Entry struct {
 	// At is when it runs, or when a dead job died, by Redis' clock; zero in a queue.
 	At   time.Time       `json:"at,omitzero"`
 	Args json.RawMessage `json:"args,omitempty"`
-	// RetryCount is how many retries have failed; nil for a job that has not failed yet.
+	// Attempt is how many runs have failed, which is the number of the last of them: runs are counted as in
+	// belay.RunInfo. MaxAttempts is the highest Attempt that there will be: its retries and one; 0 if its
+	// retries are limited by time. For a job that does not set its retries, MaxAttempts has the default of 25
+	// of them, which the workers may have changed (ServerConfig.Retries, --max-retries).
+	Attempt     int `json:"attempt,omitempty"`
+	MaxAttempts int `json:"max_attempts,omitempty"`
+	// RetryCount is retry_count in the payload, Sidekiq's number: how many retries have failed, which is one
+	// less than Attempt. nil for a job that has not failed yet.
 	RetryCount *int `json:"retry_count,omitempty"`
 	// Interrupted counts the crashes of processes that were running it.
-	Interrupted  int       `json:"interrupted_count,omitempty"`
-	ErrorClass   string    `json:"error_class,omitempty"`
-	ErrorMessage string    `json:"error_message,omitempty"`
-	CreatedAt    time.Time `json:"created_at,omitzero"`
-	EnqueuedAt   time.Time `json:"enqueued_at,omitzero"`
-	FailedAt     time.Time `json:"failed_at,omitzero"`  // of the first failure
-	RetriedAt    time.Time `json:"retried_at,omitzero"` // of the last, if it failed again
+	Interrupted  int    `json:"interrupted_count,omitempty"`
+	ErrorClass   string `json:"error_class,omitempty"`
+	ErrorMessage string `json:"error_message,omitempty"`
+	// Errors are the errors of its last failed runs, the oldest first, if its class keeps them (KeepErrors).
+	Errors     []PastError `json:"errors,omitempty"`
+	CreatedAt  time.Time   `json:"created_at,omitzero"`
+	EnqueuedAt time.Time   `json:"enqueued_at,omitzero"`
+	FailedAt   time.Time   `json:"failed_at,omitzero"`  // of the first failure
+	RetriedAt  time.Time   `json:"retried_at,omitzero"` // of the last, if it failed again
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
 
@@ -48,6 +59,10 @@ type Entry struct {
 	parsed *job.Job // nil when it cannot be read
 	index  int      // in a list, counted from the oldest
 }
+
+// A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run
+// ended, its Class and the beginning of its Message.
+type PastError = job.PastError
 
 // Ref names the entry and its place, for Get and Selection.Refs: the time it waits for or its place in the
 // queue, a tilde, and its Key. It is stable in a set, unless the job is rescheduled; in a queue it is good for
@@ -98,13 +113,30 @@ func (e *Entry) parse() {
 	if n, ok := parsed.RetryCount(); ok {
 		e.RetryCount = &n
 	}
+	e.Attempt, e.MaxAttempts = parsed.FailedRuns(), retry.Policy{}.MaxAttempts(parsed)
 	e.ErrorClass, _ = parsed.Text("error_class")
 	e.ErrorMessage, _ = parsed.Text("error_message")
+	e.Errors = parsed.PastErrors()
+	for n := range e.Errors {
+		e.Errors[n].At = writable(e.Errors[n].At)
+	}
 	if kept, ok := parsed.Kept(); ok {
 		e.Problem, e.Payload = cmp.Or(e.ErrorMessage, "unreadable"), shown(kept)
 	}
 	e.CreatedAt, e.EnqueuedAt, e.FailedAt = utc(parsed.CreatedAt()), utc(parsed.EnqueuedAt()), utc(parsed.FailedAt())
 	e.RetriedAt = utc(parsed.RetriedAt())
+}
+
+// FailedRuns returns how many runs have failed, and of how many that there may be, such as "2 of 26"; only the
+// first number if time limits the retries, and nothing for a job that has not failed.
+func (e Entry) FailedRuns() string {
+	switch {
+	case e.Attempt == 0:
+		return ""
+	case e.MaxAttempts == 0:
+		return strconv.Itoa(e.Attempt)
+	}
+	return fmt.Sprintf("%d of %d", e.Attempt, e.MaxAttempts)
 }
 
 // Found returns where the entry was read, as Search does.

@@ -6,7 +6,31 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/lua"
 )
+
+// Runs are counted as a handler's Info counts them, so that an entry, the log and the handler show one number.
+func TestFailedRunsOfAnEntry(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]struct {
+		attempt, most int
+		text          string
+	}{
+		`"retry":true`:                                   {0, 26, ""},
+		`"retry":5,"retry_count":-1`:                     {0, 6, ""},
+		`"retry":5,"retry_count":0`:                      {1, 6, "1 of 6"},
+		`"retry":5,"retry_count":5`:                      {6, 6, "6 of 6"},
+		`"retry":true,"retry_count":1`:                   {2, 26, "2 of 26"},
+		`"retry":false,"retry_count":0`:                  {1, 1, "1 of 1"},
+		`"retry":true,"retry_for":3600,"retry_count":40`: {41, 0, "41"},
+	} {
+		entry := newEntry(Retries(), lua.Entry{Bytes: `{"class":"A","jid":"1","queue":"q","args":[],` + fields + `}`})
+		require.Equal(t, want.attempt, entry.Attempt, fields)
+		require.Equal(t, want.most, entry.MaxAttempts, fields)
+		require.Equal(t, want.text, entry.FailedRuns(), fields)
+	}
+}
 
 // Other programs may write any number into Redis. A time outside of the calendar hides nothing else.
 func TestInstantsBeyondTheCalendar(t *testing.T) {

@@ -28,12 +28,12 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 		switch {
 		case err != nil:
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
-			orphans[i].State = lua.DeadUnread(entry, entry, j.now())
+			orphans[i].State = lua.DeadUnread(entry, entry, job.UnreadableClass, err.Error(), j.now())
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
 			orphans[i].Lock = dedup.AfterCrash(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
 			if orphans[i].Home == lua.HomeDead {
-				orphans[i].State = lua.EndedState(parsed, lua.TrackDead, j.now())
+				orphans[i].State = lua.DiedState(orphans[i].New, j.now())
 			}
 		}
 	}

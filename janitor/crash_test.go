@@ -37,7 +37,8 @@ func TestCrashPolicy(t *testing.T) {
 		t.Run("a_crash_alone_kills_at_the_limit", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, "mail", "other")
-			r.do("LPUSH", r.keys.QuarantineRun(r.victim), crashed("mail", 2))
+			tracked := strings.Replace(crashed("mail", 2), "{", `{"belay_track_ms":60000,`, 1)
+			r.do("LPUSH", r.keys.QuarantineRun(r.victim), tracked)
 			r.do("HSET", r.keys.Record(r.victim), "quarantine_queue", "mail")
 			r.lapse(r.victim)
 			j, session := r.newJanitor()
@@ -50,6 +51,7 @@ func TestCrashPolicy(t *testing.T) {
 			require.Equal(t, "Belay::Interrupted", class)
 			require.Equal(t, "1", r.count(r.keys.Processed()))
 			require.Equal(t, "1", r.count(r.keys.Failed()), "nothing dies without a count")
+			require.Equal(t, "Belay::Interrupted", r.do("HGET", r.keys.Iteration(crasher.JID()), lua.FieldErrorClass), "for those that wait")
 		})
 
 		t.Run("a_crash_alone_below_the_limit_leaves_a_quarantined_job", func(t *testing.T) {

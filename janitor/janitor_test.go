@@ -218,6 +218,7 @@ func TestRecovery(t *testing.T) {
 			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Processed()))
 			require.Equal(t, strconv.Itoa(len(bad)), r.count(r.keys.Failed()))
 			require.Equal(t, "dead", r.do("HGET", r.keys.Iteration("tracked"), lua.FieldState))
+			require.Equal(t, job.UnreadableClass, r.do("HGET", r.keys.Iteration("tracked"), lua.FieldErrorClass))
 		})
 
 		t.Run("a_broken_queue_holds_up_no_other_and_comes_back_when_mended", func(t *testing.T) {

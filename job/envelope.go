@@ -123,6 +123,16 @@ func (j *Job) RetryRule() RetryRule {
 // number beyond an int becomes the nearest int.
 func (j *Job) RetryCount() (n int, ok bool) { return integer(j.text(fieldRetryCount)) }
 
+// FailedRuns returns how many runs of the job have failed, which is the number of the last one of them. For an
+// operator's retry one is taken back, so that the job has one run more.
+func (j *Job) FailedRuns() int {
+	count, failed := j.RetryCount()
+	if !failed {
+		return 0
+	}
+	return max(min(count, math.MaxInt-1)+1, 0)
+}
+
 // RetryFor returns how long after its first failure the job may be retried, and whether the payload has
 // that limit.
 func (j *Job) RetryFor() (time.Duration, bool) { return seconds(j.text(fieldRetryFor)) }

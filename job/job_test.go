@@ -1,6 +1,8 @@
 package job_test
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -144,6 +146,15 @@ func TestEnvelope(t *testing.T) {
 		raw, ok := j.Field("cattr")
 		require.True(t, ok)
 		require.Equal(t, `[[{"_aj_serialized":"ActiveJob::Serializers::SymbolSerializer","value":"user_id"},1]]`, raw)
+	})
+	t.Run("counts_failed_runs", func(t *testing.T) {
+		t.Parallel()
+		for count, want := range map[string]int{
+			"": 0, `"retry_count":null`: 0, `"retry_count":-1`: 0, `"retry_count":-7`: 0, `"retry_count":0`: 1, `"retry_count":4`: 5,
+			fmt.Sprintf(`"retry_count":%d`, math.MaxInt): math.MaxInt,
+		} {
+			require.Equal(t, want, parse(t, payload(count)).FailedRuns(), count)
+		}
 	})
 	t.Run("says_nothing_where_the_payload_says_nothing", func(t *testing.T) {
 		t.Parallel()

@@ -43,7 +43,12 @@ func KeepUnreadable(raw, queue string, why error, now time.Time, u TimeUnit) str
 // TooLargeReason returns the JSON members, without braces, that record that a payload of this many bytes
 // was above limit.
 func TooLargeReason(bytes, limit int, now time.Time, u TimeUnit) string {
-	return reason(TooLargeClass, fmt.Sprintf("too large: %d bytes, limit %d", bytes, limit), now, u)
+	return reason(TooLargeClass, TooLargeMessage(bytes, limit), now, u)
+}
+
+// TooLargeMessage returns the error_message of a payload of this many bytes that was above limit.
+func TooLargeMessage(bytes, limit int) string {
+	return fmt.Sprintf("too large: %d bytes, limit %d", bytes, limit)
 }
 
 // AroundUnreadable returns the JSON members, without braces, that a job of UnreadableClass has besides its

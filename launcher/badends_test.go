@@ -80,7 +80,7 @@ func TestPanicIsAFailedRun(t *testing.T) {
 				requireStored(t, r.set(r.keys.Dead()), kind.says, "{")
 				parsed, err := job.Parse(pushed)
 				require.NoError(t, err)
-				failure := fmt.Sprintf(`"jid":"%s","class":"Bad","queue":"default","attempt":1,"exit":"retry","time"`, parsed.JID())
+				failure := fmt.Sprintf(`"jid":"%s","class":"Bad","queue":"default","attempt":1,"max_attempts":26,"exit":"retry","time"`, parsed.JID())
 				require.Equal(t, 1, strings.Count(r.log.String(), failure), r.log.String())
 				require.Equal(t, 2, strings.Count(r.log.String(), `"message":"run failed"`), "one is dead at once")
 				require.Equal(t, kind.about.Backoff != nil, strings.Contains(r.log.String(), `"message":"backoff panicked"`))

@@ -122,6 +122,10 @@ func (c Config) check() error {
 	must(c.Janitor >= 0, "janitor %v: the time between two checks must not be negative", c.Janitor)
 	must(c.Poll >= time.Millisecond, "poll %v: it must be at least 1ms", c.Poll)
 	must(c.Timeout >= 0, "timeout %v: it must not be negative; leave it out for none", c.Timeout)
+	for i, rule := range c.Retry.Rules {
+		err := rule.Check()
+		must(err == nil, "error rule %d: %w", i+1, err)
+	}
 	must(c.PollWait >= 0, "poll wait %v: it must not be negative", c.PollWait)
 	must(c.SaveInterval > 0, "save interval %v: it must be positive", c.SaveInterval)
 	must(c.MaxInterruptions >= retry.MinInterruptions, "max interruptions %d: it must be at least %d, or one crash would move all running jobs to the dead set",

@@ -42,8 +42,13 @@ type Class struct {
 	// Timeout ends a run's context after this long, with the cause ErrTimeout. The handler's return value
 	// still decides the outcome. Default: none.
 	Timeout time.Duration
-	// Backoff replaces the base delay of the retry formula. Default: nil, the formula's delay.
+	// Backoff replaces the delay of the retry formula. Default: nil, the formula's delay.
 	Backoff retry.BackoffFunc
+	// Rules decide about the jobs of the class by the errors of their runs, before those of Config.Retry.
+	// Default: none.
+	Rules []retry.ErrorRule
+	// KeepErrors is how many errors of failed runs a job keeps in its payload. Default: none but the last.
+	KeepErrors int
 	// Middleware wraps the runs of the class, inside of the middleware of all runs; the first is the
 	// outermost. Default: none.
 	Middleware []Middleware
@@ -136,16 +141,12 @@ func Info(ctx context.Context) (info RunInfo, ok bool) {
 }
 
 func (r *run) info() RunInfo {
-	attempt := 1
-	if count, failed := r.job.RetryCount(); failed {
-		attempt = count + 2
-	}
 	created, _ := r.job.CreatedAt()
 	enqueued, _ := r.job.EnqueuedAt()
 	tick, _ := r.job.Tick()
 	return RunInfo{
 		JID: r.job.JID(), Class: r.job.Class(), Queue: r.Queue,
-		Attempt: attempt, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
+		Attempt: r.job.FailedRuns() + 1, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
 		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(),
 		Periodic: tick.Name, TickAt: tick.At, Identity: r.Session.Identity,
 	}

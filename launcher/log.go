@@ -116,9 +116,22 @@ func (r *run) logEnd() {
 			fields = append(fields, logbook.Millis("again_in_ms", r.outcome.After()))
 		}
 		fields = append(fields, r.names()...)
-		l.cfg.Log.Warn("run failed", append(fields, "attempt", r.info().Attempt, "exit", string(exit))...)
+		info := r.info()
+		fields = append(fields, "attempt", info.Attempt)
+		if info.MaxAttempts > 0 {
+			fields = append(fields, "max_attempts", info.MaxAttempts)
+		}
+		l.cfg.Log.Warn("run failed", append(fields, "exit", string(exit))...)
 	}
 	r.log(text)
+}
+
+// logSnoozed logs a run that an ErrorRule has snoozed. Without the line, nothing at level info would show that
+// the job ends in the same error again and again: no counter grows, and no error handler is called.
+func (r *run) logSnoozed() {
+	l := r.launcher()
+	fields := append([]any{"error", l.errorText(r.job.DisplayClass(), r.err)}, r.names()...)
+	l.cfg.Log.Info("run snoozed for its error", append(fields, logbook.Millis("again_in_ms", r.outcome.After()))...)
 }
 
 // log logs a run, whatever its outcome. At level debug only: at full speed a line per job costs more than the

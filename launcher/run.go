@@ -116,7 +116,7 @@ func (l *Launcher) killUnreadable(taken *fetch.Run, err error) {
 	l.cfg.Log.Error("moved to the dead set: unreadable payload", "error", err, "queue", taken.Queue, "bytes", len(taken.Bytes))
 	l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
 	now := l.clock.Now()
-	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, now); state != nil {
+	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, job.UnreadableClass, err.Error(), now); state != nil {
 		taken.Leave(*state)
 	}
 	kept := job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, l.cfg.Retry.Unit)
@@ -232,9 +232,10 @@ func (r *run) decide(err error) {
 		return
 	}
 	excused := r.excused()
+	class := r.processor.pool.registered(r.job).class
 	verdict := retry.Decide(l.cfg.Retry, retry.EndedRun{
 		Job: excused, Queue: r.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
-		Backoff: r.processor.pool.registered(r.job).class.Backoff, Ours: byBelay,
+		Backoff: class.Backoff, Rules: class.Rules, KeepErrors: class.KeepErrors, Ours: byBelay,
 	})
 	if r.pastDeadline && verdict.Outcome.Exit() == job.ExitRetry {
 		verdict.Outcome = job.Expired(true) // the retry would start too late
@@ -248,6 +249,9 @@ func (r *run) decide(err error) {
 		l.logPanic("backoff", verdict.Panic)
 	}
 	l.guard("the log of a failed run", r.logEnd)
+	if verdict.Ruled && verdict.Outcome.Exit() == job.ExitSnoozed {
+		l.guard("the log of a snoozed run", r.logSnoozed)
+	}
 	l.callError(r, r.job, err, verdict)
 }
 

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 // MaxResult is the maximum size of a job's result as JSON, in bytes.
@@ -94,18 +96,29 @@ var trackStates = map[job.Exit]lua.TrackState{
 	job.ExitRequeued:  lua.TrackWaiting,
 }
 
+// failedStates are the states in which the run's own error is why the job did not succeed. A job that was
+// cancelled, or is snoozed or requeued, keeps the error of an earlier run.
+var failedStates = []lua.TrackState{lua.TrackRetrying, lua.TrackDead, lua.TrackDiscarded, lua.TrackExpired}
+
 // endTracked hands the final state of a tracked job to its settle.
 func (r *run) endTracked() {
 	state, saved := trackStates[r.outcome.Exit()], r.Saved(r.job)
+	set := func(fields []string) {
+		for at := 0; at < len(fields); at += 2 {
+			saved.Set(fields[at], fields[at+1])
+		}
+	}
+	var failure []string
+	if r.err != nil && slices.Contains(failedStates, state) {
+		failure = lua.ErrorFields(retry.Describe(r.err))
+	}
 	if !state.Ended() {
-		saved.Set(lua.FieldState, string(state))
+		set(append(failure, lua.FieldState, string(state)))
 		return
 	}
 	end := lua.EndedState(r.job, state, r.launcher().clock.Now())
 	saved.End(end.Keep) // first: a save that is due must leave all that follows to the settle
-	for at := 0; at < len(end.Fields); at += 2 {
-		saved.Set(end.Fields[at], end.Fields[at+1])
-	}
+	set(append(end.Fields, failure...))
 	given := r.track.result.Load()
 	if state != lua.TrackDone || given == nil {
 		return

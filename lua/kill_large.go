@@ -50,7 +50,7 @@ type TooLarge struct {
 func NewTooLarge(large Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) TooLarge {
 	return TooLarge{
 		Large: large, Key: key, Queue: queue, Limit: limit, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,
-		State: DeadUnread(large.Head, large.Tail, now),
+		State: DeadUnread(large.Head, large.Tail, job.TooLargeClass, job.TooLargeMessage(large.Bytes, limit), now),
 	}
 }
 

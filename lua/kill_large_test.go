@@ -67,7 +67,10 @@ func TestKillLarge(t *testing.T) {
 			for jid, lock := range map[string]*Lock{"a": lockOf("a"), "b": nil} {
 				w.redis("HSET", w.keys.Iteration(jid), FieldState, string(TrackRunning), FieldCursor, "5", fieldVersion, "3", fieldCreated, "1.0")
 				w.killed(tracked(w.TB, jid).Raw(), lock)
-				require.Equal(w, TrackedJob{Tracked: Tracked{JID: jid, State: TrackDead}}, w.stateOf(jid))
+				large := tracked(w.TB, jid).Raw()
+				require.Equal(w, TrackedJob{Tracked: Tracked{
+					JID: jid, State: TrackDead, ErrorClass: job.TooLargeClass, ErrorMessage: job.TooLargeMessage(len(large), 5),
+				}}, w.stateOf(jid))
 				require.Equal(w, "5", w.hash(w.keys.Iteration(jid))[FieldCursor], "an operator may revive it")
 				require.Equal(w, "4", w.hash(w.keys.Iteration(jid))[fieldVersion])
 			}

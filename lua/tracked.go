@@ -21,7 +21,14 @@ const (
 	FieldNoResult = "belay_no_result"   // why a job that is done has no result
 	FieldEndedAt  = "belay_ended_at_ms" // by Redis' clock
 	FieldJob      = "belay_job"         // the payload of a job that is in no other place
+	// The class and the message of the error of the last run that failed.
+	FieldErrorClass   = "belay_error_class"
+	FieldErrorMessage = "belay_error_message"
 )
+
+// MaxTrackedError is the maximum size of an error message in a job's state, in bytes. The payload of a failed
+// job has more of it, while there is one.
+const MaxTrackedError = 1 << 10
 
 // MaxResult is the maximum size of a result in bytes.
 const MaxResult = 64 << 10
@@ -64,12 +71,17 @@ type Tracked struct {
 	NoResult string          `json:"no_result,omitempty"`
 	// EndedAt is when it ended, by Redis' clock; zero before.
 	EndedAt time.Time `json:"ended_at,omitzero"`
+	// ErrorClass and ErrorMessage describe the error of its last run that failed, also while it waits for a
+	// retry or runs again. They are empty if none failed, and once the job is done. The message is cut to
+	// MaxTrackedError.
+	ErrorClass   string `json:"error_class,omitempty"`
+	ErrorMessage string `json:"error_message,omitempty"`
 }
 
-var trackedFields = []string{FieldState, FieldProgress, FieldResult, FieldNoResult, FieldEndedAt}
+var trackedFields = []string{FieldState, FieldProgress, FieldResult, FieldNoResult, FieldEndedAt, FieldErrorClass, FieldErrorMessage}
 
 // EndedState returns the state that the end of a tracked job leaves; nil if the job is not tracked. A dead job
-// keeps its cursor, because an operator may revive it.
+// keeps its cursor, because an operator may revive it, and the error in its payload is that of the state.
 func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
 	retention, tracked := j.Track()
 	if !tracked {
@@ -80,20 +92,40 @@ func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
 	s.Fields = []string{FieldState, string(as), FieldEndedAt, strconv.FormatInt(at.UnixMilli(), 10), FieldResult, "", FieldNoResult, ""}
 	if as == TrackDead {
 		s.Keep = max(retention, KeepState)
+		if class, _ := j.Text("error_class"); class != "" {
+			message, _ := j.Text("error_message")
+			s.Fields = append(s.Fields, ErrorFields(class, message)...)
+		}
 	} else {
 		s.Fields = append(s.Fields, FieldJob, j.Raw(), FieldCursor, "", FieldCrashes, "")
 	}
 	return &s
 }
 
+// DiedState is EndedState of a job that dies with this payload, which has the reason.
+func DiedState(payload string, at time.Time) *JobState {
+	j, err := job.Parse(payload)
+	if err != nil {
+		return nil // never: it was patched from a payload that could be read
+	}
+	return EndedState(j, TrackDead, at)
+}
+
+// ErrorFields returns the fields of a state that describe an error. The message is cut to MaxTrackedError,
+// between two characters.
+func ErrorFields(class, message string) []string {
+	message = strings.ToValidUTF8(message[:min(len(message), MaxTrackedError)], "")
+	return []string{FieldErrorClass, class, FieldErrorMessage, message}
+}
+
 // trackField is the retention of a tracked job, which Belay writes before the args.
 var trackField = regexp.MustCompile(`"` + job.FieldTrack + `":[0-9]{1,18},`)
 
-// DeadUnread returns the state of a job that dies without being parsed. It reads only the first and last bytes
-// of the payload, and returns nil if they do not show that the job is tracked. The order of the fields must be
-// Belay's own, and the text after the args must be valid up to the closing brace. So the text of an argument
-// never names another job.
-func DeadUnread(head, tail string, at time.Time) *JobState {
+// DeadUnread returns the state of a job that dies without being parsed, with the class and the message of the
+// reason. It reads only the first and last bytes of the payload, and returns nil if they do not show that the
+// job is tracked. The order of the fields must be Belay's own, and the text after the args must be valid up to
+// the closing brace. So the text of an argument never names another job.
+func DeadUnread(head, tail, class, message string, at time.Time) *JobState {
 	head, tail = head[:min(len(head), ends)], tail[max(len(tail)-ends, 0):]
 	before, _, _ := strings.Cut(head, `"args":`)
 	track, behind := trackField.FindString(before), strings.LastIndex(tail, `],"class":`)
@@ -101,6 +133,9 @@ func DeadUnread(head, tail string, at time.Time) *JobState {
 		return nil
 	}
 	j, err := job.Parse("{" + track + `"args":[` + tail[behind:])
+	if err == nil {
+		j, err = job.Parse(j.Patch(job.SetString("error_class", class), job.SetString("error_message", message)))
+	}
 	if err != nil {
 		return nil
 	}
@@ -154,6 +189,10 @@ func (r *reader) tracked(jid string) Tracked {
 	t.NoResult = r.textOrNil()
 	if ms, err := strconv.ParseInt(r.textOrNil(), 10, 64); err == nil && ms > 0 {
 		t.EndedAt = time.UnixMilli(ms).UTC()
+	}
+	class, message := r.textOrNil(), r.textOrNil()
+	if t.State != TrackDone { // the error of an earlier run says nothing about a job that is done
+		t.ErrorClass, t.ErrorMessage = class, message
 	}
 	return t
 }

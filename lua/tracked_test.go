@@ -43,6 +43,15 @@ func TestTrackedJobs(t *testing.T) {
 			require.Equal(w, TrackWaiting, w.stateOf("lives").State)
 			require.InDelta(w, KeepState.Seconds(), w.number("TTL", w.keys.Iteration("dead")), 60, "as long as its cursor")
 		}},
+		promise{"that_die_have_the_error_of_their_payload_cut_to_its_limit", func(w *world) {
+			long := strings.Repeat("é", MaxTrackedError)
+			failed, err := job.Parse(tracked(w.TB, "j").Patch(job.SetString("error_class", "E"), job.SetString("error_message", long)))
+			require.NoError(w, err)
+			w.dueAt(w.keys.Retry(), -time.Hour, failed.Raw())
+			kill := []ActGroup{{Destination: DestinationDead, Jobs: []Promotion{{Old: failed.Raw(), State: EndedState(failed, TrackDead, time.Unix(2, 0))}}}}
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, kill)))
+			require.Equal(w, Tracked{JID: "j", State: TrackDead, ErrorClass: "E", ErrorMessage: long[:MaxTrackedError]}, w.stateOf("j").Tracked)
+		}},
 		promise{"that_are_not_there_any_more_are_as_they_were", func(w *world) {
 			gone := tracked(w.TB, "gone")
 			identity := w.hold("other")
@@ -126,12 +135,13 @@ func TestDeadUnread(t *testing.T) {
 		"cut off":                       {track + `"args":["` + large, ""},
 		"shorter than any":              {`{`, ""},
 	} {
-		state := DeadUnread(test.payload, test.payload, time.Unix(2, 0))
+		state := DeadUnread(test.payload, test.payload, "E", "damaged", time.Unix(2, 0))
 		if test.jid == "" {
 			require.Nil(t, state, name)
 			continue
 		}
 		require.NotNil(t, state, name)
 		require.Equal(t, test.jid+" 1.0", state.JID+" "+state.Created, name)
+		require.Equal(t, ErrorFields("E", "damaged"), state.Fields[len(state.Fields)-4:], name)
 	}
 }

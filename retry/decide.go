@@ -25,12 +25,9 @@ type Policy struct {
 	// PayloadLimit is the limit at the push, in bytes. A failed job may exceed it by job.PayloadSlack: the
 	// texts of its error are cut to fit. 0 means job.DefaultPayloadLimit.
 	PayloadLimit int
+	// Rules are the rules for errors of every class, after the class' own.
+	Rules []ErrorRule
 }
-
-// A BackoffFunc returns a class' own delay after a failure. count is 0 after the first failure, and j is the
-// job as it was before this run. The formula's jitter is added. If the function returns 0 or less, or
-// panics, the formula's delay is used.
-type BackoffFunc func(count int, err error, j *job.Job) time.Duration
 
 // An EndedRun is a run of a job that has ended.
 type EndedRun struct {
@@ -45,6 +42,11 @@ type EndedRun struct {
 	Rand func(n int) int
 	// Backoff is the class' own; it may be nil.
 	Backoff BackoffFunc
+	// Rules are the class' own rules for errors, in order: the first that matches decides, and none of those
+	// of the Policy is asked then. What the handler asks for itself goes before all rules.
+	Rules []ErrorRule
+	// KeepErrors is how many errors of failed runs the class' jobs keep in their payload; 0 is none.
+	KeepErrors int
 	// Ours reports that Belay itself cancelled the run (shutdown, ownership lost), so its error says nothing
 	// about the job. A run that exceeded its own timeout is not ours: it failed.
 	Ours bool
@@ -58,6 +60,8 @@ type Verdict struct {
 	Exhausted bool
 	// Reason is a short phrase for the log.
 	Reason string
+	// Ruled reports that an ErrorRule decided.
+	Ruled bool
 	// Panic is the value with which the class' Backoff panicked; nil if it did not. The formula's delay was
 	// used then.
 	Panic any
@@ -73,6 +77,8 @@ type Verdict struct {
 //	Requeue                          requeued, unchanged       -
 //	Discard                          discarded                 processed, failed*
 //	Kill                             dead**                    processed, failed   yes
+//	an error with an ErrorRule       as the rule says, with the error as the cause; if that is to snooze,
+//	                                 it waits as long as a retry would
 //	any other error, and the job
 //	  has "retry": false             discarded***              processed, failed
 //	  has no retry or time left      dead**                    processed, failed   yes
@@ -90,20 +96,40 @@ func Decide(p Policy, r EndedRun) Verdict {
 	if r.Ours {
 		return Verdict{Outcome: job.Requeued(), Reason: "cancelled by us"}
 	}
-	ask := askOf(r.Err)
-	switch ask.Ask {
-	case AskSnooze:
-		after := min(ask.After, maxDelay)
-		return Verdict{Outcome: job.Snoozed(r.Job.Raw(), after), Reason: "snoozed by its handler"}
-	case AskRequeue:
-		return Verdict{Outcome: job.Requeued(), Reason: "requeued by its handler"}
-	case AskDiscard:
-		return Verdict{Outcome: job.Discarded(ask.Cause != nil), Reason: "discarded by its handler"}
+	ask, ruled := r.ask(p)
+	verdict := newFailure(p, r).verdict(ask, ruled)
+	verdict.Ruled = ruled
+	return verdict
+}
+
+// ask returns what the handler asks for or, if it asks for nothing, what the first matching rule does; ruled
+// reports the latter.
+func (r EndedRun) ask(p Policy) (ask AskError, ruled bool) {
+	if ask = askOf(r.Err); ask.Ask != 0 {
+		return ask, false
 	}
-	f := newFailure(p, r)
+	ask = askOfRules(r.Err, r.Rules, p.Rules)
+	return ask, ask.Ask != 0
+}
+
+func (f *failure) verdict(ask AskError, ruled bool) Verdict {
+	by, r := "its handler", f.run
+	if ruled {
+		by = "a rule for its error"
+	}
 	switch never := r.Job.RetryRule().Kind == job.RetryNever; {
+	case ask.Ask == AskSnooze:
+		after := min(ask.After, maxDelay)
+		if ruled {
+			after = f.delay(AskError{})
+		}
+		return Verdict{Outcome: job.Snoozed(r.Job.Raw(), after), Reason: "snoozed by " + by, Panic: f.panicked}
+	case ask.Ask == AskRequeue:
+		return Verdict{Outcome: job.Requeued(), Reason: "requeued by " + by}
+	case ask.Ask == AskDiscard:
+		return Verdict{Outcome: job.Discarded(ask.Cause != nil), Reason: "discarded by " + by}
 	case ask.Ask == AskKill:
-		return f.dies("killed by its handler", true)
+		return f.dies("killed by "+by, true)
 	case never && Is(r.Err, ErrUnregistered) && Panicked(r.Err) == nil:
 		return f.dies("class unknown, and not to be retried", false)
 	case never:
@@ -199,7 +225,7 @@ func (f *failure) delay(ask AskError) time.Duration {
 		return min(ask.After, maxDelay)
 	}
 	if own := f.ownBackoff(); own > 0 {
-		return f.policy.Formula.Custom(own, f.count, f.run.Rand)
+		return min(own, maxDelay)
 	}
 	return f.policy.Formula.Delay(f.count, f.run.Rand)
 }

@@ -146,7 +146,7 @@ func TestDecide(t *testing.T) {
 		{promise: "in_does_not_make_a_job_retry_that_never_does", fields: `"retry":false`, err: retry.In(time.Minute, errBoom), exit: job.ExitDiscarded, want: "-", counts: "pf", reason: "not to be retried"},
 		{promise: "in_without_a_cause_says_what_was_asked", fields: `"retry":true`, err: retry.In(time.Minute, nil), exit: job.ExitRetry, after: time.Minute, counts: "pf", reason: "retry 1 of 25",
 			want: `"retry":true,"error_message":"retry in 1m0s","error_class":"error","failed_at":1700000000.5,"retry_count":0`},
-		{promise: "a_class'_own_delay_gets_the_jitter", fields: `"retry":true`, err: errBoom, with: backoff(time.Hour), exit: job.ExitRetry, after: time.Hour + dice3, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},
+		{promise: "a_class'_own_delay_is_exact", fields: `"retry":true`, err: errBoom, with: backoff(time.Hour), exit: job.ExitRetry, after: time.Hour, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "a_class'_delay_of_0_is_no_delay_of_its_own", fields: `"retry":true`, err: errBoom, with: backoff(0), exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "a_class'_delay_below_0_is_none_either", fields: `"retry":true`, err: errBoom, with: backoff(-time.Hour), exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "a_backoff_that_panics_is_none", fields: `"retry":true`, err: errBoom, with: panickingBackoff, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 25"},

@@ -50,6 +50,9 @@ func message(err error) string {
 	return shorten(text, maxMessage)
 }
 
+// Describe returns the error_class and the error_message that a failed job gets for an error.
+func Describe(err error) (class, text string) { return Class(err), message(err) }
+
 // shorten cuts text to a number of characters and makes it valid UTF-8: a single invalid byte would make the
 // payload unreadable.
 func shorten(text string, characters int) string {
@@ -112,15 +115,19 @@ func Panicked(err error) *PanicError {
 }
 
 // Is is errors.Is for a chain whose methods may panic.
-func Is(err, target error) (found bool) {
+func Is(err, target error) bool {
+	return slices.ContainsFunc(chain(err), func(link error) bool { return linkIs(link, target) })
+}
+
+// linkIs reports whether an error of a chain, without those that it wraps, is the target. It is not if its
+// method panics, or if the two cannot be compared.
+func linkIs(link, target error) (is bool) {
 	defer func() { _ = recover() }()
-	for _, link := range chain(err) {
-		own, ok := link.(interface{ Is(target error) bool })
-		if link == target || ok && own.Is(target) { //nolint:errorlint // each link of the chain is visited by itself
-			return true
-		}
+	if reflect.TypeOf(target).Comparable() && link == target { //nolint:errorlint // each link of the chain is visited by itself
+		return true
 	}
-	return false
+	own, ok := link.(interface{ Is(target error) bool })
+	return ok && own.Is(target)
 }
 
 // Class returns the error_class: the result of the error's method ErrorClass() string, else the first specific

@@ -1,13 +1,16 @@
 package retry_test
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/retry"
 )
 
@@ -30,12 +33,6 @@ func TestFormula(t *testing.T) {
 			base := time.Duration(math.Pow(float64(c.count), 4)+15) * time.Second
 			require.Equal(t, base+c.wantJitter, c.formula.Delay(c.count, dice))
 			require.Equal(t, []int{c.wantRange}, ranges)
-
-			want := time.Minute + c.wantJitter
-			if c.formula == retry.Sidekiq4 {
-				want = time.Minute
-			}
-			require.Equal(t, want, c.formula.Custom(time.Minute, c.count, dice))
 		}
 	})
 	t.Run("takes_about_three_weeks_for_the_default_number_of_retries", func(t *testing.T) {
@@ -58,9 +55,60 @@ func TestFormula(t *testing.T) {
 			if count < math.MaxInt {
 				require.GreaterOrEqual(t, formula.Delay(count+1, nil), formula.Delay(count, nil))
 			}
-			own := formula.Custom(time.Duration(rapid.Int64().Draw(t, "own")), count, dice)
-			require.GreaterOrEqual(t, own, time.Duration(0))
-			require.LessOrEqual(t, own, 100*365*24*time.Hour)
 		})
+	})
+}
+
+func TestABackoff(t *testing.T) {
+	t.Parallel()
+	j := parse(t, payload(""))
+	fixed := func(d time.Duration) retry.BackoffFunc {
+		return func(int, error, *job.Job) time.Duration { return d }
+	}
+	decided := func(f retry.BackoffFunc) time.Duration {
+		run := retry.EndedRun{Job: j, Queue: "q", Err: errBoom, Now: now, Rand: always(3), Backoff: f}
+		return retry.Decide(retry.Policy{}, run).Outcome.After()
+	}
+	t.Run("is_waited_exactly_whatever_it_returns", func(t *testing.T) {
+		t.Parallel()
+		for _, d := range []time.Duration{1, time.Second, 2 * time.Second, 4 * time.Second} {
+			require.Equal(t, d, decided(fixed(d)))
+		}
+		require.Equal(t, 100*365*24*time.Hour, decided(fixed(math.MaxInt64)))
+	})
+	t.Run("with_jitter_waits_longer_by_at_most_the_fraction", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			base := time.Duration(rapid.Int64().Draw(t, "base"))
+			fraction := rapid.Float64Range(0, 1e300).Draw(t, "fraction")
+			delay := fixed(base).WithJitter(fraction)(rapid.Int().Draw(t, "count"), errBoom, j)
+			if base <= 0 {
+				require.Equal(t, base, delay, "the formula's delay is used")
+				return
+			}
+			require.GreaterOrEqual(t, delay, min(base, 100*365*24*time.Hour))
+			require.LessOrEqual(t, delay, 100*365*24*time.Hour)
+			require.LessOrEqual(t, float64(delay), float64(base)*(1+fraction)+1)
+		})
+		require.Equal(t, time.Minute, decided(fixed(time.Minute).WithJitter(0)))
+	})
+	t.Run("with_jitter_spreads_jobs_and_counts_evenly", func(t *testing.T) {
+		t.Parallel()
+		spread := fixed(time.Second).WithJitter(1)
+		var tenths [10]int
+		for n := range 10_000 {
+			delay := spread(n%2, errBoom, parse(t, strings.Replace(payload(""), `"jid":"j"`, fmt.Sprintf(`"jid":"%d"`, n/2), 1)))
+			tenths[(delay-time.Second)/(100*time.Millisecond)]++
+		}
+		for _, jobs := range tenths {
+			require.InDelta(t, 1000, jobs, 150)
+		}
+	})
+	t.Run("with_jitter_refuses_what_is_no_fraction", func(t *testing.T) {
+		t.Parallel()
+		for _, fraction := range []float64{-0.1, math.NaN(), math.Inf(1)} {
+			require.Panics(t, func() { fixed(time.Second).WithJitter(fraction) })
+		}
+		require.Panics(t, func() { retry.BackoffFunc(nil).WithJitter(0.1) })
 	})
 }

@@ -54,7 +54,9 @@ func TestConfigFile(t *testing.T) {
 	t.Run("printed_settings_can_be_read_back", func(t *testing.T) {
 		t.Parallel()
 		once := printed(t, "--config", configFile(t, "queues: {a: 1, b: 2}", "heartbeat: 2", `tag: "12"`, `name: ":x #y"`, "ttl: 20s",
-			"capsules: {c: {queues: [d]}}", "exec: {A: 'sh -c \"a=b\"', B: \"sh\\n -c x\"}", "log_level: warn"))
+			"capsules: {c: {queues: [d]}}", "exec: {A: 'sh -c \"a=b\"', B: \"sh\\n -c x\", C: {timeout: 90, command: sh -c x}}", "log_level: warn",
+			"job_timeout: 5m"))
+		require.Contains(t, once, "\n  C: {command: sh -c x, timeout: 90s}\n")
 		path := filepath.Join(t.TempDir(), "again.yml")
 		require.NoError(t, os.WriteFile(path, []byte(once), 0o600))
 		comments := regexp.MustCompile(`(?m) # \S*$|^# .*$`)
@@ -97,11 +99,11 @@ func TestConfigFile(t *testing.T) {
 			"capsules:",                  // 8
 			"  c: {queues: 5, speed: 1}", // 9
 			"  d: {concurrency: 0}",      // 10
-			"exec: {A=B: x}",             // 11
-			"qa:",                        // 12
-			"  nosuch: 1",                // 13
-			"redis: 5",                   // 14
-			"labels: a",                  // 15
+			"exec: {A=B: x, C: {timeout: soon, shell: sh}}", // 11
+			"qa:",         // 12
+			"  nosuch: 1", // 13
+			"redis: 5",    // 14
+			"labels: a",   // 15
 		)
 		answer := invoke("", "work", "--config", path, "-c", "0", "--exec", "A=true")
 		require.Equal(t, exitUsage, answer.code)
@@ -112,6 +114,8 @@ func TestConfigFile(t *testing.T) {
 			"belay.yml:5: tag was set in line 4 already", "belay.yml:6: queues: it must be a name, [name, weight]",
 			"belay.yml:9: capsule c: queues: it must be a list", `belay.yml:9: capsule c: "speed" is not a setting of a capsule`,
 			"belay.yml:10: capsule d: concurrency: it must be a whole number of 1 or more", "belay.yml:11: exec: it must be a class name without =",
+			"belay.yml:11: exec C: timeout: it must be a duration such as 1500ms, or seconds, not text",
+			`belay.yml:11: exec C: "shell" is not a setting of a program; the settings are command, timeout`,
 			`belay.yml:13: "nosuch" is not a setting (in "qa", taken for the section of an environment)`, "belay.yml:14: redis: it must be text",
 			"belay.yml:15: labels: it must be a list, not text", "--concurrency 0",
 		} {

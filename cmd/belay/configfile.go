@@ -297,7 +297,7 @@ func (r *fileReader) read(s setting, e entry, values map[string]fileValue) {
 			if strings.Contains(pair.key, "=") {
 				r.unlike(e.key, pair.value, "a class name without =")
 			}
-			value.words = append(value.words, pair.key+"="+r.scalar("string", e.key, pair.value))
+			value.words = append(value.words, r.program(e.key, pair))
 		}
 	case "strings":
 		if e.value.Kind != yaml.SequenceNode {
@@ -394,6 +394,26 @@ func queueName(node *yaml.Node, name string) string {
 		return name
 	}
 	return strings.TrimPrefix(name, ":")
+}
+
+// program reads a command, or a mapping of a command and its timeout, as a value of --exec.
+func (r *fileReader) program(key string, pair entry) string {
+	if pair.value.Kind != yaml.MappingNode {
+		return specOf(pair.key, "", r.scalar("string", key, pair.value))
+	}
+	var command, timeout string
+	what := key + " " + pair.key
+	for _, about := range r.mapping(pair.value, what) {
+		switch about.key {
+		case "command":
+			command = r.scalar("string", what+": command", about.value)
+		case "timeout":
+			timeout = r.scalar("duration", what+": timeout", about.value)
+		default:
+			r.fail(about.line, "%s: %q is not a setting of a program; the settings are command, timeout", what, about.key)
+		}
+	}
+	return specOf(pair.key, timeout, command)
 }
 
 func (r *fileReader) capsules(e entry) (capsules []belay.Capsule) {

@@ -48,6 +48,12 @@ type printedCapsule struct {
 	Queues      []any `yaml:"queues"`
 }
 
+// A printedProgram is a program with a timeout, in the form of a file.
+type printedProgram struct {
+	Command string `yaml:"command"`
+	Timeout string `yaml:"timeout"`
+}
+
 // printedValue returns the value of a setting in the form of a file.
 func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) *yaml.Node {
 	pairs := &yaml.Node{Kind: yaml.MappingNode}
@@ -61,8 +67,12 @@ func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) *y
 	case "programs":
 		specs, _ := flags.GetStringArray(s.flag)
 		for _, spec := range specs {
-			class, command, _ := strings.Cut(spec, "=")
-			pairs.Content = append(pairs.Content, inYAML(class), inYAML(command))
+			class, timeout, command, _ := splitSpec(spec)
+			value := inYAML(command)
+			if timeout != "" {
+				value = inYAML(printedProgram{command, timeout})
+			}
+			pairs.Content = append(pairs.Content, inYAML(class), value)
 		}
 		return pairs
 	case "queues":

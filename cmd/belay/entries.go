@@ -166,15 +166,7 @@ func entries(i *inspect.Inspector, query inspect.Query) iter.Seq2[inspect.Entry,
 
 func entryCells(e inspect.Entry) []any {
 	at := cmp.Or(e.At, e.EnqueuedAt)
-	return []any{localTime(&at), e.ID, cut(e.Class, 40), cut(e.Queue, 30), failures(e), cut(string(e.Args), 40), cut(remark(e), 80)}
-}
-
-// failures returns how many runs have failed.
-func failures(e inspect.Entry) string {
-	if e.RetryCount == nil {
-		return "-"
-	}
-	return strconv.Itoa(*e.RetryCount + 1)
+	return []any{localTime(&at), e.ID, cut(e.Class, 40), cut(e.Queue, 30), cmp.Or(e.FailedRuns(), "-"), cut(string(e.Args), 40), cut(remark(e), 80)}
 }
 
 // remark returns what is wrong with a job.
@@ -190,6 +182,11 @@ func remark(e inspect.Entry) string {
 		return fmt.Sprintf("in progress in %d crashes", e.Interrupted)
 	}
 	return ""
+}
+
+// pastError describes the error of one failed run in a line.
+func pastError(past inspect.PastError) string {
+	return fmt.Sprintf("%d at %s: %s", past.Attempt, past.At.Local().Format(time.DateTime), cut(past.Class+": "+past.Message, maxShown))
 }
 
 // printEntry prints all fields of a job, one a line.
@@ -214,9 +211,7 @@ func printEntry(t *table, e inspect.Entry) {
 	instant("at", e.At)
 	instant("created", e.CreatedAt)
 	instant("enqueued", e.EnqueuedAt)
-	if e.RetryCount != nil {
-		line("failed runs", failures(e))
-	}
+	line("failed runs", e.FailedRuns())
 	instant("first failed", e.FailedAt)
 	instant("failed again", e.RetriedAt)
 	if e.Interrupted > 0 {
@@ -226,6 +221,9 @@ func printEntry(t *table, e inspect.Entry) {
 	line("message", e.ErrorMessage)
 	for _, frame := range e.Backtrace() {
 		line("", frame)
+	}
+	for _, past := range e.Errors {
+		line("failed run", pastError(past))
 	}
 	line("bytes", strconv.Itoa(e.Bytes))
 	t.row()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
@@ -15,6 +16,8 @@ type program struct {
 	class string
 	path  string   // where its file was found
 	words []string // as given, the name first
+	// timeout is how long a run may take; 0 for the worker's --job-timeout.
+	timeout time.Duration
 }
 
 // parsePrograms reads the values of --exec. It returns all mistakes at once.
@@ -40,10 +43,40 @@ func parsePrograms(specs []string) ([]program, error) {
 	return programs, errors.Join(errs...)
 }
 
+// timeoutMark stands between a class and its timeout. The timeout is not written behind the command, where it
+// could be the end of the program's last argument.
+const timeoutMark = ",timeout"
+
+// splitSpec splits a value of --exec, CLASS=COMMAND or CLASS,timeout=DURATION=COMMAND. timeout is empty if none
+// is given.
+func splitSpec(spec string) (class, timeout, command string, ok bool) {
+	class, command, ok = strings.Cut(spec, "=")
+	if bare, timed := strings.CutSuffix(class, timeoutMark); ok && timed {
+		class = bare
+		timeout, command, ok = strings.Cut(command, "=")
+	}
+	return class, timeout, command, ok
+}
+
+// specOf is the opposite of splitSpec.
+func specOf(class, timeout, command string) string {
+	if timeout != "" {
+		class += timeoutMark + "=" + timeout
+	}
+	return class + "=" + command
+}
+
 func parseProgram(spec string) (program, error) {
-	class, command, ok := strings.Cut(spec, "=")
+	class, limit, command, ok := splitSpec(spec)
 	if !ok {
-		return program{}, fmt.Errorf("--exec %s: it must be CLASS=COMMAND", spec)
+		return program{}, fmt.Errorf("--exec %s: it must be CLASS=COMMAND or CLASS,timeout=DURATION=COMMAND", spec)
+	}
+	var timeout time.Duration
+	if limit != "" {
+		var err error
+		if timeout, err = time.ParseDuration(limit); err != nil || timeout < time.Millisecond {
+			return program{}, fmt.Errorf("--exec %s: timeout %q: it must be a duration of at least 1ms, such as 30s", class, limit)
+		}
 	}
 	if class != launcher.AnyClass {
 		if err := job.CheckClass(class); err != nil {
@@ -61,7 +94,7 @@ func parseProgram(spec string) (program, error) {
 	if err != nil {
 		return program{}, fmt.Errorf("--exec %s: there is no program %q (%w)", class, words[0], errors.Unwrap(err))
 	}
-	return program{class: class, path: path, words: words}, nil
+	return program{class: class, path: path, words: words, timeout: timeout}, nil
 }
 
 // splitWords splits a command as a shell splits a line: spaces separate words, quotes and backslashes keep

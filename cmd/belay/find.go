@@ -140,6 +140,11 @@ func printFound(cmd *cobra.Command, found inspect.Found) error {
 		if found.Place != inspect.PlaceNotFound {
 			t.row(whereabouts(found))
 		}
+		if found.Entry != nil {
+			for _, past := range found.Entry.Errors {
+				t.row("failed run " + pastError(past))
+			}
+		}
 	})
 	switch {
 	case err != nil:
@@ -152,8 +157,8 @@ func printFound(cmd *cobra.Command, found inspect.Found) error {
 	return nil
 }
 
-// maxResult is how much of a result is shown on a line.
-const maxResult = 200
+// maxShown is how much of a result or an error is shown on a line.
+const maxShown = 200
 
 // whereabouts describes in one line where a job is.
 func whereabouts(f inspect.Found) string {
@@ -175,15 +180,24 @@ func whereabouts(f inspect.Found) string {
 	if !f.At.IsZero() {
 		where += ", due at " + f.At.Local().Format(time.DateTime)
 	}
+	if e := f.Entry; e != nil && e.Attempt > 0 {
+		where += ", failed runs: " + e.FailedRuns()
+		if text := remark(*e); text != "" {
+			where += ", the last with " + cut(text, maxShown)
+		}
+	}
 	if t := f.Tracked; t != nil {
 		if t.Total != 0 || t.Done != 0 {
 			where += fmt.Sprintf(", progress %d of %d", t.Done, t.Total)
 		}
 		if t.Result != nil {
-			where += ", result " + cut(string(t.Result), maxResult)
+			where += ", result " + cut(string(t.Result), maxShown)
 		}
 		if t.NoResult != "" {
 			where += ", without its result: " + t.NoResult
+		}
+		if t.ErrorClass != "" && (f.Entry == nil || f.Entry.ErrorClass == "") {
+			where += ", the last run failed with " + cut(t.ErrorClass+": "+t.ErrorMessage, maxShown)
 		}
 	}
 	return where

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/inspect"
 )
 
@@ -36,6 +38,34 @@ func TestFindPrintsWhereAJobIs(t *testing.T) {
 	require.Regexp(t, `not found in the \d+ entries looked at; it took too long: stopped in `, late.errs)
 	require.Equal(t, exitUsage, h.invoke("", "find").code)
 	require.Equal(t, exitUsage, h.invoke("", "find", "a", "b").code)
+}
+
+func TestKeptErrorsAreShown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("ZADD", h.key("retry"), "4000000000", `{"class":"A","jid":"kept","queue":"mail","args":[],"retry":true,"retry_count":1,`+
+		`"error_class":"E","error_message":"second","belay_errors":[{"attempt":1,"at":"2023-11-14T22:13:20Z","class":"E","message":"first\u001b[31m"},`+
+		`{"attempt":2,"at":"2023-11-14T22:14:20Z","class":"E","message":"second"}]}`)
+	require.Regexp(t, `(?m)^failed run 1 at 2023-11-1\S+ \S+: E: first\\\S+$`, h.invoke("", "find", "kept").out)
+	require.Regexp(t, `(?m)^failed run +2 at 2023-11-1\S+ \S+: E: second$`, h.invoke("", "retries", "find", "kept").out)
+	require.Contains(t, h.invoke("", "find", "kept", "--json").out, `"errors":[{"attempt":1,"at":"2023-11-14T22:13:20Z","class":"E","message":"first`)
+}
+
+// One job has one count of its failed runs, wherever it is shown.
+func TestFailedRunsAreCountedAlikeEverywhere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	w := h.startWorker(t, "--exec", "A=sh -c 'echo bad >&2; exit 3'")
+	h.push("A", "--retry", "2")
+	drivertest.Eventually(t, func() bool { return len(h.payloads("ZRANGE", h.key("retry"), "0", "-1")) == 1 }, soon, 5*time.Millisecond)
+	w.awaitLog(`"attempt":1,"max_attempts":3,"exit":"retry"`)
+	text := h.invoke("", "retries", "--json").out
+	require.Contains(t, text, `"attempt":1,"max_attempts":3,"retry_count":0,`)
+	var entry inspect.Entry
+	require.NoError(t, json.Unmarshal([]byte(text), &entry))
+	require.Contains(t, h.invoke("", "find", entry.ID).out, ", failed runs: 1 of 3, the last with ExitStatus: exit status 3: bad")
+	require.Regexp(t, `failed runs +1 of 3`, h.invoke("", "retries", "find", entry.ID).out)
+	require.Regexp(t, ` default +1 of 3 `, h.invoke("", "retries").out)
 }
 
 func TestFindNamesTheWorkerOfARunningJob(t *testing.T) {

@@ -56,7 +56,7 @@ func (r *runner) handler(p program) launcher.Handler {
 		cmd.Args = p.words
 		cmd.Env = append(slices.Clip(r.environ),
 			"BELAY_JID="+j.JID(), "BELAY_CLASS="+j.Class(), "BELAY_QUEUE="+info.Queue,
-			"BELAY_RETRY_COUNT="+strconv.Itoa(failedRuns(j)))
+			"BELAY_RETRY_COUNT="+strconv.Itoa(j.FailedRuns()))
 		if positions := dedup.ReadWAL(j).Edit(walVariable).JSON; positions != "" {
 			cmd.Env = append(cmd.Env, walVariable+"="+positions)
 		}
@@ -72,15 +72,6 @@ func (r *runner) handler(p program) launcher.Handler {
 
 // walVariable names the variable with the positions that databases must have reached, as a JSON object.
 const walVariable = "BELAY_WAL_POSITIONS"
-
-// failedRuns returns how many runs of the job have failed. An operator's retry sets retry_count to -1.
-func failedRuns(j *job.Job) int {
-	count, failed := j.RetryCount()
-	if !failed {
-		return 0
-	}
-	return max(count+1, 0)
-}
 
 // run runs one process until it ends or ctx ends.
 func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job, files *jobFiles) error {

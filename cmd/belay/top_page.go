@@ -150,7 +150,7 @@ func (t *top) rows() (rows []topRow) {
 			cells := entryCells(e)
 			rows = append(rows, topRow{
 				key: e.In + " " + e.ID, queue: e.Queue, alarm: e.Problem != "",
-				cells: []string{e.In, fmt.Sprint(cells[0]), e.Class, e.Queue, e.ID, failures(e), remark(e)},
+				cells: []string{e.In, fmt.Sprint(cells[0]), e.Class, e.Queue, e.ID, fmt.Sprint(cells[4]), remark(e)},
 			})
 		}
 	}

@@ -41,8 +41,12 @@ The files are in TMPDIR (/tmp) and end with the run.
 COMMAND is split into words as a shell splits a line (quotes and backslashes), and run directly: nothing is expanded.
 Use * as CLASS for all classes without a command of their own.
 
-When the shutdown timeout is over, or when the worker has lost the job, the program is cancelled with its whole process
-group: SIGTERM, and SIGKILL 0.6 s later. The job is then requeued whatever the exit status, and no failure is counted. On
+A run may take --job-timeout (default: no limit), or the timeout of its class: --exec 'Report,timeout=30s=./report'. The
+timeout that a job was pushed with goes before both. When it is over, the program is ended with its whole process group:
+SIGTERM, and SIGKILL 0.6 s later. The run has then failed, whatever the exit status.
+
+When the shutdown timeout is over, or when the worker has lost the job, the program is ended in the same way. The job is
+then requeued whatever the exit status, and no failure is counted. On
 Linux a program does not outlive its worker, but processes that it started may, if the worker is killed by SIGKILL.
 
 Signals:
@@ -96,7 +100,8 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 			flags.VarP(collecting{flag, &f.wrong}, flag.Name, flag.Short, flag.Usage)
 		}
 	}
-	flags.StringArrayVar(&f.programs, "exec", nil, "run jobs of a class with a program: `CLASS=COMMAND`; may be repeated")
+	flags.StringArrayVar(&f.programs, "exec", nil,
+		"run jobs of a class with a program: `CLASS=COMMAND`, or CLASS,timeout=30s=COMMAND; may be repeated")
 	flags.StringVar(&f.logfile, "logfile", "", "append the log to this `FILE`, created with mode 0600; USR2 reopens it (default standard error)")
 	f.conf.register(flags)
 }
@@ -178,10 +183,14 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	}
 	defer runner.space.close()
 	for _, p := range programs {
+		var options []belay.DefineOption
+		if p.timeout > 0 {
+			options = append(options, belay.Timeout(p.timeout))
+		}
 		if p.class == launcher.AnyClass {
-			server.HandleUnknown(runner.handler(p))
+			server.HandleUnknown(runner.handler(p), options...)
 		} else {
-			server.HandleRaw(p.class, runner.handler(p))
+			server.HandleRaw(p.class, runner.handler(p), options...)
 		}
 	}
 	if _, secret := hiddenURL(at.address()); secret && exposed != nil {

@@ -208,6 +208,16 @@ func TestWork(t *testing.T) {
 			require.Nil(t, h.do("GET", h.key("stat:processed")), "nothing is counted")
 		})
 	}
+	t.Run("a_program_that_exceeds_its_timeout_is_ended_and_has_failed", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		w := h.startWorker(t, "--job-timeout", "10m", "--exec", "A,timeout=50ms=sh -c 'trap \"\" TERM; echo $$ >pid; sleep 600; exit 0'")
+		h.push("A")
+		w.awaitFile("pid")
+		drivertest.Eventually(t, func() bool { return len(h.payloads("ZRANGE", h.key("retry"), "0", "-1")) == 1 }, soon, 5*time.Millisecond)
+		require.Contains(t, h.payloads("ZRANGE", h.key("retry"), "0", "-1")[0], `"error_message":"timed out after 50ms","error_class":"Timeout"`)
+		require.True(t, dead(pidIn(t, w.dir)), "by SIGKILL: it ignores SIGTERM")
+	})
 	t.Run("programs_die_with_a_worker_that_is_killed", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)

@@ -54,14 +54,14 @@ func TestWorkFlags(t *testing.T) {
 	t.Run("set_the_config", func(t *testing.T) {
 		t.Parallel()
 		flags := parsed(t, "-q", "high,3", "-q", "low", "-c", "7", "--heartbeat", "200ms", "--ttl", "2s", "--janitor", "1s",
-			"--shutdown-timeout", "3s", "--name", "n", "--tag", "t", "--retry-formula", "4.2.3", "--max-retries", "2",
+			"--shutdown-timeout", "3s", "--job-timeout", "7s", "--name", "n", "--tag", "t", "--retry-formula", "4.2.3", "--max-retries", "2",
 			"--timestamps", "milliseconds")
 		require.NoError(t, flags.check())
 		cfg := flags.main.Server
 		require.Equal(t, []belay.QueueWeight{{Name: "high", Weight: 3}, {Name: "low"}}, cfg.Queues)
 		require.Equal(t, 7, cfg.Concurrency)
-		require.Equal(t, []time.Duration{200 * time.Millisecond, 2 * time.Second, time.Second, 3 * time.Second},
-			[]time.Duration{cfg.Heartbeat, cfg.TTL, cfg.JanitorInterval, cfg.ShutdownTimeout})
+		require.Equal(t, []time.Duration{200 * time.Millisecond, 2 * time.Second, time.Second, 3 * time.Second, 7 * time.Second},
+			[]time.Duration{cfg.Heartbeat, cfg.TTL, cfg.JanitorInterval, cfg.ShutdownTimeout, cfg.Timeout})
 		require.Equal(t, "nt", cfg.Name+cfg.Tag)
 		require.Equal(t, retry.Sidekiq4, cfg.RetryFormula)
 		require.Equal(t, 2, cfg.Retries)
@@ -97,6 +97,21 @@ func TestParsePrograms(t *testing.T) {
 			{class: "Mail::Welcome", path: sh, words: []string{"sh", "-c", `echo "a=b"`}},
 			{class: "*", path: sh, words: []string{"sh"}},
 		}, programs)
+	})
+	t.Run("with_a_timeout", func(t *testing.T) {
+		t.Parallel()
+		programs, err := parsePrograms([]string{`Mail::Welcome,timeout=1m30s=sh -c 'echo "a=b"'`, "*,timeout=1ms=sh", "A=sh a,timeout=3s"})
+		require.NoError(t, err)
+		require.Equal(t, []program{
+			{class: "Mail::Welcome", path: sh, words: []string{"sh", "-c", `echo "a=b"`}, timeout: 90 * time.Second},
+			{class: "*", path: sh, words: []string{"sh"}, timeout: time.Millisecond},
+			{class: "A", path: sh, words: []string{"sh", "a,timeout=3s"}},
+		}, programs)
+		_, err = parsePrograms([]string{"A,timeout=sh", "B,timeout=30=sh", "C,timeout=0s=sh", "D,timeout=-1s=sh", "E,timeout=1s="})
+		for _, part := range []string{"--exec A,timeout=sh: it must be CLASS=COMMAND", `--exec B: timeout "30"`, `--exec C: timeout "0s"`,
+			`--exec D: timeout "-1s"`, "--exec E: the command is empty"} {
+			require.ErrorContains(t, err, part)
+		}
 	})
 	t.Run("all_mistakes_are_reported_at_once", func(t *testing.T) {
 		t.Parallel()

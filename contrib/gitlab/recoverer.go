@@ -242,7 +242,7 @@ func (r *recoverer) orphans(l list, entries []string) (all []lua.Orphans) {
 		parsed, err := job.Parse(entry)
 		if err != nil {
 			orphan.New, orphan.Home = job.KeepUnreadable(entry, queue, err, r.now, job.Seconds), lua.HomeDead
-			orphan.State = lua.DeadUnread(entry, entry, r.now)
+			orphan.State = lua.DeadUnread(entry, entry, job.UnreadableClass, err.Error(), r.now)
 		} else {
 			name, _ := parsed.Text("queue")
 			queue = l.queueOf(name)
@@ -265,9 +265,10 @@ func (r *recoverer) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string)
 		orphan.Home = lua.HomeDead
 		edits = append(edits, job.SetString("error_class", "Belay::Interrupted"), job.SetString("error_message", fmt.Sprintf(
 			"Ruby processes died or stopped %d times while they ran it", count)))
-		orphan.State = lua.EndedState(parsed, lua.TrackDead, r.now)
 	}
-	orphan.New = parsed.Patch(edits...)
+	if orphan.New = parsed.Patch(edits...); orphan.Home == lua.HomeDead {
+		orphan.State = lua.DiedState(orphan.New, r.now)
+	}
 	orphan.Lock = dedup.AfterCrash(parsed, queue, orphan.Home, r.now, job.Seconds)
 }
 

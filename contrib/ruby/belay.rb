@@ -35,7 +35,7 @@ require "sidekiq/api"
 module Belay
   FIELD = "belay_unique"
   # What a rerun does not inherit.
-  RUN_FIELDS = %w[retry_count failed_at retried_at error_class error_message error_backtrace discarded_at
+  RUN_FIELDS = %w[retry_count failed_at retried_at error_class error_message error_backtrace belay_errors discarded_at
     interrupted_count interrupted_at expiry belay_deadline_ms at].freeze
 
   # The classes under which Rails stores every ActiveJob.

@@ -13,7 +13,6 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
-	"github.com/belayq/belay/retry"
 )
 
 // definition is the class of all jobs. Their delays are a second or so, for a run is minutes long.
@@ -27,8 +26,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	server, err := belay.NewServer(client, belay.ServerConfig{
 		Name: f.proc, Queues: belay.Queues(chaosplan.Queues...), Concurrency: s.Concurrency,
 		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout, SaveInterval: s.Save, MaxInterruptions: f.interruptions,
-		RetryFormula: retry.Sidekiq4, // it adds no jitter of many seconds to a class' own delay
-		Logger:       belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
+		Logger: belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
 	})
 	if err != nil {
 		return err

@@ -234,7 +234,7 @@ func (c *crossing) requireFailure() {
 	}
 	c.requireOnly(found, func(name string, ch change) bool {
 		switch name {
-		case "retry_count", "error_class", "error_message", "error_backtrace", "retried_at":
+		case "retry_count", "error_class", "error_message", "error_backtrace", "retried_at", job.FieldErrors:
 			return true
 		case leftPositions:
 			return ch.new != ""

@@ -1,0 +1,39 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/lua"
+)
+
+func TestTheFailuresOfAJobAreShown(t *testing.T) {
+	t.Parallel()
+	t.Run("as_failed_runs_of_those_that_there_may_be", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, Config{})
+		r.failed(r.keys.Dead(), 1)
+		require.Contains(t, r.get("/dead").body, `<td class="num" data-label="Failed runs">3 of 26</td>`)
+		require.Contains(t, r.get("/job?jid=jid000000").body, "<dt>Failed runs</dt><dd>3 of 26</dd>")
+	})
+	t.Run("with_the_errors_that_it_keeps", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, Config{})
+		kept := strings.TrimSuffix(payload("j1", "Report"), "}") +
+			`,"belay_errors":[{"attempt":2,"at":"2023-11-14T22:13:20.5Z","class":"E<1>","message":"first <b>"}]}`
+		r.do("ZADD", r.keys.Retry(), "4000000000", kept)
+		page := r.get("/job?jid=j1").body
+		require.Contains(t, page, `<b>2</b> <time datetime="2023-11-14T22:13:20`)
+		require.Contains(t, page, "<b>E&lt;1&gt;</b> first &lt;b&gt;")
+	})
+	t.Run("with_the_reason_of_a_tracked_job_that_was_not_kept", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, Config{})
+		r.do("HSET", r.keys.Iteration("j2"), lua.FieldState, "discarded", lua.FieldErrorClass, "E", lua.FieldErrorMessage, "not <worth> it",
+			lua.FieldJob, fmt.Sprintf(`{"class":"Report","args":[],"jid":%q,"queue":"mail","retry":true}`, "j2"))
+		require.Contains(t, r.get("/job?jid=j2").body, `<p><b>E</b></p><pre class="message">not &lt;worth&gt; it`)
+	})
+}
