@@ -15,8 +15,8 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 var (

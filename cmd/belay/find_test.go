@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
-	"github.com/belayq/belay/driver/drivertest"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 func TestFindPrintsWhereAJobIs(t *testing.T) {
