@@ -116,7 +116,7 @@ func TestAboutRuns(t *testing.T) {
 	require.NotNil(t, about.Exhausted)
 	for want, option := range map[string]DefineOption{
 		"an option has no effect without a Definition": Queue("mail"), "timeout -1s": Timeout(-time.Second), "an option is nil": nil,
-		"an option has no effect without": Unique(), "an option has no effect": NamedArgs(), "an option has no": Idempotent(),
+		"an option has no effect without": Unique(UntilExecuting), "an option has no effect": NamedArgs(), "an option has no": Idempotent(),
 	} {
 		require.Panics(t, func() { aboutRuns("HandleRaw A", []DefineOption{option}) }, want)
 		func() {
