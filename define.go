@@ -127,14 +127,31 @@ func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options 
 
 // EnqueueMany pushes a job for each of args. client.Client.PushMany describes the receipts and the error.
 // Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args is
-// nil.
+// nil. EnqueueSeq is for more jobs than there is memory for receipts.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
-	d.made("EnqueueMany")
-	open(c, "EnqueueMany "+d.item.Class)
+	return c.PushMany(ctx, d.jobs("EnqueueMany", c, args, options))
+}
+
+// EnqueueSeq pushes a job for each of args, of any number, and keeps no receipts. After each slice of at most
+// 256 jobs it calls progress, unless that is nil, with the slice's receipts and error. An invalid job is left
+// out alone, and a slice that certainly was not stored because Redis is away is sent again; other errors end
+// it. With PushOnce, a slice whose reply is lost is sent again, too.
+//
+// n is how many of args have a known outcome. The error is nil if all of them were pushed or refused, else a
+// *BulkError, which counts the outcomes. client.Client.PushSeq has the details. Options are as for EnqueueMany,
+// and it panics when c or args is nil.
+func (d *Definition[T]) EnqueueSeq(ctx context.Context, c *Client, args iter.Seq[T], progress func(receipts []Receipt, err error), options ...JobOption) (n int, err error) {
+	return c.PushSeq(ctx, d.jobs("EnqueueSeq", c, args, options), progress)
+}
+
+// jobs returns a job for each of args. It panics when c or args is nil.
+func (d *Definition[T]) jobs(what string, c *Client, args iter.Seq[T], options []JobOption) iter.Seq[RawJob] {
+	d.made(what)
+	open(c, what+" "+d.item.Class)
 	if args == nil {
-		panic("belay: EnqueueMany " + d.item.Class + ": the sequence is nil")
+		panic("belay: " + what + " " + d.item.Class + ": the sequence is nil")
 	}
-	return c.PushMany(ctx, func(yield func(RawJob) bool) {
+	return func(yield func(RawJob) bool) {
 		before := ""
 		for arg := range args {
 			item := d.Job(arg, options...)
@@ -146,7 +163,7 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 				return
 			}
 		}
-	})
+	}
 }
 
 // Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an

@@ -149,8 +149,8 @@
 // # Where to go on
 //
 //   - Definitions: [Define], with a [DefineOption] or [JobOption].
-//   - Pushes: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [RawJob] for
-//     classes of another language.
+//   - Pushes: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany], [Definition.EnqueueSeq];
+//     [Client] and [RawJob] for classes of another language.
 //   - Reading a replica that must have the data written before the push: [StampWAL] or [WALLocation], and
 //     in the handler [WALPositions] and package dedup/wal.
 //   - Refusing duplicates: [Unique], with [UniqueOpts] or [UniqueBy].
