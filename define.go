@@ -196,6 +196,11 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 // because a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
+	return argsOf[T](&d.definition, j)
+}
+
+// argsOf reads a job's arguments as the T of a definition.
+func argsOf[T any](d *definition, j *Job) (T, error) {
 	var args T
 	if err := d.shape.Fill(reflect.ValueOf(&args).Elem(), j.Args()); err != nil {
 		var none T

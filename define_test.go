@@ -107,3 +107,63 @@ func TestHandler(t *testing.T) {
 	require.Equal(t, small{7}, got)
 	require.PanicsWithValue(t, "belay: Handle A: the handler is nil", func() { d.Handler(nil) })
 }
+
+func TestFunctionsOfAClassGetItsArguments(t *testing.T) {
+	t.Parallel()
+	parse := func(args string) *Job {
+		parsed, err := job.Parse(`{"class":"A","jid":"1","args":` + args + `}`)
+		require.NoError(t, err)
+		return parsed
+	}
+	type key struct{}
+	var seen []any
+	around := func(name string) DefineOption {
+		return AroundArgs(func(ctx context.Context, args small, j *Job, next func(context.Context) error) error {
+			seen = append(seen, name, args, j.JID())
+			err := next(context.WithValue(ctx, key{}, name))
+			return errors.Join(err, errors.New(name))
+		})
+	}
+	raw := Around(func(next Handler) Handler {
+		return func(ctx context.Context, j *Job) error { seen = append(seen, "raw"); return next(ctx, j) }
+	})
+	d := Define[small]("A", around("outer"), raw, around("inner"),
+		OnExhausted(func(_ context.Context, args small, j *Job, err error) { seen = append(seen, args, j.JID(), err) }))
+	failure := errors.New("the handler's")
+	r := d.Handler(func(ctx context.Context, _ small) error { seen = append(seen, ctx.Value(key{})); return failure })
+	handler := r.handler
+	for i := len(r.about.Middleware) - 1; i >= 0; i-- { // the first is the outermost
+		handler = r.about.Middleware[i](handler)
+	}
+	t.Run("around a run, in their order", func(t *testing.T) {
+		require.EqualError(t, handler(t.Context(), parse("[7]")), "the handler's\ninner\nouter")
+		require.Equal(t, []any{"outer", small{7}, "1", "raw", "inner", small{7}, "1", "inner"}, seen)
+	})
+	t.Run("when no retries are left", func(t *testing.T) {
+		seen = nil
+		r.about.Exhausted(t.Context(), parse("[7]"), failure)
+		require.Equal(t, []any{small{7}, "1", failure}, seen)
+	})
+	t.Run("are not called around a run, and get zeros at its end, if the arguments do not fit", func(t *testing.T) {
+		seen = nil
+		err := handler(t.Context(), parse(`["x"]`))
+		_, is := errors.AsType[*ArgumentError](err)
+		require.True(t, is)
+		require.Empty(t, seen)
+		r.about.Exhausted(t.Context(), parse(`["x"]`), err)
+		require.Equal(t, []any{small{}, "1", err}, seen)
+		seen = nil
+		r.about.Exhausted(t.Context(), parse(`["x"]`), failure)
+		require.Len(t, seen, 3)
+		require.ErrorIs(t, seen[2].(error), failure)
+		_, is = errors.AsType[*ArgumentError](seen[2].(error))
+		require.True(t, is, "the callback must not take the zeros for the job's arguments")
+	})
+	t.Run("and have their type", func(t *testing.T) {
+		require.PanicsWithValue(t, `belay: Define "A": the function of OnExhausted takes string, and the arguments are belay.small; `+
+			`the function of AroundArgs takes int, and the arguments are belay.small`, func() {
+			Define[small]("A", OnExhausted(func(context.Context, string, *Job, error) {}),
+				AroundArgs(func(context.Context, int, *Job, func(context.Context) error) error { return nil }))
+		})
+	})
+}

@@ -164,5 +164,6 @@
 //   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic].
 //   - Cancelling jobs and everything else that operators do: package inspect. Dropping jobs that are too late:
 //     [ExpiresIn], [Deadline].
-//   - Middleware and callbacks: [Server.Use], Client.Use, [AfterRun], [Server.OnError] and the others.
+//   - Middleware and callbacks: [Server.Use], Client.Use, [Around], [AroundArgs], [AfterRun]; [OnExhausted],
+//     [Server.OnError] and the others.
 package belay

@@ -41,8 +41,10 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 		"belay: OnError: the function is nil":                                    func() { server.OnError(nil) },
 		"belay: OnExit: the function is nil":                                     func() { server.OnExit(nil) },
 		`belay: Define "A": an option is nil`:                                    func() { belay.Define[int]("A", nil) },
-		`belay: Define "A": an option is nil; the handler of OnExhausted is nil`: func() { belay.Define[int]("A", nil, belay.OnExhausted(nil)) },
-		"belay: Main: the function is nil":                                       func() { belay.Main(nil, belay.MainConfig{}) },
+		`belay: Define "A": an option is nil; the function of OnExhausted is nil; the function of AroundArgs is nil`: func() {
+			belay.Define[int]("A", nil, belay.OnExhausted[int](nil), belay.AroundArgs[int](nil))
+		},
+		"belay: Main: the function is nil": func() { belay.Main(nil, belay.MainConfig{}) },
 	} {
 		if do != nil {
 			require.PanicsWithValue(t, says, do)
