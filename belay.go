@@ -49,7 +49,7 @@ type (
 	Middleware = launcher.Middleware
 	// RunInfo describes a run: its JID, Class and Queue, the Attempt (1 at first) and MaxAttempts, CreatedAt
 	// and EnqueuedAt, the Meta of its push, the Identity of the process, and for a tick of a periodic job its
-	// name, Periodic, and its time, TickAt.
+	// name, Periodic, its time, TickAt, and TickManual if an operator asked for it.
 	RunInfo = launcher.RunInfo
 	// Outcome is how a run ends, as AfterRun passes it: its Exit is done, retry, dead, discarded, cancelled,
 	// expired, snoozed or requeued, and Counts reports whether the run failed.

@@ -75,7 +75,12 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 	client, log := openShared(t), &drivertest.Buffer{}
 	server := newServer(t, client, belay.ServerConfig{Heartbeat: 200 * time.Millisecond, TTL: 2 * time.Second, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	report := belay.Define[string]("Report")
+	asked := make(chan belay.RunInfo, 1)
 	report.Handle(server, func(ctx context.Context, what string) error {
+		if what == "done" {
+			info, _ := belay.Info(ctx)
+			asked <- info
+		}
 		switch what {
 		case "cancelled":
 			<-ctx.Done()
@@ -129,6 +134,11 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 		require.True(t, ok)
 		require.Greater(t, time.Duration(kept)*time.Second, 29*24*time.Hour, "as long as the next ticks take, though its class asks for a second")
 	}
+	info := awaitValue(t, "the run", asked)
+	require.True(t, info.TickManual)
+	require.WithinDuration(t, time.Now(), info.TickAt, time.Minute, "a handler that reports the day before needs a time")
+	require.Zero(t, info.TickAt.Nanosecond(), "as ticks have")
+	require.Equal(t, "Europe/Berlin", zoneOf(info.TickAt))
 	require.Regexp(t, `"periodic":"done","schedule":"0 3 1 1 \*","zone":"Europe/Berlin","next":"\d+-01-01T03:00:00\+01:00"`, log.String())
 	require.Equal(t, 4, strings.Count(log.String(), "periodic job registered"))
 }
