@@ -21,8 +21,8 @@ const Version = "0.1.0"
 // The types of the packages below that programs use.
 type (
 	// Client pushes jobs: its methods are Push, PushMany and PushSeq, Prepare and PushPrepared, Repeat, Wait
-	// and Tracked, Use and RemoveMiddleware for middleware, and Close. See go doc
-	// github.com/belayq/belay/client.Client.
+	// and Tracked, SetPeriodic and RemovePeriodic, Use and RemoveMiddleware for middleware, and Close. See
+	// go doc github.com/belayq/belay/client.Client.
 	Client = client.Client
 	// RawJob is a job of a class that has no Definition here, such as one that Ruby runs:
 	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc

@@ -189,6 +189,54 @@ func TestATickThatIsDueBeforeItsScheduleChangesIsFired(t *testing.T) {
 	}
 }
 
+// A program stores, changes and removes schedules while workers run, which have none of them in their code.
+func TestPeriodicJobsChangeAtRunTime(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	report := belay.Define[string]("Report")
+	server := newServer(t, client, belay.ServerConfig{})
+	ran := make(chan string, 100)
+	report.Handle(server, func(_ context.Context, what string) error { ran <- what; return nil })
+	require.NoError(t, server.Schedule(belay.Periodic{Name: "code", Cron: "@yearly", Job: report.Job("code")}))
+	running(t, server)
+	sync := func(what string) belay.Periodic {
+		return belay.Periodic{Name: "sync", Cron: "@every 1s", Job: report.Job(what)}
+	}
+	set := func(p belay.Periodic) (changed bool) {
+		changed, err := client.SetPeriodic(t.Context(), p)
+		require.NoError(t, err)
+		return changed
+	}
+	require.True(t, set(sync("old")))
+	require.False(t, set(sync("old")), "it is so already")
+	require.Equal(t, "old", awaitValue(t, "a tick", ran))
+	require.True(t, set(sync("new")))
+	drivertest.Eventually(t, func() bool { return awaitValue(t, "a tick", ran) == "new" }, patience, tick)
+
+	inspector := inspect.New(client.Driver(), client.Config().Prefix)
+	drivertest.Eventually(t, func() bool {
+		_, _, err := inspector.PeriodicHistory(t.Context(), "code")
+		return err == nil
+	}, patience, tick, "registered")
+	_, err := client.RemovePeriodic(t.Context(), "code")
+	require.ErrorContains(t, err, "in its code")
+	require.True(t, set(belay.Periodic{Name: "code", Cron: "@monthly", Job: report.Job("set")}), "it prevails")
+	for _, want := range []bool{true, false} {
+		removed, err := client.RemovePeriodic(t.Context(), "sync")
+		require.NoError(t, err)
+		require.Equal(t, want, removed)
+	}
+	all, err := inspector.Periodic(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, []string{"code", "@monthly", ""}, []string{all[0].Name, all[0].Cron, all[0].Process})
+
+	_, err = client.SetPeriodic(t.Context(), belay.Periodic{Name: "odd", Cron: "0 3 * *", Zone: "Nowhere", Job: report.Job("x", belay.In(time.Hour))})
+	for _, says := range []string{`belay: periodic job "odd": `, "Nowhere", "In and At"} {
+		require.ErrorContains(t, err, says)
+	}
+}
+
 // zoneOf is Berlin for one of its offsets.
 func zoneOf(at time.Time) string {
 	berlin, _ := time.LoadLocation("Europe/Berlin")

@@ -108,7 +108,7 @@ const yearly = "yearly"
 // job in hand that is cancelled.
 func (s *stage) clock() {
 	redis := s.open()
-	definition, err := client.RawJob{Class: "Done", Queue: "a"}.Periodic(client.Periodic{Name: yearly, Cron: "0 0 1 1 *"})
+	definition, err := client.Periodic{Name: yearly, Cron: "0 0 1 1 *", Job: client.RawJob{Class: "Done", Queue: "a"}}.Definition()
 	require.NoError(s.t, err)
 	_, err = inspect.New(redis, s.prefix).AddPeriodic(s.t.Context(), definition)
 	require.NoError(s.t, err)
