@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/belayq/belay/client"
@@ -40,7 +42,9 @@ type definition struct {
 
 // Define returns the definition of a class, usually for a package variable that producers and workers import.
 // It panics if the class name, an option or T is invalid, and names all mistakes. T is invalid if it cannot
-// be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation.
+// be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation. It
+// also panics if two package variables of the program define one class: the handler of one definition would get
+// the jobs of the other. A function, such as a test, may define a class again.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
 	for _, option := range options {
@@ -59,6 +63,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	shape, err := shapeOf(d.of)
 	d.shape, d.problems = shape, append([]error{err}, d.problems...)
 	d.identify()
+	d.problems = append(d.problems, definedOnce(class))
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
@@ -75,6 +80,42 @@ func (d *definition) check() error {
 	must(d.item.Class != launcher.AnyClass, "%q stands for all classes that have no handler: use Server.HandleUnknown", launcher.AnyClass)
 	must(d.item.JID == "", oneJID, d.item.JID)
 	return errors.Join(errs...)
+}
+
+// classes has the place of each definition that was made while packages were initialized. It needs no mutex,
+// because one goroutine initializes all packages, and later definitions are not in it.
+var classes = make(map[string]string)
+
+// definedOnce returns an error if another package variable has defined the class.
+func definedOnce(class string) error {
+	place := initializer()
+	if place == "" {
+		return nil
+	}
+	if earlier, twice := classes[class]; twice {
+		return fmt.Errorf("the class is defined already, at %s: use that definition, or define it in a function", earlier)
+	}
+	classes[class] = place
+	return nil
+}
+
+// initializer returns the place, as file:line, of the package variable or init function for which this
+// goroutine runs; "" if it does not initialize a package.
+func initializer() string {
+	callers := make([]uintptr, 32) // calls between a variable and Define
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		_, name, _ := strings.Cut(frame.Function[strings.LastIndexByte(frame.Function, '/')+1:], ".")
+		number, isFunc := strings.CutPrefix(name, "init.") // the init functions of a package have numbers
+		_, err := strconv.Atoi(number)
+		if name == "init" || isFunc && err == nil {
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
 }
 
 // oneJID is the error of an option JID that would apply to many jobs.

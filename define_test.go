@@ -63,6 +63,42 @@ func TestDefine(t *testing.T) {
 	})
 }
 
+// twice are the panics of package variables that define a class a second time: by themselves, by a function that
+// they call, and in an init function.
+var (
+	_     = Define[int]("DefinedAtInit")
+	twice = []any{
+		panicOf(func() { Define[int]("DefinedAtInit") }),
+		panicOf(func() { DefineResult[string, int]("DefinedAtInit", Track(time.Hour)) }),
+		panicOf(func() { Define[int]("DefinedAtInitToo") }),
+	}
+)
+
+func init() {
+	twice = append(twice, panicOf(func() { Define[int]("DefinedAtInit") }))
+}
+
+func panicOf(do func()) (value any) {
+	defer func() { value = recover() }()
+	do()
+	return nil
+}
+
+func TestTwoPackageVariablesDoNotDefineOneClass(t *testing.T) {
+	t.Parallel()
+	for i, value := range twice {
+		if i == 2 {
+			require.Nil(t, value, "another class")
+			continue
+		}
+		require.Regexp(t, `^belay: Define "DefinedAtInit": the class is defined already, at .*define_test\.go:\d+: use that definition, or define it in a function$`, value)
+	}
+	require.Nil(t, panicOf(func() { Define[int]("DefinedAtInit") }), "a function may")
+	done := make(chan any)
+	go func() { done <- panicOf(func() { Define[int]("DefinedAtInit") }) }()
+	require.Nil(t, <-done)
+}
+
 type small struct{ Size int }
 
 func TestArgs(t *testing.T) {
