@@ -99,7 +99,7 @@ func Example_cancel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	results, err := inspect.New(client.Driver(), client.Config().Prefix).Cancel(ctx, receipt.JID, "another")
+	results, err := inspect.New(client).Cancel(ctx, receipt.JID, "another")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 		require.NoError(t, server.Schedule(belay.Periodic{Name: what, Cron: "0 3 1 1 *", Job: report.Job(what, options...), Zone: "Europe/Berlin"}))
 	}
 	running(t, server)
-	inspector := inspect.New(client.Driver(), client.Config().Prefix)
+	inspector := inspect.New(client)
 	for _, what := range []string{"done", "retrying", "dead", "cancelled"} {
 		var run inspect.PeriodicRun
 		drivertest.Eventually(t, func() bool {
@@ -155,7 +155,7 @@ func TestATickThatIsDueBeforeItsScheduleChangesIsFired(t *testing.T) {
 		"an operator": func(t *testing.T, client *belay.Client, _ *belay.Server) {
 			changed := &scheduler.Periodic{Name: "yearly", Cron: "0 3 1 1 *", Job: job.Draft{Class: "Report"}.Encode()}
 			require.NoError(t, changed.Check())
-			stored, err := inspect.New(client.Driver(), client.Config().Prefix).AddPeriodic(t.Context(), changed)
+			stored, err := inspect.New(client).AddPeriodic(t.Context(), changed)
 			require.NoError(t, err)
 			require.True(t, stored)
 		},
@@ -213,7 +213,7 @@ func TestPeriodicJobsChangeAtRunTime(t *testing.T) {
 	require.True(t, set(sync("new")))
 	drivertest.Eventually(t, func() bool { return awaitValue(t, "a tick", ran) == "new" }, patience, tick)
 
-	inspector := inspect.New(client.Driver(), client.Config().Prefix)
+	inspector := inspect.New(client)
 	drivertest.Eventually(t, func() bool {
 		_, _, err := inspector.PeriodicHistory(t.Context(), "code")
 		return err == nil

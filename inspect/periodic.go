@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
@@ -190,7 +189,7 @@ func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntr
 
 // AddPeriodic stores a periodic job, as client.Client.SetPeriodic does.
 func (i *Inspector) AddPeriodic(ctx context.Context, p *scheduler.Periodic) (changed bool, err error) {
-	return scheduler.Store(ctx, i.link, scheduler.Config{Keys: i.keys, Unit: job.Seconds}, p)
+	return scheduler.Store(ctx, i.link, scheduler.Config{Keys: i.keys, Unit: i.unit}, p)
 }
 
 // RemovePeriodic removes a periodic job. Its jobs that were enqueued stay. The error is ErrNoPeriodic if
@@ -254,7 +253,7 @@ func (i *Inspector) RunPeriodic(ctx context.Context, name string) (run PeriodicR
 		if entry.definition == nil {
 			return false, errors.New(entry.Problem)
 		}
-		j, err := entry.definition.TickJob(time.Time{}, entry.now, job.Seconds)
+		j, err := entry.definition.TickJob(time.Time{}, entry.now, i.unit)
 		if err != nil {
 			return false, err
 		}
