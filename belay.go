@@ -20,9 +20,9 @@ const Version = "0.1.0"
 
 // The types of the packages below that programs use.
 type (
-	// Client pushes jobs: its methods are Push and PushMany, Prepare and PushPrepared, Repeat, Wait and
-	// Tracked, Use and RemoveMiddleware for middleware, and Close. See go doc
-	// github.com/belayq/belay/client.Client.
+	// Client pushes jobs: its methods are Push, PushMany and PushSeq, Prepare and PushPrepared, Repeat, Wait
+	// and Tracked, SetPeriodic and RemovePeriodic, Use and RemoveMiddleware for middleware, and Close. See
+	// go doc github.com/belayq/belay/client.Client.
 	Client = client.Client
 	// RawJob is a job before it is pushed; Job is one that a worker has read. Definition.Job makes a RawJob.
 	// Write one by hand for a class that has no Definition here, such as one that Ruby runs:
@@ -50,7 +50,7 @@ type (
 	Middleware = launcher.Middleware
 	// RunInfo describes a run: its JID, Class and Queue, the Attempt (1 at first) and MaxAttempts, CreatedAt
 	// and EnqueuedAt, the Meta of its push, the Identity of the process, and for a tick of a periodic job its
-	// name, Periodic, and its time, TickAt.
+	// name, Periodic, its time, TickAt, and TickManual if an operator asked for it.
 	RunInfo = launcher.RunInfo
 	// Outcome is how a run ends, as AfterRun passes it: its Exit is done, retry, dead, discarded, cancelled,
 	// expired, snoozed or requeued, and Counts reports whether the run failed.

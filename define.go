@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/belayq/belay/client"
@@ -40,7 +42,9 @@ type definition struct {
 
 // Define returns the definition of a class, usually for a package variable that producers and workers import.
 // It panics if the class name, an option or T is invalid, and names all mistakes. T is invalid if it cannot
-// be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation.
+// be written as JSON or would not be read back unchanged; see "Arguments" in the package's documentation. It
+// also panics if two package variables of the program define one class: the handler of one definition would get
+// the jobs of the other. A function, such as a test, may define a class again.
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
 	d.apply(options)
@@ -51,6 +55,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	shape, err := shapeOf(d.of)
 	d.shape, d.problems = shape, append([]error{err}, d.problems...)
 	d.identify()
+	d.problems = append(d.problems, definedOnce(class))
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
@@ -97,6 +102,42 @@ func (d *definition) check() error {
 	must(d.item.Class != launcher.AnyClass, "%q stands for all classes that have no handler: use Server.HandleUnknown", launcher.AnyClass)
 	must(d.item.JID == "", oneJID, d.item.JID)
 	return errors.Join(errs...)
+}
+
+// classes has the place of each definition that was made while packages were initialized. It needs no mutex,
+// because one goroutine initializes all packages, and later definitions are not in it.
+var classes = make(map[string]string)
+
+// definedOnce returns an error if another package variable has defined the class.
+func definedOnce(class string) error {
+	place := initializer()
+	if place == "" {
+		return nil
+	}
+	if earlier, twice := classes[class]; twice {
+		return fmt.Errorf("the class is defined already, at %s: use that definition, or define it in a function", earlier)
+	}
+	classes[class] = place
+	return nil
+}
+
+// initializer returns the place, as file:line, of the package variable or init function for which this
+// goroutine runs; "" if it does not initialize a package.
+func initializer() string {
+	callers := make([]uintptr, 32) // calls between a variable and Define
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		_, name, _ := strings.Cut(frame.Function[strings.LastIndexByte(frame.Function, '/')+1:], ".")
+		number, isFunc := strings.CutPrefix(name, "init.") // the init functions of a package have numbers
+		_, err := strconv.Atoi(number)
+		if name == "init" || isFunc && err == nil {
+			return fmt.Sprintf("%s:%d", frame.File, frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
 }
 
 // oneJID is the error of an option JID that would apply to many jobs.
@@ -150,14 +191,31 @@ func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options 
 
 // EnqueueMany pushes a job for each of args. client.Client.PushMany describes the receipts and the error.
 // Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args is
-// nil.
+// nil. EnqueueSeq is for more jobs than there is memory for receipts.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
-	d.made("EnqueueMany")
-	open(c, "EnqueueMany "+d.item.Class)
+	return c.PushMany(ctx, d.jobs("EnqueueMany", c, args, options))
+}
+
+// EnqueueSeq pushes a job for each of args, of any number, and keeps no receipts. After each slice of at most
+// 256 jobs it calls progress, unless that is nil, with the slice's receipts and error. An invalid job is left
+// out alone, and a slice that certainly was not stored because Redis is away is sent again; other errors end
+// it. With PushOnce, a slice whose reply is lost is sent again, too.
+//
+// n is how many of args have a known outcome. The error is nil if all of them were pushed or refused, else a
+// *BulkError, which counts the outcomes. client.Client.PushSeq has the details. Options are as for EnqueueMany,
+// and it panics when c or args is nil.
+func (d *Definition[T]) EnqueueSeq(ctx context.Context, c *Client, args iter.Seq[T], progress func(receipts []Receipt, err error), options ...JobOption) (n int, err error) {
+	return c.PushSeq(ctx, d.jobs("EnqueueSeq", c, args, options), progress)
+}
+
+// jobs returns a job for each of args. It panics when c or args is nil.
+func (d *Definition[T]) jobs(what string, c *Client, args iter.Seq[T], options []JobOption) iter.Seq[RawJob] {
+	d.made(what)
+	open(c, what+" "+d.item.Class)
 	if args == nil {
-		panic("belay: EnqueueMany " + d.item.Class + ": the sequence is nil")
+		panic("belay: " + what + " " + d.item.Class + ": the sequence is nil")
 	}
-	return c.PushMany(ctx, func(yield func(RawJob) bool) {
+	return func(yield func(RawJob) bool) {
 		before := ""
 		for arg := range args {
 			item := d.Job(arg, options...)
@@ -169,7 +227,7 @@ func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Se
 				return
 			}
 		}
-	})
+	}
 }
 
 // Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an
@@ -202,6 +260,11 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 // because a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
+	return argsOf[T](&d.definition, j)
+}
+
+// argsOf reads a job's arguments as the T of a definition.
+func argsOf[T any](d *definition, j *Job) (T, error) {
 	var args T
 	if err := d.shape.Fill(reflect.ValueOf(&args).Elem(), j.Args()); err != nil {
 		var none T

@@ -63,6 +63,42 @@ func TestDefine(t *testing.T) {
 	})
 }
 
+// twice are the panics of package variables that define a class a second time: by themselves, by a function that
+// they call, and in an init function.
+var (
+	_     = Define[int]("DefinedAtInit")
+	twice = []any{
+		panicOf(func() { Define[int]("DefinedAtInit") }),
+		panicOf(func() { DefineResult[string, int]("DefinedAtInit", Track(time.Hour)) }),
+		panicOf(func() { Define[int]("DefinedAtInitToo") }),
+	}
+)
+
+func init() {
+	twice = append(twice, panicOf(func() { Define[int]("DefinedAtInit") }))
+}
+
+func panicOf(do func()) (value any) {
+	defer func() { value = recover() }()
+	do()
+	return nil
+}
+
+func TestTwoPackageVariablesDoNotDefineOneClass(t *testing.T) {
+	t.Parallel()
+	for i, value := range twice {
+		if i == 2 {
+			require.Nil(t, value, "another class")
+			continue
+		}
+		require.Regexp(t, `^belay: Define "DefinedAtInit": the class is defined already, at .*define_test\.go:\d+: use that definition, or define it in a function$`, value)
+	}
+	require.Nil(t, panicOf(func() { Define[int]("DefinedAtInit") }), "a function may")
+	done := make(chan any)
+	go func() { done <- panicOf(func() { Define[int]("DefinedAtInit") }) }()
+	require.Nil(t, <-done)
+}
+
 type small struct{ Size int }
 
 func TestArgs(t *testing.T) {
@@ -110,13 +146,13 @@ func TestHandler(t *testing.T) {
 
 func TestAboutRuns(t *testing.T) {
 	t.Parallel()
-	about := aboutRuns("HandleRaw A", []DefineOption{Timeout(time.Minute), KillOn(errNilOption), OnExhausted(func(context.Context, *Job, error) {})})
+	about := aboutRuns("HandleRaw A", []DefineOption{Timeout(time.Minute), KillOn(errNilOption)})
 	require.Equal(t, time.Minute, about.Timeout)
 	require.Len(t, about.Rules, 1)
-	require.NotNil(t, about.Exhausted)
 	for want, option := range map[string]DefineOption{
 		"an option has no effect without a Definition": Queue("mail"), "timeout -1s": Timeout(-time.Second), "an option is nil": nil,
-		"an option has no effect without": Unique(UntilExecuting), "an option has no effect": NamedArgs(), "an option has no": Idempotent(),
+		"the function of OnExhausted needs a Definition": OnExhausted(func(context.Context, int, *Job, error) {}),
+		"an option has no effect without":                Unique(UntilExecuting), "an option has no effect": NamedArgs(), "an option has no": Idempotent(),
 	} {
 		require.Panics(t, func() { aboutRuns("HandleRaw A", []DefineOption{option}) }, want)
 		func() {
@@ -124,4 +160,64 @@ func TestAboutRuns(t *testing.T) {
 			aboutRuns("HandleRaw A", []DefineOption{option})
 		}()
 	}
+}
+
+func TestFunctionsOfAClassGetItsArguments(t *testing.T) {
+	t.Parallel()
+	parse := func(args string) *Job {
+		parsed, err := job.Parse(`{"class":"A","jid":"1","args":` + args + `}`)
+		require.NoError(t, err)
+		return parsed
+	}
+	type key struct{}
+	var seen []any
+	around := func(name string) DefineOption {
+		return AroundArgs(func(ctx context.Context, args small, j *Job, next func(context.Context) error) error {
+			seen = append(seen, name, args, j.JID())
+			err := next(context.WithValue(ctx, key{}, name))
+			return errors.Join(err, errors.New(name))
+		})
+	}
+	raw := Around(func(next Handler) Handler {
+		return func(ctx context.Context, j *Job) error { seen = append(seen, "raw"); return next(ctx, j) }
+	})
+	d := Define[small]("A", around("outer"), raw, around("inner"),
+		OnExhausted(func(_ context.Context, args small, j *Job, err error) { seen = append(seen, args, j.JID(), err) }))
+	failure := errors.New("the handler's")
+	r := d.Handler(func(ctx context.Context, _ small) error { seen = append(seen, ctx.Value(key{})); return failure })
+	handler := r.handler
+	for i := len(r.about.Middleware) - 1; i >= 0; i-- { // the first is the outermost
+		handler = r.about.Middleware[i](handler)
+	}
+	t.Run("around a run, in their order", func(t *testing.T) {
+		require.EqualError(t, handler(t.Context(), parse("[7]")), "the handler's\ninner\nouter")
+		require.Equal(t, []any{"outer", small{7}, "1", "raw", "inner", small{7}, "1", "inner"}, seen)
+	})
+	t.Run("when no retries are left", func(t *testing.T) {
+		seen = nil
+		r.about.Exhausted(t.Context(), parse("[7]"), failure)
+		require.Equal(t, []any{small{7}, "1", failure}, seen)
+	})
+	t.Run("are not called around a run, and get zeros at its end, if the arguments do not fit", func(t *testing.T) {
+		seen = nil
+		err := handler(t.Context(), parse(`["x"]`))
+		_, is := errors.AsType[*ArgumentError](err)
+		require.True(t, is)
+		require.Empty(t, seen)
+		r.about.Exhausted(t.Context(), parse(`["x"]`), err)
+		require.Equal(t, []any{small{}, "1", err}, seen)
+		seen = nil
+		r.about.Exhausted(t.Context(), parse(`["x"]`), failure)
+		require.Len(t, seen, 3)
+		require.ErrorIs(t, seen[2].(error), failure)
+		_, is = errors.AsType[*ArgumentError](seen[2].(error))
+		require.True(t, is, "the callback must not take the zeros for the job's arguments")
+	})
+	t.Run("and have their type", func(t *testing.T) {
+		require.PanicsWithValue(t, `belay: Define "A": the function of OnExhausted takes string, and the arguments are belay.small; `+
+			`the function of AroundArgs takes int, and the arguments are belay.small`, func() {
+			Define[small]("A", OnExhausted(func(context.Context, string, *Job, error) {}),
+				AroundArgs(func(context.Context, int, *Job, func(context.Context) error) error { return nil }))
+		})
+	})
 }

@@ -135,7 +135,7 @@
 //	struct{ UserID, TeamID int64 }                     [42,7]: the exported fields, in order
 //	struct{ ID int; IDs []int `belay:",rest"` }        [1,2,3]: the last takes all that follow
 //	struct{ ID int; Express bool `json:",omitempty"` } [1]: left out when it is empty and nothing follows
-//	struct{ ID int; Cache any `belay:"-"` }            [1]: no argument
+//	struct{ ID int; Cache any `belay:"-"` }            [1]: no argument; so is an unexported field, which needs the tag
 //	any struct, with NamedArgs                         [{"UserID":42}]: one object, by encoding/json's rules
 //	int, []int, time.Time, ...                         [5], [[1,2]], ["2026-01-02T03:04:05Z"]: one argument
 //
@@ -151,13 +151,18 @@
 // Add new fields at the end, so that jobs that wait already still fit: missing arguments at the end are zero
 // values. An argument of the wrong type, or one too many, fails the job
 // with an [ArgumentError], which contains types and never the argument. Define panics over a T that cannot be
-// written as JSON or would not be read back unchanged.
+// written as JSON or would not be read back unchanged, such as one with an unexported field.
+//
+// Use [NamedArgs] for classes that only Go programs push and run: fields may then be added anywhere, moved and
+// removed while jobs wait. Without it the position counts: a field that is inserted, moved or removed changes
+// what the arguments of waiting jobs mean, and only a field at the end is safe. That is the form that Ruby and
+// belay push have. belaytest.Wire fails when the form of a class changes.
 //
 // # Where to go on
 //
 //   - Definitions: [Define], with a [DefineOption] or [JobOption].
-//   - Pushes: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany]; [Client] and [RawJob] for
-//     classes of another language.
+//   - Pushes: [Open] or [NewClient], [Definition.Enqueue], [Definition.EnqueueMany], [Definition.EnqueueSeq];
+//     [Client] and [RawJob] for classes of another language.
 //   - Reading a replica that must have the data written before the push: [StampWAL] or [WALLocation], and
 //     in the handler [WALPositions] and package dedup/wal.
 //   - Refusing duplicates: [Unique], with [UniqueOpts] or [UniqueBy].
@@ -169,8 +174,9 @@
 //     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
 //   - Long jobs that continue after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
 //   - Results, states and progress of jobs: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
-//   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic].
+//   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic], or at run time Client.SetPeriodic.
 //   - Cancelling jobs and everything else that operators do: package inspect. Dropping jobs that are too late:
 //     [ExpiresIn], [Deadline].
-//   - Middleware and callbacks: [Server.Use], Client.Use, [AfterRun], [Server.OnError] and the others.
+//   - Middleware and callbacks: [Server.Use], Client.Use, [Around], [AroundArgs], [AfterRun]; [OnExhausted],
+//     [Server.OnError] and the others.
 package belay

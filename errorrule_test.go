@@ -136,7 +136,7 @@ func TestAJobKeepsTheErrorsOfItsLastFailedRuns(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, d.Class(), awaitValue(t, "its death", died))
 	}
-	inspector := inspect.New(client.Driver(), client.Config().Prefix)
+	inspector := inspect.New(client)
 	dead := make(map[string]inspect.Entry)
 	drivertest.Eventually(t, func() bool {
 		for found, err := range inspector.Jobs(t.Context(), inspect.Query{Places: []inspect.Place{inspect.PlaceDead}}) {

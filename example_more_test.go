@@ -36,6 +36,32 @@ func ExampleDefinition_EnqueueMany() {
 	// Output: 3 queued
 }
 
+// Any number of jobs, with progress: memory holds one slice.
+func ExampleDefinition_EnqueueSeq() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	users := func(yield func(WelcomeArgs) bool) { // rows of a database, lines of a file
+		for id := int64(1); id <= 1000 && yield(WelcomeArgs{UserID: id}); id++ {
+		}
+	}
+	pushed := 0
+	n, err := Welcome.EnqueueSeq(ctx, client, users, func(receipts []belay.Receipt, err error) {
+		pushed += len(receipts) // a progress bar
+		if err != nil {
+			log.Print(err) // an invalid job was left out, or this slice was the last one
+		}
+	})
+	fmt.Println(n, pushed, err)
+	// Output: 1000 1000 <nil>
+}
+
 // A push whose answer is lost is sent again by the client for a while, and later by the program; it is stored
 // once.
 func ExamplePushOnce() {
@@ -73,7 +99,7 @@ func Example_cancel() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	results, err := inspect.New(client.Driver(), client.Config().Prefix).Cancel(ctx, receipt.JID, "another")
+	results, err := inspect.New(client).Cancel(ctx, receipt.JID, "another")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package belay
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/belayq/belay/launcher"
@@ -86,12 +88,59 @@ func Around(middleware ...Middleware) DefineOption {
 	})
 }
 
+// AroundArgs adds middleware around the runs of a class, as Around does and in one order with it, that gets the
+// arguments that the handler gets. next runs the job; middleware that does not call it decides the outcome by
+// its own error. T is that of Define, which panics otherwise. A job whose arguments do not fit T fails with an
+// *ArgumentError before the middleware is called.
+//
+//	belay.AroundArgs(func(ctx context.Context, args ReportArgs, j *belay.Job, next func(context.Context) error) error {
+//		return next(withTenant(ctx, args.TenantID))
+//	})
+func AroundArgs[T any](middleware func(ctx context.Context, args T, j *Job, next func(context.Context) error) error) DefineOption {
+	return withArgs[T]("AroundArgs", middleware == nil, func(def *definition) {
+		def.about.Middleware = append(def.about.Middleware, func(next Handler) Handler {
+			return func(ctx context.Context, j *Job) error {
+				args, err := argsOf[T](def, j)
+				if err != nil {
+					return err
+				}
+				return middleware(ctx, args, j, func(ctx context.Context) error { return next(ctx, j) })
+			}
+		})
+	})
+}
+
 // OnExhausted registers a callback for jobs of the class that have failed for good, as Server.OnDeath
-// describes. It runs before the callbacks of OnDeath.
-func OnExhausted(callback func(ctx context.Context, j *Job, err error)) DefineOption {
+// describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the
+// job's arguments do not fit T, args is a zero T, and err wraps an *ArgumentError.
+//
+// A callback that uses the variable of its own Definition does not compile, because Go initializes the variable
+// after the callback ("initialization cycle"). It needs the variable neither for the arguments nor, with
+// Job.Class, for the class.
+func OnExhausted[T any](callback func(ctx context.Context, args T, j *Job, err error)) DefineOption {
+	return withArgs[T]("OnExhausted", callback == nil, func(def *definition) {
+		def.about.Exhausted = func(ctx context.Context, j *Job, err error) {
+			args, unread := argsOf[T](def, j)
+			if _, is := errors.AsType[*ArgumentError](err); unread != nil && !is {
+				err = errors.Join(err, unread)
+			}
+			callback(ctx, args, j, err)
+		}
+	})
+}
+
+// withArgs returns an option with a function that takes the arguments as a T.
+func withArgs[T any](name string, isNil bool, define func(*definition)) DefineOption {
 	return definitionOption(func(def *definition) {
-		if def.about.Exhausted = callback; callback == nil {
-			def.problems = append(def.problems, errors.New("the handler of OnExhausted is nil"))
+		switch of := reflect.TypeFor[T](); {
+		case isNil:
+			def.problems = append(def.problems, fmt.Errorf("the function of %s is nil", name))
+		case def.of == nil:
+			def.problems = append(def.problems, fmt.Errorf("the function of %s needs a Definition", name))
+		case of != def.of:
+			def.problems = append(def.problems, fmt.Errorf("the function of %s takes %v, and the arguments are %v", name, of, def.of))
+		default:
+			define(def)
 		}
 	})
 }

@@ -24,6 +24,8 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 		"belay: Enqueue Welcome: the client is nil; check the error of Open":     func() { _, _ = welcome.Enqueue(t.Context(), nil, 1) },
 		"belay: EnqueueMany Welcome: the client is nil; check the error of Open": func() { _, _ = welcome.EnqueueMany(t.Context(), nil, nil) },
 		"belay: EnqueueMany Welcome: the sequence is nil":                        func() { _, _ = welcome.EnqueueMany(t.Context(), client, nil) },
+		"belay: EnqueueSeq Welcome: the client is nil; check the error of Open":  func() { _, _ = welcome.EnqueueSeq(t.Context(), nil, nil, nil) },
+		"belay: EnqueueSeq Welcome: the sequence is nil":                         func() { _, _ = welcome.EnqueueSeq(t.Context(), client, nil, nil) },
 		"belay: a bulk push: the sequence is nil":                                func() { _, _ = client.PushMany(t.Context(), nil) },
 		"belay: Enqueue: the definition is empty; make it by Define":             func() { _, _ = none.Enqueue(t.Context(), client, 1) },
 		"belay: Job: the definition is empty; make it by Define":                 func() { (*belay.Definition[int])(nil).Job(1) },
@@ -39,8 +41,10 @@ func TestWhatIsNilIsNamed(t *testing.T) {
 		"belay: OnError: the function is nil":                                    func() { server.OnError(nil) },
 		"belay: OnExit: the function is nil":                                     func() { server.OnExit(nil) },
 		`belay: Define "A": an option is nil`:                                    func() { belay.Define[int]("A", nil) },
-		`belay: Define "A": an option is nil; the handler of OnExhausted is nil`: func() { belay.Define[int]("A", nil, belay.OnExhausted(nil)) },
-		"belay: Main: the function is nil":                                       func() { belay.Main(nil, belay.MainConfig{}) },
+		`belay: Define "A": an option is nil; the function of OnExhausted is nil; the function of AroundArgs is nil`: func() {
+			belay.Define[int]("A", nil, belay.OnExhausted[int](nil), belay.AroundArgs[int](nil))
+		},
+		"belay: Main: the function is nil": func() { belay.Main(nil, belay.MainConfig{}) },
 	} {
 		if do != nil {
 			require.PanicsWithValue(t, says, do)

@@ -237,8 +237,9 @@ type definitionOption func(*definition)
 func (o definitionOption) define(d *definition) { o(d) }
 
 // NamedArgs writes the arguments, a struct, as one JSON object with the names of its fields, as encoding/json
-// does. Without it they are an array in the order of the fields. Use UniqueBy, not the Fields of
-// Unique, with it.
+// does. Without it they are an array in the order of the fields. Use it for classes that only Go programs push
+// and run: fields may be added and moved while jobs wait, and only a rename changes what they mean. Ruby gets
+// such a job as perform(hash). Use UniqueBy, not the Fields of Unique, with it.
 func NamedArgs() DefineOption { return definitionOption(func(def *definition) { def.named = true }) }
 
 // Backoff sets how long a failed job of the class waits, exactly, instead of the formula's delay. count is 0

@@ -78,7 +78,7 @@ func TestEachOverlapKeepsItsWordUnderLoad(t *testing.T) {
 		})
 	}
 	time.Sleep(span) // the span that is measured
-	_, history, err := inspect.New(client.Driver(), client.Config().Prefix).PeriodicHistory(t.Context(), "queue")
+	_, history, err := inspect.New(client).PeriodicHistory(t.Context(), "queue")
 	require.NoError(t, err)
 	stop()
 	servers.Wait()

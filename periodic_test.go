@@ -75,7 +75,12 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 	client, log := openShared(t), &drivertest.Buffer{}
 	server := newServer(t, client, belay.ServerConfig{Heartbeat: 200 * time.Millisecond, TTL: 2 * time.Second, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	report := belay.Define[string]("Report")
+	asked := make(chan belay.RunInfo, 1)
 	report.Handle(server, func(ctx context.Context, what string) error {
+		if what == "done" {
+			info, _ := belay.Info(ctx)
+			asked <- info
+		}
 		switch what {
 		case "cancelled":
 			<-ctx.Done()
@@ -91,7 +96,7 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 		require.NoError(t, server.Schedule(belay.Periodic{Name: what, Cron: "0 3 1 1 *", Job: report.Job(what, options...), Zone: "Europe/Berlin"}))
 	}
 	running(t, server)
-	inspector := inspect.New(client.Driver(), client.Config().Prefix)
+	inspector := inspect.New(client)
 	for _, what := range []string{"done", "retrying", "dead", "cancelled"} {
 		var run inspect.PeriodicRun
 		drivertest.Eventually(t, func() bool {
@@ -129,6 +134,11 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 		require.True(t, ok)
 		require.Greater(t, time.Duration(kept)*time.Second, 29*24*time.Hour, "as long as the next ticks take, though its class asks for a second")
 	}
+	info := awaitValue(t, "the run", asked)
+	require.True(t, info.TickManual)
+	require.WithinDuration(t, time.Now(), info.TickAt, time.Minute, "a handler that reports the day before needs a time")
+	require.Zero(t, info.TickAt.Nanosecond(), "as ticks have")
+	require.Equal(t, "Europe/Berlin", zoneOf(info.TickAt))
 	require.Regexp(t, `"periodic":"done","schedule":"0 3 1 1 \*","zone":"Europe/Berlin","next":"\d+-01-01T03:00:00\+01:00"`, log.String())
 	require.Equal(t, 4, strings.Count(log.String(), "periodic job registered"))
 }
@@ -145,7 +155,7 @@ func TestATickThatIsDueBeforeItsScheduleChangesIsFired(t *testing.T) {
 		"an operator": func(t *testing.T, client *belay.Client, _ *belay.Server) {
 			changed := &scheduler.Periodic{Name: "yearly", Cron: "0 3 1 1 *", Job: job.Draft{Class: "Report"}.Encode()}
 			require.NoError(t, changed.Check())
-			stored, err := inspect.New(client.Driver(), client.Config().Prefix).AddPeriodic(t.Context(), changed)
+			stored, err := inspect.New(client).AddPeriodic(t.Context(), changed)
 			require.NoError(t, err)
 			require.True(t, stored)
 		},
@@ -176,6 +186,54 @@ func TestATickThatIsDueBeforeItsScheduleChangesIsFired(t *testing.T) {
 			running(t, server)
 			require.Equal(t, 2, awaitValue(t, "the run", ran).UTC().Hour(), "a tick of the old schedule")
 		})
+	}
+}
+
+// A program stores, changes and removes schedules while workers run, which have none of them in their code.
+func TestPeriodicJobsChangeAtRunTime(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	report := belay.Define[string]("Report")
+	server := newServer(t, client, belay.ServerConfig{})
+	ran := make(chan string, 100)
+	report.Handle(server, func(_ context.Context, what string) error { ran <- what; return nil })
+	require.NoError(t, server.Schedule(belay.Periodic{Name: "code", Cron: "@yearly", Job: report.Job("code")}))
+	running(t, server)
+	sync := func(what string) belay.Periodic {
+		return belay.Periodic{Name: "sync", Cron: "@every 1s", Job: report.Job(what)}
+	}
+	set := func(p belay.Periodic) (changed bool) {
+		changed, err := client.SetPeriodic(t.Context(), p)
+		require.NoError(t, err)
+		return changed
+	}
+	require.True(t, set(sync("old")))
+	require.False(t, set(sync("old")), "it is so already")
+	require.Equal(t, "old", awaitValue(t, "a tick", ran))
+	require.True(t, set(sync("new")))
+	drivertest.Eventually(t, func() bool { return awaitValue(t, "a tick", ran) == "new" }, patience, tick)
+
+	inspector := inspect.New(client)
+	drivertest.Eventually(t, func() bool {
+		_, _, err := inspector.PeriodicHistory(t.Context(), "code")
+		return err == nil
+	}, patience, tick, "registered")
+	_, err := client.RemovePeriodic(t.Context(), "code")
+	require.ErrorContains(t, err, "in its code")
+	require.True(t, set(belay.Periodic{Name: "code", Cron: "@monthly", Job: report.Job("set")}), "it prevails")
+	for _, want := range []bool{true, false} {
+		removed, err := client.RemovePeriodic(t.Context(), "sync")
+		require.NoError(t, err)
+		require.Equal(t, want, removed)
+	}
+	all, err := inspector.Periodic(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, []string{"code", "@monthly", ""}, []string{all[0].Name, all[0].Cron, all[0].Process})
+
+	_, err = client.SetPeriodic(t.Context(), belay.Periodic{Name: "odd", Cron: "0 3 * *", Zone: "Nowhere", Job: report.Job("x", belay.In(time.Hour))})
+	for _, says := range []string{`belay: periodic job "odd": `, "Nowhere", "In and At"} {
+		require.ErrorContains(t, err, says)
 	}
 }
 

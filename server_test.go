@@ -254,3 +254,32 @@ func TestEnqueueMany(t *testing.T) {
 		require.Equal(t, 3, drawn)
 	})
 }
+
+func TestEnqueueSeq(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	fraction := belay.Define[float64]("Fraction", belay.Queue("low"))
+	slices := 0
+	n, err := fraction.EnqueueSeq(t.Context(), client, func(yield func(float64) bool) {
+		for n := range 600 { // more than two slices
+			if !yield(map[bool]float64{true: math.NaN()}[n == 3]) {
+				return
+			}
+		}
+	}, func(receipts []belay.Receipt, err error) {
+		slices++
+		require.Equal(t, slices == 1, err != nil, "the slice with the invalid job")
+	}, belay.Queue("high"))
+	require.Equal(t, 600, n, "an invalid job stops none of the others")
+	require.ErrorContains(t, err, "job 4 of the bulk")
+	var bulk *belay.BulkError
+	require.ErrorAs(t, err, &bulk)
+	require.Equal(t, []int{599, 1}, []int{bulk.Queued, bulk.NotPushed})
+	require.GreaterOrEqual(t, slices, 3)
+	length := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:high"))[0]
+	require.Equal(t, driver.Reply{Value: int64(599)}, length)
+
+	n, err = fraction.EnqueueSeq(t.Context(), client, func(func(float64) bool) {}, nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}

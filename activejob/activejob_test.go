@@ -218,7 +218,7 @@ func TestWhatGoPushesRailsRuns(t *testing.T) {
 	_, err = class.Enqueue(t.Context(), r.client, typed{Symbol: "fails"}, belay.Retries(1), activejob.Wrap(activejob.Envelope{JobID: id, Executions: 3}))
 	require.NoError(t, err)
 	r.runs(2)
-	inspector := inspect.New(r.client.Driver(), "")
+	inspector := inspect.New(r.client)
 	drivertest.Eventually(t, func() bool {
 		tally, err := inspector.Act(t.Context(), inspect.Task{Home: inspect.Retries(), Action: inspect.Move, To: "go", Selection: inspect.Selection{Filter: inspect.Filter{Class: "Billing::InvoiceJob"}}}, nil)
 		return err == nil && tally.Moved == 1

@@ -10,6 +10,7 @@ import (
 	"github.com/belayq/belay/activejob"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/scheduler"
 )
 
 // Each tick of an ActiveJob has its own id and time, overlapping ticks are skipped as those of any other
@@ -17,9 +18,9 @@ import (
 func TestEachTickIsAnActiveJobOfItsOwn(t *testing.T) {
 	t.Parallel()
 	reports := belay.Define[int]("ReportJob", activejob.Unwrap())
-	periodic := func(overlap client.Overlap) *client.Periodic {
-		p, err := reports.Job(42, activejob.Wrap(activejob.Envelope{Locale: "de"})).
-			Periodic(client.Periodic{Name: "nightly", Cron: "@daily", Overlap: overlap})
+	periodic := func(overlap client.Overlap) *scheduler.Periodic {
+		tickJob := reports.Job(42, activejob.Wrap(activejob.Envelope{Locale: "de"}))
+		p, err := client.Periodic{Name: "nightly", Cron: "@daily", Overlap: overlap, Job: tickJob}.Definition()
 		require.NoError(t, err)
 		return p
 	}

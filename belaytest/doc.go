@@ -14,6 +14,11 @@
 //		require.Len(t, app.Sent, 2)
 //	}
 //
+// Arguments are stored by position, so a field that is inserted into their struct changes what waiting jobs
+// mean. [Wire] fails when the stored form of a class changes:
+//
+//	belaytest.Wire(t, Welcome, WelcomeArgs{UserID: 42, TeamID: 7}, `{"class":"WelcomeEmail","args":[42,7]}`)
+//
 // # How it works
 //
 // A Kit has an in-memory Redis, which runs Belay's own scripts, and a real client of it. Pushed jobs wait there

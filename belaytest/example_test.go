@@ -14,7 +14,7 @@ import (
 type WelcomeArgs struct{ Address string }
 
 var (
-	Welcome  = belay.Define[WelcomeArgs]("Welcome", belay.Queue("mail"), belay.Idempotent())
+	Welcome  = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.Idempotent())
 	Reminder = belay.Define[WelcomeArgs]("Reminder", belay.Queue("mail"), belay.Idempotent(),
 		belay.Unique(belay.UntilExecuted, belay.UniqueOpts{IncludingScheduled: true}))
 )
@@ -74,8 +74,8 @@ func Example() {
 	fmt.Println(kit.Advance(24 * time.Hour))
 	fmt.Println(app.Sent)
 	// Output:
-	// Welcome ["ada@example.org"] in queue mail
-	// [Welcome ["ada@example.org"], attempt 1]
+	// WelcomeEmail ["ada@example.org"] in queue mail
+	// [WelcomeEmail ["ada@example.org"], attempt 1]
 	// [Reminder ["ada@example.org"], attempt 1]
 	// [welcome, ada@example.org are you there, ada@example.org?]
 }

@@ -187,8 +187,117 @@ func TestPushSlices(t *testing.T) {
 	})
 }
 
+func TestPushSeq(t *testing.T) {
+	const n = 2*lua.MaxItems + 10
+	// slice is what progress gets.
+	type slice struct {
+		receipts []Receipt
+		err      error
+	}
+	// push pushes the jobs, and returns also what progress got.
+	push := func(w *world, jobs iter.Seq[RawJob]) (n int, err error, all []slice) {
+		n, err = w.client.PushSeq(w.Context(), jobs, func(receipts []Receipt, err error) { all = append(all, slice{receipts, err}) })
+		return n, err, all
+	}
+	promises(t, Config{}, map[string]func(w *world){
+		"reports each slice when it is stored, and how many jobs there were": func(w *world) {
+			drawn, stored := 0, 0
+			pushed, err := w.client.PushSeq(w.Context(), sequence(n, &drawn, "a"), func(receipts []Receipt, err error) {
+				require.NoError(w, err)
+				stored += len(receipts)
+				require.Len(w, w.queue("a"), stored)
+			})
+			require.NoError(w, err)
+			require.Equal(w, []int{n, n, n}, []int{pushed, stored, drawn})
+		},
+		"leaves out an invalid job alone": func(w *world) {
+			outcomes := make(map[Status]error)
+			watched := func(j RawJob) RawJob {
+				j.OnPushed(func(r Receipt, err error) { outcomes[r.Status] = err })
+				return j
+			}
+			pushed, err, all := push(w, seqOf(watched(RawJob{Class: "A", Queue: "a"}), watched(RawJob{}), RawJob{Class: "A", Queue: "a"}))
+			require.Equal(w, 3, pushed)
+			require.ErrorContains(w, err, "job 2 of the bulk")
+			_, invalid := errors.AsType[*InvalidError](err)
+			require.True(w, invalid)
+			bulk, _ := errors.AsType[*BulkError](err)
+			require.Equal(w, []int{2, 1}, []int{bulk.Queued, bulk.NotPushed})
+			require.Len(w, w.queue("a"), 2)
+			require.Len(w, all, 1)
+			require.Equal(w, []Status{StatusQueued, StatusNotPushed, StatusQueued}, statuses(all[0].receipts))
+			require.Error(w, all[0].err)
+			require.NoError(w, outcomes[StatusQueued])
+			require.ErrorContains(w, outcomes[StatusNotPushed], "job 2 of the bulk", "the middleware of the job learns why")
+		},
+		"keeps few errors of many invalid jobs": func(w *world) {
+			pushed, err, _ := push(w, slices.Values(make([]RawJob, n)))
+			require.Equal(w, n, pushed)
+			bulk, _ := errors.AsType[*BulkError](err)
+			require.Equal(w, n, bulk.NotPushed)
+			require.Equal(w, maxErrors, strings.Count(err.Error(), "of the bulk"))
+		},
+		"stops at the slice whose reply was lost": func(w *world) {
+			drawn := 0
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Nth: 2, Do: faultproxy.Close()})
+			pushed, err, all := push(w, sequence(2*n, &drawn, "a"))
+			require.ErrorIs(w, err, ErrUnknown)
+			require.Equal(w, lua.MaxItems, pushed)
+			require.Equal(w, repeat(StatusUnknown, lua.MaxItems), statuses(all[1].receipts))
+			require.Equal(w, 2*lua.MaxItems, drawn)
+			require.Len(w, w.queue("a"), 2*lua.MaxItems, "this time Redis has them, and only once")
+		},
+		"sends a slice again that Redis certainly does not have": func(w *world) {
+			drawn := 0
+			for nth := 2; nth <= 4; nth++ {
+				w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Nth: nth, Do: faultproxy.Fail("LOADING Redis is loading")})
+			}
+			pushed, err, all := push(w, sequence(n, &drawn, "a"))
+			require.NoError(w, err)
+			require.Equal(w, n, pushed)
+			for _, slice := range all {
+				require.Equal(w, repeat(StatusQueued, len(slice.receipts)), statuses(slice.receipts))
+			}
+			numbers, _ := w.numbers("a")
+			require.Len(w, numbers, n)
+			for i := range n {
+				require.Equal(w, fmt.Sprint(i), numbers[i], "in order, and none twice")
+			}
+		},
+		"stops at once where sending again cannot help": func(w *world) {
+			for _, err := range []error{ErrOldWorker, ErrFull, ErrUnknown, ErrStale, ErrNotRepeatable} {
+				require.False(w, away(fmt.Errorf("%w: %w", err, &driver.NotSentError{Err: context.Canceled})), err)
+			}
+			require.True(w, away(outcomeOf(&driver.NotSentError{Err: errors.New("no connection")})))
+			require.False(w, away(nil))
+		},
+		"stops where Redis refuses the jobs": func(w *world) {
+			w.do("SET", w.keys.Queue("odd"), "x")
+			drawn := 0
+			pushed, err, _ := push(w, sequence(n, &drawn, "odd"))
+			require.ErrorContains(w, err, "WRONGTYPE")
+			require.Zero(w, pushed)
+			require.Equal(w, lua.MaxItems, drawn)
+		},
+	})
+}
+
+func TestPushSeqRepeatsForNoLongerThanRepeatFor(t *testing.T) {
+	promises(t, Config{RepeatFor: -1}, map[string]func(w *world){
+		"sends nothing again where RepeatFor says so": func(w *world) {
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Nth: 1, Do: faultproxy.Fail("LOADING Redis is loading")})
+			pushed, err := w.client.PushSeq(w.Context(), seqOf(RawJob{Class: "A", Queue: "a"}), func(receipts []Receipt, err error) {
+				require.ErrorContains(w, err, "LOADING")
+				require.Equal(w, repeat(StatusNotPushed, 1), statuses(receipts))
+			})
+			require.ErrorContains(w, err, "LOADING")
+			require.Zero(w, pushed)
+		},
+	})
+}
+
 func TestBulkErrorSaysHowFarItCame(t *testing.T) {
 	t.Parallel()
 	err := &BulkError{Queued: 256, Refused: 1, Unknown: 3, Err: errors.New("gone")}
-	require.EqualError(t, err, "bulk push stopped: 256 jobs queued, 1 refused, 0 duplicates, 3 unknown, 0 not pushed: gone")
+	require.EqualError(t, err, "bulk push incomplete: 256 jobs queued, 1 refused, 0 duplicates, 3 unknown, 0 not pushed: gone")
 }

@@ -63,7 +63,7 @@ func TestPush_storesUntilWhenAJobMayStartAndRun(t *testing.T) {
 // A definition is made once, and its ticks come for years: none of them is late because the definition is old.
 func TestPeriodic_countsLimitsFromTheTick(t *testing.T) {
 	t.Parallel()
-	p, err := RawJob{Class: "A", ExpiresIn: 90 * time.Second, Deadline: time.Hour}.Periodic(Periodic{Name: "a", Cron: "@hourly"})
+	p, err := Periodic{Name: "a", Cron: "@hourly", Job: RawJob{Class: "A", ExpiresIn: 90 * time.Second, Deadline: time.Hour}}.Definition()
 	require.NoError(t, err)
 	now := time.Now().Truncate(time.Millisecond)
 	for _, unit := range []job.TimeUnit{job.Seconds, job.Millis} {
@@ -80,7 +80,7 @@ func TestPeriodic_countsLimitsFromTheTick(t *testing.T) {
 		seconds, _ := parsed.Field("expires_in")
 		require.Equal(t, "90", seconds)
 	}
-	p, err = RawJob{Class: "A"}.Periodic(Periodic{Name: "a", Cron: "@hourly"})
+	p, err = Periodic{Name: "a", Cron: "@hourly", Job: RawJob{Class: "A"}}.Definition()
 	require.NoError(t, err)
 	tick, err := p.TickJob(now, now, job.Seconds)
 	require.NoError(t, err)

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,8 +14,6 @@ import (
 
 // Package belay exports these types. They are aliases, because it imports no engine.
 type (
-	// Periodic is a periodic job; see package scheduler.
-	Periodic = scheduler.Periodic
 	// CatchUp sets what happens to ticks that passed while no process could fire them.
 	CatchUp = scheduler.CatchUp
 	// Overlap sets what happens at a tick while the job of an earlier tick waits or runs.
@@ -30,12 +30,78 @@ const (
 	OverlapAllow = scheduler.OverlapAllow
 )
 
+// A Periodic is a job that is enqueued at the times of a schedule; Server.Schedule accepts it,
+// and Client.SetPeriodic stores it.
+//
+//	belay.Periodic{Name: "nightly", Cron: "0 3 * * *", Zone: "Europe/Berlin", Job: Report.Job(ReportArgs{})}
+//
+// Only Name, Cron and Job are required.
+type Periodic struct {
+	// Name identifies it in the whole fleet: every server may schedule it, and each tick is enqueued once.
+	Name string
+	// Cron has five fields, minute, hour, day of the month, month and day of the week, or it is a name such as
+	// @hourly, @daily, @weekly or @monthly, or "@every 90s" with whole seconds, which count from 1970. A time
+	// that is skipped when clocks are set forward is due at the instant of the change; a time that comes twice
+	// is due the first time. A schedule for every hour, such as "*/30 * * * *", follows real time through both
+	// changes.
+	Cron string
+	// Job is the job of each tick: of Definition.Job, with options such as Queue, Retries and Meta. In, At, JID
+	// and PushOnce are errors. Push middleware does not run for these jobs, because the process that polls
+	// enqueues them.
+	Job RawJob
+	// Zone is the time zone of Cron by its name in the IANA database, which the program contains, such as
+	// Europe/Berlin. Default: UTC.
+	Zone string
+	// Jitter delays each tick by less than this, in whole milliseconds, and never beyond the next tick, so that
+	// schedules with the same time do not all fire at once. The delay of a tick is the same in all processes,
+	// and does not change the TickAt of Info. Default: none.
+	Jitter time.Duration
+	// CatchUp sets which of the ticks that passed while no server ran are fired late. Default: CatchUpOnce.
+	CatchUp CatchUp
+	// Overlap sets what happens at a tick while the job of an earlier tick waits or runs. A job that is Unique
+	// itself needs no Overlap: its own lock decides. Default: OverlapSkip.
+	Overlap Overlap
+}
+
+// SetPeriodic stores a periodic job at run time, as belay periodic add does. It replaces one of the same name,
+// even one that programs have in their code (Server.Schedule), and stays until RemovePeriodic. If the schedule
+// changes, what is due by the old one is enqueued first, and ticks count from now; other changes move no tick.
+// A pause lasts. SetPeriodic reports whether it changed anything; with the same definition it does nothing. The
+// error names everything that is wrong with p, and then nothing was sent.
+//
+// Workers enqueue the ticks: without a running Server nothing fires. The Redis user needs the rights of an
+// operator.
+func (c *Client) SetPeriodic(ctx context.Context, p Periodic) (changed bool, err error) {
+	definition, err := p.Definition()
+	if err != nil {
+		return false, fmt.Errorf("belay: periodic job %q: %w", p.Name, err)
+	}
+	if changed, err = scheduler.Store(ctx, c.link, scheduler.Config{Keys: c.keys, Unit: c.cfg.Unit}, definition); err != nil {
+		return false, fmt.Errorf("belay: %w", err)
+	}
+	return changed, nil
+}
+
+// RemovePeriodic removes a periodic job, and reports whether there was one. Its jobs that were enqueued stay.
+// If it had replaced one in the code of a running program, that one is in force again. It is an error to remove
+// one that is only in the code of a running program, which would register it again.
+func (c *Client) RemovePeriodic(ctx context.Context, name string) (removed bool, err error) {
+	switch err := scheduler.Remove(ctx, c.driver, c.keys, name); {
+	case errors.Is(err, scheduler.ErrNoPeriodic):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("belay: %w", err)
+	}
+	return true, nil
+}
+
 // tickJID is the placeholder for the jid in a periodic job's definition. Each tick has a jid of its own.
 const tickJID = "tick"
 
-// Periodic returns p with the job's payload, checked and complete. The error names everything that is wrong.
-// Middleware does not run for the jobs of ticks, because the process that polls enqueues them.
-func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
+// Definition returns what is stored of p: its schedule and the payload of its jobs, checked and complete. The
+// error names everything that is wrong.
+func (p Periodic) Definition() (*scheduler.Periodic, error) {
+	j := p.Job
 	var errs []error
 	refuse := func(is bool, why string) {
 		if is {
@@ -62,21 +128,23 @@ func (j RawJob) Periodic(p Periodic) (*Periodic, error) {
 	}
 	j = j.withDefaults()
 	j.JID = tickJID
-	d, err := j.draft(time.Unix(0, 0)) // Periodic.TickJob adds the time of the tick to its limits
+	d, err := j.draft(time.Unix(0, 0)) // scheduler.Periodic.TickJob adds the time of the tick to its limits
 	if err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
-	p.Job = d.Encode()
-	if parsed, err := job.Parse(p.Job); err == nil {
+	definition := &scheduler.Periodic{
+		Name: p.Name, Cron: p.Cron, Zone: p.Zone, CatchUp: p.CatchUp, Jitter: p.Jitter, Overlap: p.Overlap, Job: d.Encode(),
+	}
+	if parsed, err := job.Parse(definition.Job); err == nil {
 		// Each tick has an id and a time of its own, and the definition must be the same after a restart.
 		if edit, ok := parsed.AsNewActiveJob(tickJID, time.Unix(0, 0)); ok {
-			p.Job = parsed.Patch(edit)
+			definition.Job = parsed.Patch(edit)
 		}
 	}
-	if err := errors.Join(append(errs, j.checkPayload(p.Job), p.Check())...); err != nil {
+	if err := errors.Join(append(errs, j.checkPayload(definition.Job), definition.Check())...); err != nil {
 		return nil, err
 	}
-	return &p, nil
+	return definition, nil
 }
 
 // wraps reports whether the job is an ActiveJob.

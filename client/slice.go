@@ -87,6 +87,14 @@ func (s *slice) fail(status Status, push *oncePush) {
 	}
 }
 
+// restore undoes fail, to send the slice again.
+func (s *slice) restore() {
+	for _, at := range s.at {
+		r := &s.receipts[at]
+		r.Status, r.push = r.planned, nil
+	}
+}
+
 // send stores the jobs of a slice: all of them except duplicates, or none. Afterwards their receipts have the
 // known outcome.
 func (c *Client) send(ctx context.Context, s *slice) error {

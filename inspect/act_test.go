@@ -248,7 +248,7 @@ func TestSelection(t *testing.T) {
 // whatever its length.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
-	a := &act{i: New(nil, ""), Task: Task{Home: Waiting("q")}}
+	a := &act{i: &Inspector{orderly: orderly}, Task: Task{Home: Waiting("q")}}
 	for _, index := range []int{0, 100, 5000, 14_000, 20_000, 1_000_000} {
 		source := a.sourceOf(index)
 		most := a.maxIn(&batch{source: source})

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/link"
@@ -20,17 +21,28 @@ type Inspector struct {
 	driver driver.Client
 	link   *link.Link // the driver, for calls that carry jobs
 	keys   lua.Keys
+	unit   job.TimeUnit // of the jobs that it makes
 	// orderly is the constant orderly; tests have shorter queues.
 	orderly int
 }
 
-// New returns an Inspector of the keyspace under prefix. For that of a belay.Client, pass its Driver and the
-// Prefix of its Config. It sends nothing.
-func New(client driver.Client, prefix string) *Inspector {
-	return &Inspector{
-		driver: client, keys: lua.NewKeys(prefix), orderly: orderly,
-		link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true, Largest: job.MaxPayloadLimit},
+// New returns an Inspector of a client's keyspace: of its Redis, under its prefix. It sends nothing, and uses
+// the client's connections. It panics when the client is nil.
+func New(c *client.Client) *Inspector {
+	if c == nil || c.Driver() == nil {
+		panic("inspect: New: the client is nil; check the error of Open")
 	}
+	i := &Inspector{keys: lua.NewKeys(c.Config().Prefix), unit: c.Config().Unit, orderly: orderly}
+	return i.WithDriver(c.Driver())
+}
+
+// WithDriver returns an Inspector of the same keyspace that uses other connections to the same Redis, such as a
+// Lane of the client's driver.
+func (i *Inspector) WithDriver(d driver.Client) *Inspector {
+	other := *i
+	other.driver = d
+	other.link = &link.Link{Client: d, Round: driver.CallTimeout, Patient: true, Largest: job.MaxPayloadLimit}
+	return &other
 }
 
 // The limits of the dead set of an Inspector without others: those of a server.

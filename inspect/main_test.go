@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/internal/drivertest/adapters"
@@ -26,8 +27,16 @@ type world struct {
 	inspector *Inspector
 }
 
-// inspectorOf returns an Inspector of the world over another client.
-func (w *world) inspectorOf(client driver.Client) *Inspector { return New(client, w.prefix) }
+// inspectorOf returns an Inspector of the world over another driver.
+func (w *world) inspectorOf(d driver.Client) *Inspector { return inspectorOf(w.T, d, w.prefix) }
+
+// inspectorOf returns an Inspector of the keyspace under prefix.
+func inspectorOf(t *testing.T, d driver.Client, prefix string) *Inspector {
+	t.Helper()
+	c, err := client.New(d, client.Config{Prefix: prefix})
+	require.NoError(t, err)
+	return New(c)
+}
 
 // promises holds each with both drivers, in a world of its own.
 func promises(t *testing.T, these map[string]func(w *world)) {
@@ -37,8 +46,8 @@ func promises(t *testing.T, these map[string]func(w *world)) {
 			t.Parallel()
 			adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 				server, prefix := drivertest.Redis(t), strings.TrimSuffix(drivertest.Prefix(t), ":")
-				client := open(t, server.URL())
-				keep(&world{T: t, server: server, driver: client, prefix: prefix, keys: lua.NewKeys(prefix), inspector: New(client, prefix)})
+				d := open(t, server.URL())
+				keep(&world{T: t, server: server, driver: d, prefix: prefix, keys: lua.NewKeys(prefix), inspector: inspectorOf(t, d, prefix)})
 			})
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
@@ -60,11 +59,12 @@ type PeriodicRun struct {
 	JID string `json:"jid"`
 }
 
-// ErrNoPeriodic is the error about a periodic job that does not exist.
-var ErrNoPeriodic = errors.New("there is no periodic job of this name")
-
-// ErrRegistered is the error of RemovePeriodic for a job that a live process has in its code.
-var ErrRegistered = errors.New("a live process has this periodic job in its code and would register it again: pause it, or remove it from the program")
+var (
+	// ErrNoPeriodic is the error about a periodic job that does not exist.
+	ErrNoPeriodic = scheduler.ErrNoPeriodic
+	// ErrRegistered is the error of RemovePeriodic for a job that a live process has in its code.
+	ErrRegistered = scheduler.ErrRegistered
+)
 
 // maxPeriodic bounds the list: a program that makes up names must not fill an operator's memory.
 const maxPeriodic = 10_000
@@ -187,37 +187,16 @@ func (i *Inspector) findPeriodic(ctx context.Context, name string) (periodicEntr
 	return all[0], nil
 }
 
-// AddPeriodic stores a periodic job. The job replaces one of the same name, even one that programs have in
-// their code, and stays until RemovePeriodic. Before the schedule changes, the ticks that are due by the old
-// one are fired. AddPeriodic reports whether it changed anything.
+// AddPeriodic stores a periodic job, as client.Client.SetPeriodic does.
 func (i *Inspector) AddPeriodic(ctx context.Context, p *scheduler.Periodic) (changed bool, err error) {
-	// Each round fires some ticks, and no more than a bounded number of them is due.
-	for {
-		words, err := scheduler.Define(ctx, i.link, scheduler.Config{Keys: i.keys, Unit: job.Seconds}, lua.Registrar{}, []lua.Definition{p.Definition()})
-		switch {
-		case len(words) == 1 && words[0] != lua.DefineDue:
-			// An error is that of a former definition that cannot be fired; this one has replaced it.
-			return words[0] == lua.DefineStored, nil
-		case err != nil:
-			return false, fmt.Errorf("add the periodic job %q: %w", p.Name, err)
-		}
-	}
+	return scheduler.Store(ctx, i.link, scheduler.Config{Keys: i.keys, Unit: i.unit}, p)
 }
 
 // RemovePeriodic removes a periodic job. Its jobs that were enqueued stay. The error is ErrNoPeriodic if
 // there is none, and ErrRegistered for one that a live process has in its code. If an operator's periodic job
 // had replaced one in code, the one in code is in force again.
 func (i *Inspector) RemovePeriodic(ctx context.Context, name string) error {
-	word, err := i.keys.Undefine(name).Do(ctx, i.driver)
-	switch {
-	case err != nil:
-		return fmt.Errorf("remove the periodic job %q: %w", name, err)
-	case word == lua.UndefineUnknown:
-		return fmt.Errorf("%w: %q", ErrNoPeriodic, name)
-	case word == lua.UndefineRegistered:
-		return fmt.Errorf("the periodic job %q: %w", name, ErrRegistered)
-	}
-	return nil
+	return scheduler.Remove(ctx, i.driver, i.keys, name)
 }
 
 // PausePeriodic pauses a periodic job until ResumePeriodic, whatever new versions of its definition are
@@ -274,7 +253,7 @@ func (i *Inspector) RunPeriodic(ctx context.Context, name string) (run PeriodicR
 		if entry.definition == nil {
 			return false, errors.New(entry.Problem)
 		}
-		j, err := entry.definition.TickJob(time.Time{}, entry.now, job.Seconds)
+		j, err := entry.definition.TickJob(time.Time{}, entry.now, i.unit)
 		if err != nil {
 			return false, err
 		}

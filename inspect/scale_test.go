@@ -218,7 +218,7 @@ func TestManyJobs(t *testing.T) {
 	}
 	server := drivertest.Start(t)
 	client := adapters.All["rueidis"](t, server.URL())
-	v := &vast{T: t, jobs: jobs, server: server, inspector: New(client, ""), keys: lua.NewKeys("")}
+	v := &vast{T: t, jobs: jobs, server: server, inspector: inspectorOf(t, client, ""), keys: lua.NewKeys("")}
 	late := v.round()
 	for range 2 {
 		if len(late) == 0 {

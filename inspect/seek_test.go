@@ -28,9 +28,7 @@ func (c *carrying) Do(ctx context.Context, calls ...driver.Call) []driver.Reply 
 
 // through returns an inspector of the keyspace that uses a client.
 func (w *world) through(client driver.Client) *Inspector {
-	i := New(client, "")
-	i.keys = w.keys
-	return i
+	return w.inspector.WithDriver(client)
 }
 
 func TestASearchByJID(t *testing.T) {

@@ -104,9 +104,9 @@ func TestStatusFailsWhenRedisIsAway(t *testing.T) {
 	server := drivertest.Start(t)
 	server.Kill()
 	d := adapters.All["go-redis"](t, server.URL())
-	_, err := New(d, "").Status(t.Context())
+	_, err := inspectorOf(t, d, "").Status(t.Context())
 	require.ErrorContains(t, err, "read the time")
-	_, err = New(d, "").Working(t.Context())
+	_, err = inspectorOf(t, d, "").Working(t.Context())
 	require.Error(t, err)
 }
 
@@ -118,7 +118,7 @@ func TestStatusFailsWhenNothingMayBeRead(t *testing.T) {
 	require.NoError(t, err)
 	for _, url := range []string{"redis://" + server.Addr() + "/99", "redis://watcher:secret@" + server.Addr() + "/0"} {
 		for name, open := range adapters.All {
-			_, err := New(open(t, url), "").Status(t.Context())
+			_, err := inspectorOf(t, open(t, url), "").Status(t.Context())
 			require.Error(t, err, "%s %s", name, url)
 		}
 	}

@@ -209,7 +209,7 @@ func (s *site) cancelRace(pusher *client.Client, book *raceBook, kind int) *canc
 		eventually(s.t, "the start of "+race.jid, func() bool { return len(book.startsOf(race.jid)) > 0 })
 	}
 	time.Sleep(wait) // the moment is what is tested
-	results, err := inspect.New(pusher.Driver(), s.prefix).Cancel(s.t.Context(), race.jid)
+	results, err := inspect.New(pusher).Cancel(s.t.Context(), race.jid)
 	race.at = time.Now()
 	if err != nil || results[0].Unseen != "" {
 		s.t.Errorf("cancel: %+v, %v", results, err)

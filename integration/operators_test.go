@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/integration/oracle"
@@ -66,7 +67,9 @@ func TestOneGetsTheJob(t *testing.T) {
 		const contests = 1000
 		book := newLedger(t)
 		s.work("-q", "default", "-q", "other", "-c", "3", "--poll", "1ms", "--exec", book.exec("Contested"))
-		operators := inspect.New(s.open(), s.prefix)
+		keyspace, err := client.New(s.open(), client.Config{Prefix: s.prefix})
+		require.NoError(t, err)
+		operators := inspect.New(keyspace)
 		all := make([]*contest, contests)
 		var next atomic.Int64
 		var loops sync.WaitGroup

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -108,9 +107,9 @@ const yearly = "yearly"
 // job in hand that is cancelled.
 func (s *stage) clock() {
 	redis := s.open()
-	definition, err := client.RawJob{Class: "Done", Queue: "a"}.Periodic(client.Periodic{Name: yearly, Cron: "0 0 1 1 *"})
+	keyspace, err := client.New(redis, client.Config{Prefix: s.prefix})
 	require.NoError(s.t, err)
-	_, err = inspect.New(redis, s.prefix).AddPeriodic(s.t.Context(), definition)
+	_, err = keyspace.SetPeriodic(s.t.Context(), client.Periodic{Name: yearly, Cron: "0 0 1 1 *", Job: client.RawJob{Class: "Done", Queue: "a"}})
 	require.NoError(s.t, err)
 	s.do("HSET", s.keys.PeriodicLast(), yearly, fmt.Sprint("since ", time.Now().AddDate(-1, 0, 0).UnixMilli()))
 	s.put("b", "Cancelled", "cancelled")

@@ -38,9 +38,11 @@ const (
 type Tick struct {
 	// Name is that of the periodic job.
 	Name string `json:"name"`
-	// At is the nominal time of the tick, in the zone of its schedule. It is zero for a run that an operator
-	// asked for.
+	// At is the nominal time of the tick, in the zone of its schedule. For a run that an operator asked for it
+	// is the second of that request; programs of version 0.1 left it out then.
 	At time.Time `json:"at,omitzero"`
+	// Manual reports that an operator asked for the run: no tick of the schedule was due.
+	Manual bool `json:"manual,omitempty"`
 }
 
 // Edit returns the edit that writes the tick into a payload.

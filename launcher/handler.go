@@ -124,9 +124,11 @@ type RunInfo struct {
 	// Meta holds the fields that were added by Meta at the push; nil if there are none.
 	Meta map[string]string
 	// Periodic is the name of the periodic job for whose tick the job was enqueued, and TickAt the nominal
-	// time of that tick, in the zone of its schedule. TickAt is zero for a run that an operator asked for.
-	Periodic string
-	TickAt   time.Time
+	// time of that tick, in the zone of its schedule. If an operator asked for the run, TickManual is true, and
+	// TickAt is when that was, in whole seconds.
+	Periodic   string
+	TickAt     time.Time
+	TickManual bool
 	// Identity is the identity of the process whose working list holds the job.
 	Identity string
 }
@@ -148,7 +150,7 @@ func (r *run) info() RunInfo {
 		JID: r.job.JID(), Class: r.job.Class(), Queue: r.Queue,
 		Attempt: r.job.FailedRuns() + 1, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
 		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(),
-		Periodic: tick.Name, TickAt: tick.At, Identity: r.Session.Identity,
+		Periodic: tick.Name, TickAt: tick.At, TickManual: tick.Manual, Identity: r.Session.Identity,
 	}
 }
 

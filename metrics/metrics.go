@@ -59,7 +59,7 @@ func ForServer(client *belay.Client, server *belay.Server) (http.Handler, error)
 		return nil, fmt.Errorf("metrics: open a connection: %w", err)
 	}
 	server.OnExit(func() { _ = lane.Close() })
-	return Handler(New(Config{Server: server, Fleet: inspect.New(lane, client.Config().Prefix)})), nil
+	return Handler(New(Config{Server: server, Fleet: inspect.New(client).WithDriver(lane)})), nil
 }
 
 // maxScrapes bounds concurrent scrapes, each of which reads from Redis. Prometheus servers come in pairs.

@@ -61,7 +61,7 @@ func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics
 		stop()
 		require.NoError(t, <-done)
 	})
-	fleet := inspect.New(redis, prefix)
+	fleet := inspect.New(client)
 	deadline := time.Now().Add(patience)
 	for {
 		sizes, err := fleet.Sizes(t.Context())
@@ -194,7 +194,9 @@ func TestAScrapeOfARedisThatIsAway(t *testing.T) {
 	redis, err := goredisdriver.Open(server.URL())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, redis.Close()) }()
-	collector := metrics.New(metrics.Config{Fleet: inspect.New(redis, "")})
+	client, err := belay.NewClient(redis, nil)
+	require.NoError(t, err)
+	collector := metrics.New(metrics.Config{Fleet: inspect.New(client)})
 	require.Greater(t, testutil.CollectAndCount(collector), 5)
 	server.Kill()
 	require.Equal(t, 1, testutil.CollectAndCount(collector, "belay_redis_up"))
@@ -221,7 +223,7 @@ func TestAScrapeIsCheap(t *testing.T) {
 				_, err := client.PushMany(t.Context(), slices.Values(jobs))
 				require.NoError(t, err)
 			}
-			collector := metrics.New(metrics.Config{Fleet: inspect.New(redis, "")})
+			collector := metrics.New(metrics.Config{Fleet: inspect.New(client)})
 			least := 1e9
 			for range 5 {
 				do(t, server, "CONFIG", "RESETSTAT")

@@ -207,13 +207,14 @@ func (p *Periodic) dueAt(nominal time.Time) time.Time {
 	return nominal.Add(time.Duration(mixed%uint64(maxJitter.Milliseconds())) * time.Millisecond)
 }
 
-// TickJob makes the job of the tick with this nominal time. A zero time is for a job without a tick.
+// TickJob makes the job of the tick with this nominal time. A zero time is for a run that an operator asks for:
+// its tick is marked as manual and has this second as its time, because a handler that reports "yesterday" by
+// it must not report the year 1.
 func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.TickJob, error) {
 	jid := job.NewJID()
-	tick := job.Tick{Name: p.Name, At: nominal}
-	shown := "-"
-	if !nominal.IsZero() {
-		shown = nominal.Format(time.RFC3339)
+	tick, shown := job.Tick{Name: p.Name, At: nominal}, nominal.Format(time.RFC3339)
+	if nominal.IsZero() {
+		tick.At, tick.Manual, shown = now.In(p.schedule.zone).Truncate(time.Second), true, "-"
 	}
 	edits := append(p.template.LimitsFrom(now), job.SetString("jid", jid), job.SetStamp("created_at", now, unit), job.SetStamp("enqueued_at", now, unit),
 		tick.Edit(), job.SetInt(job.FieldTrack, int(p.track(now).Milliseconds())))

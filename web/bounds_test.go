@@ -84,7 +84,7 @@ func TestAnAwayRedisIsReported(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	r := newRig(t, Config{})
-	dash := newDashboard(t, client, r.dash.cfg)
+	dash := r.dashboard(client, r.dash.cfg)
 	for path, route := range dash.routes {
 		if route.get == nil || strings.HasPrefix(path, "/assets/") {
 			continue

@@ -69,7 +69,7 @@ func TestAnActThatWasLeftInTheMiddleGoesOnByPressingAgain(t *testing.T) {
 	require.Equal(t, 5000, moved+r.size("ZCARD", r.keys.Retry()))
 	require.Positive(t, moved)
 
-	again := newDashboard(t, r.dash.lane, r.dash.cfg)
+	again := r.dashboard(r.dash.lane, r.dash.cfg)
 	got := r.ask(again, "POST", "/act", "in=retries&do=kill&all=1", "Sec-Fetch-Site", "same-origin")
 	require.Equal(t, http.StatusSeeOther, got.status)
 	require.Zero(t, r.size("ZCARD", r.keys.Retry()))
@@ -285,7 +285,7 @@ func TestAFlashIsSigned(t *testing.T) {
 	require.Contains(t, cookie, "SameSite=Strict")
 	value, _, _ := strings.Cut(cookie, ";")
 	require.Contains(t, r.ask(r.dash, "GET", "/dead", "", "Cookie", value).body, "Deleted: 1 job.")
-	require.NotContains(t, r.ask(newDashboard(t, r.dash.lane, r.dash.cfg), "GET", "/dead", "", "Cookie", value).body, "Deleted: 1 job.")
+	require.NotContains(t, r.ask(r.dashboard(r.dash.lane, r.dash.cfg), "GET", "/dead", "", "Cookie", value).body, "Deleted: 1 job.")
 	require.NotContains(t, r.ask(r.dash, "GET", "/dead", "", "Cookie", value[:len(value)-2]+"AA").body, "Deleted: 1 job.")
 	require.NotContains(t, r.ask(r.dash, "GET", "/dead", "", "Cookie", value, "X-Belay-Refresh", "1").body, "Deleted: 1 job.")
 	require.Equal(t, "dead", got.head.Get("Location"))

@@ -16,7 +16,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	dashboard, err := web.New(client.Driver(), web.Config{
+	dashboard, err := web.New(client, web.Config{
 		Authorize: func(r *http.Request, act web.Act) error {
 			if act.Name == "delete" && !isAdmin(r) {
 				return errors.New("only administrators delete jobs")

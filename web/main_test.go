@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/internal/drivertest"
@@ -29,6 +30,7 @@ type rig struct {
 	*testing.T
 	redis  *drivertest.Server
 	client driver.Client
+	prefix string
 	keys   lua.Keys
 	dash   *Dashboard
 	log    *drivertest.Buffer
@@ -37,21 +39,24 @@ type rig struct {
 func newRig(t *testing.T, cfg Config) *rig {
 	t.Helper()
 	r := &rig{T: t, redis: drivertest.Redis(t), log: &drivertest.Buffer{}}
-	cfg.Prefix = strings.TrimSuffix(drivertest.Prefix(t), ":")
+	r.prefix = strings.TrimSuffix(drivertest.Prefix(t), ":")
 	cfg.Logger = slog.New(slog.NewJSONHandler(r.log, nil))
-	client, err := goredisdriver.Open(r.redis.URL())
+	redis, err := goredisdriver.Open(r.redis.URL())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	r.client, r.keys = client, lua.NewKeys(cfg.Prefix)
-	r.dash = newDashboard(t, client, cfg)
+	t.Cleanup(func() { require.NoError(t, redis.Close()) })
+	r.client, r.keys = redis, lua.NewKeys(r.prefix)
+	r.dash = r.dashboard(redis, cfg)
 	return r
 }
 
-func newDashboard(t *testing.T, client driver.Client, cfg Config) *Dashboard {
-	t.Helper()
-	dash, err := New(client, cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, dash.Close()) })
+// dashboard returns a Dashboard of the rig's keyspace over a driver.
+func (r *rig) dashboard(redis driver.Client, cfg Config) *Dashboard {
+	r.Helper()
+	c, err := client.New(redis, client.Config{Prefix: r.prefix})
+	require.NoError(r, err)
+	dash, err := New(c, cfg)
+	require.NoError(r, err)
+	r.Cleanup(func() { require.NoError(r, dash.Close()) })
 	return dash
 }
 

@@ -53,7 +53,7 @@ func (d *Dashboard) overview(v *visit) error {
 	if err != nil {
 		return err
 	}
-	body := overviewBody{Range: cmp.Or(oneOf(v.form.Get("range"), "now", "hours", "days"), "now"), Prefix: d.cfg.Prefix}
+	body := overviewBody{Range: cmp.Or(oneOf(v.form.Get("range"), "now", "hours", "days"), "now"), Prefix: d.prefix}
 	body.Ranges = choices(body.Range, [2]string{"now", "15 minutes"}, [2]string{"hours", "24 hours"}, [2]string{"days", "60 days"})
 	body.Alerts = alerts(status)
 	if body.Range == "days" {

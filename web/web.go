@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 )
@@ -20,8 +21,6 @@ import (
 // Config configures a Dashboard. The zero value shows everything and permits every act, so the program that
 // serves the handler must authenticate its users, as Serve does.
 type Config struct {
-	// Prefix is the prefix of all keys, as in the other packages.
-	Prefix string
 	// BasePath is removed from the paths of requests. It is needed only if the program that mounts the handler
 	// under a path does not remove that path itself (http.StripPrefix).
 	BasePath string
@@ -71,6 +70,7 @@ const (
 // A Dashboard shows one keyspace. It is safe for concurrent use.
 type Dashboard struct {
 	cfg       Config
+	prefix    string
 	inspector *inspect.Inspector
 	lane      driver.Client
 	origins   *http.CrossOriginProtection
@@ -86,9 +86,13 @@ type Dashboard struct {
 	recorder recorder
 }
 
-// New makes a Dashboard that uses connections of its own beside those of client. It opens none: they are
-// opened by requests, and Close closes them.
-func New(client driver.Client, cfg Config) (*Dashboard, error) {
+// New makes a Dashboard of a client's keyspace. It uses connections of its own beside those of the client. It
+// opens none: they are opened by requests, and Close closes them. The error names everything that is wrong with
+// the config.
+func New(c *client.Client, cfg Config) (*Dashboard, error) {
+	if c == nil || c.Driver() == nil {
+		return nil, errors.New("web: the client is nil; check the error of Open")
+	}
 	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime}
 	_, _ = rand.Read(d.secret[:]) // it never returns an error
 	var errs []error
@@ -108,12 +112,12 @@ func New(client driver.Client, cfg Config) (*Dashboard, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	lane, err := client.Lane(connections)
+	lane, err := c.Driver().Lane(connections)
 	if err != nil {
 		return nil, fmt.Errorf("web: open connections of its own: %w", err)
 	}
-	d.lane, d.inspector = lane, inspect.New(lane, cfg.Prefix).WithDeadLimits(cfg.DeadLimit, cfg.DeadFor)
-	d.routes = routes()
+	d.lane, d.inspector = lane, inspect.New(c).WithDriver(lane).WithDeadLimits(cfg.DeadLimit, cfg.DeadFor)
+	d.prefix, d.routes = c.Config().Prefix, routes()
 	return d, nil
 }
 

@@ -89,7 +89,11 @@ func (s *demoRedis) settle(r *report) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
 	defer cancel()
-	inspector := inspect.New(s.redis, s.prefix)
+	keyspace, err := client.New(s.redis, client.Config{Prefix: s.prefix})
+	if err != nil {
+		return err
+	}
+	inspector := inspect.New(keyspace)
 	status, unread := inspector.Status(ctx)
 	lists, err := inspector.Working(ctx)
 	if err = cmp.Or(unread, err); err != nil {

@@ -115,10 +115,10 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw := client.RawJob{Class: args[2], ArgsJSON: argsJSON, Queue: queue, Retry: rule}
-			definition, err = raw.Periodic(scheduler.Periodic{
+			definition, err = client.Periodic{
 				Name: args[0], Cron: args[1], Zone: zone, CatchUp: scheduler.CatchUp(catchUp), Overlap: scheduler.Overlap(overlap), Jitter: jitter,
-			})
+				Job: client.RawJob{Class: args[2], ArgsJSON: argsJSON, Queue: queue, Retry: rule},
+			}.Definition()
 			if err != nil {
 				return usage("%w", err)
 			}

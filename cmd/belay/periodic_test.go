@@ -40,7 +40,7 @@ func TestPeriodic(t *testing.T) {
 	require.Contains(t, second.out, `"outcome":"refused"`)
 	require.Contains(t, second.out, strings.TrimSpace(first.out))
 	payload := h.payloads("LRANGE", h.key("queue:reports"), "0", "-1")[0]
-	require.Contains(t, payload, `"belay_tick":{"name":"nightly"}`)
+	require.Regexp(t, `"belay_tick":{"name":"nightly","at":"[^"]+","manual":true}`, payload)
 	require.Contains(t, payload, `"retry":3`)
 	history := on("history", "nightly").out
 	require.Regexp(t, `(?m)^by hand .* refused +- +`, history)

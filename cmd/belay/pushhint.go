@@ -40,7 +40,7 @@ func (h hints) print(cmd *cobra.Command, pusher *client.Client) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
-	without, err := inspect.New(pusher.Driver(), pusher.Config().Prefix).WithoutConsumer(ctx, slices.Sorted(maps.Keys(h)))
+	without, err := inspect.New(pusher).WithoutConsumer(ctx, slices.Sorted(maps.Keys(h)))
 	if err != nil || len(without) == 0 {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
@@ -69,6 +70,15 @@ func (f *redisFlags) open() (driver.Client, error) {
 	return client, nil
 }
 
+// keyspace returns a client of the keyspace that the flags name.
+func (f *redisFlags) keyspace(redis driver.Client) (*client.Client, error) {
+	c, err := client.New(redis, client.Config{Prefix: f.prefix})
+	if err != nil {
+		return nil, statusError{err, exitUsage}
+	}
+	return c, nil
+}
+
 // withRedis makes the body of a command that has a client.
 func withRedis(at *redisFlags, do func(*cobra.Command, driver.Client, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -86,6 +96,10 @@ func withInspector(
 	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
 ) func(*cobra.Command, []string) error {
 	return withRedis(at, func(cmd *cobra.Command, redis driver.Client, args []string) error {
-		return do(cmd, inspect.New(redis, at.prefix), args)
+		keyspace, err := at.keyspace(redis)
+		if err != nil {
+			return err
+		}
+		return do(cmd, inspect.New(keyspace), args)
 	})
 }

@@ -79,6 +79,10 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 		return statusError{err, exitUsage}
 	}
 	defer func() { _ = redis.Close() }()
+	keyspace, err := at.keyspace(redis)
+	if err != nil {
+		return err
+	}
 	log := logbook.JSON(zerolog.ConsoleWriter{
 		Out: cmd.ErrOrStderr(), NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00", TimeLocation: time.UTC,
 	}, slog.LevelInfo)
@@ -88,10 +92,10 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	}
 	defer func() { _ = scraped.Close() }()
 	cfg := web.Config{
-		Prefix: at.prefix, BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
+		BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
 		DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
 		Logger:  slog.New(log),
-		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(scraped, at.prefix)})),
+		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(keyspace).WithDriver(scraped)})),
 	}
 	listener, err := web.Listen(flags.addr, users)
 	switch {
@@ -103,7 +107,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	if tcp, is := listener.Addr().(*net.TCPAddr); is && tcp.IP.IsLoopback() {
 		cfg.Hosts = append(web.LoopbackHosts(), flags.hosts...)
 	}
-	dashboard, err := web.New(redis, cfg)
+	dashboard, err := web.New(keyspace, cfg)
 	if err != nil {
 		_ = listener.Close()
 		return statusError{err, exitUsage}

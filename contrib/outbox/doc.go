@@ -14,6 +14,9 @@
 //
 // The tables are those of Schema. The package needs PostgreSQL 14 or newer, and any driver of database/sql.
 //
+// A program with pgx' own transactions passes outbox.Pgx(tx) to Insert, and stdlib.OpenDBFromPool(pool) of
+// pgx/v5/stdlib to Run.
+//
 // # Once
 //
 // Run claims up to 256 rows at a time. One statement of the database gives the claim the next number and

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,9 +77,32 @@ func New(client *belay.Client, cfg Config) (*Outbox, error) {
 }
 
 // An Execer is a transaction: *sql.Tx, or *sql.Conn and *sql.DB, whose statements are transactions of their
-// own.
+// own. Pgx makes one of pgx' types.
 type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// Pgx returns an Execer for a transaction of pgx itself, a pgx.Tx, or for a *pgx.Conn or *pgxpool.Pool, whose
+// statements are transactions of their own:
+//
+//	receipts, err := box.Insert(ctx, outbox.Pgx(tx), Welcome.Job(args))
+//
+// Tag is pgconn.CommandTag, which the compiler infers. So this package needs no pgx.
+func Pgx[Tag interface{ RowsAffected() int64 }](tx interface {
+	Exec(ctx context.Context, query string, args ...any) (Tag, error)
+}) Execer {
+	return execFunc(func(ctx context.Context, query string, args ...any) (sql.Result, error) {
+		tag, err := tx.Exec(ctx, query, args...)
+		return driver.RowsAffected(tag.RowsAffected()), err
+	})
+}
+
+// An execFunc is an Execer.
+type execFunc func(ctx context.Context, query string, args ...any) (sql.Result, error)
+
+// ExecContext calls the function.
+func (f execFunc) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return f(ctx, query, args...)
 }
 
 // maxRows is how many jobs one statement inserts: each has two of its 65,535 parameters.

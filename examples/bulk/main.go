@@ -36,17 +36,22 @@ func main() {
 		log.Fatal(err)
 	}
 	var readErr error
-	receipts, err := Welcome.EnqueueMany(ctx, client, func(yield func(WelcomeArgs) bool) {
+	pushed := 0
+	n, err := Welcome.EnqueueSeq(ctx, client, func(yield func(WelcomeArgs) bool) {
 		readErr = each(os.Stdin, *skip, yield)
+	}, func(receipts []belay.Receipt, err error) {
+		pushed += len(receipts)
+		fmt.Fprintf(os.Stderr, "\r%d records", pushed)
 	})
+	fmt.Fprintln(os.Stderr)
 	var bulk *belay.BulkError
 	if errors.As(err, &bulk) {
 		// Unknown: Redis' answer was lost. These may be in it, and are pushed again: better twice than never.
-		log.Fatalf("%v\ngo on with -skip %d; %d jobs may be pushed twice by that", err, *skip+bulk.Queued, bulk.Unknown)
+		log.Fatalf("%v\ngo on with -skip %d; %d jobs may be pushed twice by that", err, *skip+n, bulk.Unknown)
 	}
-	fmt.Println(len(receipts), "jobs pushed")
+	fmt.Println(n, "jobs pushed")
 	if readErr != nil {
-		log.Fatalf("%v\nmend it, and go on with -skip %d", readErr, *skip+len(receipts))
+		log.Fatalf("%v\nmend it, and go on with -skip %d", readErr, *skip+n)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/lua"
@@ -31,10 +31,10 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, redis: drivertest.Start(t), keys: lua.NewKeys("")}
-	client, err := goredisdriver.Open(s.redis.URL())
+	client, err := belay.Open(t.Context(), s.redis.URL(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	s.inspector = inspect.New(client, "")
+	s.inspector = inspect.New(client)
 	return s
 }
 

@@ -8,8 +8,9 @@ import (
 
 // A tick is what the payload of a periodic job's job says, by a reader of this package's own.
 type tick struct {
-	Name string `json:"name"`
-	At   string `json:"at"`
+	Name   string `json:"name"`
+	At     string `json:"at"`
+	Manual bool   `json:"manual"`
 }
 
 // tickOf is the tick that a job was enqueued for; ok is false for any other job, and for one that an operator
@@ -18,7 +19,7 @@ func tickOf(text string) (t tick, ok bool) {
 	if !strings.Contains(text, "belay_tick") {
 		return t, false
 	}
-	ok = json.Unmarshal([]byte(valueOf(text, "belay_tick")), &t) == nil && t.At != ""
+	ok = json.Unmarshal([]byte(valueOf(text, "belay_tick")), &t) == nil && t.At != "" && !t.Manual
 	return t, ok
 }
 

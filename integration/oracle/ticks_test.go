@@ -28,7 +28,8 @@ func TestTicks(t *testing.T) {
 			a.at(3)
 			a.fire("1", 1, 1)
 			a.fire("2", 3, 3)
-			a.step(c("LPUSH "+queue, payload("3", `"belay_tick":{"name":"n"}`))) // an operator's
+			a.step(c("LPUSH "+queue, payload("3", `"belay_tick":{"name":"n"}`))) // an operator's, as version 0.1 wrote it
+			a.step(c("LPUSH "+queue, payload("4", `"belay_tick":{"name":"n","at":"2020-01-01T00:00:00Z","manual":true}`)))
 		}},
 		"twice":     {history: func(a *aof) { a.at(3); a.fire("1", 1, 1); a.fire("2", 1, 1) }, rules: []oracle.Rule{oracle.Tick}},
 		"backwards": {history: func(a *aof) { a.at(3); a.fire("1", 2, 2); a.fire("2", 1, 1) }, rules: []oracle.Rule{oracle.Tick}},

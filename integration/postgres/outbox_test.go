@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the other driver
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib" // the other driver of database/sql
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
@@ -175,6 +177,7 @@ func TestOutbox(t *testing.T) {
 				keep func(s *shop)
 			}{
 				{"pushes what was committed, and nothing that was rolled back", committed},
+				{"takes pgx' own transactions, connections and pools", native},
 				{"takes what comes with a late commit", late},
 				{"keeps the order, the middleware's changes and the times of jobs", complete},
 				{"pushes large jobs in several parts", large},
@@ -226,6 +229,48 @@ func committed(s *shop) {
 	require.Empty(s, none)
 	s.drained()
 	require.Equal(s, []string{"0", "2", "conn", "db"}, s.names())
+}
+
+func native(s *shop) {
+	pool, err := pgxpool.New(s.Context(), s.dsn)
+	require.NoError(s, err)
+	defer pool.Close()
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { _ = db.Close() }()
+	ctx, stop := context.WithCancel(s.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.box.Run(ctx, db) }()
+	defer func() {
+		stop()
+		require.NoError(s, <-done)
+	}()
+	for n, commit := range []bool{true, false, true} {
+		tx, err := pool.Begin(s.Context())
+		require.NoError(s, err)
+		later := order.Job(fmt.Sprint(n, " later"), belay.In(time.Hour)) // due_at is not NULL
+		receipts, err := s.box.Insert(s.Context(), outbox.Pgx(tx), order.Job(fmt.Sprint(n)), later)
+		require.NoError(s, err)
+		require.Len(s, receipts, 2)
+		if commit {
+			require.NoError(s, tx.Commit(s.Context()))
+		} else {
+			require.NoError(s, tx.Rollback(s.Context()))
+		}
+	}
+	conn, err := pgx.Connect(s.Context(), s.dsn)
+	require.NoError(s, err)
+	_, err = s.box.Insert(s.Context(), outbox.Pgx(conn), order.Job("conn"))
+	require.NoError(s, err)
+	require.NoError(s, conn.Close(s.Context()))
+	_, err = s.box.Insert(s.Context(), outbox.Pgx(conn), order.Job("closed"))
+	require.ErrorContains(s, err, "insert into the outbox")
+	_, err = s.box.Insert(s.Context(), outbox.Pgx(pool), order.Job("pool"))
+	require.NoError(s, err)
+	s.drained()
+	require.Equal(s, []string{"0", "2", "conn", "pool"}, s.names())
+	scheduled, err := s.redis.Do(s.Context(), "ZCARD", "schedule")
+	require.NoError(s, err)
+	require.Equal(s, int64(2), scheduled)
 }
 
 func late(s *shop) {

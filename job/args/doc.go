@@ -12,6 +12,7 @@
 //   - A struct's exported fields, in order, are the arguments: {42, 7} is [42,7]. Only their order counts,
 //     not their names, so a new field goes last. The fields of an embedded struct take its place,
 //     unless it has a name in JSON; then it is one argument. A field tagged belay:"-" or json:"-" is none.
+//     A field that is not exported needs such a tag, because no job would have its value.
 //   - Any other T is one argument: int is [5], and []int is [[1,2]]. So is a struct with its own MarshalJSON
 //     or MarshalText, such as time.Time. struct{} is no argument.
 //   - The last field may be a slice tagged belay:",rest": its elements are the arguments after the others.

@@ -39,6 +39,28 @@ func (o ownStamp) MarshalJSON() ([]byte, error) { return json.Marshal(o.Place) }
 
 func (o *ownStamp) UnmarshalJSON(text []byte) error { return json.Unmarshal(text, &o.Place) }
 
+type (
+	lossyBase struct {
+		Tenant int
+		note   string
+	}
+	lossy struct {
+		UserID int
+		teamID int
+		lossyBase
+	}
+	lossyFunc struct {
+		F      func()
+		teamID int
+	}
+)
+
+// named returns the error of ForNamed for a T.
+func named[T any]() error {
+	_, err := ForNamed(reflect.TypeFor[T]())
+	return err
+}
+
 // refusal returns the error of For for a T.
 func refusal[T any]() error {
 	_, err := For(reflect.TypeFor[T]())
@@ -52,6 +74,9 @@ func TestForRefuses(t *testing.T) {
 		want string
 	}{
 		"without exported fields":                  {refusal[struct{ secret int }](), "struct { secret int } has no exported fields to be arguments; capitalize their names"},
+		"a field without a capital":                {refusal[lossy](), "field teamID is not exported, so no handler would get it: capitalize its name, or tag it belay:\"-\"\nfield note is not exported"},
+		"such a field beside another problem":      {refusal[lossyFunc](), "field F: a func() has no JSON\nfield teamID is not exported"},
+		"such a field, with named arguments":       {named[lossy](), "field teamID is not exported, so no handler would get it"},
 		"a pointer to a struct":                    {refusal[*nested](), "*args.nested is a pointer: leave out the asterisk"},
 		"a channel":                                {refusal[chan int](), "a chan int has no JSON"},
 		"a function in a field":                    {refusal[struct{ F func() }](), "field F: a func() has no JSON"},

@@ -40,12 +40,12 @@ func For(t reflect.Type) (*Shape, error) {
 		return s, s.add(place{of: t})
 	}
 	if err := s.addFields(t, nil); err != nil {
-		return nil, err
+		return nil, errors.Join(err, lostFields(t))
 	}
 	if len(s.places) == 0 && s.rest == nil && t.NumField() > 0 {
 		return nil, fmt.Errorf("%v has no exported fields to be arguments; capitalize their names", t)
 	}
-	return s, nil
+	return s, lostFields(t)
 }
 
 // ForNamed returns the shape of a struct that is one argument: an object with its fields by name.
@@ -54,7 +54,26 @@ func ForNamed(t reflect.Type) (*Shape, error) {
 		return nil, fmt.Errorf("%v is not a struct: named arguments are its fields", t)
 	}
 	s := &Shape{of: t}
-	return s, s.add(place{of: t})
+	return s, errors.Join(s.add(place{of: t}), lostFields(t))
+}
+
+// lostFields returns an error for each field of T, or of a struct that is embedded in it, that would be written
+// into no job, because it is not exported. Handlers would get its zero value.
+func lostFields(t reflect.Type) error {
+	var errs []error
+	for i := range t.NumField() {
+		field := t.Field(i)
+		tag, _ := readTag(field)
+		embedded := field.Anonymous && tag.name == ""
+		switch {
+		case tag.skip || field.Name == "_" || embedded && field.Type.Kind() == reflect.Pointer:
+		case embedded && isPlainStruct(field.Type):
+			errs = append(errs, lostFields(field.Type))
+		case !field.IsExported():
+			errs = append(errs, fmt.Errorf(`field %s is not exported, so no handler would get it: capitalize its name, or tag it belay:"-"`, field.Name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func isPlainStruct(t reflect.Type) bool { return t.Kind() == reflect.Struct && !job.WritesItself(t) }

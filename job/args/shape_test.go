@@ -27,7 +27,7 @@ type everything struct {
 	At      time.Time
 	Ignored string `json:"-"`
 	List    []int
-	hidden  int
+	hidden  int `belay:"-"`
 }
 
 // shapeOf returns the shape of a valid T.
@@ -64,7 +64,7 @@ func bothWays[T any](t *testing.T, text string, args T) {
 // Base is embedded, and so are small and word.
 type Base struct {
 	Tenant int
-	note   string
+	note   string `belay:"-"`
 }
 
 type small struct{ Size int }
@@ -148,8 +148,8 @@ func TestArgsOfStructs(t *testing.T) {
 			Base
 			small
 			Word
-			hidden
-			Last int
+			hidden `belay:"-"`
+			Last   int
 		}
 		bothWays(t, `["a",7,3,"w",9]`, args{First: "a", Base: Base{Tenant: 7}, small: small{3}, Word: "w", Last: 9})
 		require.Equal(t, `["a",7,3,"w",9]`, onTheWire(t, args{First: "a", Base: Base{Tenant: 7, note: "x"}, small: small{3}, Word: "w", hidden: 5, Last: 9}))
@@ -181,13 +181,14 @@ func TestArgsOfStructs(t *testing.T) {
 			{SKU: "x", By: map[int]string{2: "y"}, Raw: json.RawMessage("1.0"), Sub: []line{{SKU: "z", Raw: json.RawMessage("[]")}}},
 		}})
 	})
-	t.Run("fields that are none, by either tag or without a capital, keep their zero value", func(t *testing.T) {
+	t.Run("fields that are none, by either tag, keep their zero value", func(t *testing.T) {
 		t.Parallel()
 		type args struct {
 			A      int
 			Cache  chan int `belay:"-"`
 			Lock   func()   `json:"-"`
-			hidden int
+			hidden int      `belay:"-"`
+			_      int
 			B      int
 		}
 		bothWays(t, `[1,2]`, args{A: 1, B: 2})

@@ -62,7 +62,7 @@ var (
 
 var (
 	plain  = belay.Queue("mail")
-	seldom = belay.OnExhausted(func(context.Context, *belay.Job, error) {})
+	seldom = belay.OnExhausted(func(context.Context, int, *belay.Job, error) {})
 	few    = []belay.DefineOption{plain, seldom}
 )
 
