@@ -244,8 +244,8 @@ func NamedArgs() DefineOption { return definitionOption(func(def *definition) { 
 
 // Backoff sets how long a failed job of the class waits, exactly, instead of the formula's delay. count is 0
 // after the first failure, and j is the job as it was before the run. For a delay of 0 or less, the formula's
-// delay is used. Jobs that fail together are retried together: retry.BackoffFunc(f).WithJitter(0.2) adds up to a
-// fifth at random.
+// delay is used. Jobs that fail together are retried together: retry.BackoffFunc(f).WithJitter(0.2) adds up
+// to a fifth at random.
 func Backoff(f func(count int, err error, j *Job) time.Duration) DefineOption {
 	return definitionOption(func(def *definition) {
 		if def.about.Backoff = f; f == nil {
