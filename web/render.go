@@ -32,6 +32,7 @@ var functions = template.FuncMap{
 	"text":     shown,
 	"lines":    shownLines,
 	"class":    shownClass,
+	"name":     shownName,
 	"plain":    plain,
 	"cut":      cut,
 	"figure":   figure,

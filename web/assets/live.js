@@ -139,7 +139,9 @@
   localize(document);
   count();
   const current = document.querySelector("#nav [aria-current]");
-  if (current && matchMedia("(max-width: 56rem)").matches) current.scrollIntoView({ inline: "center", block: "nearest" });
+  // Only the row of the navigation: scrollIntoView would scroll the page sideways too.
+  const row = current && current.closest("nav");
+  if (row) row.scrollLeft += current.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - current.offsetWidth) / 2;
   const begin = () => {
     if (!every || !live || !live.hidden) return;
     live.hidden = false;
