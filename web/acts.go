@@ -192,6 +192,24 @@ func homeOf(in, queue string) (inspect.Home, error) {
 // verbOf returns an action as the first word of a label.
 func verbOf(action inspect.Action) string { return capital(string(action)) }
 
+// effectOf says what an act does to jobs beyond its name: in questions, and as the hint of a button.
+func effectOf(act any) string {
+	switch fmt.Sprint(act) {
+	case string(inspect.Retry):
+		return "Retried jobs go to the backs of their queues, and their count of crashes is cleared. A unique job stays if another " +
+			"job holds its lock."
+	case string(inspect.Reschedule):
+		return "Rescheduled jobs wait until then instead; a job that is due later stays as it is."
+	case string(inspect.Kill):
+		return "Killed jobs go to the dead set, and run only if they are retried from there. Their locks are released."
+	case string(inspect.Delete):
+		return "Deleted jobs are gone for good. Their locks are released."
+	case "cancel":
+		return "Cancelled jobs that wait are removed. A job that runs is stopped, and not retried."
+	}
+	return ""
+}
+
 // doneOf returns what an action did, as the first word of a sentence.
 func doneOf(action inspect.Action) string { return capital(action.Past()) }
 

@@ -130,18 +130,10 @@ var delays = []delay{{60, "a minute"}, {600, "10 minutes"}, {3600, "an hour"}, {
 
 // noteOf returns what an act does beyond what its name says.
 func noteOf(task inspect.Task) string {
-	switch task.Action {
-	case inspect.Retry:
-		return "They go to the backs of their queues, and their count of crashes is cleared. A unique job stays if another job " +
-			"holds its lock."
-	case inspect.Reschedule:
-		return "They wait until then instead; a job that is due later stays as it is."
-	case inspect.Kill:
-		return "They go to the dead set, and run only if they are retried from there. Their locks are released."
-	case inspect.Delete:
-		return "They are gone for good. Their locks are released."
+	if effect := effectOf(task.Action); effect != "" {
+		return effect
 	}
-	switch task.Home.Place() {
+	switch task.Home.Place() { // of a move
 	case inspect.PlaceQueue:
 		return "They go to the back of the other queue, in their order."
 	case inspect.PlaceQuarantined:

@@ -216,10 +216,15 @@ func TestThePageOfAJobAsksBeforeItEnds(t *testing.T) {
 	r.do("ZADD", r.keys.Retry(), "4000000000", payload("a", "Report"))
 	page := r.get("/job?jid=a&in=retries&ref=4000000000:a").body
 	for _, act := range []string{"Kill", "Delete", "Cancel"} {
-		require.Contains(t, page, `data-ask="`+act+` this job?"`)
+		require.Contains(t, page, `data-ask="`+act+` this job? `+effectOf(strings.ToLower(act))+`"`)
 	}
 	require.Contains(t, page, ">Retry</button>")
 	require.NotContains(t, page, `data-ask="Retry`)
+	list := r.get("/retries").body
+	for _, act := range []string{"Kill", "Delete", "Cancel"} {
+		require.Contains(t, list, `data-ask="`+act+` the selected jobs? `+effectOf(strings.ToLower(act))+`"`)
+	}
+	require.NotContains(t, list, `data-ask="Retry`)
 }
 
 func TestAJobShowsThatItFailedAgain(t *testing.T) {

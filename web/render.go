@@ -49,6 +49,7 @@ var functions = template.FuncMap{
 	"list":     func(items ...string) []string { return items },
 	"verb":     verbOf,
 	"done":     doneOf,
+	"effect":   effectOf,
 	"bare":     bare,
 	"where":    whereOf,
 	"pageOf":   pageOf,

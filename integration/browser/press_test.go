@@ -77,6 +77,18 @@ var answers = map[string]string{
 	"retry": "Retried: %s", "kill": "Killed: %s", "delete": "Deleted: %s", "move": "Moved: %s", "reschedule": "Rescheduled: %s",
 }
 
+// effects are what the questions before an act say that it does. Other acts ask nothing.
+var effects = map[string]string{
+	"kill":   "Killed jobs go to the dead set, and run only if they are retried from there. Their locks are released.",
+	"delete": "Deleted jobs are gone for good. Their locks are released.",
+	"cancel": "Cancelled jobs that wait are removed. A job that runs is stopped, and not retried.",
+}
+
+// question is what a page asks before an act.
+func question(act, what string) string {
+	return strings.ToUpper(act[:1]) + act[1:] + " " + what + "? " + effects[act]
+}
+
 // answer is what a page says after an act on n jobs.
 func answer(act string, n int) string {
 	switch {
@@ -143,6 +155,14 @@ func (p *press) selected(in, queue, act string) {
 	}
 	p.until("the count on the button", button(form, act)+".textContent.endsWith(' 2')")
 	p.pressed(fmt.Sprintf("%s post do=%s in=%s selected", routeOf(act), act, in))
+	p.takeAsked()
+	if effects[act] != "" {
+		p.refuse(true)
+		p.click(button(form, act))
+		eventually(p.t, "the question", func() bool { return slices.Equal(p.takeAsked(), []string{question(act, "2 selected jobs")}) })
+		p.refuse(false)
+		p.expect(before, act, in, 0)
+	}
 	p.send(button(form, act))
 	p.said(answer(act, 2))
 	p.expect(before, act, in, 2)
@@ -161,11 +181,10 @@ func (p *press) single(in, queue, act string) {
 	before, due := p.s.count(), time.Time{}
 	p.pressed(fmt.Sprintf("%s post do=%s in=%s", routeOf(act), act, in))
 	p.takeAsked()
-	if act == "kill" || act == "delete" || act == "cancel" {
-		question := strings.ToUpper(act[:1]) + act[1:] + " this job?"
+	if effects[act] != "" {
 		p.refuse(true)
 		p.click(button("form.bar", act))
-		eventually(p.t, "the question", func() bool { return slices.Equal(p.takeAsked(), []string{question}) })
+		eventually(p.t, "the question", func() bool { return slices.Equal(p.takeAsked(), []string{question(act, "this job")}) })
 		p.refuse(false)
 		p.expect(before, act, in, 0)
 	}

@@ -103,7 +103,10 @@
 
   document.addEventListener("click", event => {
     const button = event.target.closest("button[data-ask]");
-    if (button && !confirm(button.dataset.ask)) event.preventDefault();
+    if (!button) return;
+    const checked = button.form.querySelectorAll("input[name=ref]:checked").length;
+    const jobs = checked === 1 ? "the selected job" : checked.toLocaleString("en") + " selected jobs";
+    if (!confirm(button.dataset.ask.replace("the selected jobs", jobs))) event.preventDefault();
   });
 
   // A slash leads to the search, as on many sites.
