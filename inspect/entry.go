@@ -127,6 +127,15 @@ func (e Entry) Found() Found {
 	return found
 }
 
+// tags returns the job's tags.
+func (e Entry) tags() (tags []string) {
+	if e.parsed != nil {
+		text, _ := e.parsed.RareField("tags")
+		_ = json.Unmarshal([]byte(text), &tags) // another program may have another field of that name
+	}
+	return tags
+}
+
 func shown(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxShownBytes)], "\uFFFD")
 }

@@ -115,6 +115,38 @@ func TestAFilterChoosesJobsForAnAct(t *testing.T) {
 	require.Equal(t, 30, r.size("ZCARD", r.keys.Dead()), "a filter without all selects nothing")
 }
 
+func TestFailuresAreGroupedAndFiltered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.failed(r.keys.Dead(), 30)
+	late := strings.Replace(strings.TrimSuffix(payload("late", "Report"), "}"), `"queue":"mail"`, `"queue":"slow"`, 1) + `,"tags":["billing"],"error_class":"Late"}`
+	r.do("ZADD", r.keys.Dead(), "1700000000", late, "1700000001", payload("a", "Other"))
+	page := r.get("/dead").body
+	require.Contains(t, page, "32 jobs when this page was opened")
+	require.Regexp(t, `(?s)<section id="groups".*dead\?class=Report&amp;error=[^"]+">.*>30<.*dead\?class=Other&amp;error=[^"]+">.*dead\?class=Report&amp;error=Late">.*Late.*>1<`, page)
+	require.Contains(t, page, `<option value="Other">`)
+	require.Contains(t, page, `<option value="Late">`)
+	require.NotContains(t, r.ask(r.dash, "GET", "/dead", "", "X-Belay-Refresh", "1").body, `id="groups"`, "a refresh does not count again")
+	require.NotContains(t, r.get("/dead?page=2").body, `id="groups"`)
+	for _, filter := range []string{"error=Late", "tag=billing", "queue=slow", "text=late", "class=Report&error=Late&tag=billing&queue=slow"} {
+		got := r.get("/dead?" + filter).body
+		require.Contains(t, got, "Select job late", filter)
+		require.Equal(t, 1, strings.Count(got, "data-key="), filter)
+		require.Contains(t, r.get("/confirm?in=dead&do=delete&"+filter).body, "Delete 1 job of the dead set", filter)
+	}
+	require.Contains(t, r.get("/confirm?in=dead&do=delete&class=Report&error=Late&queue=slow&tag=billing").body,
+		"Delete 1 job of the dead set with class Report with the error Late with the tag billing of queue slow?")
+	require.Regexp(t, `(?s)These jobs.*>30<.*>1<.*>1<`, r.get("/confirm?in=dead&do=retry").body)
+	require.Contains(t, r.follow(r.post("/act", "in", "dead", "do", "delete", "all", "1", "queue", "slow", "error", "Other")).body, "Deleted: 0 jobs.")
+	require.Contains(t, r.follow(r.post("/act", "in", "dead", "do", "delete", "all", "1", "queue", "slow", "error", "Late", "tag", "billing")).body, "Deleted: 1 job.")
+	require.Equal(t, 31, r.size("ZCARD", r.keys.Dead()))
+
+	r.dash.searchTime = time.Nanosecond
+	r.failed(r.keys.Dead(), 3000)
+	require.Regexp(t, `the first [\d,]+ of 3,001 jobs`, r.get("/dead").body)
+	require.Regexp(t, `[\d,]+ of these jobs`, r.get("/confirm?in=dead&do=retry").body)
+}
+
 func TestJobsAreMovedPostponedAndPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})

@@ -52,10 +52,23 @@ var functions = template.FuncMap{
 	"effect":   effectOf,
 	"bare":     bare,
 	"where":    whereOf,
+	"search":   searchOf,
 	"pageOf":   pageOf,
 	"firstFew": firstFew[string],
+
+	"topGroups": topGroups, "furtherGroups": furtherGroups,
 	"capsules": firstFew[inspect.Capsule],
 	"further":  func(list []string) int { return max(len(list)-maxTags, 0) },
+}
+
+// maxTopGroups is how many groups stand above a list; a press shows the others, of which a page has at most
+// maxGroupsShown.
+const maxTopGroups, maxGroupsShown = 6, 100
+
+func topGroups(groups []inspect.Group) []inspect.Group { return groups[:min(len(groups), maxTopGroups)] }
+
+func furtherGroups(groups []inspect.Group) []inspect.Group {
+	return groups[min(len(groups), maxTopGroups):min(len(groups), maxGroupsShown)]
 }
 
 // maxTags bounds the queues, labels and capsules that a row shows of one process.

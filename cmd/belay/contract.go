@@ -100,10 +100,11 @@ the search was incomplete.`,
 		},
 	},
 	{
-		commands: []string{"dead", "retries", "scheduled", "queues list"}, json: perLine, fields: entryFields,
+		commands: []string{"dead", "retries", "scheduled", "queues list", "list"}, json: perLine, fields: entryFields,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
 in is retries, scheduled, dead, queue or quarantined. at is when the job runs, or when it died. Only an
-unreadable entry has problem, and payload: its first bytes.`,
+unreadable entry has problem, and payload: its first bytes. With --group it prints one object instead:
+{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
@@ -114,7 +115,8 @@ unreadable entry has problem, and payload: its first bytes.`,
 		commands: []string{"move", "dead *", "retries *", "scheduled *", "queues retry", "queues kill", "queues delete", "queues move", "queues clear"},
 		json:     single, fields: actFields,
 		notes: `gone are jobs that others took first; problems are reasons of refused ones; missing are jobs that were
-named and are not there; locked counts jobs that a Ruby gem has locked.`,
+named and are not there; locked counts jobs that a Ruby gem has locked. With --dry-run it prints what
+belay list --group does.`,
 		exits: map[int]string{
 			exitOK: "if it was done, also if nothing matched --class, --unreadable or --all", exitFailure: unreachable + " or some jobs could not be changed",
 			exitAbsent: "if a job that you named is not there, or not any more", exitSignal: onSignal,

@@ -83,8 +83,8 @@ func newQueueMove(at *redisFlags) *cobra.Command {
 	a.cmd = &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
-		Long: `Moves the waiting jobs of a queue to the back of another queue: all of them in the same order, those that match --class
-and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Unreadable entries
+		Long: `Moves the waiting jobs of a queue to the back of another queue: all of them in the same order, those that match --class,
+--error-class, --tag and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Unreadable entries
 stay. Running jobs are not affected, and their retries go to the old queue.
 
 ` + moveDetails + `
@@ -99,14 +99,13 @@ If programs still push to the old queue, run the command again.` + actHelp,
 			if err := a.checkTo(args[0]); err != nil {
 				return err
 			}
-			if a.selection.All = len(args) == 2 && a.selection.Class == "" && a.selection.Text == ""; a.selection.All {
+			if a.selection.All = len(args) == 2 && a.selection.Filter == (inspect.Filter{}); a.selection.All {
 				return nil
 			}
 			return a.choose(args[2:])
 		},
 	}
-	a.cmd.Flags().StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
-	a.cmd.Flags().StringVar(&a.selection.Text, "text", "", "only jobs with this `TEXT` in their arguments, error or tags, in any case")
+	a.registerFilter(at, "only jobs")
 	return a.complete(at)
 }
 
@@ -148,6 +147,7 @@ retry names the old queue: run the command again when the running jobs are done.
 	set.StringVar(&a.selection.Queue, "from", "", "the `QUEUE` to move jobs from")
 	set.StringVar(&a.to, "to", "", "the `QUEUE` to move them to")
 	set.StringVar(&a.selection.Class, "class", "", "only jobs of this `CLASS`; an ActiveJob's own class, not its wrapper")
+	a.registerDryRun()
 	for _, flag := range []string{"from", "to"} {
 		_ = a.cmd.RegisterFlagCompletionFunc(flag, at.completeQueues(0))
 	}
