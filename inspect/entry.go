@@ -42,6 +42,8 @@ type Entry struct {
 	RetriedAt    time.Time `json:"retried_at,omitzero"` // of the last, if it failed again
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
+	// Details are nil until Describe sets them.
+	Details *Details `json:"details,omitempty"`
 
 	home   Home
 	raw    lua.Entry

@@ -259,6 +259,21 @@ func TestThePageOfAJobAsksBeforeItEnds(t *testing.T) {
 	require.NotContains(t, list, `data-ask="Retry`)
 }
 
+func TestThePageOfAJobShowsEverythingAboutIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	full := strings.TrimSuffix(payload("full", "Report"), "}") + `,"tags":["billing"],"meta":{"tenant":"seven"},"belay_timeout_ms":1500,` +
+		`"belay_deadline_ms":1700000001000,"belay_tick":{"name":"nightly"},"x_own":"kept"}`
+	r.do("ZADD", r.keys.Dead(), "1700000000", full)
+	page := r.get("/job?jid=full").body
+	for _, text := range []string{
+		`<span class="tag">billing</span>`, "<dt>tenant</dt><dd>seven</dd>", "<dt>Timeout</dt><dd>1.5s</dd>", "2023-11-14 22:13:21 UTC",
+		`<a href="history?name=nightly">nightly</a>`, "the worker&#39;s limit", "&#34;x_own&#34;: &#34;kept&#34;", `data-copy="the-payload"`,
+	} {
+		require.Contains(t, page, text)
+	}
+}
+
 func TestAJobShowsThatItFailedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})

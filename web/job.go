@@ -21,6 +21,8 @@ type jobBody struct {
 	Args      string
 	ArgsBytes int // of the args, if they are cut
 	Masked    bool
+	Details   *inspect.Details // without Meta if args are masked
+	Payload   string           // empty if args are masked: fields beside the args may repeat them
 	Result    string
 	Share     int // of the progress, in percent; -1 if it is not known
 	Stack     []string
@@ -127,6 +129,14 @@ func (d *Dashboard) describeJob(b *jobBody) {
 		b.Args = cut(maxArgs, text)
 		b.Stack = e.Backtrace()
 		b.Stack = b.Stack[:min(len(b.Stack), maxStack)]
+		if e.Describe(); e.Details != nil {
+			details := *e.Details
+			if b.Details = &details; d.cfg.Mask == nil {
+				b.Payload = cut(maxArgs, indented(details.Payload))
+			} else {
+				details.Meta = nil
+			}
+		}
 		if d.cfg.Mask != nil {
 			e.Payload = ""
 		}

@@ -42,11 +42,15 @@ const (
 // The fields that several commands print.
 const (
 	entryFields = `id, in, class, queue, at, args, retry_count, interrupted_count, error_class, error_message, created_at, enqueued_at,
-failed_at (first), retried_at (last), bytes, problem, payload`
+failed_at (first), retried_at (last), bytes, problem, payload,
+details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
 	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer`
 	runFields   = `tick_at, at, outcome, ended_at, jid`
 	lockFields  = `digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
 	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
+
+	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
+unique job, periodic the name of a periodic job, and payload the whole job.`
 
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
@@ -83,7 +87,7 @@ job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; unseen lists the places that were not searched to the end; job
-has the fields of belay dead --json.`,
+has the fields of belay dead --json. ` + detailNotes,
 		exits: map[int]string{
 			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
 			exitUnseen: "if the search was incomplete and did not find the job",
@@ -103,12 +107,13 @@ the search was incomplete.`,
 		commands: []string{"dead", "retries", "scheduled", "queues list", "list"}, json: perLine, fields: entryFields,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
 in is retries, scheduled, dead, queue or quarantined. at is when the job runs, or when it died. Only an
-unreadable entry has problem, and payload: its first bytes. With --group it prints one object instead:
+unreadable entry has problem, and payload: its first bytes. Only belay find JID and the find below have details. With --group it prints one object instead:
 {groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
 		commands: []string{"dead find", "retries find", "scheduled find", "queues find"}, json: perLine, fields: entryFields, as: "the list",
+		notes: detailNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if a job was not found"},
 	},
 	{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -361,5 +362,18 @@ func printEntry(t *table, e inspect.Entry) {
 		line("", frame)
 	}
 	line("bytes", strconv.Itoa(e.Bytes))
+	if d := e.Details; d != nil {
+		line("tags", strings.Join(d.Tags, ", "))
+		for _, name := range slices.Sorted(maps.Keys(d.Meta)) {
+			line("meta", name+": "+d.Meta[name])
+		}
+		line("retry", d.Retry)
+		line("timeout", word(d.Timeout.Duration > 0, short(d.Timeout)))
+		instant("start by", d.StartBy)
+		instant("deadline", d.Deadline)
+		line("lock", d.Lock)
+		line("periodic", d.Periodic)
+		line("payload", string(d.Payload))
+	}
 	t.row()
 }

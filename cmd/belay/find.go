@@ -105,6 +105,7 @@ func printEntries(cmd *cobra.Command, all []inspect.Found) error {
 	for _, found := range all {
 		switch {
 		case found.Entry != nil:
+			found.Entry.Describe()
 			if err := show(cmd, found.Entry, func(t *table) { printEntry(t, *found.Entry) }); err != nil {
 				return err
 			}
@@ -137,6 +138,9 @@ func searching(cmd *cobra.Command) func(int, string) {
 
 // printFound prints where a job is. A job that was not found is an error, which is shown on standard error.
 func printFound(cmd *cobra.Command, found inspect.Found) error {
+	if found.Entry != nil {
+		found.Entry.Describe()
+	}
 	err := show(cmd, found, func(t *table) {
 		if found.Place != inspect.PlaceNotFound {
 			t.row(whereabouts(found))

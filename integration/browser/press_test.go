@@ -410,6 +410,11 @@ func (p *press) browser() {
 		p.click("document.querySelector('[data-theme-switch]')")
 		p.until("the theme "+want, "document.querySelector('[data-theme-switch]').textContent.endsWith('"+want+"')")
 	}
+	p.send("document.querySelector('form.jobs tbody td.job a')")
+	p.pressed("button copy")
+	p.click("document.querySelector('[data-copy=the-jid]')")
+	p.until("the answer of the button", "document.querySelector('[data-copy=the-jid]').textContent === 'Copied'")
+	p.open(p.first + "retries")
 	p.click("document.querySelector('[data-check-all]')")
 	p.until("all to be selected", "document.querySelectorAll('form.jobs tbody input:checked').length === document.querySelectorAll('form.jobs tbody tr').length")
 }

@@ -109,6 +109,23 @@
     if (!confirm(button.dataset.ask.replace("the selected jobs", jobs))) event.preventDefault();
   });
 
+  // Copying needs a script, and navigator.clipboard a page over HTTPS or of this machine.
+  const copiers = () => { for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false; };
+  const copy = async node => {
+    if (navigator.clipboard) return navigator.clipboard.writeText(node.textContent);
+    getSelection().selectAllChildren(node);
+    document.execCommand("copy");
+    getSelection().removeAllRanges();
+  };
+  document.addEventListener("click", async event => {
+    const button = event.target.closest("[data-copy]"), node = button && document.getElementById(button.dataset.copy);
+    if (!node) return;
+    try { await copy(node); button.textContent = "Copied"; } catch { button.textContent = "Not copied"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  document.addEventListener("belay:fresh", copiers);
+  copiers();
+
   // A slash leads to the search, as on many sites.
   document.addEventListener("keydown", event => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
