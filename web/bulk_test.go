@@ -268,7 +268,7 @@ func TestThePageOfAJobShowsEverythingAboutIt(t *testing.T) {
 	page := r.get("/job?jid=full").body
 	for _, text := range []string{
 		`<span class="tag">billing</span>`, "<dt>tenant</dt><dd>seven</dd>", "<dt>Timeout</dt><dd>1.5s</dd>", "2023-11-14 22:13:21 UTC",
-		`<a href="history?name=nightly">nightly</a>`, "the worker&#39;s limit", "&#34;x_own&#34;: &#34;kept&#34;", `data-copy="the-payload"`,
+		`<a href="history?name=nightly">nightly</a>`, "the worker's limit", "&#34;x_own&#34;: &#34;kept&#34;", `data-copy="the-payload"`,
 	} {
 		require.Contains(t, page, text)
 	}

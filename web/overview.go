@@ -96,9 +96,14 @@ func alerts(s inspect.Status) (list []alert) {
 			Text: fmt.Sprintf("%s stopped sending heartbeats; %s waiting for recovery", plural(lapsed, "process has", "processes have"),
 				plural(s.HeldByDead, "job is", "jobs are"))})
 	}
+	none := noWorker(s)
+	if waiting := s.Enqueued + s.Quarantined + s.HeldByDead; none && waiting > 0 {
+		list = append(list, alert{Bad: true, Link: "busy", Text: "No worker is alive; " + plural(waiting, "job waits", "jobs wait") + " in queues"})
+	}
 	for _, queue := range s.Queues {
 		waiting := queue.Size + queue.Quarantined + queue.HeldByDead
 		switch {
+		case queue.NoConsumer && none: // one alert says so for all queues
 		case queue.NoConsumer:
 			list = append(list, alert{Bad: true, Link: "queue", Name: queue.Name,
 				Text: fmt.Sprintf("%s in queue %s, and no process takes from it", plural(waiting, "job waits", "jobs wait"), queue.Name)})
@@ -119,6 +124,12 @@ func alerts(s inspect.Status) (list []alert) {
 		list = append(list[:maxAlerts], alert{Link: "queues", Text: fmt.Sprintf("and %d more", more)})
 	}
 	return list
+}
+
+// noWorker reports whether no process is alive, as far as all are known.
+func noWorker(s inspect.Status) bool {
+	alive := func(p inspect.Process) bool { return p.State == inspect.StateAlive }
+	return s.ProcessesErr == nil && s.ProcessCount <= int64(len(s.Processes)) && !slices.ContainsFunc(s.Processes, alive)
 }
 
 // historyDays is how many days the plot of days shows.

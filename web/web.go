@@ -84,6 +84,8 @@ type Dashboard struct {
 	last     inspect.Status
 	lastRead time.Time
 	recorder recorder
+
+	checkup checkup
 }
 
 // New makes a Dashboard that uses connections of its own beside those of client. It opens none: they are

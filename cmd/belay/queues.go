@@ -12,7 +12,8 @@ import (
 )
 
 const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of
-their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.`
+their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs, and "late"
+one whose oldest job has waited for more than a minute.`
 
 func newQueues(at *redisFlags) *cobra.Command {
 	cmd := withJSON(&cobra.Command{
@@ -201,7 +202,7 @@ func printQueues(t *table, s inspect.Status) {
 func queueNotes(queue inspect.Queue) string {
 	quarantined := fmt.Sprintf("%d quarantined for %s", queue.Quarantined, short(queue.QuarantinedFor))
 	notes := []string{
-		word(queue.Paused, "paused"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByDead),
+		word(queue.Paused, "paused"), word(queue.Late(), "late"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByDead),
 		word(queue.NoConsumer, "no consumer"),
 	}
 	return strings.Join(strings.Fields(strings.Join(notes, " ")), " ")
