@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,32 +15,29 @@ func TestThePageAboutRedisShowsTheFindings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	page := r.get("/redis").body
-	for _, name := range []string{"version", "memory", "persistence", "replication", "latency", "clients", "permissions"} {
+	for _, name := range []string{"version", "memory", "persistence", "latency", "clients", "permissions"} {
 		require.Contains(t, page, "<strong>"+name+"</strong>")
 	}
 	require.Contains(t, page, `<span class="tag good">ok</span>`)
+	require.Equal(t, check.Findings{{Name: "c", Severity: check.SeverityBad}, {Name: "b", Severity: check.SeverityWarn}, {Name: "a", Severity: check.SeverityOK}},
+		worstFirst(check.Findings{{Name: "a", Severity: check.SeverityOK}, {Name: "b", Severity: check.SeverityWarn}, {Name: "c", Severity: check.SeverityBad}}))
 }
 
-func TestACheckupPutsTheWorstFirstAndServesSeveralRequests(t *testing.T) {
+func TestASharedValueServesSeveralRequests(t *testing.T) {
 	t.Parallel()
-	var c checkup
-	checks := 0
-	read := func(err error) (check.Findings, error) {
-		return c.read(t.Context(), func(context.Context) (check.Findings, error) {
-			checks++
-			return check.Findings{
-				{Name: "a", Severity: check.SeverityOK}, {Name: "b", Severity: check.SeverityWarn}, {Name: "c", Severity: check.SeverityBad},
-			}, err
-		})
+	var s shared[int]
+	reads, away := 0, errors.New("away")
+	get := func(every time.Duration, err error) (int, error) {
+		return s.get(t.Context(), every, func(context.Context) (int, error) { reads++; return reads, err })
 	}
-	away := errors.New("away")
-	_, err := read(away)
+	_, err := get(time.Hour, away)
 	require.ErrorIs(t, err, away)
 	for range 3 {
-		findings, err := read(nil)
+		value, err := get(time.Hour, nil)
 		require.NoError(t, err)
-		require.Equal(t, "c", findings[0].Name)
-		require.Equal(t, "a", findings[2].Name)
+		require.Equal(t, 2, value, "an error is not kept, and a value is")
 	}
-	require.Equal(t, 2, checks, "an error is not kept, and findings are")
+	value, err := get(0, nil)
+	require.NoError(t, err)
+	require.Equal(t, 3, value, "it is read again when it is old")
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 )
@@ -85,7 +86,7 @@ type Dashboard struct {
 	lastRead time.Time
 	recorder recorder
 
-	checkup checkup
+	findings shared[check.Findings]
 }
 
 // New makes a Dashboard that uses connections of its own beside those of client. It opens none: they are
