@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -167,7 +168,17 @@ func (d *Dashboard) series(v *visit) error {
 	}
 	plotted := history.plot()
 	d.mutex.Unlock()
+	if v.form.Get("range") == "hours" {
+		// Without these figures the plot has what the dashboard has seen.
+		if earlier, err := d.day.get(v.ctx, time.Minute, d.readDay); err == nil {
+			plotted = plotted.after(earlier)
+		}
+	}
 	return writeJSON(v, plotted)
+}
+
+func (d *Dashboard) readDay(ctx context.Context) (inspect.Classes, error) {
+	return d.inspector.Classes(ctx, inspect.ClassWindow{Last: hoursMost * hoursEvery})
 }
 
 func writeJSON(v *visit, value any) error {

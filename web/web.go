@@ -87,6 +87,7 @@ type Dashboard struct {
 	recorder recorder
 
 	findings shared[check.Findings]
+	day      shared[inspect.Classes] // see series.after
 }
 
 // New makes a Dashboard that uses connections of its own beside those of client. It opens none: they are
