@@ -140,6 +140,9 @@ func (s series) after(earlier inspect.Classes) series {
 		before.Processed = append(before.Processed, rate(runs, earlier.Step.Seconds()))
 		before.Failed = append(before.Failed, rate(failed, earlier.Step.Seconds()))
 	}
+	if len(before.At) == 0 {
+		return s
+	}
 	unknown := make([]*float64, len(before.At))
 	s.At, s.Processed, s.Failed = append(before.At, s.At...), append(before.Processed, s.Processed...), append(before.Failed, s.Failed...)
 	for n := range s.Queues {

@@ -41,7 +41,7 @@ func TestThePlotOfADaySurvivesARestart(t *testing.T) {
 	require.Equal(t, []any{nil, 7.0}, values(seen.Queues[0].Size))
 	require.Equal(t, []any{nil, 1.5}, values(seen.Queues[0].Latency))
 	require.Len(t, seen.Processed, 2)
-	require.Equal(t, series{At: []float64{1}}.At, series{At: []float64{1}}.after(inspect.Classes{}).At)
+	require.NotNil(t, series{At: []float64{}}.after(inspect.Classes{}).At, "the script reads a list")
 
 	figures := lua.ClassFigures{Class: "Report", Processed: 600, Failed: 6}
 	require.NoError(t, r.client.Do(t.Context(), r.keys.AddFigures([]lua.ClassFigures{figures}, time.Now().Add(-time.Hour)))[0].Err)
