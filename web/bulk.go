@@ -91,8 +91,14 @@ func pageOf(act Act) string {
 	return page + "?" + query.Encode()
 }
 
-// searchOf returns the address of the page that lists the jobs of a group.
+// maxFilter bounds a name that a page offers for a filter, as its fields do.
+const maxFilter = 255
+
+// searchOf returns the address of the page that lists the jobs of a group; empty if no filter chooses them.
 func searchOf(in, queue string, group inspect.Group) string {
+	if group.Class == "" || len(group.Class) > maxFilter || len(group.ErrorClass) > maxFilter {
+		return ""
+	}
 	return pageOf(Act{In: in, Queue: queue, Class: group.Class, ErrorClass: group.ErrorClass})
 }
 

@@ -162,7 +162,7 @@ func (d *Dashboard) readGroups(v *visit, b *setBody, home inspect.Home) (err err
 	b.Groups, err = d.inspector.Groups(v.ctx, query)
 	b.Part = b.Groups.Next != ""
 	offer := func(list *[]string, name string) {
-		if name != "" && len(*list) < maxOffered && !slices.Contains(*list, name) {
+		if name != "" && len(name) <= maxFilter && len(*list) < maxOffered && !slices.Contains(*list, name) {
 			*list = append(*list, name)
 		}
 	}
