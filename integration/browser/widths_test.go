@@ -61,7 +61,7 @@ func TestPagesFitEveryWidth(t *testing.T) {
 	})
 	var problems []string
 	for _, page := range []string{
-		"", "busy", "queues", "queue?name=" + longQueue, "scheduled", "retries", "dead", "periodic", "classes", "locks",
+		"", "busy", "queues", "queue?name=" + longQueue, "scheduled", "retries", "dead", "periodic", "classes", "locks", "redis",
 		"job?jid=" + fmt.Sprintf("wide20%024x", 1), "history?name=" + url.QueryEscape(unbroken), "confirm?in=dead&do=retry",
 	} {
 		for _, width := range widths {
