@@ -203,7 +203,7 @@ func (a *act) preview(homes []inspect.Home) error {
 		query.Places = append(query.Places, home.Place())
 		query.Queue = cmp.Or(query.Queue, home.Queue())
 	}
-	groups, err := groupsOf(context.Background(), a.cmd, a.inspector, query)
+	groups, err := groupsOf(a.cmd, a.inspector, query)
 	if err != nil {
 		return err
 	}

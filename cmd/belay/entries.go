@@ -234,10 +234,10 @@ func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 }
 
 // groupsOf counts the jobs that match a query, to the end, a bounded part at a time.
-func groupsOf(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, query inspect.Query) (groups inspect.Groups, err error) {
+func groupsOf(cmd *cobra.Command, i *inspect.Inspector, query inspect.Query) (groups inspect.Groups, err error) {
 	progress := searching(cmd)
 	for {
-		next, err := i.Groups(ctx, query)
+		next, err := i.Groups(context.Background(), query)
 		groups.Add(next)
 		if query.Cursor = next.Next; err != nil || query.Cursor == "" {
 			return groups, err
@@ -248,7 +248,7 @@ func groupsOf(ctx context.Context, cmd *cobra.Command, i *inspect.Inspector, que
 
 // listGroups prints how many jobs of each class and class of error match.
 func listGroups(cmd *cobra.Command, i *inspect.Inspector, query inspect.Query, flags pageFlags) error {
-	groups, err := groupsOf(context.Background(), cmd, i, query)
+	groups, err := groupsOf(cmd, i, query)
 	if err != nil {
 		return err
 	}
