@@ -48,7 +48,9 @@ func (a Act) filter() inspect.Filter {
 }
 
 // inQueue reports whether the jobs lie in a queue or its quarantine, and not in a set.
-func (a Act) inQueue() bool { return a.In == string(inspect.PlaceQueue) || a.In == string(inspect.PlaceQuarantined) }
+func (a Act) inQueue() bool {
+	return a.In == string(inspect.PlaceQueue) || a.In == string(inspect.PlaceQuarantined)
+}
 
 // mayAct reports whether pages show buttons.
 func (d *Dashboard) mayAct(v *visit) bool { return !d.cfg.ReadOnly && !v.user.viewer }

@@ -23,16 +23,18 @@ type jobBody struct {
 	Masked    bool
 	Details   *inspect.Details // without Meta if args are masked
 	Payload   string           // empty if args are masked: fields beside the args may repeat them
-	Result    string
-	Share     int // of the progress, in percent; -1 if it is not known
-	Stack     []string
-	Timeline  []event
-	Delays    []delay
-	Gone      bool
-	Left      string // the place that it has left since the page was shown
-	Looked    int
-	Next      *continuation
-	Unseen    []string
+	// PayloadBytes is the length of the payload, if it is cut.
+	PayloadBytes int
+	Result       string
+	Share        int // of the progress, in percent; -1 if it is not known
+	Stack        []string
+	Timeline     []event
+	Delays       []delay
+	Gone         bool
+	Left         string // the place that it has left since the page was shown
+	Looked       int
+	Next         *continuation
+	Unseen       []string
 }
 
 // An event is one line of a job's timeline.
@@ -132,7 +134,11 @@ func (d *Dashboard) describeJob(b *jobBody) {
 		if e.Describe(); e.Details != nil {
 			details := *e.Details
 			if b.Details = &details; d.cfg.Mask == nil {
-				b.Payload = cut(maxArgs, indented(details.Payload))
+				text := indented(details.Payload)
+				// Most of a large payload is the args, which the page has already.
+				if b.Payload = cut(maxArgs-min(len(b.Args), maxArgs*3/4), text); len(b.Payload) < len(text) {
+					b.PayloadBytes = len(text)
+				}
 			} else {
 				details.Meta = nil
 			}

@@ -28,7 +28,7 @@ func (d *Dashboard) redis(v *visit) error {
 		return err
 	}
 	body := redisBody{Findings: findings, Bad: findings.Count(check.SeverityBad), Warn: findings.Count(check.SeverityWarn)}
-	return d.show(v, "redis", page{Title: "Redis", Nav: "redis", Live: int(checkEvery / time.Second), Body: body})
+	return d.show(v, "redis", page{Title: "Health", Nav: "redis", Live: int(checkEvery / time.Second), Body: body})
 }
 
 func worstFirst(findings check.Findings) check.Findings {

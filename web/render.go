@@ -16,7 +16,7 @@ import (
 var templateFiles embed.FS
 
 // templates are the pages by name. Each has the layout and the parts.
-var templates = parseTemplates("error", "overview", "busy", "queues", "queue", "set", "job", "confirm", "progress", "locks",
+var templates = parseTemplates("error", "overview", "busy", "queues", "queue", "set", "job", "confirm", "progress", "locks", "redis",
 	"classes", "reset", "signal", "periodic", "history")
 
 func parseTemplates(names ...string) map[string]*template.Template {
@@ -65,7 +65,9 @@ var functions = template.FuncMap{
 // maxGroupsShown.
 const maxTopGroups, maxGroupsShown = 6, 100
 
-func topGroups(groups []inspect.Group) []inspect.Group { return groups[:min(len(groups), maxTopGroups)] }
+func topGroups(groups []inspect.Group) []inspect.Group {
+	return groups[:min(len(groups), maxTopGroups)]
+}
 
 func furtherGroups(groups []inspect.Group) []inspect.Group {
 	return groups[min(len(groups), maxTopGroups):min(len(groups), maxGroupsShown)]
