@@ -14,9 +14,9 @@ type Filter struct {
 	ErrorClass string
 	// Tag is one of the tags, as it is spelled.
 	Tag string
-	// Text is the ID of the job, or occurs in the args (in their JSON or in a string of theirs), in the class or
-	// the message of the error, or in the tags. It is not a pattern. The case of letters does not matter. In an
-	// unreadable entry, any of its bytes are searched.
+	// Text is the ID of the job, or occurs in the args (in their JSON or in a string of theirs), in the class
+	// or the message of the error, or in the tags. It is not a pattern. The case of letters does not matter. In
+	// an unreadable entry, any of its bytes are searched.
 	Text string
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string

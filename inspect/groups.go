@@ -42,8 +42,8 @@ type Groups struct {
 }
 
 // Groups counts the jobs that match a query by class and class of error. One call reads about 10,000 entries,
-// those that Search finds first, and ends earlier after Query.Time, one second by default. Groups.Next continues
-// there, and Add adds the results. Limit has no meaning here.
+// those that Search reads first, and ends earlier after Query.Time, one second by default. Groups.Next
+// continues there, and Add adds the results. Limit has no meaning here.
 func (i *Inspector) Groups(ctx context.Context, query Query) (Groups, error) {
 	found := Groups{Groups: []Group{}}
 	ends := time.Now().Add(cmp.Or(query.Time, searchTime))

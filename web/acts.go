@@ -25,8 +25,8 @@ type Act struct {
 	Queue, To string
 	// At is when rescheduled jobs run.
 	At time.Time
-	// All means all jobs in that place, or those that match Class, ErrorClass, Tag and Text, and in a set Queue.
-	// Otherwise IDs has the inspect.Entry.ID or the Ref of each job.
+	// All means all jobs in that place, or those that match Class, ErrorClass, Tag and Text, and in a set
+	// Queue. Otherwise IDs has the inspect.Entry.ID or the Ref of each job.
 	All                          bool
 	Class, ErrorClass, Tag, Text string
 	IDs                          []string

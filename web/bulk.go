@@ -186,8 +186,8 @@ func (d *Dashboard) confirm(v *visit) error {
 	return d.show(v, "confirm", page{Title: verbOf(f.task.Action) + " jobs", Nav: navOf(f.act), Body: body})
 }
 
-// countJobs counts the jobs that a form chooses, and groups them. A filter needs a search, which may take several
-// pages.
+// countJobs counts the jobs that a form chooses, and groups them. A filter needs a search, which may take
+// several pages.
 func (d *Dashboard) countJobs(v *visit, f actForm, body *confirmBody) (err error) {
 	query := inspect.Query{Filter: f.task.Selection.Filter, Places: []inspect.Place{f.task.Home.Place()}, Cursor: v.form.Get("after")}
 	query.Queue = f.act.Queue

@@ -15,8 +15,8 @@ type redisBody struct {
 	Bad, Warn int
 }
 
-// checkEvery is for how long findings serve further requests. A check takes about fifteen round trips, and what it
-// reports changes slowly.
+// checkEvery is for how long findings serve further requests. A check takes about fifteen round trips, and what
+// it reports changes slowly.
 const checkEvery = 10 * time.Second
 
 func (d *Dashboard) redis(v *visit) error {

@@ -154,8 +154,8 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 	return b, err
 }
 
-// readGroups reads what is shown above the rows of a page without a filter. It takes half of the time of a search,
-// because the page has read its rows already.
+// readGroups reads what is shown above the rows of a page without a filter. It takes half of the time of a
+// search, because the page has read its rows already.
 func (d *Dashboard) readGroups(v *visit, b *setBody, home inspect.Home) (err error) {
 	query := inspect.Query{Places: []inspect.Place{home.Place()}, Time: max(d.searchTime/2, time.Nanosecond)}
 	query.Queue = home.Queue()
