@@ -391,6 +391,19 @@ func (p *press) searches() {
 		require.NotEmpty(p.t, classes, page)
 		require.Equal(p.t, []string{"WelcomeEmail"}, slices.Compact(classes), page)
 	}
+	for _, path := range []string{"retries", "dead"} {
+		p.s.fill(path, "", 90) // thirty of each class, which are more than a page
+		p.open(p.first + path + "?class=WelcomeEmail")
+		jids := "[...document.querySelectorAll('form.jobs td.job code')].map(n => n.textContent)"
+		first := eval[[]string](p.tab, jids)
+		p.pressed("/" + path + " get patient=1")
+		p.send("document.querySelector('#searched button')")
+		next := eval[[]string](p.tab, jids)
+		require.NotEmpty(p.t, next, path)
+		for _, jid := range next {
+			require.NotContains(p.t, first, jid, path)
+		}
+	}
 	p.open(p.first + "reset")
 	p.pressed("/reset post do=reset")
 	p.send(button("form.bar", "reset"))
