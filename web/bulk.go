@@ -75,7 +75,9 @@ func pageOf(act Act) string {
 	page, query := act.In, url.Values{}
 	if act.inQueue() {
 		page = "queue"
-		query.Set("name", act.Queue)
+		if act.Queue != "" {
+			query.Set("name", act.Queue)
+		}
 	}
 	filter := act.filter()
 	for name, value := range map[string]string{
@@ -94,9 +96,10 @@ func pageOf(act Act) string {
 // maxFilter bounds a name that a page offers for a filter, as its fields do.
 const maxFilter = 255
 
-// searchOf returns the address of the page that lists the jobs of a group; empty if no filter chooses them.
+// searchOf returns the address of the page that lists the jobs of a group; empty if no filter chooses them, as of
+// quarantined jobs.
 func searchOf(in, queue string, group inspect.Group) string {
-	if group.Class == "" || len(group.Class) > maxFilter || len(group.ErrorClass) > maxFilter {
+	if in == string(inspect.PlaceQuarantined) || group.Class == "" || len(group.Class) > maxFilter || len(group.ErrorClass) > maxFilter {
 		return ""
 	}
 	return pageOf(Act{In: in, Queue: queue, Class: group.Class, ErrorClass: group.ErrorClass})

@@ -391,9 +391,9 @@ func (p *press) searches() {
 		require.NotEmpty(p.t, classes, page)
 		require.Equal(p.t, []string{"WelcomeEmail"}, slices.Compact(classes), page)
 	}
-	for _, path := range []string{"retries", "dead"} {
-		p.s.fill(path, "", 90) // thirty of each class, which are more than a page
-		p.open(p.first + path + "?class=WelcomeEmail")
+	for path, queue := range map[string]string{"retries": "", "scheduled": "", "dead": "", "queue": "reports"} {
+		p.s.fill(path, queue, 90) // thirty of each class, which are more than a page
+		p.open(p.first + path + "?class=WelcomeEmail&name=" + queue)
 		jids := "[...document.querySelectorAll('form.jobs td.job code')].map(n => n.textContent)"
 		first := eval[[]string](p.tab, jids)
 		p.pressed("/" + path + " get patient=1")
