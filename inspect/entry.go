@@ -53,6 +53,8 @@ type Entry struct {
 	RetriedAt  time.Time   `json:"retried_at,omitzero"` // of the last, if it failed again
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
+	// Details are nil until Describe sets them.
+	Details *Details `json:"details,omitempty"`
 
 	home   Home
 	raw    lua.Entry
@@ -157,6 +159,15 @@ func (e Entry) Found() Found {
 		}
 	}
 	return found
+}
+
+// tags returns the job's tags.
+func (e Entry) tags() (tags []string) {
+	if e.parsed != nil {
+		text, _ := e.parsed.RareField("tags")
+		_ = json.Unmarshal([]byte(text), &tags) // another program may have another field of that name
+	}
+	return tags
 }
 
 func shown(text string) string {

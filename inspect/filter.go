@@ -10,9 +10,13 @@ import (
 type Filter struct {
 	// Class is Entry.Class, the class in the payload, or the class that the job wraps, as it is spelled.
 	Class string
-	// Text occurs in the args (in their JSON or in a string of theirs), in the class or the message of the
-	// error, or in the tags. It is not a pattern. The case of letters does not matter. In an unreadable entry,
-	// any of its bytes are searched.
+	// ErrorClass is the class of the last error, as it is spelled.
+	ErrorClass string
+	// Tag is one of the tags, as it is spelled.
+	Tag string
+	// Text is the ID of the job, or occurs in the args (in their JSON or in a string of theirs), in the class
+	// or the message of the error, or in the tags. It is not a pattern. The case of letters does not matter. In
+	// an unreadable entry, any of its bytes are searched.
 	Text string
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string
@@ -26,20 +30,22 @@ func (f Filter) none() bool { return f == Filter{} }
 // it.
 func (f Filter) may(payload string) bool {
 	return strings.Contains(payload, `\`) ||
-		strings.Contains(payload, f.Class) && (f.Text == "" || strings.Contains(strings.ToLower(payload), strings.ToLower(f.Text)))
+		strings.Contains(payload, f.Class) && strings.Contains(payload, f.ErrorClass) && strings.Contains(payload, f.Tag) &&
+			(f.Text == "" || strings.Contains(strings.ToLower(payload), strings.ToLower(f.Text)))
 }
 
 func (f Filter) matches(e Entry) bool {
 	return (f.Class == "" || e.parsed != nil && slices.Contains([]string{e.Class, e.parsed.Class(), e.parsed.Wrapped()}, f.Class)) &&
 		(f.Queue == "" || e.Queue == f.Queue) &&
+		(f.ErrorClass == "" || e.ErrorClass == f.ErrorClass) &&
+		(f.Tag == "" || slices.Contains(e.tags(), f.Tag)) &&
 		(f.Text == "" || f.inText(e)) &&
 		(!f.Unreadable || e.Problem != "")
 }
 
-// matchesRun compares what Sidekiq reports of a run. Its args are not known here, so it matches no Text, and it
-// can be read.
+// matchesRun compares what Sidekiq reports of a run. Nothing else of the job is known here.
 func (f Filter) matchesRun(run Run) bool {
-	return (f.Class == "" || f.Class == run.Class) && (f.Queue == "" || f.Queue == run.Queue) && f.Text == "" && !f.Unreadable
+	return (f.Class == "" || f.Class == run.Class) && (f.Queue == "" || f.Queue == run.Queue) && f == (Filter{Class: f.Class, Queue: f.Queue})
 }
 
 func (f Filter) inText(e Entry) bool {
@@ -48,7 +54,7 @@ func (f Filter) inText(e Entry) bool {
 		return strings.Contains(strings.ToLower(e.raw.Bytes), text)
 	}
 	tags, _ := e.parsed.Field("tags")
-	return slices.ContainsFunc([]string{e.ErrorClass, e.ErrorMessage, string(e.Args), tags}, func(in string) bool {
+	return strings.EqualFold(e.ID, text) || slices.ContainsFunc([]string{e.ErrorClass, e.ErrorMessage, string(e.Args), tags}, func(in string) bool {
 		return strings.Contains(strings.ToLower(in), text)
 	}) || escaped(string(e.Args), text) || escaped(tags, text)
 }

@@ -29,6 +29,13 @@ type Queue struct {
 	NoConsumer bool `json:"no_consumer"`
 }
 
+// LateAfter is the latency from which on a queue is late. Workers take a job within milliseconds, so a job that
+// waits for a minute waits for others.
+const LateAfter = time.Minute
+
+// Late reports whether the jobs of the queue wait for longer than LateAfter, although it is not paused.
+func (q Queue) Late() bool { return !q.Paused && q.Latency.Duration > LateAfter }
+
 // queuesAtOnce is how many queues one pipeline asks for. Each reply contains the queue's oldest job, which
 // may have two megabytes. With fewer queues than this, as in most fleets, one round trip is enough.
 const queuesAtOnce = 32

@@ -25,17 +25,31 @@ type Act struct {
 	Queue, To string
 	// At is when rescheduled jobs run.
 	At time.Time
-	// All means all jobs in that place, or those that match Class and Text. Otherwise IDs has the
-	// inspect.Entry.ID or the Ref of each job.
-	All         bool
-	Class, Text string
-	IDs         []string
+	// All means all jobs in that place, or those that match Class, ErrorClass, Tag and Text, and in a set
+	// Queue. Otherwise IDs has the inspect.Entry.ID or the Ref of each job.
+	All                          bool
+	Class, ErrorClass, Tag, Text string
+	IDs                          []string
 	// Process is the identity of the process that gets a signal; empty with All for every process.
 	Process string
 	// Lock is the digest of a lock.
 	Lock string
 	// Periodic is the name of the periodic job that is paused, resumed, run or removed.
 	Periodic string
+}
+
+// filter returns what chooses the jobs of an act on all that match.
+func (a Act) filter() inspect.Filter {
+	f := inspect.Filter{Class: a.Class, ErrorClass: a.ErrorClass, Tag: a.Tag, Text: a.Text}
+	if !a.inQueue() {
+		f.Queue = a.Queue
+	}
+	return f
+}
+
+// inQueue reports whether the jobs lie in a queue or its quarantine, and not in a set.
+func (a Act) inQueue() bool {
+	return a.In == string(inspect.PlaceQueue) || a.In == string(inspect.PlaceQuarantined)
 }
 
 // mayAct reports whether pages show buttons.
@@ -108,7 +122,7 @@ const maxAudited = 20
 func (d *Dashboard) auditOf(v *visit, act Act) []any {
 	fields := []any{"user", plain(d.userName(v)), "remote", v.r.RemoteAddr, "act", act.Name}
 	for _, pair := range [][2]string{
-		{"in", act.In}, {"queue", act.Queue}, {"to", act.To}, {"class", act.Class}, {"text", act.Text}, {"process", act.Process}, {"lock", act.Lock},
+		{"in", act.In}, {"queue", act.Queue}, {"to", act.To}, {"class", act.Class}, {"error_class", act.ErrorClass}, {"tag", act.Tag}, {"text", act.Text}, {"process", act.Process}, {"lock", act.Lock},
 		{"periodic", act.Periodic},
 	} {
 		if pair[1] != "" {
@@ -191,6 +205,24 @@ func homeOf(in, queue string) (inspect.Home, error) {
 
 // verbOf returns an action as the first word of a label.
 func verbOf(action inspect.Action) string { return capital(string(action)) }
+
+// effectOf says what an act does to jobs beyond its name: in questions, and as the hint of a button.
+func effectOf(act any) string {
+	switch fmt.Sprint(act) {
+	case string(inspect.Retry):
+		return "Retried jobs go to the backs of their queues, and their count of crashes is cleared. A unique job stays if another " +
+			"job holds its lock."
+	case string(inspect.Reschedule):
+		return "Rescheduled jobs wait until then instead; a job that is due later stays as it is."
+	case string(inspect.Kill):
+		return "Killed jobs go to the dead set, and run only if they are retried from there. Their locks are released."
+	case string(inspect.Delete):
+		return "Deleted jobs are gone for good. Their locks are released."
+	case "cancel":
+		return "Cancelled jobs that wait are removed. A job that runs is stopped, and not retried."
+	}
+	return ""
+}
 
 // doneOf returns what an action did, as the first word of a sentence.
 func doneOf(action inspect.Action) string { return capital(action.Past()) }

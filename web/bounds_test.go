@@ -104,7 +104,7 @@ func TestMaskedArgsAreShownNowhere(t *testing.T) {
 	r := newRig(t, Config{Mask: func(class string, args json.RawMessage) string {
 		return fmt.Sprintf("[%d bytes of %s]", len(args), class)
 	}})
-	secret := `{"class":"Card","args":["S3cr3tCanary"],"jid":"j1","queue":"mail","retry":true}`
+	secret := `{"class":"Card","args":["S3cr3tCanary"],"jid":"j1","queue":"mail","retry":true,"unique_args":["S3cr3tCanary"],"meta":{"a":"S3cr3tCanary"}}`
 	for n, set := range []string{r.keys.Schedule(), r.keys.Retry(), r.keys.Dead()} {
 		r.do("ZADD", set, fmt.Sprint(n), secret, fmt.Sprint(n), "unreadable S3cr3tCanary")
 	}

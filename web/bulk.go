@@ -28,7 +28,8 @@ type actForm struct {
 func (d *Dashboard) readActForm(form url.Values) (actForm, error) {
 	f := actForm{cursor: form.Get("cursor"), of: count(form, "of"), act: Act{
 		In: form.Get("in"), Queue: form.Get("queue"), Name: form.Get("do"), To: form.Get("to"),
-		All: form.Get("all") != "", Class: form.Get("class"), Text: form.Get("text"), IDs: slices.Concat(form["id"], form["ref"]),
+		All: form.Get("all") != "", Class: form.Get("class"), ErrorClass: form.Get("error"), Tag: form.Get("tag"), Text: form.Get("text"),
+		IDs: slices.Concat(form["id"], form["ref"]),
 	}}
 	f.before.Moved, f.before.Gone, f.before.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
 	home, err := homeOf(f.act.In, f.act.Queue)
@@ -42,7 +43,7 @@ func (d *Dashboard) readActForm(form url.Values) (actForm, error) {
 	if err := d.mayFilter(f.act.Text); err != nil {
 		return f, err
 	}
-	filter := inspect.Filter{Class: f.act.Class, Text: f.act.Text}
+	filter := f.act.filter()
 	switch {
 	case f.act.All && filter != (inspect.Filter{}):
 		f.task.Selection.Filter = filter
@@ -50,7 +51,9 @@ func (d *Dashboard) readActForm(form url.Values) (actForm, error) {
 		f.task.Selection.All = true
 	default:
 		f.task.Selection = inspect.Selection{IDs: form["id"], Refs: form["ref"]}
-		f.act.Class, f.act.Text = "", ""
+		if f.act.Class, f.act.ErrorClass, f.act.Tag, f.act.Text = "", "", "", ""; !f.act.inQueue() {
+			f.act.Queue = ""
+		}
 	}
 	if f.act.All {
 		f.act.IDs = nil
@@ -70,20 +73,36 @@ func count(form url.Values, name string) int {
 // pageOf returns the address of the page on which the jobs are listed.
 func pageOf(act Act) string {
 	page, query := act.In, url.Values{}
-	if act.Queue != "" {
+	if act.inQueue() {
 		page = "queue"
-		query.Set("name", act.Queue)
+		if act.Queue != "" {
+			query.Set("name", act.Queue)
+		}
 	}
-	if act.Class != "" {
-		query.Set("class", act.Class)
-	}
-	if act.Text != "" {
-		query.Set("text", act.Text)
+	filter := act.filter()
+	for name, value := range map[string]string{
+		"class": filter.Class, "error": filter.ErrorClass, "tag": filter.Tag, "queue": filter.Queue, "text": filter.Text,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
 	if len(query) == 0 {
 		return page
 	}
 	return page + "?" + query.Encode()
+}
+
+// maxFilter bounds a name that a page offers for a filter, as its fields do.
+const maxFilter = 255
+
+// searchOf returns the address of the page that lists the jobs of a group; empty if no filter chooses them, as of
+// quarantined jobs.
+func searchOf(in, queue string, group inspect.Group) string {
+	if in == string(inspect.PlaceQuarantined) || group.Class == "" || len(group.Class) > maxFilter || len(group.ErrorClass) > maxFilter {
+		return ""
+	}
+	return pageOf(Act{In: in, Queue: queue, Class: group.Class, ErrorClass: group.ErrorClass})
 }
 
 // whereOf names the jobs' place for a sentence.
@@ -100,7 +119,7 @@ func whereOf(act Act) string {
 }
 
 func navOf(act Act) string {
-	if act.Queue != "" {
+	if act.inQueue() {
 		return "queues"
 	}
 	return act.In
@@ -110,8 +129,12 @@ func navOf(act Act) string {
 type confirmBody struct {
 	Act    Act
 	Action inspect.Action
+	Set    bool // the jobs lie in a set, where a queue is a filter
 	Count  int
 	More   *continuation // continues the count
+	// Groups are of the jobs that this page counted. Part is set if there are more.
+	Groups inspect.Groups
+	Part   bool
 	Note   string
 	To     []string
 	Delays []delay
@@ -130,18 +153,10 @@ var delays = []delay{{60, "a minute"}, {600, "10 minutes"}, {3600, "an hour"}, {
 
 // noteOf returns what an act does beyond what its name says.
 func noteOf(task inspect.Task) string {
-	switch task.Action {
-	case inspect.Retry:
-		return "They go to the backs of their queues, and their count of crashes is cleared. A unique job stays if another job " +
-			"holds its lock."
-	case inspect.Reschedule:
-		return "They wait until then instead; a job that is due later stays as it is."
-	case inspect.Kill:
-		return "They go to the dead set, and run only if they are retried from there. Their locks are released."
-	case inspect.Delete:
-		return "They are gone for good. Their locks are released."
+	if effect := effectOf(task.Action); effect != "" {
+		return effect
 	}
-	switch task.Home.Place() {
+	switch task.Home.Place() { // of a move
 	case inspect.PlaceQueue:
 		return "They go to the back of the other queue, in their order."
 	case inspect.PlaceQuarantined:
@@ -159,7 +174,7 @@ func (d *Dashboard) confirm(v *visit) error {
 	if err != nil {
 		return err
 	}
-	body := confirmBody{Act: f.act, Action: f.task.Action, Note: noteOf(f.task), Delays: delays}
+	body := confirmBody{Act: f.act, Action: f.task.Action, Set: !f.act.inQueue(), Note: noteOf(f.task), Delays: delays}
 	if err := d.countJobs(v, f, &body); err != nil {
 		return err
 	}
@@ -174,29 +189,35 @@ func (d *Dashboard) confirm(v *visit) error {
 	return d.show(v, "confirm", page{Title: verbOf(f.task.Action) + " jobs", Nav: navOf(f.act), Body: body})
 }
 
-// countJobs counts the jobs that a form chooses. A filter needs a search, which may take several pages.
+// countJobs counts the jobs that a form chooses, and groups them. A filter needs a search, which may take
+// several pages.
 func (d *Dashboard) countJobs(v *visit, f actForm, body *confirmBody) (err error) {
+	query := inspect.Query{Filter: f.task.Selection.Filter, Places: []inspect.Place{f.task.Home.Place()}, Cursor: v.form.Get("after")}
+	query.Queue = f.act.Queue
+	body.Part = query.Cursor != ""
 	if f.task.Selection.All {
-		body.Count, err = d.inspector.Size(v.ctx, f.task.Home)
+		if body.Count, err = d.inspector.Size(v.ctx, f.task.Home); err != nil {
+			return err
+		}
+		query.Time = d.searchTime
+		body.Groups, err = d.inspector.Groups(v.ctx, query)
+		body.Part = body.Groups.Next != ""
 		return err
 	}
 	body.Count = count(v.form, "counted")
-	query := inspect.Query{
-		Filter: f.task.Selection.Filter, Places: []inspect.Place{f.task.Home.Place()}, Limit: 1000, Cursor: v.form.Get("after"),
-	}
-	query.Queue = f.act.Queue
 	for until := time.Now().Add(d.searchTimeOf(v)); ; {
 		query.Time = max(time.Until(until), time.Nanosecond)
-		results, err := d.inspector.Search(v.ctx, query)
+		groups, err := d.inspector.Groups(v.ctx, query)
 		if err != nil {
 			return err
 		}
-		body.Count += len(results.Found)
-		if query.Cursor = results.Next; query.Cursor == "" {
+		body.Count += groups.Jobs
+		body.Groups.Add(groups)
+		if query.Cursor = groups.Next; query.Cursor == "" {
 			return nil
 		}
 		if !time.Now().Before(until) {
-			body.More = v.continuation("confirm", query.Cursor, 0)
+			body.Part, body.More = true, v.continuation("confirm", query.Cursor, 0)
 			body.More.Fields["counted"] = strconv.Itoa(body.Count)
 			return nil
 		}

@@ -115,6 +115,38 @@ func TestAFilterChoosesJobsForAnAct(t *testing.T) {
 	require.Equal(t, 30, r.size("ZCARD", r.keys.Dead()), "a filter without all selects nothing")
 }
 
+func TestFailuresAreGroupedAndFiltered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.failed(r.keys.Dead(), 30)
+	late := strings.Replace(strings.TrimSuffix(payload("late", "Report"), "}"), `"queue":"mail"`, `"queue":"slow"`, 1) + `,"tags":["billing"],"error_class":"Late"}`
+	r.do("ZADD", r.keys.Dead(), "1700000000", late, "1700000001", payload("a", "Other"))
+	page := r.get("/dead").body
+	require.Contains(t, page, "32 jobs when this page was opened")
+	require.Regexp(t, `(?s)<section id="groups".*dead\?class=Report&amp;error=[^"]+">.*>30<.*dead\?class=Other&amp;error=[^"]+">.*dead\?class=Report&amp;error=Late">.*Late.*>1<`, page)
+	require.Contains(t, page, `<option value="Other">`)
+	require.Contains(t, page, `<option value="Late">`)
+	require.NotContains(t, r.ask(r.dash, "GET", "/dead", "", "X-Belay-Refresh", "1").body, `id="groups"`, "a refresh does not count again")
+	require.NotContains(t, r.get("/dead?page=2").body, `id="groups"`)
+	for _, filter := range []string{"error=Late", "tag=billing", "queue=slow", "text=late", "class=Report&error=Late&tag=billing&queue=slow"} {
+		got := r.get("/dead?" + filter).body
+		require.Contains(t, got, "Select job late", filter)
+		require.Equal(t, 1, strings.Count(got, "data-key="), filter)
+		require.Contains(t, r.get("/confirm?in=dead&do=delete&"+filter).body, "Delete 1 job of the dead set", filter)
+	}
+	require.Contains(t, r.get("/confirm?in=dead&do=delete&class=Report&error=Late&queue=slow&tag=billing").body,
+		"Delete 1 job of the dead set with class Report with the error Late with the tag billing of queue slow?")
+	require.Regexp(t, `(?s)These jobs.*>30<.*>1<.*>1<`, r.get("/confirm?in=dead&do=retry").body)
+	require.Contains(t, r.follow(r.post("/act", "in", "dead", "do", "delete", "all", "1", "queue", "slow", "error", "Other")).body, "Deleted: 0 jobs.")
+	require.Contains(t, r.follow(r.post("/act", "in", "dead", "do", "delete", "all", "1", "queue", "slow", "error", "Late", "tag", "billing")).body, "Deleted: 1 job.")
+	require.Equal(t, 31, r.size("ZCARD", r.keys.Dead()))
+
+	r.dash.searchTime = time.Nanosecond
+	r.failed(r.keys.Dead(), 3000)
+	require.Regexp(t, `the first [\d,]+ of 3,001 jobs`, r.get("/dead").body)
+	require.Regexp(t, `[\d,]+ of these jobs`, r.get("/confirm?in=dead&do=retry").body)
+}
+
 func TestJobsAreMovedPostponedAndPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
@@ -216,10 +248,30 @@ func TestThePageOfAJobAsksBeforeItEnds(t *testing.T) {
 	r.do("ZADD", r.keys.Retry(), "4000000000", payload("a", "Report"))
 	page := r.get("/job?jid=a&in=retries&ref=4000000000:a").body
 	for _, act := range []string{"Kill", "Delete", "Cancel"} {
-		require.Contains(t, page, `data-ask="`+act+` this job?"`)
+		require.Contains(t, page, `data-ask="`+act+` this job? `+effectOf(strings.ToLower(act))+`"`)
 	}
 	require.Contains(t, page, ">Retry</button>")
 	require.NotContains(t, page, `data-ask="Retry`)
+	list := r.get("/retries").body
+	for _, act := range []string{"Kill", "Delete", "Cancel"} {
+		require.Contains(t, list, `data-ask="`+act+` the selected jobs? `+effectOf(strings.ToLower(act))+`"`)
+	}
+	require.NotContains(t, list, `data-ask="Retry`)
+}
+
+func TestThePageOfAJobShowsEverythingAboutIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	full := strings.TrimSuffix(payload("full", "Report"), "}") + `,"tags":["billing"],"meta":{"tenant":"seven"},"belay_timeout_ms":1500,` +
+		`"belay_deadline_ms":1700000001000,"belay_tick":{"name":"nightly"},"x_own":"kept"}`
+	r.do("ZADD", r.keys.Dead(), "1700000000", full)
+	page := r.get("/job?jid=full").body
+	for _, text := range []string{
+		`<span class="tag">billing</span>`, "<dt>tenant</dt><dd>seven</dd>", "<dt>Timeout</dt><dd>1.5s</dd>", "2023-11-14 22:13:21 UTC",
+		`<a href="history?name=nightly">nightly</a>`, "the worker's limit", "&#34;x_own&#34;: &#34;kept&#34;", `data-copy="the-payload"`,
+	} {
+		require.Contains(t, page, text)
+	}
 }
 
 func TestAJobShowsThatItFailedAgain(t *testing.T) {

@@ -45,14 +45,24 @@ func (d *Dashboard) classes(v *visit) error {
 		if class.Runs > 0 {
 			row.Rate = fmt.Sprintf("%.1f %%", 100*float64(class.Failed)/float64(class.Runs))
 		}
-		for _, step := range class.Steps {
+		steps := drawn(class.Steps)
+		for _, step := range steps {
 			row.Most = max(row.Most, step.Runs)
 		}
-		row.Line = points(class.Steps, row.Most, func(s inspect.ClassStep) int64 { return s.Runs })
-		row.Fails = points(class.Steps, row.Most, func(s inspect.ClassStep) int64 { return s.Failed })
+		row.Line = points(steps, row.Most, func(s inspect.ClassStep) int64 { return s.Runs })
+		row.Fails = points(steps, row.Most, func(s inspect.ClassStep) int64 { return s.Failed })
 		body.Classes = append(body.Classes, row)
 	}
 	return d.show(v, "classes", page{Title: "Classes", Nav: "classes", Live: 10, Body: body})
+}
+
+// drawn returns the steps that a plot shows. The last one is still being counted: as long as it has fewer runs
+// than the one before, it would look like an outage.
+func drawn(steps []inspect.ClassStep) []inspect.ClassStep {
+	if last := len(steps) - 1; last > 0 && steps[last].Runs < steps[last-1].Runs {
+		return steps[:last]
+	}
+	return steps
 }
 
 // The size of a small plot, in its own units.

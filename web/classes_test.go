@@ -50,3 +50,13 @@ func TestPointsFitTheirPlot(t *testing.T) {
 	require.Contains(t, text, ",1.0", "a peak is seen however short it is")
 	require.Less(t, len(text), maxPoints*12)
 }
+
+func TestAnUnfinishedStepDoesNotLookLikeAnOutage(t *testing.T) {
+	t.Parallel()
+	steps := []inspect.ClassStep{{Runs: 10}, {Runs: 12}, {Runs: 3}}
+	require.Equal(t, steps[:2], drawn(steps), "the last minute has just begun")
+	steps[2].Runs = 12
+	require.Equal(t, steps, drawn(steps))
+	require.Equal(t, steps[:1], drawn(steps[:1]))
+	require.Empty(t, drawn(nil))
+}

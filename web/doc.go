@@ -5,8 +5,8 @@
 // and draws the plots. All assets are embedded, and no page needs anything from another host. All links are
 // relative, so the handler does not need to know the path under which a browser sees it.
 //
-// The package must never send a command to Redis except through inspect, change anything in response to a
-// GET, or show text from Redis unescaped, because any program may have written it. A request must never wait
-// for Redis without a deadline, or read more than a bounded number of entries. An act on many jobs is
+// The package must never send a command to Redis except through inspect and check, change anything in response
+// to a GET, or show text from Redis unescaped, because any program may have written it. A request must never
+// wait for Redis without a deadline, or read more than a bounded number of entries. An act on many jobs is
 // therefore a series of requests, each of which does a bounded part and reports how far it came.
 package web

@@ -21,16 +21,20 @@ type jobBody struct {
 	Args      string
 	ArgsBytes int // of the args, if they are cut
 	Masked    bool
-	Result    string
-	Share     int // of the progress, in percent; -1 if it is not known
-	Stack     []string
-	Timeline  []event
-	Delays    []delay
-	Gone      bool
-	Left      string // the place that it has left since the page was shown
-	Looked    int
-	Next      *continuation
-	Unseen    []string
+	Details   *inspect.Details // without Meta if args are masked
+	Payload   string           // empty if args are masked: fields beside the args may repeat them
+	// PayloadBytes is the length of the payload, if it is cut.
+	PayloadBytes int
+	Result       string
+	Share        int // of the progress, in percent; -1 if it is not known
+	Stack        []string
+	Timeline     []event
+	Delays       []delay
+	Gone         bool
+	Left         string // the place that it has left since the page was shown
+	Looked       int
+	Next         *continuation
+	Unseen       []string
 }
 
 // An event is one line of a job's timeline.
@@ -127,6 +131,18 @@ func (d *Dashboard) describeJob(b *jobBody) {
 		b.Args = cut(maxArgs, text)
 		b.Stack = e.Backtrace()
 		b.Stack = b.Stack[:min(len(b.Stack), maxStack)]
+		if e.Describe(); e.Details != nil {
+			details := *e.Details
+			if b.Details = &details; d.cfg.Mask == nil {
+				text := indented(details.Payload)
+				// Most of a large payload is the args, which the page has already.
+				if b.Payload = cut(maxArgs-min(len(b.Args), maxArgs*3/4), text); len(b.Payload) < len(text) {
+					b.PayloadBytes = len(text)
+				}
+			} else {
+				details.Meta = nil
+			}
+		}
 		if d.cfg.Mask != nil {
 			e.Payload = ""
 		}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -96,9 +97,14 @@ func alerts(s inspect.Status) (list []alert) {
 			Text: fmt.Sprintf("%s stopped sending heartbeats; %s waiting for recovery", plural(lapsed, "process has", "processes have"),
 				plural(s.HeldByDead, "job is", "jobs are"))})
 	}
+	none := noWorker(s)
+	if waiting := s.Enqueued + s.Quarantined + s.HeldByDead; none && waiting > 0 {
+		list = append(list, alert{Bad: true, Link: "busy", Text: "No worker is alive; " + plural(waiting, "job waits", "jobs wait") + " in queues"})
+	}
 	for _, queue := range s.Queues {
 		waiting := queue.Size + queue.Quarantined + queue.HeldByDead
 		switch {
+		case queue.NoConsumer && none: // one alert says so for all queues
 		case queue.NoConsumer:
 			list = append(list, alert{Bad: true, Link: "queue", Name: queue.Name,
 				Text: fmt.Sprintf("%s in queue %s, and no process takes from it", plural(waiting, "job waits", "jobs wait"), queue.Name)})
@@ -119,6 +125,12 @@ func alerts(s inspect.Status) (list []alert) {
 		list = append(list[:maxAlerts], alert{Link: "queues", Text: fmt.Sprintf("and %d more", more)})
 	}
 	return list
+}
+
+// noWorker reports whether no process is alive, as far as all are known.
+func noWorker(s inspect.Status) bool {
+	alive := func(p inspect.Process) bool { return p.State == inspect.StateAlive }
+	return s.ProcessesErr == nil && s.ProcessCount <= int64(len(s.Processes)) && !slices.ContainsFunc(s.Processes, alive)
 }
 
 // historyDays is how many days the plot of days shows.
@@ -156,7 +168,17 @@ func (d *Dashboard) series(v *visit) error {
 	}
 	plotted := history.plot()
 	d.mutex.Unlock()
+	if v.form.Get("range") == "hours" {
+		// Without these figures the plot has what the dashboard has seen.
+		if earlier, err := d.day.get(v.ctx, time.Minute, d.readDay); err == nil {
+			plotted = plotted.after(earlier)
+		}
+	}
 	return writeJSON(v, plotted)
+}
+
+func (d *Dashboard) readDay(ctx context.Context) (inspect.Classes, error) {
+	return d.inspector.Classes(ctx, inspect.ClassWindow{Last: hoursMost * hoursEvery})
 }
 
 func writeJSON(v *visit, value any) error {

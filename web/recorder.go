@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// A recorder keeps what the plots show: Redis keeps no history of sizes and latencies. It is guarded by the
-// Dashboard's mutex.
+// A recorder keeps what the plots show: Redis keeps no history of sizes and latencies, and of rates only one by
+// class. It is guarded by the Dashboard's mutex.
 type recorder struct {
 	recent ring // every status, for a quarter of an hour
 	hours  ring // one a minute, for a day
@@ -114,6 +114,40 @@ func (r *ring) plot() series {
 			}
 			s.Queues[i].Size, s.Queues[i].Latency = append(s.Queues[i].Size, size), append(s.Queues[i].Latency, latency)
 		}
+	}
+	return s
+}
+
+// after returns the series with rates of the time before its first sample: those that Redis keeps by class, for
+// three days, whatever dashboards run. Sizes and latencies of queues are kept nowhere but here.
+func (s series) after(earlier inspect.Classes) series {
+	begin := earlier.At
+	if len(s.At) > 0 {
+		begin = time.UnixMilli(int64(s.At[0] * 1000))
+	}
+	before := series{}
+	for n := 0; len(earlier.Classes) > 0; n++ {
+		// A step that has not ended yet would look like an outage.
+		end := earlier.From.Add(time.Duration(n+1) * earlier.Step.Duration)
+		if end.After(begin) || n >= len(earlier.Classes[0].Steps) {
+			break
+		}
+		var runs, failed int64
+		for _, class := range earlier.Classes {
+			runs, failed = runs+class.Steps[n].Runs, failed+class.Steps[n].Failed
+		}
+		before.At = append(before.At, float64(end.UnixMilli())/1000)
+		before.Processed = append(before.Processed, rate(runs, earlier.Step.Seconds()))
+		before.Failed = append(before.Failed, rate(failed, earlier.Step.Seconds()))
+	}
+	if len(before.At) == 0 {
+		return s
+	}
+	unknown := make([]*float64, len(before.At))
+	s.At, s.Processed, s.Failed = append(before.At, s.At...), append(before.Processed, s.Processed...), append(before.Failed, s.Failed...)
+	for n := range s.Queues {
+		queue := &s.Queues[n]
+		queue.Size, queue.Latency = slices.Concat(unknown, queue.Size), slices.Concat(unknown, queue.Latency)
 	}
 	return s
 }

@@ -16,7 +16,7 @@ import (
 var templateFiles embed.FS
 
 // templates are the pages by name. Each has the layout and the parts.
-var templates = parseTemplates("error", "overview", "busy", "queues", "queue", "set", "job", "confirm", "progress", "locks",
+var templates = parseTemplates("error", "overview", "busy", "queues", "queue", "set", "job", "confirm", "progress", "locks", "redis",
 	"classes", "reset", "signal", "periodic", "history")
 
 func parseTemplates(names ...string) map[string]*template.Template {
@@ -32,6 +32,7 @@ var functions = template.FuncMap{
 	"text":     shown,
 	"lines":    shownLines,
 	"class":    shownClass,
+	"name":     shownName,
 	"plain":    plain,
 	"cut":      cut,
 	"figure":   figure,
@@ -48,12 +49,28 @@ var functions = template.FuncMap{
 	"list":     func(items ...string) []string { return items },
 	"verb":     verbOf,
 	"done":     doneOf,
+	"effect":   effectOf,
 	"bare":     bare,
 	"where":    whereOf,
+	"search":   searchOf,
 	"pageOf":   pageOf,
 	"firstFew": firstFew[string],
+
+	"topGroups": topGroups, "furtherGroups": furtherGroups,
 	"capsules": firstFew[inspect.Capsule],
 	"further":  func(list []string) int { return max(len(list)-maxTags, 0) },
+}
+
+// maxTopGroups is how many groups stand above a list; a press shows the others, of which a page has at most
+// maxGroupsShown.
+const maxTopGroups, maxGroupsShown = 6, 100
+
+func topGroups(groups []inspect.Group) []inspect.Group {
+	return groups[:min(len(groups), maxTopGroups)]
+}
+
+func furtherGroups(groups []inspect.Group) []inspect.Group {
+	return groups[min(len(groups), maxTopGroups):min(len(groups), maxGroupsShown)]
 }
 
 // maxTags bounds the queues, labels and capsules that a row shows of one process.

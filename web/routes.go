@@ -34,6 +34,7 @@ func routes() map[string]route {
 		"/history":     {get: (*Dashboard).history},
 		"/locks":       {get: (*Dashboard).locks, post: (*Dashboard).releaseLock},
 		"/classes":     {get: (*Dashboard).classes},
+		"/redis":       {get: (*Dashboard).redis},
 		"/reset":       {get: (*Dashboard).reset, post: (*Dashboard).resetCounters},
 		"/healthz":     {get: (*Dashboard).health, open: true},
 		"/metrics":     {get: (*Dashboard).metrics},

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -14,15 +15,20 @@ import (
 
 // setBody is a page of waiting jobs.
 type setBody struct {
-	In, Queue   string
-	Class, Text string // the filter
-	Filtered    bool
-	Filters     bool // the page offers a filter
-	Texts       bool // the filter may look into args
-	Total       int
-	Rows        []row
-	Acts        []inspect.Action
-	Back        string // the page without a filter
+	In, Queue string
+	Filter    inspect.Filter // in a set also by queue
+	Filtered  bool
+	Filters   bool // the page offers a filter
+	Texts     bool // the filter may look into args
+	Total     int
+	Rows      []row
+	Acts      []inspect.Action
+	Back      string // the page without a filter
+	// Groups are of the jobs that come first, on a page that a user opens and not in its refreshes; Part is set
+	// if there are more. Offers are what the fields of the filter offer.
+	Groups inspect.Groups
+	Part   bool
+	Offers offers
 
 	// Of a page without a filter.
 	Page, Pages int // from 1
@@ -33,6 +39,9 @@ type setBody struct {
 	Looked int
 	Next   *continuation
 }
+
+// offers are values of filters that match jobs.
+type offers struct{ Classes, ErrorClasses []string }
 
 // A row is one job of a set.
 type row struct {
@@ -116,12 +125,15 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 	}
 	b = setBody{In: in, Queue: queue, Acts: inspect.ActionsIn(home.Place()), Filters: in != "quarantined", Texts: d.cfg.Mask == nil}
 	if b.Filters {
-		b.Class, b.Text = v.form.Get("class"), v.form.Get("text")
-		if err := d.mayFilter(b.Text); err != nil {
+		b.Filter = Act{
+			In: in, Queue: v.form.Get("queue"), Class: v.form.Get("class"), ErrorClass: v.form.Get("error"), Tag: v.form.Get("tag"),
+			Text: v.form.Get("text"),
+		}.filter()
+		if err := d.mayFilter(b.Filter.Text); err != nil {
 			return b, err
 		}
 	}
-	b.Filtered = b.Class != "" || b.Text != ""
+	b.Filtered = b.Filter != inspect.Filter{}
 	b.Back = pageOf(Act{In: in, Queue: queue})
 	rows := defaultRows
 	if n, err := strconv.Atoi(v.form.Get("rows")); err == nil && slices.Contains([]int{25, 50, maxRows}, n) {
@@ -133,7 +145,32 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 	if b.Filtered {
 		return b, d.search(v, &b, home, rows)
 	}
-	return b, d.readPage(v, &b, home, rows)
+	if err := d.readPage(v, &b, home, rows); err != nil {
+		return b, err
+	}
+	if b.Filters && b.Page == 1 && len(b.Rows) > 0 && v.r.Header.Get("X-Belay-Refresh") == "" {
+		err = d.readGroups(v, &b, home)
+	}
+	return b, err
+}
+
+// readGroups reads what is shown above the rows of a page without a filter. It takes half of the time of a
+// search, because the page has read its rows already.
+func (d *Dashboard) readGroups(v *visit, b *setBody, home inspect.Home) (err error) {
+	query := inspect.Query{Places: []inspect.Place{home.Place()}, Time: max(d.searchTime/2, time.Nanosecond)}
+	query.Queue = home.Queue()
+	b.Groups, err = d.inspector.Groups(v.ctx, query)
+	b.Part = b.Groups.Next != ""
+	offer := func(list *[]string, name string) {
+		if name != "" && len(name) <= maxFilter && len(*list) < maxOffered && !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	for _, group := range b.Groups.Groups {
+		offer(&b.Offers.Classes, group.Class)
+		offer(&b.Offers.ErrorClasses, group.ErrorClass)
+	}
+	return err
 }
 
 // readPage reads the rows of a page without a filter.
@@ -173,9 +210,10 @@ func (d *Dashboard) readPage(v *visit, b *setBody, home inspect.Home, rows int) 
 
 // search reads the rows of a page with a filter.
 func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) error {
+	filter := b.Filter
+	filter.Queue = cmp.Or(home.Queue(), filter.Queue)
 	results, err := d.inspector.Search(v.ctx, inspect.Query{
-		Filter: inspect.Filter{Class: b.Class, Text: b.Text, Queue: b.Queue}, Places: []inspect.Place{home.Place()},
-		Limit: rows, Time: d.searchTimeOf(v), Cursor: v.form.Get("after"),
+		Filter: filter, Places: []inspect.Place{home.Place()}, Limit: rows, Time: d.searchTimeOf(v), Cursor: v.form.Get("after"),
 	})
 	if err != nil {
 		return err

@@ -32,9 +32,32 @@ func shownLines(text string) template.HTML {
 	return template.HTML(logbook.Spell(text, may, template.HTMLEscapeString, mark)) //nolint:gosec // escaped
 }
 
-// shownClass is shown for a class in a list: cut, and broken between its modules where it does not fit.
-func shownClass(name string) template.HTML {
-	return template.HTML(strings.ReplaceAll(string(shown(cut(80, name))), "::", "::<wbr>")) //nolint:gosec // escaped
+// shownName is shown for the name of a class, a queue or a process in a list: cut, and where it does not fit
+// broken between its words instead of within one.
+func shownName(most int, name string) template.HTML {
+	var out strings.Builder
+	for _, word := range words(cut(most, name)) {
+		if out.Len() > 0 {
+			out.WriteString("<wbr>")
+		}
+		out.WriteString(string(shown(word)))
+	}
+	return template.HTML(out.String()) //nolint:gosec // escaped
+}
+
+func shownClass(name string) template.HTML { return shownName(80, name) }
+
+// words divides a name after its separators and before capital letters.
+func words(name string) (list []string) {
+	begin, before := 0, rune(0)
+	for at, r := range name {
+		after := strings.ContainsRune("_-./:@", before) && !strings.ContainsRune("_-./:@", r)
+		if at > begin && (after || unicode.IsLower(before) && unicode.IsUpper(r)) {
+			list, begin = append(list, name[begin:at]), at
+		}
+		before = r
+	}
+	return append(list, name[begin:])
 }
 
 func mark(escape string) string { return `<span class="esc">` + escape + `</span>` }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
@@ -30,9 +31,9 @@ type Config struct {
 	// called again for each step of an act on many jobs.
 	Authorize func(r *http.Request, act Act) error
 	// Mask returns what may be shown of a job's args (a JSON array) as JSON or as any text. It is also called
-	// for the result of a tracked job, as the only element of an array. Nil shows all. With a Mask, the bytes
-	// of entries that cannot be read are not shown, and no search looks into args. Error messages are shown
-	// as they are.
+	// for the result of a tracked job, as the only element of an array. Nil shows all. With a Mask, payloads,
+	// the fields that programs add to them (Meta) and the bytes of entries that cannot be read are not shown,
+	// and no search looks into args. Error messages and tags are shown as they are.
 	Mask func(class string, args json.RawMessage) string
 	// User returns the name of the user for the audit log. Default: the user that Serve authenticated.
 	User func(r *http.Request) string
@@ -84,6 +85,9 @@ type Dashboard struct {
 	last     inspect.Status
 	lastRead time.Time
 	recorder recorder
+
+	findings shared[check.Findings]
+	day      shared[inspect.Classes] // see series.after
 }
 
 // New makes a Dashboard of a client's keyspace. It uses connections of its own beside those of the client. It

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ import (
 const actHelp = `
 
 The command works page by page and reports its progress every two seconds. You can interrupt it at any moment, even with
-kill -9, and run it again: each job is moved in one step. --all and --class mean the jobs that were there when it began.`
+kill -9, and run it again: each job is moved in one step. --all and --class mean the jobs that were there when it began.
+With --dry-run it only counts them.`
 
 // An act moves or deletes jobs of a listing.
 type act struct {
@@ -32,6 +34,7 @@ type act struct {
 	to        string     // the target queue of a move
 	due       due        // the time of a reschedule
 	dead      deadLimits // of a kill
+	dryRun    bool
 }
 
 // An actText is the help of a command that acts on jobs.
@@ -51,13 +54,12 @@ func newActs(at *redisFlags, l listing, texts map[inspect.Action]actText) (comma
 func newAct(at *redisFlags, l listing, action inspect.Action, text actText) *cobra.Command {
 	a := &act{cmd: &cobra.Command{Use: string(action) + " " + l.queue + "[JID]...", Short: text.short, Long: text.long}, listing: l, action: action}
 	set := a.cmd.Flags()
-	set.StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
-	set.StringVar(&a.selection.Text, "text", "", "all jobs with this `TEXT` in their arguments, error or tags, in any case; with --class, those of the class")
+	a.registerFilter(at, "all jobs")
 	set.BoolVar(&a.selection.All, "all", false, "all jobs")
 	examples := []string{"217d2cffc30f4a168b3a76d9", "--class WelcomeEmail", "--all" + word(action.Destroys(), " --yes")}
 	if action.Destroys() {
 		set.BoolVar(&a.selection.Unreadable, "unreadable", false, "all unreadable entries")
-		set.BoolP("yes", "y", false, "do not ask before --all, --class, --text and --unreadable")
+		set.BoolP("yes", "y", false, "do not ask before --all, --unreadable and filters such as --class")
 	}
 	switch action {
 	case inspect.Kill:
@@ -86,6 +88,20 @@ func newClear(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 	return a.complete(at)
 }
 
+// registerFilter adds the flags that choose jobs by their payloads. A job must match all of them.
+func (a *act) registerFilter(at *redisFlags, jobs string) {
+	set := a.cmd.Flags()
+	registerFilter(set, &a.selection.Filter, jobs)
+	if a.listing.queue == "" {
+		set.StringVarP(&a.selection.Queue, "queue", "q", "", jobs+" of this `QUEUE`")
+	}
+	at.completeFilter(a.cmd, a.listing.places)
+}
+
+func (a *act) registerDryRun() {
+	a.cmd.Flags().BoolVar(&a.dryRun, "dry-run", false, "count the jobs that match, by class and class of error, and change nothing")
+}
+
 // complete adds what all acts share. A command has set Args if its arguments are special.
 func (a *act) complete(at *redisFlags) *cobra.Command {
 	if a.cmd.Args == nil {
@@ -97,6 +113,7 @@ func (a *act) complete(at *redisFlags) *cobra.Command {
 			return a.choose(ids)
 		}
 	}
+	a.registerDryRun()
 	withJSON(a.cmd).RunE = withInspector(at, func(_ *cobra.Command, i *inspect.Inspector, args []string) error {
 		a.inspector = a.dead.of(i)
 		homes, _, err := a.homes(args)
@@ -119,13 +136,15 @@ func (a *act) homes(args []string) ([]inspect.Home, []string, error) {
 // choose sets the jobs by ID, and requires exactly one way to select jobs.
 func (a *act) choose(ids []string) error {
 	ways := 0
-	for _, given := range []bool{len(ids) > 0, a.selection.All, a.selection.Class != "" || a.selection.Text != "", a.selection.Unreadable} {
+	filter := a.selection.Filter
+	filter.Unreadable = false
+	for _, given := range []bool{len(ids) > 0, a.selection.All, filter != inspect.Filter{}, a.selection.Unreadable} {
 		if given {
 			ways++
 		}
 	}
 	if ways != 1 {
-		return usage("which jobs? Give JIDs, or one of --class, --text and --all")
+		return usage("which jobs? Give JIDs, --all, or a filter such as --class or --text")
 	}
 	a.selection.IDs = ids
 	if a.action == inspect.Kill {
@@ -139,6 +158,9 @@ func (a *act) many() bool { return len(a.selection.IDs) == 0 }
 
 // run acts on these homes, one after the other.
 func (a *act) run(homes []inspect.Home) error {
+	if a.dryRun {
+		return a.preview(homes)
+	}
 	// No signal is caught before the answer: one at the question ends the program at once.
 	if err := a.confirm(homes); err != nil {
 		return err
@@ -172,6 +194,27 @@ func (a *act) run(homes []inspect.Home) error {
 		err = context.Cause(ctx)
 	}
 	return a.report(homes, sum, err)
+}
+
+// preview prints how many jobs the act would be done on. It reads as the act does, and changes nothing.
+func (a *act) preview(homes []inspect.Home) error {
+	query := inspect.Query{IDs: a.selection.IDs, Filter: a.selection.Filter}
+	for _, home := range homes {
+		query.Places = append(query.Places, home.Place())
+		query.Queue = cmp.Or(query.Queue, home.Queue())
+	}
+	groups, err := groupsOf(a.cmd, a.inspector, query)
+	if err != nil {
+		return err
+	}
+	return show(a.cmd, groups, func(t *table) {
+		printGroups(t, groups.Groups)
+		match := "jobs match"
+		if groups.Jobs == 1 {
+			match = "job matches"
+		}
+		t.row(fmt.Sprintf("%d %s, and none was %s", groups.Jobs, match, a.action.Past()))
+	})
 }
 
 // report prints the result.
@@ -245,7 +288,7 @@ func (a *act) confirm(homes []inspect.Home) error {
 		return err
 	}
 	of := a.selection
-	which := word(of.Class != "", " of class "+of.Class) + word(of.Text != "", fmt.Sprintf(" with the text %q", of.Text))
+	which := filterWords(of.Filter)
 	switch {
 	case which != "":
 		which = fmt.Sprintf("jobs%s among the %d", which, size)

@@ -222,6 +222,55 @@ func TestListing(t *testing.T) {
 	})
 }
 
+func TestListsAndActsHaveTheSameFilters(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.kill(deadJob("A", "1"), strings.Replace(strings.Replace(deadJob("A", "2"), "Boom", "Late", 1), "mail", "slow", 1),
+		strings.TrimSuffix(deadJob("B", "3"), "}")+`,"tags":["billing"]}`)
+	ids := func(line string) string {
+		answer := h.invoke("", append(strings.Fields(line), "--json")...)
+		require.Zero(t, answer.code, "%s: %s", line, answer.errs)
+		var all []string
+		for line := range strings.Lines(answer.out) {
+			var entry struct{ ID string }
+			require.NoError(t, json.Unmarshal([]byte(line), &entry))
+			all = append(all, entry.ID)
+		}
+		return strings.Join(all, " ")
+	}
+	for filter, want := range map[string]string{
+		"": "3 2 1", "--class A": "2 1", "--error-class Boom": "3 1", "--error-class Late": "2", "--tag billing": "3", "--queue slow": "2",
+		"--text boom": "3 1", "--text 3": "3", "--class A --error-class Boom --queue mail": "1", "--class A --tag billing": "",
+	} {
+		require.Equal(t, want, ids("list dead "+filter), filter)
+		require.Equal(t, want, ids("dead "+filter), filter)
+		if filter == "" {
+			filter = "--all"
+		}
+		dry := h.invoke("", strings.Fields("dead delete --dry-run --json "+filter)...)
+		require.Zero(t, dry.code, dry.errs)
+		var groups inspect.Groups
+		require.NoError(t, json.Unmarshal([]byte(dry.out), &groups))
+		require.Equal(t, len(strings.Fields(want)), groups.Jobs, filter)
+	}
+	require.Equal(t, int64(3), h.do("ZCARD", h.key("dead")), "a dry run changes nothing, and needs no --yes")
+	require.Regexp(t, `(?s)^CLASS +ERROR +JOBS +FIRST +LAST\n.*A +Boom +1 .*\n3 jobs match, and none was retried\n$`, h.invoke("", "dead", "retry", "--all", "--dry-run").out)
+	require.Contains(t, h.invoke("", "dead", "delete", "2", "--dry-run").out, "1 job matches, and none was deleted\n")
+	require.Equal(t, "1 deleted\n", h.invoke("", "dead", "delete", "--error-class", "Late", "--queue", "slow", "--yes").out)
+	grouped := h.invoke("", "list", "dead", "--group")
+	require.Regexp(t, `(?m)^B +Boom +1 `, grouped.out)
+	require.Contains(t, grouped.out, "2 of 2 groups, 2 jobs\n")
+	h.do("SADD", h.key("queues"), "mail")
+	h.do("LPUSH", h.key("queue:mail"), deadJob("A", "4"))
+	h.do("LPUSH", h.key("belay:quarantine:mail"), deadJob("A", "5"))
+	require.Equal(t, "4", ids("list queue mail"))
+	require.Equal(t, "4 5", ids("queues list mail"))
+	require.Contains(t, h.invoke("", "queues", "clear", "mail", "--dry-run").out, "2 jobs match, and none was deleted\n")
+	for _, words := range []string{"list", "list nowhere", "list queue", "list dead mail", "list queue mail --queue mail"} {
+		require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
+	}
+}
+
 // If the reply to a page is lost, the command reports that the page may have been moved, and may be repeated.
 func TestAnActWhoseReplyIsLost(t *testing.T) {
 	t.Parallel()

@@ -42,11 +42,15 @@ const (
 // The fields that several commands print.
 const (
 	entryFields = `id, in, class, queue, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
-errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload`
+errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload,
+details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
 	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer`
 	runFields   = `tick_at, at, outcome, ended_at, jid`
 	lockFields  = `digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
 	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
+
+	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
+unique job, periodic the name of a periodic job, and payload the whole job.`
 
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
@@ -83,7 +87,7 @@ job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; unseen lists the places that were not searched to the end; job
-has the fields of belay dead --json.`,
+has the fields of belay dead --json. ` + detailNotes,
 		exits: map[int]string{
 			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
 			exitUnseen: "if the search was incomplete and did not find the job",
@@ -100,24 +104,27 @@ the search was incomplete.`,
 		},
 	},
 	{
-		commands: []string{"dead", "retries", "scheduled", "queues list"}, json: perLine, fields: entryFields,
+		commands: []string{"dead", "retries", "scheduled", "queues list", "list"}, json: perLine, fields: entryFields,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
 in is retries, scheduled, dead, queue or quarantined. at is when the job runs, or when it died. attempt is how
 many runs have failed, and max_attempts how many may: its retries and one, with the default of 25 if the job
 does not set them; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
-of the last failed runs, if the class keeps them (KeepErrors). Only an
-unreadable entry has problem, and payload: its first bytes.`,
+of the last failed runs, if the class keeps them (KeepErrors). Only an unreadable entry has problem, and payload:
+its first bytes. Only belay find JID and the find below have details. With --group it prints one object instead:
+{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
 		commands: []string{"dead find", "retries find", "scheduled find", "queues find"}, json: perLine, fields: entryFields, as: "the list",
+		notes: detailNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if a job was not found"},
 	},
 	{
 		commands: []string{"move", "dead *", "retries *", "scheduled *", "queues retry", "queues kill", "queues delete", "queues move", "queues clear"},
 		json:     single, fields: actFields,
 		notes: `gone are jobs that others took first; problems are reasons of refused ones; missing are jobs that were
-named and are not there; locked counts jobs that a Ruby gem has locked.`,
+named and are not there; locked counts jobs that a Ruby gem has locked. With --dry-run it prints what
+belay list --group does.`,
 		exits: map[int]string{
 			exitOK: "if it was done, also if nothing matched --class, --unreadable or --all", exitFailure: unreachable + " or some jobs could not be changed",
 			exitAbsent: "if a job that you named is not there, or not any more", exitSignal: onSignal,

@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -20,14 +23,10 @@ Jobs come and go while the command reads page by page, so a long list is not a s
 are shown as escapes. An unreadable entry is shown with the reason.`
 
 // pageFlags select a part of a list and the output format.
-type pageFlags struct {
-	class         string
-	limit, offset int
-}
+type pageFlags struct{ limit, offset int }
 
 func (f *pageFlags) register(cmd *cobra.Command) {
 	set := withJSON(cmd).Flags()
-	set.StringVar(&f.class, "class", "", "show only this `CLASS`")
 	set.IntVar(&f.limit, "limit", 25, "how many to show; 0 for all")
 	set.IntVar(&f.offset, "offset", 0, "how many to skip first")
 }
@@ -74,12 +73,49 @@ func printPage[T any](
 	return t.Flush()
 }
 
+// registerFilter adds the flags that choose jobs by their payloads, for lists, searches and acts alike. jobs is
+// what they choose, such as "only jobs".
+func registerFilter(set *pflag.FlagSet, f *inspect.Filter, jobs string) {
+	set.StringVar(&f.Class, "class", "", jobs+" of this `CLASS`")
+	set.StringVar(&f.ErrorClass, "error-class", "", jobs+" whose last error is of this `CLASS`")
+	set.StringVar(&f.Tag, "tag", "", jobs+" with this `TAG`")
+	set.StringVar(&f.Text, "text", "", jobs+" with this `TEXT` in their arguments, error or tags, in any case")
+}
+
+// filterWords describes a filter, for a question.
+func filterWords(f inspect.Filter) (words string) {
+	for _, part := range [][2]string{{" of class ", f.Class}, {" with the error ", f.ErrorClass}, {" with the tag ", f.Tag}, {" of queue ", f.Queue}} {
+		words += word(part[1] != "", part[0]+part[1])
+	}
+	return words + word(f.Text != "", fmt.Sprintf(" with the text %q", f.Text))
+}
+
+// completeFilter completes the classes of jobs and of errors, of the first jobs in these places.
+func (f *redisFlags) completeFilter(cmd *cobra.Command, places []inspect.Place) {
+	for flag, of := range map[string]func(inspect.Group) string{
+		"class":       func(g inspect.Group) string { return g.Class },
+		"error-class": func(g inspect.Group) string { return g.ErrorClass },
+	} {
+		names := func(i *inspect.Inspector, ctx context.Context) (names []string, err error) {
+			groups, err := i.Groups(ctx, inspect.Query{Places: places, Time: completeTimeout / 2})
+			for _, group := range groups.Groups {
+				if name := of(group); name != "" && !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+			return names, err
+		}
+		_ = cmd.RegisterFlagCompletionFunc(flag, f.completeNames(0, names))
+	}
+}
+
 // A listing is what a command lists, and the commands below it find and act on: a set, or a queue with its
 // quarantined jobs.
 type listing struct {
-	command string          // such as "dead"
-	places  []inspect.Place // where the jobs are
-	queue   string          // the argument that names the queue, with a space; empty for a set
+	command  string          // such as "dead"
+	places   []inspect.Place // where the jobs are; empty for all places
+	queue    string          // the argument that names the queue, with a space; empty for a set
+	anywhere bool            // the first argument names the place
 }
 
 var ofQueue = listing{command: "queues", places: []inspect.Place{inspect.PlaceQueue, inspect.PlaceQuarantined}, queue: "QUEUE "}
@@ -91,6 +127,11 @@ func ofSet(home inspect.Home) listing {
 // query returns a query of the listing's jobs, and the arguments after the queue.
 func (l listing) query(args []string) (inspect.Query, []string, error) {
 	query := inspect.Query{Places: l.places}
+	if l.anywhere {
+		home, rest, err := placeOf(args)
+		query.Places, query.Queue = []inspect.Place{home.Place()}, home.Queue()
+		return query, rest, err
+	}
 	if l.queue == "" {
 		return query, args, nil
 	}
@@ -101,6 +142,46 @@ func (l listing) query(args []string) (inspect.Query, []string, error) {
 	return query, args[1:], nil
 }
 
+// homeNames are the names of places that belay list takes.
+var homeNames = []string{"scheduled", "retries", "dead", "queue", "quarantined"}
+
+// placeOf reads the name of a place and, if it is one of a queue, the name of the queue.
+func placeOf(args []string) (home inspect.Home, rest []string, err error) {
+	if len(args) == 0 || !slices.Contains(homeNames, args[0]) {
+		return home, nil, usage("name the place: %s", strings.Join(homeNames, ", "))
+	}
+	queue, rest := "", args[1:]
+	if slices.Contains([]string{"queue", "quarantined"}, args[0]) {
+		if len(rest) == 0 || rest[0] == "" {
+			return home, nil, usage("name the queue after %s", args[0])
+		}
+		queue, rest = rest[0], rest[1:]
+	}
+	home, _ = inspect.HomeOf(args[0], queue)
+	return home, rest, nil
+}
+
+// newListPlace makes the command that lists the jobs of any place.
+func newListPlace(at *redisFlags) *cobra.Command {
+	l := listing{command: "list", anywhere: true}
+	return newList(at, l, &cobra.Command{
+		Use:   "list PLACE [QUEUE]",
+		Short: "List the jobs in a place",
+		Long: `Lists the jobs in a place: scheduled, retries or dead; or those of a queue that wait (queue) or are quarantined
+(quarantined), whose name follows. The next job to run comes first, and of dead jobs the one that died last. The flags
+choose jobs as those of the acts on them do, such as belay dead retry.`,
+		Example: "  belay list dead --group\n  belay list dead --class WelcomeEmail --error-class Net::ReadTimeout\n  belay list queue mail --tag billing",
+		Args: func(_ *cobra.Command, args []string) error {
+			_, rest, err := l.query(args)
+			if err == nil && len(rest) > 0 {
+				err = usage("too many arguments: %s", strings.Join(rest, " "))
+			}
+			return err
+		},
+		ValidArgs: homeNames,
+	})
+}
+
 // example completes the examples of a command: %[1]s is the command above, %[2]s the queue.
 func (l listing) example(text string) string {
 	return fmt.Sprintf(text, l.command, strings.ReplaceAll(l.queue, "QUEUE", "mail"))
@@ -109,7 +190,8 @@ func (l listing) example(text string) string {
 // newList completes a command that lists jobs.
 func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 	var flags pageFlags
-	var unreadable bool
+	var filter inspect.Filter
+	var grouped bool
 	cmd.Long += listHelp
 	if cmd.Args == nil {
 		cmd.Args = noWords
@@ -122,19 +204,71 @@ func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		total, err := sizeOf(context.Background(), i, inspect.HomesIn(query.Queue, l.places...))
+		if query.Queue != "" && filter.Queue != "" {
+			return usage("--queue: the jobs of queue %s are listed", query.Queue)
+		}
+		total, err := sizeOf(context.Background(), i, inspect.HomesIn(query.Queue, query.Places...))
 		if err != nil {
 			return err
 		}
-		if total == 0 && l.queue != "" {
+		if total == 0 && query.Queue != "" {
 			hintQueue(cmd, i, query.Queue)
 		}
-		query.Class, query.Unreadable = flags.class, unreadable
+		filter.Queue = cmp.Or(filter.Queue, query.Queue)
+		query.Filter = filter
+		if grouped {
+			return listGroups(cmd, i, query, flags)
+		}
 		return printPage(cmd, flags, entries(i, query), total, []any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}, entryCells)
 	})
 	flags.register(cmd)
-	cmd.Flags().BoolVar(&unreadable, "unreadable", false, "show only unreadable entries")
+	set := cmd.Flags()
+	registerFilter(set, &filter, "only jobs")
+	if l.queue == "" {
+		set.StringVarP(&filter.Queue, "queue", "q", "", "only jobs of this `QUEUE`")
+	}
+	set.BoolVar(&filter.Unreadable, "unreadable", false, "only unreadable entries")
+	set.BoolVar(&grouped, "group", false, "count the jobs by class and class of error")
+	at.completeFilter(cmd, l.places)
 	return cmd
+}
+
+// groupsOf counts the jobs that match a query, to the end, a bounded part at a time.
+func groupsOf(cmd *cobra.Command, i *inspect.Inspector, query inspect.Query) (groups inspect.Groups, err error) {
+	progress := searching(cmd)
+	for {
+		next, err := i.Groups(context.Background(), query)
+		groups.Add(next)
+		if query.Cursor = next.Next; err != nil || query.Cursor == "" {
+			return groups, err
+		}
+		progress(groups.Looked, "the "+string(query.Places[0])+" jobs")
+	}
+}
+
+// listGroups prints how many jobs of each class and class of error match.
+func listGroups(cmd *cobra.Command, i *inspect.Inspector, query inspect.Query, flags pageFlags) error {
+	groups, err := groupsOf(cmd, i, query)
+	if err != nil {
+		return err
+	}
+	return show(cmd, groups, func(t *table) {
+		listed := groups.Groups[min(flags.offset, len(groups.Groups)):]
+		if flags.limit > 0 {
+			listed = listed[:min(len(listed), flags.limit)]
+		}
+		printGroups(t, listed)
+		t.row(fmt.Sprintf("%d of %d groups, %d jobs", len(listed), len(groups.Groups), groups.Jobs))
+	})
+}
+
+func printGroups(t *table, groups []inspect.Group) {
+	if len(groups) > 0 {
+		t.row("CLASS", "ERROR", "JOBS", "FIRST", "LAST")
+	}
+	for _, group := range groups {
+		t.row(cut(cmp.Or(group.Class, "(unreadable)"), 60), cut(group.ErrorClass, 60), group.Jobs, localTime(&group.First), localTime(&group.Last))
+	}
 }
 
 // sizeOf returns how many jobs are in several places.
@@ -226,5 +360,18 @@ func printEntry(t *table, e inspect.Entry) {
 		line("failed run", pastError(past))
 	}
 	line("bytes", strconv.Itoa(e.Bytes))
+	if d := e.Details; d != nil {
+		line("tags", strings.Join(d.Tags, ", "))
+		for _, name := range slices.Sorted(maps.Keys(d.Meta)) {
+			line("meta", name+": "+d.Meta[name])
+		}
+		line("retry", d.Retry)
+		line("timeout", word(d.Timeout.Duration > 0, short(d.Timeout)))
+		instant("start by", d.StartBy)
+		instant("deadline", d.Deadline)
+		line("lock", d.Lock)
+		line("periodic", d.Periodic)
+		line("payload", string(d.Payload))
+	}
 	t.row()
 }

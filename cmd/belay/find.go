@@ -20,8 +20,8 @@ them twice before it reports that a job does not exist, because jobs move during
 every two seconds. A finished job is found only while it is tracked. For a tracked job the progress and the result are
 shown too.
 
-Without a JID it searches for jobs that match all of --class, --text, --queue and --in, in the order scheduled,
-queues, running, retries, dead. The text is not a pattern, and its case is ignored. The search ends at --limit or at
+Without a JID it searches for jobs that match all of --class, --error-class, --tag, --text, --queue and --in, in the order
+scheduled, queues, running, retries, dead. The text is not a pattern, and its case is ignored. The search ends at --limit or at
 --timeout, and then prints a cursor to continue with. Jobs that Sidekiq's workers run are not searched for a text.
 "not reported" marks a job in a worker's list that the worker does not report: the job was taken just now, or the
 reply to its take was lost and the worker will find it.`
@@ -66,6 +66,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 		}),
 	})
 	search.register(cmd.Flags())
+	at.completeFilter(cmd, nil)
 	_ = cmd.RegisterFlagCompletionFunc("in", cobra.FixedCompletions(placeNames(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
@@ -104,6 +105,7 @@ func printEntries(cmd *cobra.Command, all []inspect.Found) error {
 	for _, found := range all {
 		switch {
 		case found.Entry != nil:
+			found.Entry.Describe()
 			if err := show(cmd, found.Entry, func(t *table) { printEntry(t, *found.Entry) }); err != nil {
 				return err
 			}
@@ -136,6 +138,9 @@ func searching(cmd *cobra.Command) func(int, string) {
 
 // printFound prints where a job is. A job that was not found is an error, which is shown on standard error.
 func printFound(cmd *cobra.Command, found inspect.Found) error {
+	if found.Entry != nil {
+		found.Entry.Describe()
+	}
 	err := show(cmd, found, func(t *table) {
 		if found.Place != inspect.PlaceNotFound {
 			t.row(whereabouts(found))
@@ -210,8 +215,7 @@ type searchFlags struct {
 }
 
 func (f *searchFlags) register(set *pflag.FlagSet) {
-	set.StringVar(&f.query.Class, "class", "", "jobs of this `CLASS`")
-	set.StringVar(&f.query.Text, "text", "", "jobs with this `TEXT` in their arguments, error or tags, in any case")
+	registerFilter(set, &f.query.Filter, "jobs")
 	set.StringVarP(&f.query.Queue, "queue", "q", "", "jobs of this queue")
 	set.StringSliceVar(&f.places, "in", nil, "only in these `PLACES`: "+strings.Join(placeNames(), ", "))
 	set.IntVar(&f.query.Limit, "limit", 25, "how many to show, at most 1000")
@@ -228,7 +232,7 @@ func placeNames() (names []string) {
 
 // any reports whether the flags ask for a search instead of one job.
 func (f *searchFlags) any(set *pflag.FlagSet) bool {
-	return slices.ContainsFunc([]string{"class", "text", "queue", "in", "cursor"}, set.Changed)
+	return slices.ContainsFunc([]string{"class", "error-class", "tag", "text", "queue", "in", "cursor"}, set.Changed)
 }
 
 func (f *searchFlags) check() error {

@@ -68,6 +68,26 @@ func TestFailedRunsAreCountedAlikeEverywhere(t *testing.T) {
 	require.Regexp(t, ` default +1 of 3 `, h.invoke("", "retries").out)
 }
 
+func TestFindShowsEverythingAboutAJob(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	payload := strings.TrimSuffix(deadJob("A", "1"), "}") + `,"tags":["billing"],"meta":{"tenant":"7"},"retry":5,"belay_timeout_ms":1500}`
+	h.kill(payload)
+	shown := h.invoke("", "dead", "find", "1").out
+	for _, line := range []string{"tags         billing\n", "meta         tenant: 7\n", "retry        5\n", "timeout      1.5s\n", "payload      " + payload + "\n"} {
+		require.Contains(t, shown, line)
+	}
+	var listed, inDead inspect.Entry
+	var found inspect.Found
+	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "dead", "--json").out), &listed))
+	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "dead", "find", "1", "--json").out), &inDead))
+	require.NoError(t, json.Unmarshal([]byte(h.invoke("", "find", "1", "--json").out), &found))
+	require.Nil(t, listed.Details)
+	require.Equal(t, []string{"billing"}, inDead.Details.Tags)
+	require.JSONEq(t, payload, string(inDead.Details.Payload))
+	require.Equal(t, inDead.Details, found.Entry.Details)
+}
+
 func TestFindNamesTheWorkerOfARunningJob(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

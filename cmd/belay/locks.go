@@ -21,7 +21,7 @@ Locks come and go while the command reads page by page, so a long list is not a 
 
 func newLocks(at *redisFlags) *cobra.Command {
 	var flags pageFlags
-	var jid string
+	var class, jid string
 	cmd := &cobra.Command{
 		Use:   "locks",
 		Short: "List and release the locks of unique jobs",
@@ -40,12 +40,13 @@ func newLocks(at *redisFlags) *cobra.Command {
 				return err
 			}
 			wanted := func(lock inspect.UniqueLock) bool {
-				return (flags.class == "" || lock.Class == flags.class) && (jid == "" || lock.JID == jid)
+				return (class == "" || lock.Class == class) && (jid == "" || lock.JID == jid)
 			}
 			return printPage(cmd, flags, where(i.Locks(context.Background()), wanted), int(total), lockHeads, lockCells)
 		}),
 	}
 	flags.register(cmd)
+	cmd.Flags().StringVar(&class, "class", "", "show only this `CLASS`")
 	cmd.Flags().StringVar(&jid, "jid", "", "show only the lock of the job with this `JID`")
 	cmd.AddCommand(newLockOf(at), &cobra.Command{
 		Use:   "release DIGEST...",

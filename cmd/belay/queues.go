@@ -12,7 +12,8 @@ import (
 )
 
 const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of
-their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs.`
+their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs, and "late"
+one whose oldest job has waited for more than a minute.`
 
 func newQueues(at *redisFlags) *cobra.Command {
 	cmd := withJSON(&cobra.Command{
@@ -83,8 +84,8 @@ func newQueueMove(at *redisFlags) *cobra.Command {
 	a.cmd = &cobra.Command{
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
-		Long: `Moves the waiting jobs of a queue to the back of another queue: all of them in the same order, those that match --class
-and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Unreadable entries
+		Long: `Moves the waiting jobs of a queue to the back of another queue: all of them in the same order, those that match --class,
+--error-class, --tag and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Unreadable entries
 stay. Running jobs are not affected, and their retries go to the old queue.
 
 ` + moveDetails + `
@@ -99,14 +100,13 @@ If programs still push to the old queue, run the command again.` + actHelp,
 			if err := a.checkTo(args[0]); err != nil {
 				return err
 			}
-			if a.selection.All = len(args) == 2 && a.selection.Class == "" && a.selection.Text == ""; a.selection.All {
+			if a.selection.All = len(args) == 2 && a.selection.Filter == (inspect.Filter{}); a.selection.All {
 				return nil
 			}
 			return a.choose(args[2:])
 		},
 	}
-	a.cmd.Flags().StringVar(&a.selection.Class, "class", "", "all jobs of this `CLASS`")
-	a.cmd.Flags().StringVar(&a.selection.Text, "text", "", "only jobs with this `TEXT` in their arguments, error or tags, in any case")
+	a.registerFilter(at, "only jobs")
 	return a.complete(at)
 }
 
@@ -148,6 +148,7 @@ retry names the old queue: run the command again when the running jobs are done.
 	set.StringVar(&a.selection.Queue, "from", "", "the `QUEUE` to move jobs from")
 	set.StringVar(&a.to, "to", "", "the `QUEUE` to move them to")
 	set.StringVar(&a.selection.Class, "class", "", "only jobs of this `CLASS`; an ActiveJob's own class, not its wrapper")
+	a.registerDryRun()
 	for _, flag := range []string{"from", "to"} {
 		_ = a.cmd.RegisterFlagCompletionFunc(flag, at.completeQueues(0))
 	}
@@ -201,7 +202,7 @@ func printQueues(t *table, s inspect.Status) {
 func queueNotes(queue inspect.Queue) string {
 	quarantined := fmt.Sprintf("%d quarantined for %s", queue.Quarantined, short(queue.QuarantinedFor))
 	notes := []string{
-		word(queue.Paused, "paused"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByDead),
+		word(queue.Paused, "paused"), word(queue.Late(), "late"), word(queue.Quarantined > 0, quarantined), heldByDead(queue.HeldByDead),
 		word(queue.NoConsumer, "no consumer"),
 	}
 	return strings.Join(strings.Fields(strings.Join(notes, " ")), " ")

@@ -49,6 +49,7 @@ const rootExample = `  belay demo                                   watch worker
   belay status
   belay top                                    the same in the whole terminal, live
   belay find 217d2cffc30f4a168b3a76d9          where is it?
+  belay list dead --group                      what dies, and of which errors?
   belay dead retry --class WelcomeEmail        run dead jobs again
   belay queues pause mail
   belay check                                  is this Redis fit for Belay?`
@@ -77,7 +78,7 @@ func newRoot() *cobra.Command {
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newTop(at), newCheck(at), newVersion(),
-		newFindJob(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newWeb(at), newClasses(at), newPeriodic(at))
+		newFindJob(at), newListPlace(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newWeb(at), newClasses(at), newPeriodic(at))
 	root.AddCommand(newSets(at)...)
 	describe(root)
 	completeAll(at, root)

@@ -77,6 +77,18 @@ var answers = map[string]string{
 	"retry": "Retried: %s", "kill": "Killed: %s", "delete": "Deleted: %s", "move": "Moved: %s", "reschedule": "Rescheduled: %s",
 }
 
+// effects are what the questions before an act say that it does. Other acts ask nothing.
+var effects = map[string]string{
+	"kill":   "Killed jobs go to the dead set, and run only if they are retried from there. Their locks are released.",
+	"delete": "Deleted jobs are gone for good. Their locks are released.",
+	"cancel": "Cancelled jobs that wait are removed. A job that runs is stopped, and not retried.",
+}
+
+// question is what a page asks before an act.
+func question(act, what string) string {
+	return strings.ToUpper(act[:1]) + act[1:] + " " + what + "? " + effects[act]
+}
+
 // answer is what a page says after an act on n jobs.
 func answer(act string, n int) string {
 	switch {
@@ -143,6 +155,14 @@ func (p *press) selected(in, queue, act string) {
 	}
 	p.until("the count on the button", button(form, act)+".textContent.endsWith(' 2')")
 	p.pressed(fmt.Sprintf("%s post do=%s in=%s selected", routeOf(act), act, in))
+	p.takeAsked()
+	if effects[act] != "" {
+		p.refuse(true)
+		p.click(button(form, act))
+		eventually(p.t, "the question", func() bool { return slices.Equal(p.takeAsked(), []string{question(act, "2 selected jobs")}) })
+		p.refuse(false)
+		p.expect(before, act, in, 0)
+	}
 	p.send(button(form, act))
 	p.said(answer(act, 2))
 	p.expect(before, act, in, 2)
@@ -161,11 +181,10 @@ func (p *press) single(in, queue, act string) {
 	before, due := p.s.count(), time.Time{}
 	p.pressed(fmt.Sprintf("%s post do=%s in=%s", routeOf(act), act, in))
 	p.takeAsked()
-	if act == "kill" || act == "delete" || act == "cancel" {
-		question := strings.ToUpper(act[:1]) + act[1:] + " this job?"
+	if effects[act] != "" {
 		p.refuse(true)
 		p.click(button("form.bar", act))
-		eventually(p.t, "the question", func() bool { return slices.Equal(p.takeAsked(), []string{question}) })
+		eventually(p.t, "the question", func() bool { return slices.Equal(p.takeAsked(), []string{question(act, "this job")}) })
 		p.refuse(false)
 		p.expect(before, act, in, 0)
 	}
@@ -372,6 +391,19 @@ func (p *press) searches() {
 		require.NotEmpty(p.t, classes, page)
 		require.Equal(p.t, []string{"WelcomeEmail"}, slices.Compact(classes), page)
 	}
+	for path, queue := range map[string]string{"retries": "", "scheduled": "", "dead": "", "queue": "reports"} {
+		p.s.fill(path, queue, 90) // thirty of each class, which are more than a page
+		p.open(p.first + path + "?class=WelcomeEmail&name=" + queue)
+		jids := "[...document.querySelectorAll('form.jobs td.job code')].map(n => n.textContent)"
+		first := eval[[]string](p.tab, jids)
+		p.pressed("/" + path + " get patient=1")
+		p.send("document.querySelector('#searched button')")
+		next := eval[[]string](p.tab, jids)
+		require.NotEmpty(p.t, next, path)
+		for _, jid := range next {
+			require.NotContains(p.t, first, jid, path)
+		}
+	}
 	p.open(p.first + "reset")
 	p.pressed("/reset post do=reset")
 	p.send(button("form.bar", "reset"))
@@ -391,6 +423,11 @@ func (p *press) browser() {
 		p.click("document.querySelector('[data-theme-switch]')")
 		p.until("the theme "+want, "document.querySelector('[data-theme-switch]').textContent.endsWith('"+want+"')")
 	}
+	p.send("document.querySelector('form.jobs tbody td.job a')")
+	p.pressed("button copy")
+	p.click("document.querySelector('[data-copy=the-jid]')")
+	p.until("the answer of the button", "document.querySelector('[data-copy=the-jid]').textContent === 'Copied'")
+	p.open(p.first + "retries")
 	p.click("document.querySelector('[data-check-all]')")
 	p.until("all to be selected", "document.querySelectorAll('form.jobs tbody input:checked').length === document.querySelectorAll('form.jobs tbody tr').length")
 }

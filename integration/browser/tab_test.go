@@ -187,8 +187,13 @@ func (b *tab) send(expression string) {
 	b.until("the answer to "+expression, "!window.old")
 }
 
-// heights are those of the window by its width: a desk's and a phone's, both long enough to show most of a page.
-var heights = map[int64]int64{1280: 1200, 390: 1400}
+// height returns that of the window by its width: a desk's or a phone's, both long enough to show most of a page.
+func height(width int64) int64 {
+	if width < 600 {
+		return 1400
+	}
+	return 1200
+}
 
 // size sets the width of the window.
 func (b *tab) size(width int64) {
@@ -196,7 +201,7 @@ func (b *tab) size(width int64) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	_, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride,
-		emulation.SetDeviceMetricsOverrideParams{Width: width, Height: heights[width], DeviceScaleFactor: 1, Mobile: width < 600})
+		emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height(width), DeviceScaleFactor: 1, Mobile: width < 600})
 	require.NoError(b.t, err)
 }
 

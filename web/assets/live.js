@@ -103,8 +103,28 @@
 
   document.addEventListener("click", event => {
     const button = event.target.closest("button[data-ask]");
-    if (button && !confirm(button.dataset.ask)) event.preventDefault();
+    if (!button) return;
+    const checked = button.form.querySelectorAll("input[name=ref]:checked").length;
+    const jobs = checked === 1 ? "the selected job" : checked.toLocaleString("en") + " selected jobs";
+    if (!confirm(button.dataset.ask.replace("the selected jobs", jobs))) event.preventDefault();
   });
+
+  // Copying needs a script, and navigator.clipboard a page over HTTPS or of this machine.
+  const copiers = () => { for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false; };
+  const copy = async node => {
+    if (navigator.clipboard) return navigator.clipboard.writeText(node.textContent);
+    getSelection().selectAllChildren(node);
+    document.execCommand("copy");
+    getSelection().removeAllRanges();
+  };
+  document.addEventListener("click", async event => {
+    const button = event.target.closest("[data-copy]"), node = button && document.getElementById(button.dataset.copy);
+    if (!node) return;
+    try { await copy(node); button.textContent = "Copied"; } catch { button.textContent = "Not copied"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  document.addEventListener("belay:fresh", copiers);
+  copiers();
 
   // A slash leads to the search, as on many sites.
   document.addEventListener("keydown", event => {
@@ -139,7 +159,9 @@
   localize(document);
   count();
   const current = document.querySelector("#nav [aria-current]");
-  if (current && matchMedia("(max-width: 56rem)").matches) current.scrollIntoView({ inline: "center", block: "nearest" });
+  // Only the row of the navigation: scrollIntoView would scroll the page sideways too.
+  const row = current && current.closest("nav");
+  if (row) row.scrollLeft += current.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - current.offsetWidth) / 2;
   const begin = () => {
     if (!every || !live || !live.hidden) return;
     live.hidden = false;

@@ -80,9 +80,39 @@
     return over.filter(node => !over.some(other => other !== node && node.contains(other))).map(describe).concat("the page is " + document.documentElement.scrollWidth + " wide in " + room);
   };
 
-  // Elements that text is cut off in, without a sign that there is more.
+  // Elements that text is cut off in, without a sign that there is more; an ellipsis is one.
   const cut = () => [...document.querySelectorAll("button, .button, h1, h2, dt, dd, th, label")].filter(node => shown(node) && getComputedStyle(node).clipPath === "none")
-    .filter(node => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0 && getComputedStyle(node).overflowX !== "visible").map(describe);
+    .filter(node => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0 && getComputedStyle(node).overflowX !== "visible" && getComputedStyle(node).textOverflow !== "ellipsis").map(describe);
+
+  // Cells and controls that reach out of the sheet or the window that they stand in, where a frame may cut them off.
+  // A row of tabs or of the navigation scrolls by itself.
+  const outside = () => {
+    const found = new Set();
+    for (const node of document.querySelectorAll("main td, main th, main td *, main button, main .button, main dd, main .tag")) {
+      if (!shown(node) || getComputedStyle(node).clipPath !== "none") continue;
+      const sheet = node.closest(".list, .stats, .panel, section") || document.body, box = node.getBoundingClientRect(), frame = sheet.getBoundingClientRect();
+      // An element that ends in an ellipsis shows that there is more; so does what lies in it.
+      if (node.parentElement.closest(".clip") || node.closest(".clip")) continue;
+      if (box.width > 0 && (box.right > frame.right + 1.5 || box.left < frame.left - 1.5)) found.add(describe(node));
+    }
+    return [...found].slice(0, 6);
+  };
+
+  // Times and figures that stand on several lines, and words of a cell that are broken although they are short.
+  const torn = () => {
+    const found = new Set(), range = document.createRange();
+    const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    for (let text; (text = walker.nextNode());) {
+      if (!text.parentElement.closest("td:not(.args), th, dd, .tag, button") || !shown(text.parentElement)) continue;
+      for (const word of text.nodeValue.matchAll(/[\p{L}\p{N}.,]+/gu)) {
+        if (word[0].length > 14) continue;
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) found.add("“" + word[0] + "” in " + describe(text.parentElement));
+      }
+    }
+    return [...found].slice(0, 6);
+  };
 
   let focused = [];
   // expect remembers the controls that Tab should reach, and is how many they are.
@@ -112,6 +142,6 @@
     if (!shown(node) || !top || !(node.contains(top) || top.contains(node))) throw new Error(describe(node) + " cannot be pressed: over it is " + (top ? describe(top) : "nothing"));
     return [x, y];
   };
-  window.testing = { links, buttons, unnamed, pale, wide, cut, expect, way, middle, clean };
+  window.testing = { links, buttons, unnamed, pale, wide, cut, outside, torn, expect, way, middle, clean };
   return true;
 })()

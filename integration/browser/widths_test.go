@@ -1,0 +1,84 @@
+package browser
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/internal/drivertest"
+)
+
+// widths are those of phones, tablets, laptops and desks.
+var widths = []int64{360, 600, 768, 1024, 1280, 1600}
+
+// Names as long as large programs have them, and one without a place to break it.
+const (
+	longQueue = "customer_notifications_transactional_high_priority"
+	longClass = "Billing::Invoices::ImportFromSpreadsheetAndNotifyAccountOwnersJob"
+	longName  = "worker-notifications-7d9f8b6c5d-x2x9q.eu-central-1.compute.internal.example.com"
+	unbroken  = "ImportEverySpreadsheetOfTheAccountAndNotifyItsOwnersByMailWorker"
+)
+
+// No page scrolls sideways, and no text is cut off, at any width and with long names.
+func TestPagesFitEveryWidth(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.fill("queue", longQueue, 30)
+	s.fill("quarantined", longQueue, 3)
+	for _, in := range []string{"retries", "scheduled", "dead"} {
+		s.fill(in, "", 30)
+	}
+	now := time.Now().Unix()
+	for n, key := range []string{s.keys.Retry(), s.keys.Schedule(), s.keys.Dead()} {
+		for m, class := range []string{longClass, unbroken} {
+			s.do("ZADD", key, fmt.Sprint(now+int64(3600*(2-n))), fmt.Sprintf(`{"class":%q,"args":[%q,{"%s":1}],"jid":"wide%d%d%024x","queue":%q,"retry":true,`+
+				`"created_at":1700000000.5,"enqueued_at":1700000000.5,"failed_at":1700000000.5,"retry_count":12,"error_class":"ActiveRecord::%sError",`+
+				`"error_message":"%s"}`, class, strings.Repeat("word ", 40), unbroken, n, m, 1, longQueue, unbroken, strings.Repeat("x", 300)))
+		}
+	}
+	s.belay("push", longClass, "1", "-q", longQueue, "--unique", "until_executed", "--unique-ttl", "2h")
+	for _, name := range []string{unbroken, "nightly"} {
+		s.belay("periodic", "add", name, "*/5 9-17 * * 1-5", longClass, "-q", longQueue, "--zone", "America/Argentina/Buenos_Aires")
+	}
+	s.start("work", "--redis", s.redis.URL(), "-q", "live", "-q", "a_further_queue_with_a_long_name", "-c", "3", "--name", longName,
+		"--shutdown-timeout", "0s", "--exec", longClass+"=true", "--exec", unbroken+"=sleep 3600")
+	eventually(t, "the worker", func() bool { return s.process(longName) != nil })
+	s.belay("push", unbroken, "-q", "live")
+	for n := range 20 {
+		s.belay("push", longClass, fmt.Sprint(n), "-q", "live")
+	}
+	eventually(t, "runs", func() bool { return s.status().Processed >= 20 })
+	_, first := s.serve(s.redis.URL(), drivertest.FreeAddr(t))
+	b := newTab(t)
+	b.open(first + "classes")
+	eventually(t, "counts by class", func() bool {
+		b.open(first + "classes")
+		return eval[int](b, "document.querySelectorAll('tbody tr').length") > 0
+	})
+	var problems []string
+	for _, page := range []string{
+		"", "busy", "queues", "queue?name=" + longQueue, "scheduled", "retries", "dead", "periodic", "classes", "locks", "redis",
+		"job?jid=" + fmt.Sprintf("wide20%024x", 1), "history?name=" + url.QueryEscape(unbroken), "confirm?in=dead&do=retry",
+	} {
+		for _, width := range widths {
+			b.size(width)
+			b.open(first + page)
+			name := nameOf(fmt.Sprintf("wide %s %d", strings.TrimSuffix(page, "name="+longQueue), width))
+			for _, check := range []string{"wide", "cut", "outside", "torn"} {
+				for _, problem := range eval[[]string](b, "testing."+check+"()") {
+					problems = append(problems, name+": "+check+": "+problem)
+				}
+			}
+			if scrolled := eval[int](b, "Math.round(scrollX)"); scrolled != 0 {
+				problems = append(problems, fmt.Sprintf("%s: opens %d px to the right", name, scrolled))
+			}
+			b.picture(name)
+		}
+	}
+	require.Empty(t, strings.Join(problems, "\n"))
+	require.Empty(t, b.takeProblems())
+}
