@@ -45,7 +45,7 @@ const (
 failed_at (first), retried_at (last), bytes, problem, payload`
 	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer`
 	runFields   = `tick_at, at, outcome, ended_at, jid`
-	lockFields  = `digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
+	lockFields  = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
 	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
