@@ -101,6 +101,7 @@ func (d *definition) check() error {
 	}
 	must(d.item.Class != launcher.AnyClass, "%q stands for all classes that have no handler: use Server.HandleUnknown", launcher.AnyClass)
 	must(d.item.JID == "", oneJID, d.item.JID)
+	must(d.item.Key == "", oneKey)
 	return errors.Join(errs...)
 }
 
@@ -140,8 +141,11 @@ func initializer() string {
 	}
 }
 
-// oneJID is the error of an option JID that would apply to many jobs.
-const oneJID = "JID %s would be the id of every job: give it to Enqueue"
+// oneJID and oneKey are the errors of an option JID or Key that would apply to many jobs.
+const (
+	oneJID = "JID %s would be the id of every job: give it to Enqueue"
+	oneKey = "one Key for every job would store only the first: give it to Enqueue"
+)
 
 // made panics for a Definition that Define has not made, because it has no class.
 func (d *Definition[T]) made(what string) {
@@ -190,8 +194,8 @@ func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options 
 }
 
 // EnqueueMany pushes a job for each of args. client.Client.PushMany describes the receipts and the error.
-// Options are for all of the jobs, so the same JID for two of them is an error. It panics when c or args is
-// nil. EnqueueSeq is for more jobs than there is memory for receipts.
+// Options are for all of the jobs, so the same JID or Key for two of them is an error. It panics when c or
+// args is nil. EnqueueSeq is for more jobs than there is memory for receipts.
 func (d *Definition[T]) EnqueueMany(ctx context.Context, c *Client, args iter.Seq[T], options ...JobOption) ([]Receipt, error) {
 	return c.PushMany(ctx, d.jobs("EnqueueMany", c, args, options))
 }
@@ -216,13 +220,16 @@ func (d *Definition[T]) jobs(what string, c *Client, args iter.Seq[T], options [
 		panic("belay: " + what + " " + d.item.Class + ": the sequence is nil")
 	}
 	return func(yield func(RawJob) bool) {
-		before := ""
+		before, beforeKey := "", ""
 		for arg := range args {
 			item := d.Job(arg, options...)
 			if item.JID != "" && item.JID == before {
 				item.Fail(fmt.Errorf(oneJID, item.JID))
 			}
-			before = item.JID
+			if item.Key != "" && item.Key == beforeKey {
+				item.Fail(errors.New(oneKey))
+			}
+			before, beforeKey = item.JID, item.Key
 			if !yield(item) {
 				return
 			}

@@ -54,6 +54,8 @@ func TestDefine(t *testing.T) {
 			`a backtrace of -2 lines: it must be 0 or more, or -1 for all; tags: write JSON: at /0: a string is not valid UTF-8`,
 			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
 		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
+		require.PanicsWithValue(t, `belay: Define "A": one Key for every job would store only the first: give it to Enqueue`,
+			func() { Define[int]("A", Key("k", time.Hour)) })
 		for class, want := range map[string]string{"": "the name of the class is empty", "*": "use Server.HandleUnknown"} {
 			func() {
 				defer func() { require.Contains(t, recover(), want) }()

@@ -103,6 +103,13 @@
 //	UntilExecuted    every end of the job releases it, in the same step: done, discarded, dead, deleted by
 //	                 belay; script renew renews it at each heartbeat while the job runs; a retry, a stop and
 //	                 a crash keep it
+//	UntilExpired     it stays for the TTL, whatever becomes of the job: one job is accepted in each period.
+//	                 The payload does not name the lock, so no script but that of an operator releases it
+//
+// [Key] locks as UntilExpired does, by a key of the program's own instead of the class and the arguments. For
+// events that a sender repeats, such as those of a webhook, it stores one job for each event:
+//
+//	receipt, err := Pay.Enqueue(ctx, client, args, belay.Key("stripe:"+event.ID, 72*time.Hour))
 //
 // With RescheduleOnce ([UniqueOpts]) the job runs once more if a duplicate was refused after the run began:
 // when the job ends, settle stores it again as a new job, with the lock. So the last change is always seen by

@@ -84,6 +84,30 @@ func ExamplePushOnce() {
 	// Output: queued <nil>
 }
 
+// A webhook's sender repeats an event until it gets an answer, and the job is stored once.
+func ExampleKey() {
+	ctx := context.Background()
+	url, stopRedis := exampleRedis()
+	defer stopRedis()
+	client, err := belay.Open(ctx, url, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+
+	var first string
+	for range 2 {
+		receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42}, belay.Key("event:123", 72*time.Hour))
+		if first == "" {
+			first = receipt.JID
+		}
+		fmt.Println(receipt.Status, receipt.Holder == first, err)
+	}
+	// Output:
+	// queued false <nil>
+	// duplicate true <nil>
+}
+
 // A job is cancelled by its jid. One that waits is removed; one that runs ends without a retry.
 func Example_cancel() {
 	ctx := context.Background()

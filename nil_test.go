@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,6 +83,16 @@ func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
 	require.Equal(t, 2, bulk.NotPushed)
 	sent := client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":queue:mail"), driver.Command("LLEN", client.Config().Prefix+":queue:default"))
 	require.Equal(t, []driver.Reply{{Value: int64(0)}, {Value: int64(0)}}, sent)
+
+	receipts, err = welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), belay.Key("same", time.Hour))
+	require.ErrorContains(t, err, "one Key for every job would store only the first")
+	require.Len(t, receipts, 2)
+	for want, option := range map[string]belay.JobOption{
+		"the Key is empty": belay.Key("", time.Hour), "Key for 0s: it must be at least 1ms": belay.Key("k", 0),
+	} {
+		_, err := welcome.Enqueue(t.Context(), client, 1, option)
+		require.ErrorContains(t, err, want)
+	}
 
 	own := func(i *belay.RawJob) { i.JID = fmt.Sprintf("welcome-%v", i.Args[0]) } // one for each is in order
 	receipts, err = welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), own)

@@ -87,9 +87,36 @@ func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 // Tags sets the job's tags, which dashboards show. It replaces earlier tags.
 func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 
-// JID sets the job's id. Nothing checks that no other job has it; commands that name a job by its id then act
-// on each of these jobs. Use it only with Enqueue and Job, not with Define or EnqueueMany.
+// JID sets the job's id. Nothing checks that no other job has it: a second push with the same id stores a second
+// job, and commands that name a job by its id act on both. To store a job once, use Key. Use JID only with
+// Enqueue and Job, not with Define or EnqueueMany.
 func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
+
+// Key stores one job for each key, such as the id of a webhook's event, whatever its class, queue and
+// arguments. For the time d after the push, or after the time of In and At, another push with the same key
+// stores nothing, even if the first job has ended, died or was deleted. That is not an error: the receipt has
+// StatusDuplicate, and its Holder is the jid of the first job. Choose a d that is longer than the sender
+// repeats its requests.
+//
+// A key may have any bytes, at most 1,024 of them, and counts in one keyspace: one Redis and one
+// ClientConfig.Prefix. d is a whole number of milliseconds, at most ten years. An invalid key or d fails the
+// push. Redis stores a digest of the key; after a FLUSHALL or an eviction (see belay check) the key is free.
+// After ErrUnknown any process may push again: if the first job was stored, the second is a duplicate.
+//
+// Key decides which pushes are accepted. The job itself, its retries and its recovery do not need the key, so
+// it runs at least once, like any other. A job has one lock: Key together with Unique fails the push, unless
+// NotUnique ends the Unique of the class, and ClientConfig.DeduplicateIdempotent does not apply. Use Key only
+// with Enqueue and Job, not with Define or EnqueueMany.
+//
+// "belay locks find --key" shows which job has a key, and "belay locks release" frees the key.
+func Key(key string, d time.Duration) JobOption {
+	return func(i *RawJob) {
+		if key == "" {
+			i.Fail(errors.New("the Key is empty; was a variable not set?"))
+		}
+		i.Key, i.KeyFor = key, atLeastMilli(i, "Key for", d)
+	}
+}
 
 // PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
 // client sends it again when no reply comes (see ClientConfig.RepeatFor), and Client.Repeat sends it again

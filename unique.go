@@ -19,6 +19,9 @@ const (
 	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
 	// dead.
 	UntilExecuted = dedup.UntilExecuted
+	// UntilExpired locks from the push until the TTL has passed, though the job is done by then: one job is
+	// accepted in each period, and it is the first.
+	UntilExpired = dedup.UntilExpired
 )
 
 // UniqueOpts are the options of Unique. The zero value is the default.
@@ -27,16 +30,17 @@ type UniqueOpts struct {
 	// belay push --unique, which compares all arguments, is never a duplicate of these jobs. Fields needs a
 	// Definition, and excludes UniqueBy. Default: the Fields of the class, or UniqueBy, or all arguments.
 	Fields []string
-	// TTL is when the lock expires unless it is released or renewed, in whole milliseconds. For a scheduled job
-	// or a retry it counts from when the job may run. While the job runs, each heartbeat of its process renews
-	// the lock for at least as long as the process counts as alive. Default: six hours.
+	// TTL is when the lock expires unless it is released or renewed, in whole milliseconds. With UntilExpired
+	// it is the period, and only an operator releases the lock before its end. For a scheduled job or a retry
+	// it counts from when the job may run. While the job runs, each heartbeat of its process renews the lock
+	// for at least as long as the process counts as alive. Default: six hours.
 	//
 	// A TTL shorter than the longest wait in the queue allows a second job. Without RescheduleOnce, a TTL
 	// shorter than two heartbeats may even expire between the take of the job and the first renewal.
 	TTL time.Duration
 	// IncludingScheduled makes scheduled jobs, pushed by In or At, unique too. Without it a scheduled job is
 	// accepted even if another job holds the lock. When it is due, it takes the lock if the lock is free; in
-	// any case it goes to its queue and runs.
+	// any case it goes to its queue and runs. UntilExpired always includes scheduled jobs.
 	IncludingScheduled bool
 	// RescheduleOnce runs the job once more after its end if a duplicate was refused after it had started,
 	// because the run may not have seen the change that the duplicate was pushed for. Any number of refused
@@ -57,10 +61,10 @@ type UniqueOpts struct {
 	MarkDuplicates bool
 }
 
-// Unique refuses a job while an equal job holds their common lock, which ends as until says: UntilExecuting or
-// UntilExecuted. Jobs are equal if they have the same class and the same arguments; UniqueOpts.Fields and
-// UniqueBy compare less. A refusal is not an error: the receipt has StatusDuplicate, and its Holder is the jid
-// of the job that holds the lock.
+// Unique refuses a job while an equal job holds their common lock, which ends as until says: UntilExecuting,
+// UntilExecuted or UntilExpired. Jobs are equal if they have the same class and the same arguments;
+// UniqueOpts.Fields and UniqueBy compare less. A refusal is not an error: the receipt has StatusDuplicate,
+// and its Holder is the jid of the job that holds the lock. A job has one lock: Unique excludes Key.
 //
 // Unique decides which pushes are accepted. An accepted job runs at least once, even if it loses its lock: a
 // retry or a recovery does not need the lock. The lock ends after its TTL at the latest if it is not renewed,

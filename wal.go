@@ -46,5 +46,6 @@ func StampWAL(name string, current func(ctx context.Context) (LSN, error)) PushM
 // before the run. Pass a position to wal.Wait before reading a replica.
 //
 // Only a job that was itself pushed with a position is certain to get those of its duplicates. They are lost
-// if the lock expires or an operator releases it before the run.
+// if the lock expires or an operator releases it before the run, and with a Key or UntilExpired, whose lock
+// does not belong to the run.
 func WALPositions(ctx context.Context) WAL { return launcher.WAL(ctx) }

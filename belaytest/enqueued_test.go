@@ -72,6 +72,8 @@ func TestRequireEnqueued(t *testing.T) {
 		{"backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(-1), "Backtrace is 9, want -1"},
 		{"tags", belay.Tags("a", "b"), belay.Tags("a", "b"), belay.Tags("a"), "Tags is [a b], want [a]"},
 		{"jid", belay.JID("j1"), belay.JID("j1"), belay.JID("j2"), "JID is j1, want j2"},
+		{"key", belay.Key("k", time.Hour), belay.Key("k", time.Hour), belay.Key("l", time.Hour), "Key is k, want l"},
+		{"period of a key", belay.Key("k", time.Hour), belay.Key("k", time.Hour), belay.Key("k", time.Minute), "KeyFor is 1h0m0s, want 1m0s"},
 		{"field", belay.Field("request", 7), belay.Field("request", 7), belay.Field("request", 8), "Field is 7, want 8"},
 	} {
 		t.Run("compares the "+c.name, func(t *testing.T) {

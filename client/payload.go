@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,13 +33,27 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
 		wal:   wal,
 	}
-	if err != nil || j.Unique == nil {
+	if err != nil {
 		return d, err
 	}
-	if d.lock, err = j.Unique.Lock(d.Draft); err == nil {
+	if d.lock, err = j.lock(d.Draft); !d.lock.None() && !d.lock.Kept() {
 		d.Extra = append(d.Extra, d.lock.Edit())
 	}
 	return d, err
+}
+
+// lock returns the lock of the job, by its Key or by Unique.
+func (j *RawJob) lock(d job.Draft) (dedup.Lock, error) {
+	switch {
+	case j.Key != "" && j.Unique != nil:
+		return dedup.Lock{}, errors.New("both Key and Unique are set, and a job has one lock: give one of them; " +
+			"NotUnique ends the Unique of the class")
+	case j.Key != "":
+		return dedup.KeyLock(j.Key, cmp.Or(j.KeyFor, dedup.DefaultKeyFor), d.JID)
+	case j.Unique != nil:
+		return j.Unique.Lock(d)
+	}
+	return dedup.Lock{}, nil
 }
 
 // fields returns the fields that not every job has, first those of the job's options, then those of Extra, and

@@ -17,7 +17,8 @@ import (
 // A Prepared is a job that was checked and encoded but is not in Redis yet, such as one that waits in an
 // outbox.
 type Prepared struct {
-	// Payload is the job as PushPrepared stores it, except for enqueued_at.
+	// Payload is the job as PushPrepared stores it, except for enqueued_at and a lock that the payload of a
+	// stored job does not name (Key, dedup.UntilExpired).
 	Payload string
 	// At is when the job is due. Zero means as soon as it is pushed.
 	At time.Time
@@ -29,13 +30,14 @@ type Prepared struct {
 //
 // In, ExpiresIn and Deadline count from now, by Redis' clock if the client has pushed before, else by this
 // machine's. PushOnce has no effect. Neither Prepare nor PushPrepared returns ErrOldWorker: a job that is
-// already committed must not wait for a deploy.
+// already committed must not wait for a deploy. A program that pushes prepared jobs must know their kind of
+// lock: one from before Key and dedup.UntilExpired refuses such a job, and every job that is pushed with it.
 func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, error) {
 	r, err := c.pass(ctx, &j)
 	var p Prepared
 	if err == nil && r.Status != StatusRefused {
 		now := c.clock.Now()
-		if r, err = c.complete(&j, now); err == nil {
+		if r, err = c.complete(&j, now, true); err == nil {
 			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
 			if j.In > 0 {
 				p.At = now.Add(j.In)
@@ -106,18 +108,22 @@ func (c *Client) readPrepared(ctx context.Context, p Prepared) (ready, error) {
 	if err != nil {
 		return ready{}, err
 	}
-	lock, err := dedup.Read(parsed)
+	lock, err := dedup.ReadPrepared(parsed)
 	if err != nil {
 		return ready{}, err
 	}
 	now := c.nowFor(ctx, p.At)
 	r := ready{Receipt: Receipt{JID: parsed.JID(), Queue: cmp.Or(parsed.Queue(), DefaultQueue), Status: StatusQueued}}
-	r.stored.Job = p.Payload
+	var edits []job.Edit
+	if lock.Kept() {
+		edits = append(edits, job.Remove(dedup.FieldName)) // the job's way through Redis must not depend on it
+	}
 	if p.At.After(now) {
 		r.Status, r.stored.At = StatusScheduled, p.At
 	} else {
-		r.stored.Job = parsed.Patch(parsed.IntoQueue(now, c.cfg.Unit)...)
+		edits = append(edits, parsed.IntoQueue(now, c.cfg.Unit)...)
 	}
+	r.stored.Job = parsed.Patch(edits...)
 	r.stored.Queue = r.Queue
 	r.takeLock(lock, p.At.Sub(now), parsed.Class(), dedup.ReadWAL(parsed))
 	return r, nil

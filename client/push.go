@@ -20,8 +20,9 @@ import (
 // Without a deadline in ctx, a push waits for Redis for five seconds, and a second more for each 32 KiB that
 // are under way.
 //
-// Nothing is sent twice, and pushing again stores a second job, unless the job is PushOnce. A PushOnce job is
-// sent again while its outcome is unknown, for Config.RepeatFor or until ctx ends; after that, use Repeat.
+// Nothing is sent twice, and pushing again stores a second job, unless the job has a Key or is PushOnce. A
+// PushOnce job is sent again while its outcome is unknown, for Config.RepeatFor or until ctx ends; after
+// that, use Repeat.
 //
 // Concurrent pushes to one queue may be coalesced: they share a call and its outcome. No push waits for one
 // that has not begun.
@@ -62,7 +63,7 @@ func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
 	if err != nil || r.Status == StatusRefused {
 		return r, err
 	}
-	return c.complete(&j, c.nowFor(ctx, j.At))
+	return c.complete(&j, c.nowFor(ctx, j.At), false)
 }
 
 // pass runs the middleware. The result is set if the job is not pushed.
@@ -83,14 +84,15 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 	if len(c.middleware.All()) > 0 {
 		*j = j.withDefaults() // the middleware may have emptied a field
 	}
-	if c.cfg.DeduplicateIdempotent && j.Idempotent && !j.NotUnique && j.Unique == nil {
+	if c.cfg.DeduplicateIdempotent && j.Idempotent && !j.NotUnique && j.Unique == nil && j.Key == "" {
 		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
 	}
 	return ready{}, nil
 }
 
-// complete checks the job and writes its payload at a time.
-func (c *Client) complete(j *RawJob, now time.Time) (ready, error) {
+// complete checks the job and writes its payload at a time. The payload of a prepared job names its lock also
+// if the lock is kept, for readPrepared, which removes it.
+func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error) {
 	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs, pushed: j.pushed}
 	if j.ExpiresIn > 0 || j.Deadline > 0 {
 		r.needs = max(r.needs, lua.ExpiryProtocol)
@@ -110,6 +112,9 @@ func (c *Client) complete(j *RawJob, now time.Time) (ready, error) {
 		if delay <= 0 {
 			d.EnqueuedAt = now
 		}
+		if prepared && d.lock.Kept() {
+			d.Extra = append(d.Extra, d.lock.Edit())
+		}
 		r.stored.Job = d.Encode()
 		r.takeLock(d.lock, delay, j.Class, d.wal)
 		err = c.checkSize(&r.stored)
@@ -124,10 +129,14 @@ func (c *Client) complete(j *RawJob, now time.Time) (ready, error) {
 }
 
 // takeLock makes the push of the job take its lock, if a push with this delay does. The script adds the delay,
-// by Redis' clock.
+// by Redis' clock. A duplicate leaves no positions with a kept lock: its owner may have ended, and no run asks.
 func (r *ready) takeLock(lock dedup.Lock, delay time.Duration, class string, wal dedup.WAL) {
-	if lock.Takes(delay) {
-		r.stored.Lock, r.stored.Mark, r.stored.WAL = lock.Stored(class), lock.Mark, wal.Lines()
+	if !lock.Takes(delay) {
+		return
+	}
+	r.stored.Lock, r.stored.Mark = lock.Stored(class), lock.Mark
+	if !lock.Kept() {
+		r.stored.WAL = wal.Lines()
 	}
 }
 

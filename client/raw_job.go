@@ -26,7 +26,8 @@ type RawJob struct {
 	ArgsJSON string
 	// Queue is the queue that the job goes to. Default: DefaultQueue.
 	Queue string
-	// JID is the job's id; it must be unique. Default: 24 random hexadecimal digits.
+	// JID is the job's id. It must be unique, which is not checked: use Key to store a job once. Default: 24
+	// random hexadecimal digits.
 	JID string
 
 	// In delays the job, by Redis' clock; At schedules it for an instant. At most one may be set. Zero, or an
@@ -34,6 +35,16 @@ type RawJob struct {
 	// before 1970, an In below minus a hundred years.
 	In time.Duration
 	At time.Time
+
+	// Key stores one job for each key: while the key is remembered, for KeyFor, a push of any job with the
+	// same key stores nothing, even if the first job has ended. Its receipt has StatusDuplicate, and its
+	// Holder is the jid of the first job. The key may have any bytes, at most dedup.MaxKey of them, and is
+	// not stored: the lock has its digest. A job has one lock, so Key excludes Unique, and
+	// Config.DeduplicateIdempotent does not apply. Default: no key.
+	Key string
+	// KeyFor is how long the key is remembered, in whole milliseconds, from when the job is due. Without a Key
+	// it has no effect. Default: dedup.DefaultKeyFor.
+	KeyFor time.Duration
 
 	// PushOnce gives the push an idempotency key, by which Redis stores it once however often it is sent. The
 	// client sends it again if no reply comes, as Config.RepeatFor says, and Client.Repeat sends it again
@@ -66,7 +77,7 @@ type RawJob struct {
 	NotUnique bool
 	// WAL has the positions in the write-ahead logs of databases that the job's replicas must have reached:
 	// those of the primaries after the writes that preceded the push. If the job is refused as a duplicate,
-	// the job that holds the lock gets them. Default: none.
+	// the job that holds the lock gets them, unless the lock is kept until it expires. Default: none.
 	WAL dedup.WAL
 	// Timeout ends the context of each run of the job after this long, in whole milliseconds. Default: the
 	// timeout of its class, else that of the worker.

@@ -19,8 +19,8 @@ const (
 	StatusPrepared Status = "prepared"
 	// StatusRefused means that middleware refused the job; see Receipt.Reason. It is not an error.
 	StatusRefused Status = "refused"
-	// StatusDuplicate means that the job was not stored, because an equal job holds their common lock; see
-	// Receipt.Holder. It is not an error.
+	// StatusDuplicate means that the job was not stored, because an equal job, or one with the same Key, holds
+	// their common lock; see Receipt.Holder. It is not an error.
 	StatusDuplicate Status = "duplicate"
 	// StatusUnknown means that Redis may or may not have the job: the reply was lost. The error is
 	// ErrUnknown.
@@ -43,8 +43,8 @@ type Receipt struct {
 	// Reason is the reason of a refusal, for people.
 	Reason string `json:"reason,omitempty"`
 	// Holder is the jid of the job that holds the lock, for a duplicate that was refused or marked
-	// (dedup.Rule.MarkDuplicates). If a job is pushed again under its own jid after its start, Holder is that
-	// jid.
+	// (dedup.Rule.MarkDuplicates). With a Key or dedup.UntilExpired that job may have ended. If a job is pushed
+	// again under its own jid after its start, Holder is that jid.
 	Holder string `json:"holder,omitempty"`
 
 	// push can send the job again, and planned is its Status once it is stored. Both are set while the job is

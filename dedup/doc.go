@@ -5,7 +5,8 @@
 // class. A [Digest] identifies jobs that are duplicates of each other. A [Lock] is the part of a unique job's
 // payload that tells each script what to do with the lock. The digest is computed once, at the push, and only
 // read after that: a worker of another version releases the lock that was taken, not one that it would have
-// computed itself.
+// computed itself. A lock that stays until its TTL has passed ([UntilExpired], and the lock of a key,
+// [KeyLock]) is not in the payload of a stored job, because no script that moves the job may change it.
 //
 // Uniqueness decides which pushes are accepted. A job that has started, waits for a retry, or was recovered
 // from a dead process needs no lock to run, so no job is ever blocked by its own lock.

@@ -11,7 +11,7 @@ import (
 // Only Redis knows whether the job still holds the lock: it may have expired and belong to another job. So
 // each script that releases, clears or renews a lock first checks that its holder is JID.
 //
-// The zero Lock belongs to a job that is not unique.
+// The lock of a stored job is never UntilExpired: see Kept. The zero Lock belongs to a job that is not unique.
 type Lock struct {
 	// Digest names the lock: the result of the function Digest at the push.
 	Digest string
@@ -29,6 +29,10 @@ type Lock struct {
 	// the dead set while another job holds the lock. Payloads of older versions lack this field.
 	Mark bool
 }
+
+// Kept reports whether the lock is held until its TTL has passed, whatever becomes of the job. Only the push
+// needs such a lock: it is in the payload of a prepared job, and the push removes it.
+func (l Lock) Kept() bool { return l.Until == UntilExpired }
 
 // None reports whether there is no lock.
 func (l Lock) None() bool { return l.Digest == "" }

@@ -11,7 +11,7 @@ import (
 // FieldName is the payload's field that holds a job's lock. Its value is an object:
 //
 //	digest     the result of Digest
-//	until      "until_executing" or "until_executed"
+//	until      "until_executing" or "until_executed"; "until_expired" only before the push (see ReadPrepared)
 //	ttl_ms     the lock's TTL in milliseconds, an integer
 //	again      true if the job runs once more for refused duplicates; omitted when false
 //	scheduled  true if a push for later takes the lock too; omitted when false
@@ -66,10 +66,21 @@ func (e *UnreadableError) Error() string { return "unreadable " + FieldName + ":
 // stand in an argument. It costs one search.
 func Has(payload string) bool { return strings.Contains(payload, FieldName) }
 
-// Read returns the lock in a job's payload: the zero Lock if the job is not unique, and the zero Lock with an
-// *UnreadableError if the field is not one that Edit writes. It ignores unknown members and a null field. For a
-// job without the field it costs one search (see job.Job.RareField).
+// Read returns the lock in the payload of a stored job: the zero Lock if the job is not unique, and the zero
+// Lock with an *UnreadableError if the field is not one that Edit writes, or the lock is Kept, which no stored
+// job may change. It ignores unknown members and a null field. For a job without the field it costs one search
+// (see job.Job.RareField).
 func Read(j *job.Job) (Lock, error) {
+	lock, err := ReadPrepared(j)
+	if lock.Kept() {
+		return Lock{}, &UnreadableError{"its until is one that no stored job has"}
+	}
+	return lock, err
+}
+
+// ReadPrepared is Read for a job that is not stored yet: it also returns a lock that is Kept. The push takes
+// the lock, and removes it from the payload.
+func ReadPrepared(j *job.Job) (Lock, error) {
 	text, ok := j.RareField(FieldName)
 	if !ok || text == "null" {
 		return Lock{}, nil

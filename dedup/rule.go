@@ -22,6 +22,10 @@ const (
 	// UntilExecuted locks from the push until the job has ended, through all its retries: done, discarded or
 	// dead.
 	UntilExecuted Until = "until_executed"
+	// UntilExpired locks from the push until the TTL has passed, whatever becomes of the job: one job is
+	// accepted in each period. The payload does not name the lock, so nothing releases or renews it but an
+	// operator.
+	UntilExpired Until = "until_expired"
 )
 
 const (
@@ -41,7 +45,7 @@ type Rule struct {
 	TTL time.Duration
 	// IncludingScheduled makes jobs that are pushed for later unique too; their locks last longer by their
 	// delay. Without it such a job is always accepted. When it comes due it takes the lock if it is free, and
-	// runs in any case.
+	// runs in any case. UntilExpired always includes them.
 	IncludingScheduled bool
 	// RescheduleOnce runs the job once more after its end if a duplicate was refused after its start: the
 	// change that the duplicate was pushed for may have been too late for the run. Any number of refused
@@ -73,9 +77,11 @@ func (r Rule) Check() error {
 	var errs []error
 	switch {
 	case r.Until == "":
-		errs = append(errs, fmt.Errorf("unique until when? Set %s or %s", UntilExecuting, UntilExecuted))
+		errs = append(errs, fmt.Errorf("unique until when? Set %s, %s or %s", UntilExecuting, UntilExecuted, UntilExpired))
 	case !r.Until.known():
-		errs = append(errs, fmt.Errorf("unique until %q: it must be %s or %s", r.Until, UntilExecuting, UntilExecuted))
+		errs = append(errs, fmt.Errorf("unique until %q: it must be %s, %s or %s", r.Until, UntilExecuting, UntilExecuted, UntilExpired))
+	case r.RescheduleOnce && r.Until == UntilExpired:
+		errs = append(errs, fmt.Errorf("reschedule once requires %s: with %s, the job is accepted once in each TTL", UntilExecuted, r.Until))
 	case r.RescheduleOnce && r.Until != UntilExecuted:
 		errs = append(errs, fmt.Errorf("reschedule once requires %s: with %s, a push after the start is accepted and runs anyway", UntilExecuted, r.Until))
 	}
@@ -103,7 +109,7 @@ func (r Rule) Check() error {
 	return errors.Join(errs...)
 }
 
-func (u Until) known() bool { return u == UntilExecuting || u == UntilExecuted }
+func (u Until) known() bool { return u == UntilExecuting || u == UntilExecuted || u == UntilExpired }
 
 // CheckTTL returns an error unless the TTL is above 0, at most MaxTTL, and a whole number of milliseconds,
 // the unit of Redis. It is not rounded, so that two programs cannot disagree about it.
@@ -143,7 +149,7 @@ func (r Rule) Lock(d job.Draft) (Lock, error) {
 	}
 	return Lock{
 		Digest: digest, JID: d.JID, Until: r.Until, TTL: cmp.Or(r.TTL, DefaultTTL),
-		Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled, Mark: r.MarkDuplicates,
+		Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled || r.Until == UntilExpired, Mark: r.MarkDuplicates,
 	}, nil
 }
 

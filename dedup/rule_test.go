@@ -30,12 +30,13 @@ func TestRuleCheck(t *testing.T) {
 	})
 	t.Run("names_everything_that_is_wrong_at_once", func(t *testing.T) {
 		t.Parallel()
-		rule := dedup.Rule{Until: "until_expired", TTL: -1, Positions: []int{0, 3, 3}, By: all}
-		for _, words := range []string{"until_expired", "above 0", "both By and Positions", "counted from 1", "argument 3 is named twice"} {
+		rule := dedup.Rule{Until: "until_done", TTL: -1, Positions: []int{0, 3, 3}, By: all}
+		for _, words := range []string{"until_done", "above 0", "both By and Positions", "counted from 1", "argument 3 is named twice"} {
 			require.ErrorContains(t, rule.Check(), words)
 		}
 		require.ErrorContains(t, dedup.Rule{}.Check(), "until when")
 		require.ErrorContains(t, dedup.Rule{Until: dedup.UntilExecuting, RescheduleOnce: true}.Check(), "requires until_executed")
+		require.ErrorContains(t, dedup.Rule{Until: dedup.UntilExpired, RescheduleOnce: true}.Check(), "once in each TTL")
 	})
 	t.Run("refuses_what_is_no_ttl", func(t *testing.T) {
 		t.Parallel()

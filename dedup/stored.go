@@ -9,7 +9,7 @@ import (
 
 // Stored returns the lock as scripts expect it, for a job of this class, held for its TTL from now on.
 func (l Lock) Stored(class string) *lua.Lock {
-	return &lua.Lock{Digest: l.Digest, Owner: lua.OwnerOf(l.JID, class), Hold: l.Lifetime(0)}
+	return &lua.Lock{Digest: l.Digest, Owner: lua.OwnerOf(l.JID, class), Hold: l.Lifetime(0), Kept: l.Kept()}
 }
 
 // Ending returns the lock of a job that ends without a run, to be released or passed to the run in Again; nil

@@ -15,12 +15,12 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A UniqueLock belongs to a unique job: pushes that count as the same are refused while it is held. Its text is
-// untrusted.
+// A UniqueLock belongs to a unique job or to a key (client.RawJob.Key): pushes that count as the same are
+// refused while it is held. Its text is untrusted.
 type UniqueLock struct {
 	// Digest names the lock; see dedup.Digest.
 	Digest string `json:"digest"`
-	// JID and Class name the job that holds it.
+	// JID and Class name the job that holds it. That of a Kept lock may have ended.
 	JID   string `json:"jid"`
 	Class string `json:"class"`
 	// Started reports that a run of the job has begun. Only jobs with dedup.Rule.RescheduleOnce record it: a
@@ -28,6 +28,8 @@ type UniqueLock struct {
 	Started bool `json:"started"`
 	// Dirty reports that a duplicate was refused since the run began, so the job will run once more.
 	Dirty bool `json:"dirty"`
+	// Kept reports that the lock stays until it expires, whatever becomes of the job.
+	Kept bool `json:"kept"`
 	// TakenAt is when the job took the lock, and Age how long ago that was, by Redis' clock.
 	TakenAt time.Time `json:"taken_at"`
 	Age     Seconds   `json:"age_seconds"`
@@ -102,7 +104,7 @@ func (i *Inspector) locks(ctx context.Context, page []lua.Entry) ([]UniqueLock, 
 func lockOf(digest, value string, now time.Time) UniqueLock {
 	lock := UniqueLock{Digest: digest}
 	if holder, ok := lua.HolderOf(value); ok {
-		lock.JID, lock.Class, lock.Started, lock.Dirty = holder.JID, holder.Class, holder.Started, holder.Dirty
+		lock.JID, lock.Class, lock.Started, lock.Dirty, lock.Kept = holder.JID, holder.Class, holder.Started, holder.Dirty, holder.Kept
 		lock.TakenAt, lock.Age = writable(holder.Since), Seconds{max(now.Sub(holder.Since), 0)}
 		lock.WAL = dedup.WALOfLines(holder.Left).Texts()
 	}
@@ -116,9 +118,24 @@ func (i *Inspector) LockOf(ctx context.Context, rule dedup.Rule, class, queue, a
 	if err != nil {
 		return lock, false, err
 	}
-	locks, err := i.locks(ctx, []lua.Entry{{Bytes: wanted.Digest}})
+	return i.lockWith(ctx, wanted.Digest)
+}
+
+// LockOfKey returns the lock of a key (client.RawJob.Key), and whether a job holds it. If it is free, the
+// Lock has only its Digest.
+func (i *Inspector) LockOfKey(ctx context.Context, key string) (lock UniqueLock, held bool, err error) {
+	digest, err := dedup.KeyDigest(key)
+	if err != nil {
+		return lock, false, err
+	}
+	return i.lockWith(ctx, digest)
+}
+
+// lockWith returns the lock with this digest, and whether it is held.
+func (i *Inspector) lockWith(ctx context.Context, digest string) (lock UniqueLock, held bool, err error) {
+	locks, err := i.locks(ctx, []lua.Entry{{Bytes: digest}})
 	if err != nil || len(locks) == 0 {
-		return UniqueLock{Digest: wanted.Digest}, false, err
+		return UniqueLock{Digest: digest}, false, err
 	}
 	return locks[0], true, nil
 }

@@ -97,7 +97,7 @@ func (m *meter) unique() {
 			id := m.born - m.size + i
 			locks[i] = Lock{Digest: fmt.Sprintf("%032x", id*2654435761), Owner: OwnerOf(fmt.Sprintf("%024x", id), "Welcome"), Hold: time.Hour}
 			mine[i] = NewJob{Queue: "q", Job: bytes, Lock: &locks[i]}
-			others[i] = NewJob{Queue: "q", Job: bytes, Lock: &Lock{locks[i].Digest, OwnerOf(fmt.Sprintf("%024x", -id), "Welcome"), time.Hour, nil}}
+			others[i] = NewJob{Queue: "q", Job: bytes, Lock: &Lock{Digest: locks[i].Digest, Owner: OwnerOf(fmt.Sprintf("%024x", -id), "Welcome"), Hold: time.Hour}}
 			begun[i] = Start{Queue: "q", Bytes: bytes, Lock: locks[i], Mark: true}
 		}
 		pushes = append(pushes, m.keys.PushUnique(nil, mine).Call)

@@ -19,6 +19,9 @@ type Lock struct {
 	// Again, if set, is the job to store when this one has ended, if a duplicate was refused after its first
 	// start.
 	Again *Again
+	// Kept says that the lock stays until it expires, whatever becomes of the job, and that a push of the job
+	// itself is a duplicate like any other. Only a push takes such a lock. No other script gets it.
+	Kept bool
 }
 
 // An Again is the extra run of a job, as a job of its own.
@@ -50,6 +53,8 @@ type Holder struct {
 	Started bool
 	// Dirty: such a duplicate was refused, and the job must run once more for it.
 	Dirty bool
+	// Kept: the lock stays until it expires, though the job may have ended.
+	Kept bool
 	// Since is when the job took the lock, by Redis' clock.
 	Since time.Time
 	// Left has the WAL positions that refused duplicates left with it, in lines (see NewJob.WAL).
@@ -65,6 +70,7 @@ func HolderOf(value string) (h Holder, ok bool) {
 	h.JID, h.Class = parts[0][1:], parts[1]
 	h.Dirty = value[0] == 'd'
 	h.Started = h.Dirty || value[0] == 's'
+	h.Kept = value[0] == 'k'
 	ms, err := strconv.ParseInt(parts[2], 10, 64)
 	h.Since = time.UnixMilli(ms).UTC()
 	if len(parts) == 4 {

@@ -148,6 +148,32 @@ func TestPushUnique(t *testing.T) {
 			require.Equal(w, []string{"a"}, w.waiting("q"))
 			w.held("-", "a")
 		}},
+		promise{"a_kept_lock_stays_though_its_job_has_ended", func(w *world) {
+			kept := func(j *NewJob) { j.Lock.Kept = true }
+			require.Empty(w, w.unique("a", kept))
+			w.held("k", "a")
+			require.Equal(w, "a", w.unique("a", kept), "also for the job itself: it may have ended")
+			require.Equal(w, "a", w.unique("b", kept))
+			require.Equal(w, "a", w.unique("c"), "and for a push that would release it")
+			identity := w.process("q")
+			w.take(identity, 100, "q")
+			require.Equal(w, allSettled, w.settle(identity, 1, end("q", "a", job.Done())))
+			w.held("k", "a")
+			require.Equal(w, "a", w.unique("b", kept))
+			require.Empty(w, w.waiting("q"))
+
+			w.redis("DEL", w.keys.Lock("d"), w.keys.Unique())
+			first, second := lockOf("x"), lockOf("y")
+			first.Kept, second.Kept = true, true
+			require.Equal(w, []string{"", "x"}, ask(w, w.keys.PushUnique(nil, []NewJob{
+				{Queue: "q", Job: "x", Lock: first}, {Queue: "q", Job: "y", Lock: second},
+			})).Holders, "in one call")
+			held, _ := w.redis("GET", w.keys.Lock("d")).(string)
+			holder, ok := HolderOf(held)
+			require.True(w, ok)
+			require.True(w, holder.Kept)
+			require.False(w, holder.Started)
+		}},
 		promise{"one_for_later_holds_its_lock_until_then_and_its_ttl", func(w *world) {
 			require.Empty(w, w.unique("a", func(j *NewJob) { j.In = time.Hour }))
 			w.within(3_659_000, float64(w.number("PTTL", w.keys.Lock("d"))), 3_660_000)

@@ -81,7 +81,7 @@ type Pushed struct {
 	// Holders is for PushUnique. It has, for each duplicate, the jid of the job that holds its lock; the
 	// duplicate was refused or marked. It is "" for any other job: it is stored, now or before with the same
 	// jid. After the run of a job has begun and was marked (see Start), another push of it counts as a
-	// duplicate of itself.
+	// duplicate of itself; with a Kept lock it always does.
 	Holders []string
 }
 

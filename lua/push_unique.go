@@ -8,7 +8,7 @@ var pushUniqueScript = load("push_unique")
 // order.
 func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
-	args := append(make([]string, 0, 9+3*len(jobs)), key.args()...)
+	args := append(make([]string, 0, 10+3*len(jobs)), key.args()...)
 	if key != nil {
 		keys = append(keys, key.Scope)
 	}
@@ -16,7 +16,8 @@ func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 		if group.when == "now" {
 			keys = append(keys, k.Queue(group.queue))
 		}
-		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate, bit(group.leaves), strconv.Itoa(len(jobs)))
+		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate,
+			bit(group.leaves), group.state, strconv.Itoa(len(jobs)))
 		for _, j := range jobs {
 			args = append(args, j.Job)
 			if j.Lock != nil {
@@ -37,15 +38,19 @@ type uniqueGroup struct {
 	hold                 string // "" for jobs without a lock
 	duplicate            string // what to do with one
 	leaves               bool   // positions, if it is not stored
+	state                string // in which locks are taken: see unlock.lua
 }
 
 func uniqueGroupOf(j *NewJob) uniqueGroup {
-	group := uniqueGroup{duplicate: "refuse"}
+	group := uniqueGroup{duplicate: "refuse", state: "-"}
 	if group.when, group.seconds = j.due(); group.when == "now" {
 		group.queue = j.Queue
 	}
 	if j.Lock != nil {
 		group.hold, group.leaves = millis(j.Lock.Hold), j.WAL != ""
+		if j.Lock.Kept {
+			group.state = "k"
+		}
 	}
 	if j.Mark {
 		group.duplicate = "mark"

@@ -6,6 +6,9 @@
 -- the lock: the owner's run replaces the duplicate's, and start returns them. If the duplicate comes after that
 -- run has begun, and the owner's rule requires it (see unlock), one more run follows. The owner's rule decides,
 -- because the owner's payload will run.
+-- A lock that is taken in the state "k" (kept) stays until it expires or an operator releases it: no payload
+-- names it, so no script that starts, ends or moves its owner changes it. Each later push is a duplicate, also
+-- one of the owner itself, because the owner may have ended.
 -- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 scope, only with an idempotency key (see seen)  then for each group its queue list, if it is for
@@ -15,12 +18,12 @@
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
 --          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
 --          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
---          leaves positions (0|1), how many jobs, and for each its bytes; in a group with locks also digest
---          and owner, and then the positions, if it leaves any
+--          leaves positions (0|1), the state in which locks are taken: "-" | "k", how many jobs, and for each
+--          its bytes; in a group with locks also digest and owner, and then the positions, if it leaves any
 -- Returns  {"pushed", for each job "" or the jid of the job that holds its lock ...} | {"stale"} (see push)
 -- Repeat   with an idempotency key: the same answer, and nothing is written. Without: a job that holds its
---          lock is not stored twice. While it waits, its own push is not a duplicate; after the start of a run
---          that counts (see unlock), it is
+--          lock is not stored twice. While it waits, its own push is not a duplicate, unless the lock is kept;
+--          after the start of a run that counts (see unlock), it is
 -- Cost     O(jobs * log locks of all)
 local queues, schedule, index, refusals, scope = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local number, mark, remember_ms, first_group = ARGV[1], ARGV[2], ARGV[3], 4
@@ -48,7 +51,8 @@ local groups, at, key = {}, first_group, once and 6 or 5
 while at <= #ARGV do
   local group = {
     when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
-    leaves = ARGV[at + 5] == '1', count = tonumber(ARGV[at + 6]), first = at + 7, step = 1, list = false, lock = false, values = false,
+    leaves = ARGV[at + 5] == '1', state = ARGV[at + 6], count = tonumber(ARGV[at + 7]), first = at + 8,
+    step = 1, list = false, lock = false, values = false,
   }
   if group.when == 'now' then
     group.list, key = KEYS[key], key + 1
@@ -92,11 +96,11 @@ for _, group in ipairs(groups) do
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
     local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
     -- It is stored already. (Once its run has begun, the push counts as a duplicate: the run may have missed
-    -- its change.)
-    local waits = value and string.sub(value, 2, #owner + 1) == owner and state ~= 's' and state ~= 'd'
+    -- its change. The owner of a kept lock may have ended.)
+    local waits = value and string.sub(value, 2, #owner + 1) == owner and state == '-'
     if not value then
       if lock then
-        taken[lock] = '-' .. owner .. since
+        taken[lock] = group.state .. owner .. since
         redis.call('SET', lock, taken[lock], 'PXAT', until_ms)
         listed[#listed + 1] = until_ms
         listed[#listed + 1] = ARGV[arg + 1]

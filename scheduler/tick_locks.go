@@ -86,8 +86,8 @@ func (l *TickLocks) check(ctx context.Context, names []string) error {
 			return fmt.Errorf("read the lock of the periodic job %q: %w", periodic.Name, err)
 		}
 		holder, held := lua.HolderOf(strings.Join(value, ""))
-		if !held || now.Sub(holder.Since) < oldLock {
-			continue
+		if !held || holder.Kept || now.Sub(holder.Since) < oldLock {
+			continue // a kept lock stays though its job has ended
 		}
 		exists, err := l.exists(ctx, holder.JID)
 		if err != nil {

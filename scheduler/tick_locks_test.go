@@ -62,6 +62,8 @@ func TestALockOfATickLastsAsLongAsItsJob(t *testing.T) {
 			hold(time.Now())
 			require.True(r.t, holds(), "its job may be in the hands of a process of Ruby")
 		}
+		r.do("SET", key, fmt.Sprintf("k%s%d", lua.OwnerOf(own, "C"), sixHours.UnixMilli()))
+		require.True(r.t, holds(), "a push that is unique for a period has it")
 		r.do("DEL", key)
 		r.do("HSET", r.keys.PeriodicLast(), "n", time.Now().Add(-time.Minute).UTC().Truncate(time.Minute).Format(time.RFC3339))
 		r.do("ZADD", r.keys.Periodic(), "1", "n")

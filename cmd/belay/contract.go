@@ -46,7 +46,7 @@ errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (firs
 details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
 	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer`
 	runFields   = `tick_at, at, outcome, ended_at, jid`
-	lockFields  = `digest, jid, class, started, dirty, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
+	lockFields  = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
 	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a

@@ -10,9 +10,12 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -148,6 +151,9 @@ func (r endingReader) Read(into []byte) (int, error) {
 	return r.Reader.Read(into[:min(len(into), maxRead)])
 }
 
+// lineKey is the field of a line with the key of its job. It does not go into the payload.
+const lineKey = "belay_key"
+
 // parseJobLine reads one job. Fields that are correct JSON but cannot be pushed are refused by the client.
 func parseJobLine(text []byte, j client.RawJob) (client.RawJob, error) {
 	var fields map[string]json.RawMessage
@@ -183,6 +189,15 @@ func setField(j *client.RawJob, name string, value json.RawMessage) error {
 		return job.CheckQueue(j.Queue) // for the client an empty name is the default
 	case "jid":
 		return into(&j.JID)
+	case lineKey:
+		if err := into(&j.Key); err != nil {
+			return err
+		}
+		if strings.ContainsRune(j.Key, utf8.RuneError) { // as JSON is read, several texts become this one
+			return fmt.Errorf("the field %q is not valid UTF-8, or holds U+FFFD", name)
+		}
+		_, err := dedup.KeyDigest(j.Key) // for the client an empty key is none
+		return err
 	case job.FieldExpiresIn:
 		var seconds float64
 		if err := into(&seconds); err != nil || seconds <= 0 || seconds > 1e9 {

@@ -15,7 +15,8 @@ import (
 const locksHelp = `Lists the locks of unique jobs, the first to expire first: the job that holds each lock, for how
 long it has held the lock (AGE), and when the lock expires unless it is released or renewed (TTL). While a lock is
 held, pushes of equal jobs are refused as duplicates. For a job with RescheduleOnce, STATE is "started" after a run
-has begun, and "dirty" if a duplicate was refused since: the job will run once more.
+has begun, and "dirty" if a duplicate was refused since: the job will run once more. "kept" is the lock of a key, or of a
+job that is unique until_expired: it stays for its TTL, though the job may have ended.
 
 Locks come and go while the command reads page by page, so a long list is not a snapshot.`
 
@@ -79,8 +80,11 @@ var lockHeads = []any{"DIGEST", "CLASS", "JID", "AGE", "TTL", "STATE"}
 
 func lockCells(lock inspect.UniqueLock) []any {
 	state := word(lock.Started, "started")
-	if lock.Dirty {
+	switch {
+	case lock.Dirty:
 		state = "dirty"
+	case lock.Kept:
+		state = "kept"
 	}
 	return []any{lock.Digest, cut(lock.Class, 40), lock.JID, short(lock.Age), short(lock.TTL), state}
 }
@@ -109,28 +113,43 @@ func releaseLocks(cmd *cobra.Command, i *inspect.Inspector, digests []string) er
 	})
 }
 
-// newLockOf makes the command that finds the lock of a job by its class and arguments.
+// newLockOf makes the command that finds the lock of a job by its class and arguments, or by its key.
 func newLockOf(at *redisFlags) *cobra.Command {
-	var queue string
+	var queue, key string
 	var positions []int
 	cmd := withJSON(&cobra.Command{
-		Use:   "find CLASS [JSON-ARG]...",
+		Use:   "find [CLASS [JSON-ARG]...]",
 		Short: "Show the lock that a job would need",
 		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
 that differ only in spelling are equal (1 and 1.0). Give --by if the class is unique by some Fields, and --queue if
-it has PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.`,
-		Example: "  belay locks find Reindex 42\n  belay locks find Reindex 42 null --by 1",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+it has PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.
+
+With --key it shows which job was pushed with this key; belay locks release DIGEST frees the key.`,
+		Example: `  belay locks find Reindex 42
+  belay locks find Reindex 42 null --by 1
+  belay locks find --key stripe:evt_123`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch byKey, others := cmd.Flags().Changed("key"), cmd.Flags().Changed("by") || cmd.Flags().Changed("queue"); {
+			case byKey && (len(args) > 0 || others):
+				return usage("--key finds the lock of a key: leave out the class, its arguments, --by and --queue")
+			case !byKey && len(args) == 0:
 				return usage("give the class of the job, such as: belay locks find Reindex 42")
+			case byKey:
+				return nil
 			}
 			_, err := joinArgs(args[1:])
 			return err
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
-			argsJSON, _ := joinArgs(args[1:]) // checked before
-			rule := dedup.Rule{Until: dedup.UntilExecuting, Positions: positions, PerQueue: cmd.Flags().Changed("queue")}
-			lock, held, err := i.LockOf(context.Background(), rule, unescape(args[0]), queue, argsJSON)
+			find := func() (inspect.UniqueLock, bool, error) { return i.LockOfKey(context.Background(), key) }
+			if !cmd.Flags().Changed("key") {
+				argsJSON, _ := joinArgs(args[1:]) // checked before
+				rule := dedup.Rule{Until: dedup.UntilExecuting, Positions: positions, PerQueue: cmd.Flags().Changed("queue")}
+				find = func() (inspect.UniqueLock, bool, error) {
+					return i.LockOf(context.Background(), rule, unescape(args[0]), queue, argsJSON)
+				}
+			}
+			lock, held, err := find()
 			switch {
 			case err != nil:
 				return err
@@ -144,6 +163,7 @@ it has PerQueue. The locks of classes with UniqueBy cannot be found here, becaus
 		}),
 	})
 	cmd.Flags().StringVarP(&queue, "queue", "q", job.DefaultQueue, "the queue, if it is a part of the job's identity")
+	cmd.Flags().StringVar(&key, "key", "", "find the lock of this `KEY` of belay push --key")
 	cmd.Flags().IntSliceVar(&positions, "by", nil, "the `ARGUMENTS` that identify the job, counted from 1")
 	return cmd
 }

@@ -141,6 +141,61 @@ func TestActsOnUniqueJobs(t *testing.T) {
 	require.Equal(t, exitDuplicate, h.invoke("", "push", "A", "--unique", "until_executed").code)
 }
 
+func TestPushWithAKey(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"go-redis", "rueidis"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.consumer("default")
+			belay := func(in string, args ...string) said { return h.invoke(in, append(args, "--client", client)...) }
+			require.Equal(t, said{out: "one\n"}, belay("", "push", "A", "1", "--key", "evt_1", "--jid", "one"))
+			h.do("DEL", h.key("queue:default"))
+			again := belay("", "push", "B", "2", "--key", "evt_1", "--in", "1h")
+			require.Equal(t, said{exitDuplicate, "one\n", "belay push: a duplicate of one: nothing was pushed\n"}, again)
+
+			answer := belay(`{"class":"A","jid":"two","belay_key":"evt_2"}
+{"class":"A","jid":"three","belay_key":"evt_2"}
+{"class":"A","jid":"four"}
+{"class":"A","jid":"five","belay_key":"evt_1"}
+{"class":"A","belay_key":""}
+{"class":"A","belay_key":5}
+{"class":"A","belay_key":"\ud800"}
+`, "push", "--file", "-", "--key-for", "72h")
+			require.Equal(t, exitFailure, answer.code)
+			require.Equal(t, "two\nfour\n", answer.out)
+			require.Contains(t, answer.errs, "line 2: a duplicate of two\nline 4: a duplicate of one\n")
+			require.Contains(t, answer.errs, "line 5: refused: the key is empty")
+			require.Contains(t, answer.errs, `line 6: refused: the field "belay_key" has the wrong type`)
+			require.Contains(t, answer.errs, `line 7: refused: the field "belay_key" is not valid UTF-8`)
+			for _, payload := range h.payloads("LRANGE", h.key("queue:default"), "0", "-1") {
+				require.NotContains(t, payload, "belay_key")
+				require.NotContains(t, payload, "belay_unique")
+			}
+
+			require.Regexp(t, `\n[0-9a-f]{32} +A +one +\S+ +(24h0m0s|23h59m5\ds) +kept\n`, belay("", "locks").out)
+			found := belay("", "locks", "find", "--key", "evt_2")
+			require.Regexp(t, `\n[0-9a-f]{32} +A +two +\S+ +(72h0m0s|71h59m5\ds) +kept\n$`, found.out)
+			require.Equal(t, exitAbsent, belay("", "locks", "find", "--key", "evt_3").code)
+			var lock inspect.UniqueLock
+			require.NoError(t, json.Unmarshal([]byte(belay("", "locks", "find", "--key", "evt_2", "--json").out), &lock))
+			require.True(t, lock.Kept)
+			require.Zero(t, belay("", "locks", "release", lock.Digest).code)
+			require.Zero(t, belay("", "push", "A", "--key", "evt_2").code)
+		})
+	}
+}
+
+func TestUniqueUntilExpiredOutlivesTheJob(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	push := []string{"push", "A", "1", "--unique", "until_expired", "--unique-ttl", "15m", "--jid"}
+	require.Zero(t, h.invoke("", append(push, "one")...).code)
+	require.Equal(t, said{0, "1 deleted\n", ""}, h.invoke("", "queues", "clear", "default", "--yes"))
+	require.Equal(t, exitDuplicate, h.invoke("", append(push, "two")...).code)
+	require.Regexp(t, `\n[0-9a-f]{32} +A +one +\S+ +(15m0s|14m5\ds) +kept\n$`, h.invoke("", "locks", "find", "A", "1").out)
+}
+
 // A lock's names are foreign text, like everything in Redis.
 func TestLocksCannotControlTheTerminal(t *testing.T) {
 	t.Parallel()

@@ -43,12 +43,17 @@ pushed, and the summary says so.
 A push whose reply is lost is repeated for --repeat-for. It is stored only once: Redis remembers its idempotency key for a day.
 After the first jobs of a file, pushes are also repeated while Redis is away.
 
-With --unique a job is refused as a duplicate while another job of its class with the same arguments holds the lock;
-the printed jid is then the other job's. The push takes the lock. The lock ends when the job starts (until_executing,
-the default of --unique), or when the job has ended, after all its retries (until_executed). It expires after
---unique-ttl unless it is released or renewed. Programs that push a class unique by some Fields or UniqueBy use another
-key, so their jobs and those that are pushed here are never duplicates of each other. With --file these flags apply to
-all lines, and duplicates are reported on standard error. belay locks lists the locks.
+With --unique a job is refused as a duplicate while another job of its class with the same arguments holds the lock; the
+printed jid is then the other job's. The push takes the lock. The lock ends when the job starts (until_executing, the
+default of --unique), or when the job has ended, after all its retries (until_executed). It expires after --unique-ttl
+unless it is released or renewed. With until_expired it stays for --unique-ttl, though the job has ended. Programs that
+push a class unique by some Fields or UniqueBy use another key, so their jobs and those that are pushed here are never
+duplicates of each other. With --file these flags apply to all lines, and duplicates are reported on standard error.
+belay locks lists the locks.
+
+With --key a job is stored once for the key, whatever its class and arguments: for --key-for after the push, or after the
+time of --in or --at, another job with the same key is refused as a duplicate, though the first one has ended. In a file,
+a line may have a "belay_key". belay locks find --key shows which job has a key.
 
 With --wal the job carries a position that a database, such as a replica, must have reached before the job reads it:
 the position of the primary after all data that the job needs was written (SELECT pg_current_wal_insert_lsn()). If a
@@ -62,6 +67,7 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Report '{"month":"2026-11"}' null -5 --retry 3
   belay push Reminder 42 --in 36h
   belay push Reindex 42 --unique until_executed --unique-ttl 1h
+  belay push Webhook '{"id":"evt_123"}' --key stripe:evt_123 --key-for 72h
   belay push --file jobs.ndjson
   zcat jobs.gz | belay push --file - --json`
 
@@ -115,6 +121,8 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
 	flags.unique.register(set)
+	set.StringVar(&flags.job.Key, "key", "", "store one job for this `KEY`, such as the id of an event; a further one is a duplicate")
+	set.DurationVar(&flags.job.KeyFor, "key-for", dedup.DefaultKeyFor, "how long a key is remembered, from when the job is due")
 	set.StringToStringVar(&flags.wal, "wal", nil,
 		"the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
 	set.Lookup("wal").DefValue = "" // help would show []
@@ -132,6 +140,16 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
 	case f.file != "" && len(f.wal) > 0:
 		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
+	case f.file != "" && cmd.Flags().Changed("key"):
+		return usage("--key is for one job: in a file each line may have a %q", lineKey)
+	case f.job.Key == "" && cmd.Flags().Changed("key"): // a script's variable was empty, and each push would be stored
+		return usage("--key: the key is empty; leave it out for none")
+	case f.job.Key != "" && cmd.Flags().Changed("unique"):
+		return usage("--key and --unique are both given, and a job has one lock: give one of them")
+	case f.job.Key == "" && f.file == "" && cmd.Flags().Changed("key-for"):
+		return usage("--key-for requires --key or --file")
+	case dedup.CheckTTL(f.job.KeyFor) != nil: // 0 too, which would be the client's default
+		return usage("--key-for: %w", dedup.CheckTTL(f.job.KeyFor))
 	case f.job.Queue == "": // the flag is given, but a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.at == "" && cmd.Flags().Changed("at"): // likewise; the job would run now
@@ -372,7 +390,7 @@ type uniqueFlags struct {
 func (f *uniqueFlags) register(set *pflag.FlagSet) {
 	f.set = set
 	set.StringVar(&f.until, "unique", "",
-		"refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value) or until_executed")
+		"refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value), until_executed or until_expired")
 	set.Lookup("unique").NoOptDefVal = string(dedup.UntilExecuting)
 	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL,
 		"expiry of the lock, from when the job may run, unless it is released or renewed")

@@ -371,6 +371,15 @@ var bugs = []mutant{
 		caught: "TestDigest/tells_classes_and_queues_apart", says: "Should be false",
 	},
 	{
+		name: "a job that ended counts as waiting while its key is remembered",
+		harm: "a job that is pushed again with its jid and its key is reported as queued, although nothing is stored",
+		edits: []edit{{
+			"lua/push_unique.lua", `== owner and state == '-'`, `== owner and state ~= 's' and state ~= 'd'`,
+		}},
+		pkg: "./client", run: "TestKey/is_remembered_after_the_job_is_gone",
+		caught: "TestKey/is_remembered_after_the_job_is_gone,_and_also_for_its_own_jid", says: `"duplicate"`,
+	},
+	{
 		name: "a due job whose lock is taken is dropped",
 		harm: "an accepted job never runs, and a job that took its lock when it was scheduled is its own duplicate",
 		edits: []edit{{

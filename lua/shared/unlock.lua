@@ -11,7 +11,7 @@
 -- the lock when it passes to another job.
 -- The states are "-": no run of the owner has started, or the owner's rule has no extra run. "s": a run has
 -- started, and does not serve a duplicate that comes now. "d" (dirty): such a duplicate was refused, and one
--- more run will serve it.
+-- more run will serve it. "k" (kept): it stays until it expires; see push_unique.
 -- include list_lock
 local dirty = string.byte('d')
 
