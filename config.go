@@ -25,10 +25,15 @@ type ClientConfig = client.Config
 // ServerConfig configures NewServer. The zero value is ready: each field's default is in its comment. The key
 // prefix, the time unit and the payload limit are the client's.
 type ServerConfig struct {
-	// Queues are the queues to take jobs from; see the function Queues. Without weights the order is strict:
-	// a job of a later queue is taken only while all earlier queues are empty. With weights, the probability
-	// that a queue comes first is its share of all weights; queues without a weight have weight 1. Default:
-	// the queue "default".
+	// Queues are the queues to take jobs from; see the function Queues. Without weights the order is strict: a
+	// job of a later queue is taken only while all earlier queues are empty. With weights, the probability
+	// that a queue comes first is its share of all weights; queues without a weight have weight 1. A name with
+	// a star, such as tenant-*, is a pattern: it stands for all queues that match it, as they come and go,
+	// each with its weight. Without weights they are all at its place, in random order among each other. A
+	// star stands for any text; "*" alone is the name of a queue. The server reads the set of queues every
+	// three seconds, and lets a queue go when it is empty and its name has been deleted. It takes at most 128
+	// queues at once; if more match, it logs a warning. It waits for 16 of its queues, each on a connection,
+	// and reads the others four times a second. See also Server.AddQueue. Default: the queue "default".
 	Queues []QueueWeight
 	// Concurrency is the maximum number of jobs that run at once. Default: 25.
 	Concurrency int
@@ -129,7 +134,7 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	of := c.Config()
 	var l *launcher.Launcher
 	logFindings := func(ctx context.Context) {
-		wanted := check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.Queues()}
+		wanted := check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 		check.LogFindings(ctx, c.Driver(), wanted, log)
 	}
 	l, err := launcher.New(launcher.Config{

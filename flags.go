@@ -16,8 +16,8 @@ func (cfg *MainConfig) Flags() []*flagset.Flag {
 	return []*flagset.Flag{
 		flagset.Text("redis", "`URL` of Redis, also REDIS_URL (default "+defaultURL+")", &cfg.RedisURL).WithVariable("BELAY_REDIS_URL"),
 		flagset.Text("prefix", "prefix of every key, a colon is added (default none)", &cfg.Client.Prefix),
-		flagset.Queues("queue", "take from queue `NAME[,WEIGHT]`; may be repeated. Without weights in the order given, with weights "+
-			"at random by them (default default)", &server.Queues).WithShort("q"),
+		flagset.Queues("queue", "take from queue `NAME[,WEIGHT]`, or from all that match a pattern such as tenant-*; may be repeated. "+
+			"Without weights in the order given, with weights at random by them (default default)", &server.Queues).WithShort("q"),
 		flagset.Scalar("concurrency", "how many jobs run at once", &server.Concurrency, launcher.DefaultConcurrency, flagset.ZeroIsInvalid).WithShort("c"),
 		flagset.Scalar("heartbeat", "heartbeat interval", &server.Heartbeat, launcher.DefaultHeartbeat, flagset.ZeroIsInvalid),
 		flagset.Scalar("ttl", "how long the worker counts as alive after a heartbeat, at least 4 heartbeats (default 4 heartbeats)",

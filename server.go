@@ -128,6 +128,25 @@ func (s *Server) RemoveMiddleware(name string) { s.made("RemoveMiddleware").Remo
 // name}, Place{After: name} and Place{InPlaceOf: name} are next to the middleware of that name, or replace it.
 type Place = middleware.Place
 
+// AddQueue makes the server take jobs from one more queue, as if ServerConfig.Queues had named it after the
+// others: with a weight, or 0 for none. Before Run it changes the configuration; later it returns at once,
+// and the server takes from the queue as soon as Redis has recorded that it does, so that a crash loses no
+// job. A queue that the server takes already gets this weight, and stays in its capsule. The error says what
+// is invalid: the name, the weight, or that there would be more than 128 queues.
+func (s *Server) AddQueue(name string, weight int) error {
+	return s.made("AddQueue").AddQueue(name, weight)
+}
+
+// RemoveQueue makes the server take no more jobs from a queue. It returns at once; jobs that run continue. A
+// pattern that matches the queue does not bring it back; AddQueue does. For a queue that the server does not
+// take, there is nothing to do. It is an error to remove a pattern, or the last queue of a server or of a
+// capsule.
+func (s *Server) RemoveQueue(name string) error { return s.made("RemoveQueue").RemoveQueue(name) }
+
+// Queues returns the names of the queues that the server takes jobs from, those of all capsules. It has the
+// queues that match a pattern as far as they are known.
+func (s *Server) Queues() []string { return s.made("Queues").Queues() }
+
 // Identity returns the identity of the process; empty before Run has registered it.
 func (s *Server) Identity() string { return s.made("Identity").Identity() }
 

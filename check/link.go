@@ -56,8 +56,9 @@ func checkLatency(f *facts) Finding {
 	return ok("%s", text)
 }
 
-// ownConnections is how many connections a worker opens beside one per queue: four for its duties, up to four
-// for takes and settles, one on which a poller that stops wakes the next, and two for everything else.
+// ownConnections is how many connections a worker opens beside one for each queue that it waits for: four for
+// its duties, up to four for takes and settles, one on which a poller that stops wakes the next, and two for
+// everything else.
 const ownConnections = 11
 
 func checkClients(f *facts) Finding {
@@ -66,7 +67,11 @@ func checkClients(f *facts) Finding {
 	if !known || !counted {
 		return silence
 	}
-	wanted, left := int64(ownConnections+len(f.cfg.Queues)), limit-open
+	waits := min(len(f.cfg.Queues), lua.MaxWaits)
+	if slices.ContainsFunc(f.cfg.Queues, job.IsPattern) {
+		waits = lua.MaxWaits
+	}
+	wanted, left := int64(ownConnections+waits), limit-open
 	text := fmt.Sprintf("%d of %d connections are open; a worker opens up to %d, whatever its concurrency", open, limit, wanted)
 	switch {
 	case left < wanted:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -73,6 +74,9 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	}
 	on(toWork, keys.QuarantineRun(identity), "type exists llen lindex lpos lrem")
 	on(toWork, keys.Queues(), "sadd")
+	if slices.ContainsFunc(queues, job.IsPattern) {
+		on(toWork, keys.Queues(), "sscan")
+	}
 	on(toWork, keys.IdempotencyScope(identity, 1), "type get set del")
 	on(toWork, keys.Paused(), "smismember")
 	on(toWork, lock, "type mget set setrange pexpire del")

@@ -33,7 +33,9 @@ type Keyspace struct {
 
 	intakes   []*intake // one for each share
 	queues    map[string]*queueState
-	backedOff int // number of queues that are backed off
+	named     atomic.Pointer[[]string] // see names
+	backedOff int                      // number of queues that are backed off
+	doubtedAt time.Time                // when a call last failed that may have brought a job
 	waiting
 
 	flights
@@ -60,14 +62,9 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 		waiting: newWaiting(),
 	}
 	for _, s := range l.shares {
-		in := &intake{space: k, share: s}
-		for _, name := range s.Order.Names() {
-			q := &queueState{name: name, intake: in}
-			in.queues = append(in.queues, q)
-			k.queues[name] = q
-		}
-		k.intakes = append(k.intakes, in)
+		k.intakes = append(k.intakes, &intake{space: k, share: s})
 	}
+	k.follow()
 	return k, nil
 }
 
@@ -124,9 +121,12 @@ func (k *Keyspace) turn(now time.Time) time.Time {
 // wake returns the next instant at which something is due without an event.
 func (k *Keyspace) wake(now time.Time) time.Time {
 	var at time.Time
-	if now.Before(k.noWaitsUntil) && !k.loop.quiet {
+	if resting := now.Before(k.noWaitsUntil); !k.loop.quiet {
 		for _, in := range k.intakes {
-			if in.empty {
+			switch {
+			case in.empty && in.polls():
+				at = earlier(at, in.pacedAt)
+			case in.empty && resting:
 				at = earlier(at, earlier(in.pacedAt, k.noWaitsUntil))
 			}
 		}

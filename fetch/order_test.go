@@ -73,3 +73,51 @@ func TestOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestPatternsInAnOrder(t *testing.T) {
+	t.Parallel()
+	t.Run("stand_for_no_queue_before_one_is_found", func(t *testing.T) {
+		t.Parallel()
+		order := newOrder(t, Queue{Name: "tenant-*"})
+		require.True(t, order.Patterns())
+		require.Empty(t, order.Names())
+		require.Empty(t, order.Next())
+		require.Equal(t, "tenant-*", order.PatternOf("tenant-1"))
+		require.Empty(t, order.PatternOf("other"))
+	})
+	t.Run("have_one_place_in_a_strict_order_and_are_random_among_each_other", func(t *testing.T) {
+		t.Parallel()
+		order := newOrder(t, Queue{Name: "first"}, Queue{Name: "t*"}, Queue{Name: "last"}).Matching([]string{"t3", "t1", "other", "t2", "last"})
+		require.True(t, order.Strict())
+		require.Equal(t, []string{"first", "t1", "t2", "t3", "last"}, order.Names())
+		second := map[string]int{}
+		for range 9_000 {
+			turn := order.Next()
+			require.Equal(t, "first", turn[0])
+			require.Equal(t, "last", turn[4])
+			require.ElementsMatch(t, []string{"t1", "t2", "t3"}, turn[1:4])
+			second[turn[1]]++
+		}
+		for queue, count := range second {
+			require.InDelta(t, 3_000, count, 300, queue)
+		}
+		require.Equal(t, []string{"first", "t1", "t2", "t3", "last"}, order.Names(), "a turn changes no other order")
+	})
+	t.Run("give_each_queue_their_weight", func(t *testing.T) {
+		t.Parallel()
+		order := newOrder(t, Queue{Name: "a", Weight: 1}, Queue{Name: "t*", Weight: 2}).Matching([]string{"t1", "t2"})
+		require.Equal(t, map[string]int{"a": 1, "t1": 2, "t2": 2}, order.Weights())
+		first := map[string]int{}
+		for range 10_000 {
+			first[order.Next()[0]]++
+		}
+		require.InDelta(t, 2_000, first["a"], 300)
+		require.InDelta(t, 4_000, first["t1"], 400)
+	})
+	t.Run("take_no_queue_that_is_named_by_itself_or_matches_an_earlier_one", func(t *testing.T) {
+		t.Parallel()
+		order := newOrder(t, Queue{Name: "t*"}, Queue{Name: "t1"}, Queue{Name: "t*2"}).Matching([]string{"t1", "t2"})
+		require.Equal(t, []string{"t2", "t1"}, order.Names())
+		require.Equal(t, []string{"t1"}, order.Matching(nil).Names())
+	})
+}

@@ -144,7 +144,7 @@ func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
 // fail records a failed call. Several failures at one instant (of a pipeline) lengthen the rest once.
 func (k *Keyspace) fail(err error) {
 	now, o := time.Now(), &k.outage
-	o.away = true
+	o.away, k.doubtedAt = true, now
 	k.reconcile.due = true // to find jobs of a lost reply, and because this reading tries Redis again
 	k.cfg.Reporter.Fail(jobs, err)
 	k.tooManyClients = k.tooManyClients || driver.TooManyClients(err)

@@ -211,7 +211,7 @@ func (k *Keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 
 // addTakeQuarantined adds a take of a quarantined job to a pipeline.
 func (k *Keyspace) addTakeQuarantined(p *pipeline) {
-	session, queues := k.session, k.names()
+	session, queues := k.session, k.namesTaken()
 	ask := k.Keys.TakeQuarantined(session.Identity, queues)
 	k.loop.quarantine.asking = true
 	p.reserve(k.intakes[0].share, 1) // any share would do: there is no other run

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -16,9 +15,10 @@ type queueState struct {
 	paused, broken bool
 	backOffUntil   time.Time // until when the queue is left to other processes, after one of its jobs was refused here
 	quarantined    bool      // it has quarantined jobs and is not paused, by the last reading
+	leaving        bool      // no more jobs are taken from it; see follow
 
-	wait   *wait         // the idle wait that is open
-	waiter driver.Waiter // its connection between two waits
+	wait  *wait // the idle wait that is open
+	takes int   // takes in flight that read it
 }
 
 // backOff is how long a queue is left to other processes after one of its jobs was refused here. Without a
@@ -33,12 +33,22 @@ type intake struct {
 	empty   bool      // the last take found all queues empty, and nothing since then suggests otherwise
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
+	quota   int       // the maximum number of them
 }
 
+// polls reports whether there are more queues than idle waits. Then takes read all of them every pacedTake.
+func (in *intake) polls() bool { return len(in.share.Order.Names()) > in.quota }
+
 // spare returns how many jobs a take may ask for: not for the processors that orphaned entries need, and
-// one less for each open wait, which may bring a job at any moment.
+// one less for each open wait, which may bring a job at any moment. But if takes are all that reads some of the
+// queues, they leave no processor to the waits, or a process with few processors would never read those queues;
+// a job too many that a wait brings is requeued.
 func (in *intake) spare() int {
-	return in.share.idle() - len(in.space.reconcile.orphaned) - in.waits
+	spare := in.share.idle() - len(in.space.reconcile.orphaned)
+	if in.polls() {
+		return spare
+	}
+	return spare - in.waits
 }
 
 // next returns the queues of one take, in this turn's order and without those that are backed off.
@@ -71,6 +81,9 @@ func (in *intake) backedOff() (count int) {
 
 // backOff leaves a queue to other processes for a while.
 func (q *queueState) backOff(now time.Time) {
+	if q.leaving {
+		return // no jobs are taken from it anyway
+	}
 	if q.backOffUntil.IsZero() {
 		q.intake.space.backedOff++
 	}
@@ -106,7 +119,7 @@ func (k *Keyspace) readQueuesAgain() {
 // learn records what the reply to a take says about its queues.
 func (in *intake) learn(queues []string, taken lua.Taken) {
 	for i, name := range queues {
-		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i)
+		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i) // q.takes has kept it there
 		q.paused = slices.Contains(taken.Paused, i)
 		if broken && !q.broken {
 			in.space.cfg.Log.Error("queue skipped: key of a wrong type; operator action required",
@@ -121,9 +134,22 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 	}
 }
 
-// names returns the names of all queues, in their order.
-func (k *Keyspace) names() []string {
+// nameQueues records the names of all queues whose lists are ours, for names.
+func (k *Keyspace) nameQueues() {
 	var names []string
+	for _, in := range k.intakes {
+		for _, q := range in.queues {
+			names = append(names, q.name)
+		}
+	}
+	k.named.Store(&names)
+}
+
+// names returns the names of all queues, those that are leaving included. Any goroutine may call it.
+func (k *Keyspace) names() []string { return *k.named.Load() }
+
+// namesTaken returns the names of the queues that are not leaving.
+func (k *Keyspace) namesTaken() (names []string) {
 	for _, in := range k.intakes {
 		names = append(names, in.share.Order.Names()...)
 	}

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"slices"
+	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -81,6 +82,7 @@ func (c *reconcile) read(list ownList, maxOrphaned int) {
 // doubt records that the lists of a session may hold jobs that are not in the ledger. After a certain error,
 // the call was not executed and brought no jobs.
 func (k *Keyspace) doubt(session *Session, err error) {
+	k.doubtedAt = time.Now()
 	if session == k.session && (err == nil || !driver.Certain(err)) {
 		k.reconcile.unsure, k.reconcile.looked = true, false
 	}
@@ -97,8 +99,11 @@ func (k *Keyspace) addLengths(p *pipeline) {
 	still := k.operations == 0
 	c.due, c.asking = false, true
 	lengths := lua.Lengths(k.listsToSee(session, queues))
-	paused := driver.Command(append([]string{"SMISMEMBER", k.Keys.Paused()}, queues...)...)
-	p.addAll([]driver.Call{lengths.Call, paused}, func(replies []driver.Reply) {
+	calls := []driver.Call{lengths.Call}
+	if len(queues) > 0 {
+		calls = append(calls, driver.Command(append([]string{"SMISMEMBER", k.Keys.Paused()}, queues...)...))
+	}
+	p.addAll(calls, func(replies []driver.Reply) {
 		if session != k.session {
 			return
 		}
@@ -110,7 +115,9 @@ func (k *Keyspace) addLengths(p *pipeline) {
 		}
 		ownLists := len(queues) + 1
 		k.handleLengths(queues, answer[:ownLists], still && op == k.lastOp, session.left-left)
-		k.handlePaused(queues, replies[1])
+		if len(queues) > 0 {
+			k.handlePaused(queues, replies[1])
+		}
 		k.handleQuarantines(queues, answer[ownLists:])
 		if p.small {
 			k.probed()
@@ -173,7 +180,11 @@ func (k *Keyspace) handlePaused(queues []string, reply driver.Reply) {
 		return // the next take reports paused queues
 	}
 	for i, queue := range queues {
-		q, was := k.queues[queue], k.queues[queue].paused
+		q := k.queues[queue]
+		if q == nil {
+			continue // it was dropped meanwhile
+		}
+		was := q.paused
 		if q.paused = flags[i] == int64(1); was && !q.paused {
 			q.intake.empty = false
 		}
@@ -183,8 +194,9 @@ func (k *Keyspace) handlePaused(queues []string, reply driver.Reply) {
 // handleQuarantines records in which queues quarantined jobs wait.
 func (k *Keyspace) handleQuarantines(queues []string, waiting []int) {
 	for i, queue := range queues {
-		q := k.queues[queue]
-		q.quarantined = waiting[i] > 0 && !q.paused
+		if q := k.queues[queue]; q != nil {
+			q.quarantined = waiting[i] > 0 && !q.paused && !q.leaving
+		}
 	}
 	k.reconcile.quarantinesRead = true
 }

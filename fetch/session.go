@@ -30,6 +30,8 @@ type Session struct {
 	Context context.Context
 
 	record lua.Record
+	// queues are what the record names of the queues, or, while a change is in flight, what it may name.
+	queues atomic.Pointer[namedQueues]
 	end    context.CancelCauseFunc
 	// confirmedAt is when the last heartbeat that got a reply was sent, since boot.
 	confirmedAt atomic.Int64
@@ -44,6 +46,12 @@ type Session struct {
 	quarantined *Run     // the quarantined job, if any: then it is the only run
 	number      int64    // number of the last settle
 	unread      []*batch // settles whose reply has not been read, by ascending number
+}
+
+// namedQueues are the queues that a record names after this many changes.
+type namedQueues struct {
+	names    []string
+	revision int64
 }
 
 // NewIdentity returns a new identity: host (this machine's if it is empty), pid and 12 random hex digits.
@@ -83,6 +91,7 @@ func Register(parent context.Context, ctx context.Context, client driver.Client,
 
 func newSession(parent context.Context, identity string, record lua.Record, confirmedAt time.Duration) *Session {
 	session := &Session{Identity: identity, record: record}
+	session.queues.Store(&namedQueues{names: record.Queues})
 	session.Context, session.end = context.WithCancelCause(parent)
 	session.confirm(confirmedAt)
 	return session
@@ -91,7 +100,8 @@ func newSession(parent context.Context, identity string, record lua.Record, conf
 // restore writes the session's record again after it was deleted or evicted. It returns false if Redis
 // refused.
 func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Keys) (bool, error) {
-	record := s.record
+	record, named := s.record, s.queues.Load()
+	record.Queues, record.Revision = named.names, named.revision
 	if queue := s.quarantineQueue.Load(); queue != nil {
 		record.QuarantineQueue = *queue
 	}
@@ -104,6 +114,27 @@ func (s *Session) restore(ctx context.Context, client driver.Client, keys lua.Ke
 		s.confirm(sentSinceBoot)
 	}
 	return answer.OK, nil
+}
+
+// Serve makes the session's record name these queues, and no more those that have left. It reports whether
+// the record does: not if the session has ended or has lost its record, nor while a list of a queue that has
+// left holds a job. Then, and after an error, the record may name the queues of both. One goroutine at a time
+// may call it.
+func (s *Session) Serve(ctx context.Context, client driver.Client, keys lua.Keys, queues, left []string) (bool, error) {
+	revision := s.queues.Load().revision + 1
+	// Before the call: a heartbeat that restores the record meanwhile must name every queue that is taken from
+	// when the reply to this call has come. The number rises also if the call fails, because it may be executed
+	// late.
+	s.queues.Store(&namedQueues{append(slices.Clone(queues), left...), revision})
+	word, err := keys.Serve(s.Identity, queues, left, revision).Do(ctx, client)
+	if err != nil {
+		return false, fmt.Errorf("name the queues of %s: %w", s.Identity, err)
+	}
+	if word != lua.ServeServed {
+		return false, nil
+	}
+	s.queues.Store(&namedQueues{queues, revision})
+	return true, nil
 }
 
 // Beat renews the session and returns Redis' reply, which includes the watched keys (see Keyspace.Watched). A

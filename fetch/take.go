@@ -28,10 +28,14 @@ func (k *Keyspace) addTakes(p *pipeline, now time.Time) {
 
 // wantsTake reports whether there may be jobs in the queues.
 func (in *intake) wantsTake(now time.Time) bool {
-	if !in.empty {
-		return in.backedOff() < len(in.queues)
-	}
-	if in.backedOff() > 0 || !now.Before(in.space.noWaitsUntil) || now.Before(in.pacedAt) {
+	backedOff := in.backedOff()
+	resting := backedOff == 0 && now.Before(in.space.noWaitsUntil) // waits are not possible, so takes replace them
+	switch {
+	case backedOff == len(in.share.Order.Names()):
+		return false // also if there is no queue
+	case !in.empty:
+		return true
+	case !in.polls() && !resting || now.Before(in.pacedAt):
 		return false
 	}
 	in.pacedAt = now.Add(pacedTake)
@@ -42,6 +46,9 @@ func (k *Keyspace) addTake(p *pipeline, in *intake, page int) {
 	// Runs that the same pipeline settles no longer occupy a processor.
 	session, wanted, queues := k.session, min(in.spare(), lua.MaxItems), in.next()
 	take := k.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
+	for _, name := range queues {
+		k.queues[name].takes++
+	}
 	p.reserve(in.share, wanted)
 	p.may += page
 	p.add(take.Call, func(reply driver.Reply) { k.handleTake(session, in, queues, take, reply) })
@@ -49,6 +56,7 @@ func (k *Keyspace) addTake(p *pipeline, in *intake, page int) {
 
 func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, take lua.Ask[lua.Taken], reply driver.Reply) {
 	taken, err := take.Read(reply)
+	defer k.endTake(queues)
 	if err != nil {
 		k.doubt(session, err)
 		k.fail(err)
@@ -67,6 +75,13 @@ func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, tak
 		for _, bytes := range group.Bytes {
 			k.bring(session, queues[group.Queue], bytes, current)
 		}
+	}
+}
+
+// endTake records that a take of these queues is not in flight any more.
+func (k *Keyspace) endTake(queues []string) {
+	for _, name := range queues {
+		k.queues[name].takes--
 	}
 }
 

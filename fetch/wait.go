@@ -28,14 +28,16 @@ const (
 )
 
 // waiting is the common state of the idle waits of a keyspace. While its share has an idle processor, each
-// queue has one blocking move on a connection of its own, so that a job in any of many queues starts at once
-// without polling. If waits are not possible, whatever the reason, they rest, and paced takes replace them
-// with a delay of up to pacedTake. Each further failure makes the rest longer.
+// queue has one blocking move on a connection of its own, so that a job in any of several queues starts at once
+// without polling. With more than lua.MaxWaits queues the others are read by paced takes, with a delay of up to
+// pacedTake. If waits are not possible, whatever the reason, they rest, and paced takes replace them too.
+// Each further failure makes the rest longer.
 type waiting struct {
-	limit        time.Duration // of one wait
-	noWaitsUntil time.Time     // when the rest ends
-	rest         link.Backoff  // after waits that failed
-	failures     int           // waits in a row that failed
+	limit        time.Duration   // of one wait
+	noWaitsUntil time.Time       // when the rest ends
+	rest         link.Backoff    // after waits that failed
+	failures     int             // waits in a row that failed
+	waiters      []driver.Waiter // connections between two waits
 
 	tooManyClients bool         // another call was refused a connection: see yieldWaits
 	yielded        bool         // no wait is opened before the next confirmed heartbeat
@@ -104,7 +106,7 @@ func (in *intake) adjustWaits(now time.Time) {
 		}
 		missing = missing || q.lacksWait()
 	}
-	if !missing || k.fenced || k.session == nil || now.Before(k.noWaitsUntil) {
+	if !missing || in.waits >= in.quota || k.fenced || k.session == nil || now.Before(k.noWaitsUntil) {
 		return
 	}
 	// After an outage a pipeline goes first, so that not every wait fails while Redis is still away.
@@ -117,7 +119,7 @@ func (in *intake) adjustWaits(now time.Time) {
 		return
 	}
 	for _, q := range in.queues {
-		if q.lacksWait() && !k.open(q) {
+		if in.waits >= in.quota || q.lacksWait() && !k.open(q) {
 			return
 		}
 	}
@@ -125,22 +127,25 @@ func (in *intake) adjustWaits(now time.Time) {
 
 // lacksWait reports whether the queue has no open wait and may have one.
 func (q *queueState) lacksWait() bool {
-	return q.wait == nil && !q.paused && !q.broken && q.backOffUntil.IsZero()
+	return q.wait == nil && !q.paused && !q.broken && !q.leaving && q.backOffUntil.IsZero()
 }
 
 // open opens the idle wait of a queue. It returns false if there is no connection for it.
 func (k *Keyspace) open(q *queueState) bool {
-	if q.waiter == nil {
-		var err error
-		if q.waiter, err = k.Client.Waiter(); err != nil {
+	if len(k.waiters) == 0 {
+		waiter, err := k.Client.Waiter()
+		if err != nil {
 			k.failWaits(err)
 			return false
 		}
+		k.waiters = append(k.waiters, waiter)
 	}
+	last := len(k.waiters) - 1
 	session := k.session
-	w := &wait{queue: q, session: session, waiter: q.waiter, returned: make(chan struct{})}
+	w := &wait{queue: q, session: session, waiter: k.waiters[last], returned: make(chan struct{})}
+	k.waiters = k.waiters[:last]
 	k.begin()
-	q.wait, q.waiter = w, nil
+	q.wait = w
 	q.intake.waits++
 	// A wait that outlives the session would move a job into the list of a process that does not exist.
 	limit := min(k.limit, session.record.TTL-session.record.Beat)
@@ -215,10 +220,10 @@ func (w *wait) handle() {
 	q.wait = nil
 	q.intake.waits--
 	k.operations--
-	if w.shut.Load() {
+	if w.shut.Load() || k.waitConnections() >= lua.MaxWaits { // more than MaxWaits if another intake needs some of them
 		_ = w.waiter.Close() // nothing waits on it
 	} else {
-		q.waiter = w.waiter
+		k.waiters = append(k.waiters, w.waiter)
 	}
 	if w.cannot.Load() {
 		k.limit = shortWait
@@ -283,16 +288,13 @@ func (k *Keyspace) yieldWaits(now time.Time) {
 	}
 	if now.After(k.yieldEnds.Add(maxYield)) {
 		k.yields.Reset()
-		k.cfg.Log.Warn("max number of clients reached; polling instead of idle waits", "waits", k.waiters())
+		k.cfg.Log.Warn("max number of clients reached; polling instead of idle waits", "waits", k.waitConnections())
 	}
 	pause := k.yields.Next()
 	k.yielded, k.yieldEnds = true, now.Add(pause)
 	k.restWaits(pause)
+	k.closeWaiters()
 	for _, q := range k.queues {
-		if q.waiter != nil {
-			_ = q.waiter.Close() // nothing waits on it
-			q.waiter = nil
-		}
 		if q.wait != nil {
 			q.wait.shut.Store(true)
 			q.release()
@@ -300,14 +302,15 @@ func (k *Keyspace) yieldWaits(now time.Time) {
 	}
 }
 
-// waiters returns how many connections the idle waits have.
-func (k *Keyspace) waiters() (count int) {
-	for _, q := range k.queues {
-		if q.wait != nil || q.waiter != nil {
-			count++
-		}
+// waitConnections returns how many connections the idle waits have.
+func (k *Keyspace) waitConnections() int { return len(k.waiters) + k.openWaits() }
+
+// closeWaiters closes the connections on which nothing waits.
+func (k *Keyspace) closeWaiters() {
+	for _, waiter := range k.waiters {
+		_ = waiter.Close()
 	}
-	return count
+	k.waiters = nil
 }
 
 // arriveByWait adds the job that a wait brought to the ledger. If no processor can run it now, it is requeued.
@@ -321,15 +324,14 @@ func (k *Keyspace) arriveByWait(w *wait) {
 		return
 	}
 	// Reserved processors are not idle: a take for them is in flight.
-	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && w.queue.backOffUntil.IsZero() && in.share.idle() > 0
+	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && !w.queue.leaving &&
+		w.queue.backOffUntil.IsZero() && in.share.idle() > 0
 	k.bring(w.session, w.queue.name, w.payload, wanted)
 }
 
 func (k *Keyspace) closeWaits() {
+	k.closeWaiters()
 	for _, q := range k.queues {
-		if q.waiter != nil {
-			_ = q.waiter.Close() // nothing waits on it
-		}
 		if q.wait != nil {
 			_ = q.wait.waiter.Close() // a job that it still moves is found by other processes
 		}

@@ -44,7 +44,7 @@ func TestBrokenWait(t *testing.T) {
 				_, _, err := waiter.Wait(r.ctx, "a", "b", time.Second)
 				require.Error(t, err, "it is closed")
 			}
-			require.Zero(t, r.k.waiters())
+			require.Zero(t, r.k.waitConnections())
 			moves := r.proxy.Count("BLMOVE")
 			r.k.yieldEnds = time.Now() // the time is over, and no heartbeat was confirmed
 			r.k.noWaitsUntil = time.Now()
@@ -66,7 +66,7 @@ func TestBrokenWait(t *testing.T) {
 			r := newRig(t, open, 2, "mail", "other")
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR max number of clients reached")})
 			r.pump("the waits to end", func() bool { return r.k.yielded && r.k.openWaits() == 0 })
-			require.Zero(t, r.k.waiters())
+			require.Zero(t, r.k.waitConnections())
 			require.GreaterOrEqual(t, time.Until(r.k.noWaitsUntil), firstYield/4, "they are not opened again at once")
 			moves := r.proxy.Count("BLMOVE")
 			r.push("other", 1)

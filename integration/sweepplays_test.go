@@ -23,27 +23,29 @@ type stage struct {
 	death   *death
 	proxy   *faultproxy.Proxy
 	owner   *process
+	queues  []string          // that workers take
 	jobs    map[string]string // class by jid, of all that is surely stored
 	ticks   int               // of a periodic job, that are to be fired
 }
 
-// queues are all there are on a stage.
-var queues = []string{"a", "b", "c"}
-
 func newStage(t *testing.T, s *site, program string, at point) *stage {
 	t.Helper()
 	proxy := faultproxy.New(t, s.server.Addr())
-	return &stage{site: s, program: program, book: newLedger(t), proxy: proxy, death: newDeath(s, proxy, at), jobs: make(map[string]string)}
+	return &stage{
+		site: s, program: program, book: newLedger(t), proxy: proxy, death: newDeath(s, proxy, at),
+		queues: []string{"a", "b", "c"}, jobs: make(map[string]string),
+	}
 }
 
 // plays are what owners do until they die, or to their end. Whatever the moment of the death, the same jobs are
 // stored by the stage itself.
 var plays = map[string]func(*stage){
-	"worker":  (*stage).worker,
-	"janitor": (*stage).janitor,
-	"pusher":  (*stage).pusher,
-	"clock":   (*stage).clock,
-	newcomer:  (*stage).worker,
+	"worker":   (*stage).worker,
+	"janitor":  (*stage).janitor,
+	"pusher":   (*stage).pusher,
+	"clock":    (*stage).clock,
+	newcomer:   (*stage).worker,
+	"follower": (*stage).follower,
 }
 
 // newcomer is the play of a worker whose server knows no script yet, and for its loading alone.
@@ -96,6 +98,33 @@ func (s *stage) janitor() {
 	s.counts(5)
 	interrupted.JSON = "2"
 	s.do("RPUSH", s.keys.Quarantine("a"), s.write("a", "Stays", "stays", interrupted))
+	s.starts("stays")
+	s.stop()
+}
+
+// follower is one worker that takes all queues of a pattern: one that is there when it begins, others that appear,
+// and one that goes and comes again.
+func (s *stage) follower() {
+	s.queues = []string{"a", "late-*"}
+	s.put("late-1", "Done", "early")
+	s.own("-hold", "Stays", "work")
+	s.counts(1)
+	s.put("late-2", "Fails", "late")
+	s.put("a", "Done", "done")
+	s.counts(4)
+	if number(s.text(s.keys.Processed())) == 4 {
+		s.do("SREM", s.keys.Queues(), "late-1")
+		s.while("the queue to go", func() bool {
+			for _, identity := range s.set(s.keys.Alive()) {
+				named, _ := s.do("HGET", s.keys.Record(identity), "queues").(string)
+				if strings.Contains(named, "late-1") {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	s.put("late-1", "Stays", "stays")
 	s.starts("stays")
 	s.stop()
 }
@@ -188,7 +217,7 @@ func (s *stage) write(queue, class, name string, fields ...job.Edit) string {
 func (s *stage) act(by *site, words ...string) *process {
 	s.t.Helper()
 	flags := []string{"-redis", by.url, "-prefix", s.prefix, "-client", s.client, "-ledger", s.book.path}
-	for _, queue := range queues {
+	for _, queue := range s.queues {
 		flags = append(flags, "-queue", queue)
 	}
 	return s.launch(s.program, append(flags, words...)...)

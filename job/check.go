@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -31,6 +32,27 @@ func CheckClass(name string) error { return checkName("class", "Welcome or Mail:
 // CheckQueue returns an error unless name is valid as the queue of a pushed job: valid UTF-8 of 1 to 255
 // bytes without control characters. Belay never parses a key name, so all other characters are allowed.
 func CheckQueue(name string) error { return checkName("queue", "default or mail", name) }
+
+// IsPattern reports whether the name of a queue to take from stands for all queues that match it: it has a
+// star, and something besides stars. "*" alone is the name of a queue like any other, because a worker that
+// took all queues of a keyspace would take the jobs of other programs too.
+func IsPattern(name string) bool { return strings.Contains(name, "*") && strings.Trim(name, "*") != "" }
+
+// MatchPattern reports whether a queue matches a pattern. Each star stands for any text, also for none; no
+// other character is special.
+func MatchPattern(pattern, queue string) bool {
+	first, others, starred := strings.Cut(pattern, "*")
+	rest, matches := strings.CutPrefix(queue, first)
+	for starred && matches && strings.Contains(others, "*") {
+		var middle string
+		middle, others, _ = strings.Cut(others, "*")
+		_, rest, matches = strings.Cut(rest, middle)
+	}
+	if !starred {
+		return matches && rest == ""
+	}
+	return matches && strings.HasSuffix(rest, others)
+}
 
 func checkName(what, example, name string) error {
 	switch {

@@ -47,13 +47,11 @@ func (l *Launcher) announce(ctx context.Context) error {
 func (l *Launcher) processInfo(identity string) map[string]any {
 	host, _, _ := strings.Cut(identity, ":")
 	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
+	orders := l.queues.orders()
 	for i, capsule := range l.cfg.allCapsules() {
-		mode, byQueue := "weighted", make(map[string]int, len(capsule.Queues))
-		if l.shares[i].Order.Strict() {
+		mode, byQueue := "weighted", orders[i].Weights()
+		if orders[i].Strict() {
 			mode = "strict"
-		}
-		for _, queue := range capsule.Queues {
-			byQueue[queue.Name] = queue.Weight
 		}
 		weights = append(weights, byQueue)
 		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": byQueue}
@@ -67,7 +65,7 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 		// Raw, because a float without a fraction is not a float to Ruby.
 		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
 		"concurrency": l.Concurrency(),
-		"queues":      l.queues,
+		"queues":      append([]string{}, namesOf(orders)...), // never null
 		"weights":     weights,
 		"capsules":    capsules,
 		"version":     "belay " + moduleVersion(),

@@ -3,7 +3,6 @@ package launcher
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/lua"
@@ -51,7 +50,7 @@ func newShares(all []Capsule) ([]fetch.Share, error) {
 			}
 			owner[queue.Name] = its.Name
 		}
-		order, err := fetch.NewQueueOrder(its.Queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+		order, err := newOrder(its.Queues)
 		if i > 0 {
 			err = its.named(err)
 		}

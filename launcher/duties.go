@@ -113,8 +113,9 @@ func (l *Launcher) duties() []duty {
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
 		{
 			name: "quarantine", period: time.Minute, calls: true,
-			pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.queues) }),
+			pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.Queues()) }),
 		},
+		{name: "queues", period: queuesEvery, pass: l.followQueues, calls: true, intake: true, now: l.queues.changed},
 		{name: "watch", period: watchEvery, pass: each(l.watchRuns), offline: true},
 		{
 			name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait + rand.N(l.cfg.PollWait/2+1),

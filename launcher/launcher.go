@@ -23,8 +23,7 @@ type Launcher struct {
 	cfg        Config
 	keys       lua.Keys
 	clock      *lua.Clock
-	shares     []fetch.Share // of the capsules
-	queues     []string      // of all capsules
+	queues     *queueSet
 	handlers   map[string]registration
 	middleware middleware.List[Middleware]
 	hooks      hooks
@@ -49,6 +48,7 @@ type Launcher struct {
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
 	tickLocks *scheduler.TickLocks
+	follower  queueFollower
 	lanes     lanes
 	registers *link.Link // lanes.announce, for definitions of periodic jobs
 	work      context.Context
@@ -91,7 +91,7 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	l := &Launcher{
-		cfg: cfg, shares: shares, clock: &lua.Clock{},
+		cfg: cfg, clock: &lua.Clock{},
 		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Limit: cfg.DeadLimit, For: cfg.DeadFor}),
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
@@ -99,10 +99,8 @@ func New(cfg Config) (*Launcher, error) {
 		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
 		halt: make(chan struct{}),
 	}
-	for _, share := range shares {
-		l.queues = append(l.queues, share.Order.Names()...)
-	}
-	l.loop = fetch.NewLoop(l.loopConfig())
+	l.queues = newQueueSet(cfg.allCapsules(), shares)
+	l.loop = fetch.NewLoop(l.loopConfig(shares))
 	return l, nil
 }
 
@@ -182,11 +180,16 @@ func (l *Launcher) Stop() {
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
 	l.poll() // to end its duty
+	l.announceSoon()
+	return first
+}
+
+// announceSoon makes the record for Sidekiq's readers be written now.
+func (l *Launcher) announceSoon() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
 	}
-	return first
 }
 
 // Identity returns the identity of the process' session; "" before it is registered.
@@ -203,9 +206,6 @@ func (l *Launcher) Busy() int { return len(l.Running()) }
 // Concurrency returns the maximum number of jobs that run at once, in all capsules.
 func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 
-// Queues returns the names of the queues of all capsules.
-func (l *Launcher) Queues() []string { return l.queues }
-
 // Run registers the process and runs jobs until ctx ends, which has the effect of Stop, and all jobs are
 // settled. It returns nil after a stop, and an error at once if its client is closed. A handler that ignores
 // its context is left behind, and OnStuck is called. Its job is back in its queue, and may run elsewhere,
@@ -218,6 +218,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if l.isClosed() {
 		return errClosed
 	}
+	orders := l.queues.begin()
+	l.loop.SetOrders(orders)
+	l.follower.orders, l.follower.logged = orders, namesOf(orders)
 	defer l.warnOfQueues(ctx)()
 	if l.cfg.Check != nil {
 		defer Beside(ctx, l.cfg.Check)()
@@ -261,7 +264,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	duties.Go(func() { l.listenForPoller(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
-	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.queues, "concurrency", l.Concurrency())
+	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())
 
 	l.loop.Run()
 
@@ -274,9 +277,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	return nil
 }
 
-func (l *Launcher) loopConfig() fetch.Config {
+func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
 	return fetch.Config{
-		Log: l.cfg.Log, Shares: l.shares,
+		Log: l.cfg.Log, Shares: shares,
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
@@ -293,6 +296,7 @@ func (l *Launcher) open() error {
 			return fmt.Errorf("open a connection for vitals: %w", err)
 		}
 	}
+	l.follower.link = &link.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "queues"}
 	l.registers = &link.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
 	l.janitor = janitor.New(janitor.Config{
 		Client: l.lanes.janitor, Keys: l.keys, Log: l.cfg.Log,
@@ -303,7 +307,7 @@ func (l *Launcher) open() error {
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff,
-		Queues: l.queues, Crashes: l.cfg.crashPolicy(),
+		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
 	l.tickLocks = scheduler.NewTickLocks(scheduler.Config{
@@ -369,7 +373,7 @@ func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err er
 // newSession registers a new identity, which the process uses from then on.
 func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
 	session, err := fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
-		Queues: l.queues, Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
+		Queues: l.queues.forRecord(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
 	})
 	if err != nil {
 		return nil, err
@@ -425,10 +429,10 @@ func (l *Launcher) deregister() {
 	if former := session.Formerly(); former != "" {
 		// The sweep finds jobs that reach its lists from now on. The call has no effect if the identity was
 		// declared dead.
-		_, _ = l.keys.Deregister(former, l.queues).Do(ctx, l.lanes.heart)
+		_, _ = l.keys.Deregister(former, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	}
 	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper()) // otherwise they expire
-	left, err := l.keys.Deregister(session.Identity, l.queues).Do(ctx, l.lanes.heart)
+	left, err := l.keys.Deregister(session.Identity, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:
 		l.cfg.Log.Error("deregistration failed; unfinished jobs will be recovered", "error", err, "identity", session.Identity)

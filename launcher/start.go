@@ -36,11 +36,12 @@ func (l *Launcher) Classes() []string {
 // queue, and a queue exists only after its first job.
 func (l *Launcher) warnOfQueues(ctx context.Context) (end func()) {
 	var missed, classes []string
-	unknown := slices.Clone(l.queues)
+	taken := l.Queues()
+	unknown := slices.Clone(taken)
 	for class, handler := range l.handlers {
 		about := handler.class
 		unknown = slices.DeleteFunc(unknown, func(queue string) bool { return queue == about.Queue || queue == about.RetryQueue })
-		if about.Queue != "" && !slices.Contains(l.queues, about.Queue) {
+		if about.Queue != "" && !slices.Contains(taken, about.Queue) && !l.queues.matches(about.Queue) {
 			missed, classes = append(missed, about.Queue), append(classes, class)
 		}
 	}
@@ -101,7 +102,7 @@ func firstNames(names []string) []string {
 // logStart logs the release, the queues and the Redis server. It runs before the first call to Redis,
 // because an operator needs the line most when Redis does not answer.
 func (l *Launcher) logStart() {
-	fields := []any{"version", moduleVersion(), "queues", l.queues, "concurrency", l.Concurrency()}
+	fields := []any{"version", moduleVersion(), "queues", l.Queues(), "concurrency", l.Concurrency()}
 	if client, tells := l.cfg.Client.(interface{ Server() string }); tells {
 		fields = append(fields, "redis", client.Server())
 	}

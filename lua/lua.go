@@ -22,6 +22,10 @@ const (
 	MaxBytes = link.MaxPage
 	// MaxQueues is how many queues one process may serve: recover declares three keys for each.
 	MaxQueues = 128
+	// MaxWaits is how many queues one process waits for, with a connection for each. It reads further queues
+	// a few times a second. So a process with a queue for each of many tenants needs no more connections
+	// than one with few queues.
+	MaxWaits = 16
 )
 
 //go:embed *.lua shared/*.lua

@@ -17,6 +17,8 @@ var registerScript = load("register")
 type Record struct {
 	// Queues are all queues it takes from, which name all lists that may hold its jobs.
 	Queues []string
+	// Revision counts the changes of Queues in its session; see Keys.Serve.
+	Revision int64
 	// Beat is its heartbeat interval, and TTL how long it counts as alive after a heartbeat.
 	Beat, TTL   time.Duration
 	Concurrency int
@@ -41,13 +43,9 @@ type Registered struct {
 
 // Register begins the session of identity, with its record.
 func (k Keys) Register(identity string, record Record) Ask[Registered] {
-	queues, err := json.Marshal(record.Queues)
-	if err != nil {
-		panic("lua: marshal strings: " + err.Error())
-	}
 	former := cmp.Or(record.Formerly, identity)
 	args := []string{
-		identity, millis(record.TTL), former, "queues", string(queues), "beat_ms", millis(record.Beat),
+		identity, millis(record.TTL), former, "queues", queuesField(record.Queues), "revision", strconv.FormatInt(record.Revision, 10), "beat_ms", millis(record.Beat),
 		"concurrency", strconv.Itoa(record.Concurrency), "formerly", record.Formerly, "protocol", strconv.Itoa(Protocol),
 	}
 	if record.QuarantineQueue != "" { // a process that has lost its record
@@ -57,6 +55,15 @@ func (k Keys) Register(identity string, record Record) Ask[Registered] {
 		func(r reader) (Registered, error) {
 			return Registered{OK: r.text() == "registered", Now: r.time()}, r.end()
 		})
+}
+
+// queuesField returns queues as the record has them.
+func queuesField(queues []string) string {
+	text, err := json.Marshal(append([]string{}, queues...)) // never null
+	if err != nil {
+		panic("lua: marshal strings: " + err.Error())
+	}
+	return string(text)
 }
 
 // ReadRecord reads the record of identity; nil if there is none.

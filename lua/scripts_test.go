@@ -163,6 +163,7 @@ var statusWords = map[string][]string{
 	"register":         {"registered", "taken"},
 	"deregister":       {"left"},
 	"announce":         {"announced", "dead"},
+	"serve":            {string(ServeServed), string(ServeGone), string(ServeStale), string(ServeBusy)},
 	"lease":            {"held", "busy", "free"},
 	"forget":           {"forgotten", "kept"},
 	"push":             {PushStored, PushStale},

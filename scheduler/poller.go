@@ -39,8 +39,8 @@ type Config struct {
 	Largest int
 	// Off leaves due jobs to Ruby's poller; periodic jobs fire nevertheless.
 	Off bool
-	// Queues are the queues that this process takes.
-	Queues []string
+	// Queues returns the queues that this process takes. Default: none.
+	Queues func() []string
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
 	// Every is the maximum time between two polls. Default: 100 ms.

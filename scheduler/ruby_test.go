@@ -65,7 +65,7 @@ func TestDueJobsAreQuarantinedOnQueuesOfBelaysWorkers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(r *rig) {
 		r.poller = scheduler.New(scheduler.Config{
-			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit, Queues: []string{"own"},
+			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit, Queues: func() []string { return []string{"own"} },
 		})
 		_, err := r.keys.Register("h:1:other", lua.Record{Queues: []string{"other"}, TTL: time.Hour, Beat: time.Second}).Do(r.t.Context(), r.client)
 		require.NoError(r.t, err)

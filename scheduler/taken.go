@@ -24,7 +24,7 @@ type taken struct {
 // takenByBelay reports whether a worker of Belay takes a queue. For a queue that this process does not take,
 // it reads the records of the fleet, once in rememberTaken: two calls for each 256 processes.
 func (p *Poller) takenByBelay(ctx context.Context, queue string) (bool, error) {
-	if slices.Contains(p.cfg.Queues, queue) {
+	if p.cfg.Queues != nil && slices.Contains(p.cfg.Queues(), queue) {
 		return true, nil
 	}
 	if now := time.Now(); now.Sub(p.taken.at) >= rememberTaken || p.taken.queues == nil {

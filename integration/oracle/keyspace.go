@@ -203,10 +203,20 @@ func (p *process) expiryBefore(step int) float64 {
 // emptiedBefore reports whether its lists had been found empty before this step.
 func (p *process) emptiedBefore(step int) bool { return p.emptiedAt != 0 && p.emptiedAt < step }
 
-// serve notes the queues of a process, and with them the names of its lists.
+// serve notes the queues of a process, and with them the names of its lists. A list that it names no more is
+// unknown from then on, unless it still has a job.
 func (k *keyspace) serve(p *process, queuesJSON string) {
+	before := p.queues
+	p.queues = nil
 	if json.Unmarshal([]byte(queuesJSON), &p.queues) != nil {
 		return // its lists stay unknown, and what comes into them is reported
+	}
+	for _, queue := range before {
+		key := k.keys.Working(queue, p.identity)
+		if s := k.spots[key]; !slices.Contains(p.queues, queue) && (s == nil || s.len() == 0) {
+			delete(k.spots, key)
+			delete(k.workings, key)
+		}
 	}
 	for _, queue := range p.queues {
 		k.workings[k.keys.Working(queue, p.identity)] = hand{queue, p.identity}

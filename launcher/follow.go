@@ -1,0 +1,182 @@
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// queuesEvery is how often a process with patterns reads which queues there are. The first job of a new
+	// queue waits for that long at most.
+	queuesEvery = 3 * time.Second
+	// queuesSoon is how soon a change is tried again that was not possible yet: a removed queue has running
+	// jobs, or the session has just ended.
+	queuesSoon = 250 * time.Millisecond
+	// maxNamePages is how many pages of names one pass reads; the next pass continues.
+	maxNamePages = 16
+	// maxMatching bounds how many matching queues are remembered, far above what a process takes.
+	maxMatching = 4096
+)
+
+// A queueFollower has the state of the duty that follows the changes of the queues, confined to its goroutine.
+type queueFollower struct {
+	link   *link.Link // lanes.announce
+	readAt time.Time  // when the names were last read
+	cursor string     // where the next page of names begins
+	seen   map[string]bool
+
+	servedAt time.Time           // when the record last got its queues; zero if they never changed
+	orders   []*fetch.QueueOrder // what the loop follows
+	full     bool                // the log says that there are too many queues
+	logged   []string            // the queues of the last log line
+}
+
+// followQueues is the pass of the duty that makes the record, the loop and Sidekiq's readers follow the
+// changes of the queues.
+func (l *Launcher) followQueues(ctx context.Context) (next time.Duration, err error) {
+	f, s := &l.follower, l.queues
+	if err := f.link.Check(ctx); err != nil {
+		return 0, err
+	}
+	if s.patterns() && time.Since(f.readAt) >= queuesEvery {
+		if err := l.readQueues(ctx); err != nil {
+			return 0, f.link.Excused(err)
+		}
+	}
+	session := l.session.Load()
+	orders, named, unserved := s.toServe()
+	// Again from time to time once there was a change: a failover may have lost it.
+	if unserved || !f.servedAt.IsZero() && time.Since(f.servedAt) >= queuesEvery {
+		served, err := session.Serve(ctx, f.link, l.keys, named, nil)
+		if err != nil || !served {
+			return queuesSoon, f.link.Excused(err)
+		}
+		s.confirm()
+		f.servedAt = time.Now()
+	}
+	if !slices.Equal(orders, f.orders) {
+		if err := l.loop.Serve(ctx, orders); err != nil {
+			return 0, nil //nolint:nilerr // the process ends
+		}
+		f.orders = orders
+	}
+	taken := namesOf(orders)
+	l.logQueues(taken)
+	gone := slices.DeleteFunc(named, func(name string) bool { return slices.Contains(taken, name) })
+	if len(gone) == 0 {
+		if s.patterns() || !f.servedAt.IsZero() {
+			return queuesEvery, nil
+		}
+		return time.Hour, nil // or when there is a change
+	}
+	return queuesSoon, f.link.Excused(l.dropQueues(ctx, session, gone))
+}
+
+// dropQueues removes the queues that have left from the record, each when nothing of it is in flight and its
+// working list is empty.
+func (l *Launcher) dropQueues(ctx context.Context, session *fetch.Session, gone []string) error {
+	left, err := l.space.Left(ctx, gone)
+	if err != nil {
+		return nil //nolint:nilerr // the process ends
+	}
+	for _, name := range left {
+		rest := slices.DeleteFunc(l.queues.forRecord(), func(other string) bool { return other == name })
+		served, err := session.Serve(ctx, l.follower.link, l.keys, rest, []string{name})
+		if err != nil {
+			return err
+		}
+		if !served {
+			continue // its list has a job, or the session has ended
+		}
+		l.queues.drop(name)
+		l.follower.servedAt = time.Now()
+		if err := l.space.Drop(ctx, []string{name}); err != nil {
+			return nil //nolint:nilerr // the process ends
+		}
+	}
+	return nil
+}
+
+// readQueues reads the next names of queues. After the last page it lets go the queues that are gone: their
+// names are deleted, and they are empty.
+func (l *Launcher) readQueues(ctx context.Context) error {
+	f := &l.follower
+	if f.cursor == "" {
+		f.cursor, f.seen = "0", make(map[string]bool)
+	}
+	for range maxNamePages {
+		reply := f.link.Do(ctx, driver.Command("SSCAN", l.keys.Queues(), f.cursor, "COUNT", strconv.Itoa(lua.MaxItems)))[0]
+		parts, _ := reply.Value.([]any)
+		if reply.Err != nil || len(parts) != 2 {
+			f.cursor = ""
+			return fmt.Errorf("read the names of the queues: %w", cmp.Or(reply.Err, errors.New("unexpected reply")))
+		}
+		page, err := lua.Texts(driver.Reply{Value: parts[1]})
+		if err != nil {
+			f.cursor = ""
+			return fmt.Errorf("read the names of the queues: %w", err)
+		}
+		for _, name := range page {
+			if len(f.seen) < maxMatching && job.CheckQueue(name) == nil && l.queues.matches(name) {
+				f.seen[name] = true
+			}
+		}
+		if f.cursor, _ = parts[0].(string); f.cursor == "0" {
+			return l.readAll(ctx)
+		}
+	}
+	f.readAt = time.Now()
+	l.queues.find(f.seen, nil)
+	return nil
+}
+
+// readAll ends a reading of all names.
+func (l *Launcher) readAll(ctx context.Context) error {
+	f := &l.follower
+	f.cursor, f.readAt = "", time.Now()
+	gone := l.queues.missing(f.seen)
+	if len(gone) > 0 {
+		lengths, err := lua.Lengths(l.keys.QueueLists(gone)).Do(ctx, f.link)
+		if err != nil {
+			return fmt.Errorf("read whether queues are empty: %w", err)
+		}
+		for i := len(gone) - 1; i >= 0; i-- {
+			if lengths[i] > 0 { // a producer that writes no names has pushed to it
+				gone = slices.Delete(gone, i, i+1)
+			}
+		}
+	}
+	l.queues.find(f.seen, gone)
+	return nil
+}
+
+// logQueues logs a change of the queues, and when there are more than the process can take.
+func (l *Launcher) logQueues(names []string) {
+	f := &l.follower
+	except := func(names, others []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+	}
+	added, removed := except(names, f.logged), except(f.logged, names)
+	if len(added)+len(removed) > 0 {
+		f.logged = names
+		l.cfg.Log.Info("queues changed", "added", firstNames(added), "removed", firstNames(removed), "queues", len(names))
+		l.announceSoon()
+	}
+	untaken := l.queues.leftOut()
+	if untaken > 0 && !f.full {
+		l.cfg.Log.Warn("too many queues match; some are not taken", "not_taken", untaken, "most", lua.MaxQueues,
+			"advice", "divide the queues among workers by narrower patterns, and delete the names of queues that are not used any more")
+	}
+	f.full = untaken > 0
+}

@@ -1,0 +1,327 @@
+package launcher
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// A queueSet has the queues that a process takes, which may change while it runs: AddQueue and RemoveQueue
+// change them, and the patterns of the configuration stand for the queues that there are. followQueues makes
+// the session's record and the loop follow, in the order that package fetch gives (follow.go). Its methods may
+// be called from any goroutine.
+type queueSet struct {
+	mu       sync.Mutex
+	capsules []queuesOf
+	homes    map[string]int  // the capsule that a queue was given to, by its name
+	found    map[string]bool // the queues in Redis that match a pattern
+	removed  map[string]bool // queues that RemoveQueue removed, which patterns do not bring back
+	// named is what the session's record names, or the next session's record would. It has a queue before the
+	// record does, and until no record names it.
+	named    []string
+	untaken  int  // number of matching queues beyond lua.MaxQueues
+	unserved bool // the record may not name all of named yet
+
+	changed chan struct{} // the queues must be followed now
+}
+
+// queuesOf has the queues of one capsule.
+type queuesOf struct {
+	given []fetch.Queue     // those of the configuration, and those that AddQueue added
+	order *fetch.QueueOrder // they, and the queues that the patterns stand for
+}
+
+func newQueueSet(capsules []Capsule, shares []fetch.Share) *queueSet {
+	s := &queueSet{
+		homes: make(map[string]int), found: make(map[string]bool), removed: make(map[string]bool), changed: make(chan struct{}, 1),
+	}
+	for i, share := range shares {
+		s.capsules = append(s.capsules, queuesOf{given: slices.Clone(capsules[i].Queues), order: share.Order})
+		for _, queue := range capsules[i].Queues {
+			s.homes[queue.Name] = i
+		}
+	}
+	return s
+}
+
+// orders returns the order of each capsule's queues.
+func (s *queueSet) orders() []*fetch.QueueOrder {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ordersLocked()
+}
+
+func (s *queueSet) ordersLocked() (orders []*fetch.QueueOrder) {
+	for _, capsule := range s.capsules {
+		orders = append(orders, capsule.order)
+	}
+	return orders
+}
+
+// begin returns the orders with which the loop begins. The first session names their queues.
+func (s *queueSet) begin() []*fetch.QueueOrder {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named = namesOf(s.ordersLocked())
+	return s.ordersLocked()
+}
+
+// forRecord returns the queues that the record of a new session must name.
+func (s *queueSet) forRecord() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.named)
+}
+
+func namesOf(orders []*fetch.QueueOrder) (names []string) {
+	for _, order := range orders {
+		names = append(names, order.Names()...)
+	}
+	return names
+}
+
+// given returns the queues and the patterns as they were given.
+func (s *queueSet) given() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.givenLocked()
+}
+
+func (s *queueSet) givenLocked() (names []string) {
+	for _, capsule := range s.capsules {
+		for _, queue := range capsule.given {
+			names = append(names, queue.Name)
+		}
+	}
+	return names
+}
+
+// patterns reports whether a capsule has a pattern.
+func (s *queueSet) patterns() bool {
+	return slices.ContainsFunc(s.orders(), (*fetch.QueueOrder).Patterns)
+}
+
+// matches reports whether a queue belongs to a pattern.
+func (s *queueSet) matches(queue string) bool {
+	return slices.ContainsFunc(s.orders(), func(order *fetch.QueueOrder) bool { return order.PatternOf(queue) != "" })
+}
+
+// homeLocked returns the capsule of a queue: the one that it was given to, else the first with a pattern that
+// matches it, else the first. It never changes, because the loop counts runs by capsule.
+func (s *queueSet) homeLocked(queue string) *queuesOf {
+	if i, given := s.homes[queue]; given {
+		return &s.capsules[i]
+	}
+	for i := range s.capsules {
+		if s.capsules[i].order.PatternOf(queue) != "" {
+			return &s.capsules[i]
+		}
+	}
+	return &s.capsules[0]
+}
+
+// has reports whether the capsule was given this queue.
+func (c *queuesOf) has(queue string) bool {
+	return slices.ContainsFunc(c.given, func(given fetch.Queue) bool { return given.Name == queue })
+}
+
+// add adds a queue, or changes its weight.
+func (s *queueSet) add(name string, weight int) error {
+	if job.IsPattern(name) {
+		return errors.New("it is a pattern: give patterns in the configuration")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	capsule := s.homeLocked(name)
+	given := slices.Clone(capsule.given)
+	if at := slices.IndexFunc(given, func(given fetch.Queue) bool { return given.Name == name }); at >= 0 {
+		given[at].Weight = weight
+	} else {
+		given = append(given, fetch.Queue{Name: name, Weight: weight})
+	}
+	if len(s.givenLocked())-len(capsule.given)+len(given) > lua.MaxQueues {
+		return fmt.Errorf("one process serves at most %d queues", lua.MaxQueues)
+	}
+	order, err := newOrder(given)
+	if err != nil {
+		return err
+	}
+	capsule.given, capsule.order = given, order
+	delete(s.removed, name)
+	s.matchLocked()
+	return nil
+}
+
+// remove removes a queue.
+func (s *queueSet) remove(name string) error {
+	if job.IsPattern(name) {
+		return errors.New("it is a pattern, which stays as long as the process")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	capsule := s.homeLocked(name)
+	if capsule.has(name) {
+		given := slices.DeleteFunc(slices.Clone(capsule.given), func(given fetch.Queue) bool { return given.Name == name })
+		if len(given) == 0 {
+			return errors.New("it is the only queue of its capsule: add another queue first, or make the process quiet")
+		}
+		order, err := newOrder(given)
+		if err != nil {
+			return err
+		}
+		capsule.given, capsule.order = given, order
+	}
+	if slices.ContainsFunc(s.capsules, func(c queuesOf) bool { return c.order.PatternOf(name) != "" }) {
+		s.removed[name] = true
+	}
+	s.matchLocked()
+	return nil
+}
+
+func newOrder(queues []fetch.Queue) (*fetch.QueueOrder, error) {
+	return fetch.NewQueueOrder(queues, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+}
+
+// matchLocked makes the patterns stand for the queues that were found, at most as many as there is room for.
+// Those that are taken already come first, because a queue that comes and goes helps none.
+func (s *queueSet) matchLocked() {
+	matching := make([][]string, len(s.capsules))
+	room := lua.MaxQueues
+	for _, name := range s.givenLocked() {
+		if !job.IsPattern(name) {
+			room--
+		}
+	}
+	taken := make(map[string]bool, len(s.named))
+	for _, name := range s.named {
+		taken[name] = true
+		if !s.found[name] && !s.homeLocked(name).has(name) {
+			room-- // it is leaving
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(s.found), func(a, b string) int {
+		if taken[a] != taken[b] {
+			return map[bool]int{true: -1, false: 1}[taken[a]]
+		}
+		return cmp.Compare(a, b)
+	})
+	s.untaken = 0
+	for _, name := range names {
+		at := slices.IndexFunc(s.capsules, func(c queuesOf) bool { return c.order.PatternOf(name) != "" })
+		switch {
+		case at < 0 || s.removed[name] || s.homeLocked(name).has(name):
+		case room <= 0:
+			s.untaken++
+		default:
+			matching[at] = append(matching[at], name)
+			room--
+		}
+	}
+	for i := range s.capsules {
+		capsule := &s.capsules[i]
+		if order := capsule.order.Matching(matching[i]); !slices.Equal(order.Names(), capsule.order.Names()) {
+			capsule.order = order
+		}
+	}
+}
+
+// AddQueue makes the process take jobs from a queue; see belay.Server.AddQueue.
+func (l *Launcher) AddQueue(name string, weight int) error {
+	if err := l.queues.add(name, weight); err != nil {
+		return fmt.Errorf("belay: add queue %q: %w", name, err)
+	}
+	l.queues.follow()
+	return nil
+}
+
+// RemoveQueue makes the process take no more jobs from a queue; see belay.Server.RemoveQueue.
+func (l *Launcher) RemoveQueue(name string) error {
+	if err := l.queues.remove(name); err != nil {
+		return fmt.Errorf("belay: remove queue %q: %w", name, err)
+	}
+	l.queues.follow()
+	return nil
+}
+
+// follow triggers the pass that follows a change.
+func (s *queueSet) follow() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Queues returns the names of the queues that the process takes, those of all capsules.
+func (l *Launcher) Queues() []string { return namesOf(l.queues.orders()) }
+
+// leftOut returns how many matching queues are not taken, because there are too many.
+func (s *queueSet) leftOut() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.untaken
+}
+
+// QueuesAndPatterns returns the queues and the patterns that the process was given, in the place of Queues for
+// what must be allowed before there is a matching queue.
+func (l *Launcher) QueuesAndPatterns() []string { return l.queues.given() }
+
+// toServe returns the orders, what the record must name for them, and whether it may not do so yet. From now
+// on the records of new sessions name it: Session.Serve may succeed for a session that ends before the loop
+// follows.
+func (s *queueSet) toServe() (orders []*fetch.QueueOrder, named []string, unserved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	orders = s.ordersLocked()
+	for _, name := range namesOf(orders) {
+		if !slices.Contains(s.named, name) {
+			s.named, s.unserved = append(s.named, name), true
+		}
+	}
+	return orders, slices.Clone(s.named), s.unserved
+}
+
+// confirm records that the record names the queues that toServe has returned.
+func (s *queueSet) confirm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unserved = false
+}
+
+// drop records that no record names a queue any more.
+func (s *queueSet) drop(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named = slices.DeleteFunc(s.named, func(other string) bool { return other == name })
+	s.matchLocked() // there is room for another one
+}
+
+// missing returns the queues that were found before and are not among seen, at most as many as one call reads.
+func (s *queueSet) missing(seen map[string]bool) (missing []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.found {
+		if !seen[name] && len(missing) < lua.MaxQueues {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// find adds the queues that were seen, and removes those that are gone.
+func (s *queueSet) find(seen map[string]bool, gone []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.found, seen)
+	for _, name := range gone {
+		delete(s.found, name)
+	}
+	s.matchLocked()
+}
