@@ -84,7 +84,8 @@ type ServerConfig struct {
 	// Logger receives what operators should know: outages, dead processes, failed runs, and at level debug
 	// every run. Handlers get it from Log, with the run's fields. Neither jobs nor heartbeats wait for it:
 	// the server's lines are buffered, and dropped and counted if the buffer is full. With zerolog, use
-	// Zerolog. Default: JSON to standard error from level info on; slog.New(slog.DiscardHandler) is silence.
+	// Zerolog. Default: standard error from level info on, for people if it is a terminal, and otherwise JSON;
+	// slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
 	// LogArgs shows jobs' arguments in the line that each run has at level debug, as JSON text up to 4 KiB.
 	// Arguments may be secret; see Redact. Default: not shown.
@@ -117,7 +118,7 @@ func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.Zerolog(
 // build returns the server's launcher and its log. It names everything that is wrong, at once.
 func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *slog.Logger, error) {
 	if cfg.Logger == nil {
-		cfg.Logger = logbook.New(logbook.JSON(os.Stderr, slog.LevelInfo)).Logger()
+		cfg.Logger = logbook.New(logbook.Lines(os.Stderr, "", slog.LevelInfo)).Logger()
 	}
 	buffer, log := logbook.Behind(cfg.Logger)
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}

@@ -17,7 +17,7 @@ const completeTimeout = time.Second
 
 // enumerations lists the values of flags that have only a few, for completion.
 var enumerations = map[string][]string{
-	"client": {"go-redis", "rueidis"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"json", "console"},
+	"client": {"go-redis", "rueidis"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"auto", "json", "console"},
 	"retry-formula": {"8.x", "6.x", "4.2.3"}, "timestamps": {"seconds", "milliseconds"},
 	"unique": {"until_executing", "until_executed"}, "retry": {"true", "false"},
 }
