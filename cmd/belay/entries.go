@@ -7,7 +7,6 @@ import (
 	"iter"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -194,39 +193,29 @@ func remark(e inspect.Entry) string {
 
 // printEntry prints all fields of a job, one a line.
 func printEntry(t *table, e inspect.Entry) {
-	line := func(name, value string) {
-		if value != "" {
-			t.row(fmt.Sprintf("%-12s %s", name, value))
-		}
-	}
-	instant := func(name string, at time.Time) {
-		if !at.IsZero() {
-			line(name, at.Local().Format(time.RFC3339))
-		}
-	}
-	line("id", e.ID)
-	line("in", e.In)
-	line("problem", e.Problem)
-	line("payload", e.Payload)
-	line("class", e.Class)
-	line("queue", e.Queue)
-	line("args", string(e.Args))
-	instant("at", e.At)
-	instant("created", e.CreatedAt)
-	instant("enqueued", e.EnqueuedAt)
+	t.field("id", e.ID)
+	t.field("in", e.In)
+	t.field("problem", e.Problem)
+	t.field("payload", e.Payload)
+	t.field("class", e.Class)
+	t.field("queue", e.Queue)
+	t.field("args", string(e.Args))
+	t.instant("at", e.At)
+	t.instant("created", e.CreatedAt)
+	t.instant("enqueued", e.EnqueuedAt)
 	if e.RetryCount != nil {
-		line("failed runs", failures(e))
+		t.field("failed runs", failures(e))
 	}
-	instant("first failed", e.FailedAt)
-	instant("failed again", e.RetriedAt)
+	t.instant("first failed", e.FailedAt)
+	t.instant("failed again", e.RetriedAt)
 	if e.Interrupted > 0 {
-		line("crashes", strconv.Itoa(e.Interrupted))
+		t.field("crashes", strconv.Itoa(e.Interrupted))
 	}
-	line("error", e.ErrorClass)
-	line("message", e.ErrorMessage)
+	t.field("error", e.ErrorClass)
+	t.field("message", e.ErrorMessage)
 	for _, frame := range e.Backtrace() {
-		line("", frame)
+		t.field("", frame)
 	}
-	line("bytes", strconv.Itoa(e.Bytes))
+	t.field("bytes", strconv.Itoa(e.Bytes))
 	t.row()
 }
