@@ -93,7 +93,8 @@ type ServerConfig struct {
 	// Logger receives what operators should know: outages, dead processes, failed runs, and at level debug
 	// every run. The server's own lines are buffered, so neither its heartbeats nor the start and the end of
 	// a run wait for Logger; if the buffer is full, lines are dropped and counted. A handler that logs by Log
-	// waits for it. With zerolog, use Zerolog. Default: JSON to standard error from level info on;
+	// waits for it. With zerolog, use Zerolog. Default: standard error from level info on, for people if it is a
+	// terminal, and otherwise JSON;
 	// slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
 	// LogArgs shows jobs' arguments in the line that each run has at level debug, as JSON text up to 4 KiB.
@@ -127,7 +128,7 @@ func Zerolog(log zerolog.Logger) *slog.Logger { return slog.New(logbook.Zerolog(
 // build returns the server's launcher and its log. It names everything that is wrong, at once.
 func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *slog.Logger, error) {
 	if cfg.Logger == nil {
-		cfg.Logger = logbook.New(logbook.JSON(os.Stderr, slog.LevelInfo)).Logger()
+		cfg.Logger = logbook.New(logbook.Lines(os.Stderr, "", slog.LevelInfo)).Logger()
 	}
 	buffer, log := logbook.Behind(cfg.Logger)
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}

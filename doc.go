@@ -13,8 +13,7 @@
 //	var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.Retries(5), belay.NotIdempotent("duplicate emails are acceptable"))
 //
 //	func main() {
-//		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-//		defer stop()
+//		ctx := context.Background()
 //		client, err := belay.Open(ctx, os.Getenv("REDIS_URL"), nil)
 //		if err != nil {
 //			log.Fatal(err)
@@ -22,16 +21,16 @@
 //		receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42, TeamID: 7})
 //		fmt.Println(receipt.Status, err)
 //
-//		server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("critical", "mail")})
+//		server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail")})
 //		if err != nil {
 //			log.Fatal(err)
 //		}
 //		Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
 //			fmt.Println("welcome, user", args.UserID)
-//			stop() // a real worker goes on until it is stopped
+//			server.Stop() // a real worker goes on until a signal stops it
 //			return nil
 //		})
-//		fmt.Println(server.Run(ctx))
+//		fmt.Println(server.RunProcess(ctx, belay.ProcessConfig{}))
 //	}
 //
 // A program that only enqueues needs no server, and one that only runs jobs calls no Enqueue. They share the

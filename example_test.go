@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/belayq/belay"
 )
@@ -16,8 +14,7 @@ type WelcomeArgs struct{ UserID, TeamID int64 }
 var Welcome = belay.Define[WelcomeArgs]("WelcomeEmail", belay.Queue("mail"), belay.Retries(5), belay.NotIdempotent("duplicate emails are acceptable"))
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := context.Background()
 	client, err := belay.Open(ctx, os.Getenv("REDIS_URL"), nil)
 	if err != nil {
 		log.Fatal(err)
@@ -25,16 +22,16 @@ func main() {
 	receipt, err := Welcome.Enqueue(ctx, client, WelcomeArgs{UserID: 42, TeamID: 7})
 	fmt.Println(receipt.Status, err)
 
-	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("critical", "mail")})
+	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail")})
 	if err != nil {
 		log.Fatal(err)
 	}
 	Welcome.Handle(server, func(ctx context.Context, args WelcomeArgs) error {
 		fmt.Println("welcome, user", args.UserID)
-		stop() // a real worker goes on until it is stopped
+		server.Stop() // a real worker goes on until a signal stops it
 		return nil
 	})
-	fmt.Println(server.Run(ctx))
+	fmt.Println(server.RunProcess(ctx, belay.ProcessConfig{}))
 }
 
 func Example() {

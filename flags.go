@@ -4,6 +4,7 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/launcher/flagset"
+	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/retry"
 )
 
@@ -53,7 +54,9 @@ func (cfg *MainConfig) Flags() []*flagset.Flag {
 			&cfg.Client.Unit, "seconds", map[string]job.TimeUnit{"seconds": job.Seconds, "milliseconds": job.Millis}, "seconds or milliseconds"),
 		flagset.Choice("log-level", "least level that is logged: debug (a line per job), info, warn or error", &cfg.LogLevel, "info",
 			map[string]string{"debug": "debug", "info": "info", "warn": "warn", "error": "error"}, "debug, info, warn or error"),
-		flagset.Choice("log-format", "json (one object a line) or console (for people)", &cfg.LogFormat, "console",
-			map[string]string{"json": "json", "console": "console"}, "json or console"),
+		flagset.Choice("log-format", "json (one object a line), console (for people), or auto: console on a terminal, json elsewhere",
+			&cfg.LogFormat, "auto",
+			map[string]string{"auto": "", logbook.FormatJSON: logbook.FormatJSON, logbook.FormatConsole: logbook.FormatConsole},
+			"auto, json or console"),
 	}
 }

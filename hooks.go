@@ -114,9 +114,8 @@ func AroundArgs[T any](middleware func(ctx context.Context, args T, j *Job, next
 // describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the
 // job's arguments do not fit T, args is a zero T, and err wraps an *ArgumentError.
 //
-// A callback that uses the variable of its own Definition does not compile, because Go initializes the variable
-// after the callback ("initialization cycle"). It needs the variable neither for the arguments nor, with
-// Job.Class, for the class.
+// Go does not compile a callback that uses the variable of its own Definition ("initialization cycle"). The
+// callback does not need that variable: it gets the arguments, and Job.Class has the class.
 func OnExhausted[T any](callback func(ctx context.Context, args T, j *Job, err error)) DefineOption {
 	return withArgs[T]("OnExhausted", callback == nil, func(def *definition) {
 		def.about.Exhausted = func(ctx context.Context, j *Job, err error) {

@@ -59,7 +59,7 @@ func TestAJobIsStoredOnceThoughTheFirstHasEnded(t *testing.T) {
 				require.Equal(t, belay.StatusQueued, receipt.Status)
 			}
 		}
-		cancelled, err := inspect.New(redis, prefix).Cancel(t.Context(), first[2][0].JID, first[2][1].JID)
+		cancelled, err := inspect.New(client).Cancel(t.Context(), first[2][0].JID, first[2][1].JID)
 		require.NoError(t, err)
 		for _, result := range cancelled {
 			require.Equal(t, inspect.CancelRemoved, result.Result)

@@ -10,9 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
@@ -39,7 +36,8 @@ type MainConfig struct {
 	// too, but if Zerolog did not make that logger, LogLevel can only raise its level. Default: info, or the
 	// logger's own.
 	LogLevel string
-	// LogFormat is json or console. Setting it together with Server.Logger is an error. Default: console.
+	// LogFormat is json or console. Setting it together with Server.Logger is an error. Default: console if
+	// standard error is a terminal, and json otherwise.
 	LogFormat string
 }
 
@@ -153,10 +151,7 @@ func (cfg *MainConfig) openLog(errs io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("log level %q: it must be debug, info, warn or error", cfg.LogLevel)
 	case cfg.Server.Logger == nil:
-		if cfg.LogFormat != "json" {
-			errs = zerolog.ConsoleWriter{Out: errs, NoColor: true, TimeFormat: time.RFC3339}
-		}
-		cfg.Server.Logger = logbook.New(logbook.JSON(errs, level)).Logger()
+		cfg.Server.Logger = logbook.New(logbook.Lines(errs, cfg.LogFormat, level)).Logger()
 	case cfg.LogFormat != "":
 		return errors.New("--log-format has no effect: the program has its own Logger; leave it out")
 	case cfg.LogLevel != "":

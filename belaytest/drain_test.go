@@ -124,6 +124,16 @@ func TestDrain(t *testing.T) {
 		require.ErrorContains(t, runs[2].Err, "argument")
 	})
 
+	t.Run("says how to register a handler", func(t *testing.T) {
+		t.Parallel()
+		text := failuresOf(t, func(tb testing.TB) {
+			k := belaytest.New(tb)
+			push(t, k, 1)
+			k.Drain()
+		})
+		require.Contains(t, text, `no handler is registered for the class "Count"; pass Kit.Serve the function that registers it`)
+	})
+
 	t.Run("ends after a handler that fails the test", func(t *testing.T) {
 		t.Parallel()
 		text := failuresOf(t, func(tb testing.TB) {

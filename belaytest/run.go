@@ -53,6 +53,10 @@ func (k *Kit) failTest(r Run) {
 		k.t.Errorf("belaytest: %s\n%s", r, panicked.Stack)
 		return
 	}
+	if errors.Is(r.Err, retry.ErrUnregistered) {
+		k.t.Errorf("belaytest: %s; pass Kit.Serve the function that registers it", r)
+		return
+	}
 	k.t.Errorf("belaytest: %s", r)
 }
 

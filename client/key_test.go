@@ -206,9 +206,9 @@ func TestKey(t *testing.T) {
 			require.Empty(w, holder.Left)
 		},
 		"of a periodic job is an error": func(w *world) {
-			_, err := event("evt_1").Periodic(Periodic{Name: "n", Cron: "@daily"})
+			_, err := Periodic{Name: "n", Cron: "@daily", Job: event("evt_1")}.Definition()
 			require.ErrorContains(w, err, "Key: it would be the key of every tick")
-			_, err = RawJob{Class: "A", Unique: &dedup.Rule{Until: dedup.UntilExpired}}.Periodic(Periodic{Name: "n", Cron: "@daily"})
+			_, err = Periodic{Name: "n", Cron: "@daily", Job: RawJob{Class: "A", Unique: &dedup.Rule{Until: dedup.UntilExpired}}}.Definition()
 			require.ErrorContains(w, err, "UntilExpired: its schedule says")
 		},
 	})

@@ -10,7 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,6 +83,76 @@ func TestTheGoInGuidesCompiles(t *testing.T) {
 		require.NoError(t, err, "%s: %s\nof:\n%s", guide, output, withLineNumbers(program))
 		output, err = exec.CommandContext(t.Context(), "go", "vet", "-vettool="+vet, file).CombinedOutput()
 		require.NoError(t, err, "%s: %s\nof:\n%s", guide, output, withLineNumbers(program))
+	}
+}
+
+// Each piece of Go in the README is a file: a program, or a part of the package shop, with its test.
+func TestTheGoInTheReadmeRuns(t *testing.T) {
+	t.Parallel()
+	var shop []string
+	folder := t.TempDir()
+	for i, piece := range pieces(t, "../README.md", "go") {
+		name := fmt.Sprintf("piece%d.go", i)
+		if strings.Contains(piece, `"testing"`) {
+			name = fmt.Sprintf("piece%d_test.go", i)
+		}
+		file := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(file, []byte(piece), 0o600))
+		if strings.HasPrefix(piece, "package shop\n") {
+			shop = append(shop, file)
+			continue
+		}
+		require.True(t, strings.HasPrefix(piece, "package main\n"), piece)
+		output, err := exec.CommandContext(t.Context(), "go", "vet", file).CombinedOutput()
+		require.NoError(t, err, "%s\nof:\n%s", output, withLineNumbers(piece))
+	}
+	output, err := exec.CommandContext(t.Context(), "go", append([]string{"test", "-v"}, shop...)...).CombinedOutput()
+	require.NoError(t, err, string(output))
+	require.Contains(t, string(output), "--- PASS")
+}
+
+// The first program warns of nothing on a Redis that is as the README says, ends at Control-C, and at a second
+// one although a handler does not return.
+func TestTheFirstProgramOfTheReadme(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t, "--appendonly", "yes")
+	first := strings.ReplaceAll(pieces(t, "../README.md", "go")[0], "redis://localhost:6379/0", redis.URL())
+	stuck := strings.Replace(first, `fmt.Println("welcome, user", args.UserID)`, `fmt.Println("welcome, user", args.UserID); select {}`, 1)
+	require.NotEqual(t, first, stuck)
+	for name, text := range map[string]string{"first": first, "stuck": stuck} {
+		file, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, file).CombinedOutput()
+		require.NoError(t, err, string(output))
+		p := startProcess(t, redis, program)
+		eventually(t, "the job", func() bool { return strings.Contains(p.out.String(), "welcome, user 42") })
+		for line := range strings.Lines(p.out.String()) {
+			warned := regexp.MustCompile(`"level":"(warn|error)"`).MatchString(line)
+			slow := strings.Contains(line, `"check":"latency"`) // of a busy machine, not of the program
+			require.False(t, warned && !slow, line)
+		}
+		interrupted := time.Now()
+		p.signal(syscall.SIGINT)
+		if name == "stuck" {
+			eventually(t, "the stop", func() bool { return strings.Contains(p.out.String(), "SIGINT") })
+			time.Sleep(300 * time.Millisecond) // GNU timeout sends two at once; a person does not
+			p.signal(syscall.SIGINT)
+		}
+		require.NoError(t, <-p.done)
+		require.Less(t, time.Since(interrupted), 20*time.Second, "well before the shutdown timeout of 25 s")
+	}
+}
+
+// A reader of any of these documents learns the same: whether there is a version to install.
+func TestDocumentsAgreeAboutTags(t *testing.T) {
+	t.Parallel()
+	untagged := strings.Contains(read(t, "../README.md"), "No version is tagged yet")
+	require.Equal(t, untagged, strings.Contains(read(t, "../CHANGELOG.md"), "It has no tag"))
+	require.Equal(t, untagged, strings.Contains(read(t, "../contrib/README.md"), "No version is tagged yet"))
+	if untagged {
+		for _, document := range []string{"../README.md", "../contrib/README.md", "operations.md"} {
+			require.NotContains(t, read(t, document), "go get github.com/belayq/belay", "%s: it would find nothing", document)
+		}
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// completeTimeout limits how long completion reads queue names: a person has just pressed a key.
+// completeTimeout limits how long completion reads names: a person has just pressed a key.
 const completeTimeout = time.Second
 
 // enumerations lists the values of flags that have only a few, for completion.
 var enumerations = map[string][]string{
-	"client": {"go-redis", "rueidis"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"json", "console"},
+	"client": {"go-redis", "rueidis"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"auto", "json", "console"},
 	"retry-formula": {"8.x", "6.x", "4.2.3"}, "timestamps": {"seconds", "milliseconds"},
 	"unique": {"until_executing", "until_executed", "until_expired"}, "retry": {"true", "false"},
 }
@@ -33,14 +33,13 @@ func completeAll(at *redisFlags, cmd *cobra.Command) {
 			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
-	if cmd.LocalNonPersistentFlags().Lookup("queue") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("queue", at.completeQueues(0))
+	for name, read := range flagNames {
+		if cmd.LocalNonPersistentFlags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, at.completeNames(func(int) readNames { return read }))
+		}
 	}
-	if words := strings.Fields(cmd.Use); cmd.HasParent() && cmd.Parent().Name() == "queues" && len(words) > 1 {
-		cmd.ValidArgsFunction = at.completeQueues(map[string]int{"QUEUE": 1, "FROM": 2, "QUEUE...": 1000}[words[1]])
-	}
-	if words := strings.Fields(cmd.Use); cmd.HasParent() && cmd.Parent().Name() == "periodic" && len(words) > 1 && words[0] != "add" {
-		cmd.ValidArgsFunction = at.completeNames(map[string]int{"NAME": 1, "NAME...": 1000}[words[1]], periodicNames)
+	if read := namesIn(cmd.Use); read != nil {
+		cmd.ValidArgsFunction = at.completeNames(read)
 	}
 	if cmd.ValidArgsFunction == nil && len(cmd.ValidArgs) == 0 {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
@@ -55,9 +54,38 @@ func completeAll(at *redisFlags, cmd *cobra.Command) {
 	}
 }
 
-// completeQueues completes the first arguments, or a flag's value, with queue names.
-func (f *redisFlags) completeQueues(arguments int) cobra.CompletionFunc {
-	return f.completeNames(arguments, (*inspect.Inspector).QueueNames)
+// readNames reads the names of one kind from Redis.
+type readNames func(*inspect.Inspector, context.Context) ([]string, error)
+
+// argumentNames says which words in the Use of a command stand for names in Redis.
+var argumentNames = map[string]readNames{
+	"QUEUE": (*inspect.Inspector).QueueNames, "FROM": (*inspect.Inspector).QueueNames, "TO": (*inspect.Inspector).QueueNames,
+	"NAME": periodicNames, "CLASS": classNames, "IDENTITY": processNames,
+}
+
+// flagNames says the same of flags.
+var flagNames = map[string]readNames{
+	"queue": (*inspect.Inspector).QueueNames, "from": (*inspect.Inspector).QueueNames, "to": (*inspect.Inspector).QueueNames,
+	"class": classNames,
+}
+
+// namesIn returns which names an argument of a command is one of, by its position; nil for a command without
+// such arguments. The last argument may be given several times.
+func namesIn(use string) func(position int) readNames {
+	words := strings.Fields(use)[1:]
+	if len(words) == 0 {
+		return nil
+	}
+	return func(position int) readNames {
+		last := len(words) - 1
+		if position > last && strings.HasSuffix(words[last], "...") {
+			position = last
+		}
+		if position > last || position == 0 && strings.HasPrefix(use, "add ") { // the name of a new one
+			return nil
+		}
+		return argumentNames[strings.TrimSuffix(words[position], "...")]
+	}
 }
 
 func periodicNames(i *inspect.Inspector, ctx context.Context) (names []string, err error) {
@@ -68,11 +96,30 @@ func periodicNames(i *inspect.Inspector, ctx context.Context) (names []string, e
 	return names, err
 }
 
-// completeNames completes the first arguments, or a flag's value, with names from Redis. Without Redis it
-// completes nothing and prints no error, which the shell would show in the middle of a line.
-func (f *redisFlags) completeNames(arguments int, read func(*inspect.Inspector, context.Context) ([]string, error)) cobra.CompletionFunc {
+// classNames returns the classes whose jobs have run in the last days.
+func classNames(i *inspect.Inspector, ctx context.Context) (names []string, err error) {
+	list, err := i.Classes(ctx, inspect.ClassWindow{Last: inspect.MaxWindow})
+	for _, class := range list.Classes {
+		names = append(names, class.Name)
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func processNames(i *inspect.Inspector, ctx context.Context) (names []string, err error) {
+	status, err := i.Status(ctx)
+	for _, p := range status.Processes {
+		names = append(names, p.Identity)
+	}
+	return names, err
+}
+
+// completeNames completes arguments, or a flag's value, with names from Redis. Without Redis it completes
+// nothing and prints no error, which the shell would show in the middle of a line.
+func (f *redisFlags) completeNames(of func(position int) readNames) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) (names []string, directive cobra.ShellCompDirective) {
-		if arguments > 0 && len(args) >= arguments {
+		read := of(len(args))
+		if read == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		_ = withInspector(f, func(_ *cobra.Command, i *inspect.Inspector, _ []string) error {
@@ -87,6 +134,19 @@ func (f *redisFlags) completeNames(arguments int, read func(*inspect.Inspector, 
 			return err
 		})(nil, nil)
 		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeList completes the last name of a list with commas.
+func completeList(names []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) (lists []string, _ cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		for _, name := range names {
+			if list := before + name; strings.HasPrefix(list, typed) {
+				lists = append(lists, list)
+			}
+		}
+		return lists, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -105,7 +104,7 @@ func (f *redisFlags) completeFilter(cmd *cobra.Command, places []inspect.Place) 
 			}
 			return names, err
 		}
-		_ = cmd.RegisterFlagCompletionFunc(flag, f.completeNames(0, names))
+		_ = cmd.RegisterFlagCompletionFunc(flag, f.completeNames(func(int) readNames { return names }))
 	}
 }
 
@@ -320,58 +319,48 @@ func remark(e inspect.Entry) string {
 
 // pastError describes the error of one failed run in a line.
 func pastError(past inspect.PastError) string {
-	return fmt.Sprintf("%d at %s: %s", past.Attempt, past.At.Local().Format(time.DateTime), cut(past.Class+": "+past.Message, maxShown))
+	return fmt.Sprintf("%d at %s: %s", past.Attempt, localTime(&past.At), cut(past.Class+": "+past.Message, maxShown))
 }
 
 // printEntry prints all fields of a job, one a line.
 func printEntry(t *table, e inspect.Entry) {
-	line := func(name, value string) {
-		if value != "" {
-			t.row(fmt.Sprintf("%-12s %s", name, value))
-		}
-	}
-	instant := func(name string, at time.Time) {
-		if !at.IsZero() {
-			line(name, at.Local().Format(time.RFC3339))
-		}
-	}
-	line("id", e.ID)
-	line("in", e.In)
-	line("problem", e.Problem)
-	line("payload", e.Payload)
-	line("class", e.Class)
-	line("queue", e.Queue)
-	line("args", string(e.Args))
-	instant("at", e.At)
-	instant("created", e.CreatedAt)
-	instant("enqueued", e.EnqueuedAt)
-	line("failed runs", e.FailedRuns())
-	instant("first failed", e.FailedAt)
-	instant("failed again", e.RetriedAt)
+	t.field("id", e.ID)
+	t.field("in", e.In)
+	t.field("problem", e.Problem)
+	t.field("payload", e.Payload)
+	t.field("class", e.Class)
+	t.field("queue", e.Queue)
+	t.field("args", string(e.Args))
+	t.instant("at", e.At)
+	t.instant("created", e.CreatedAt)
+	t.instant("enqueued", e.EnqueuedAt)
+	t.field("failed runs", e.FailedRuns())
+	t.instant("first failed", e.FailedAt)
+	t.instant("failed again", e.RetriedAt)
 	if e.Interrupted > 0 {
-		line("crashes", strconv.Itoa(e.Interrupted))
+		t.field("crashes", strconv.Itoa(e.Interrupted))
 	}
-	line("error", e.ErrorClass)
-	line("message", e.ErrorMessage)
+	t.field("error", e.ErrorClass)
+	t.field("message", e.ErrorMessage)
 	for _, frame := range e.Backtrace() {
-		line("", frame)
+		t.field("", frame)
 	}
 	for _, past := range e.Errors {
-		line("failed run", pastError(past))
+		t.field("failed run", pastError(past))
 	}
-	line("bytes", strconv.Itoa(e.Bytes))
+	t.field("bytes", strconv.Itoa(e.Bytes))
 	if d := e.Details; d != nil {
-		line("tags", strings.Join(d.Tags, ", "))
+		t.field("tags", strings.Join(d.Tags, ", "))
 		for _, name := range slices.Sorted(maps.Keys(d.Meta)) {
-			line("meta", name+": "+d.Meta[name])
+			t.field("meta", name+": "+d.Meta[name])
 		}
-		line("retry", d.Retry)
-		line("timeout", word(d.Timeout.Duration > 0, short(d.Timeout)))
-		instant("start by", d.StartBy)
-		instant("deadline", d.Deadline)
-		line("lock", d.Lock)
-		line("periodic", d.Periodic)
-		line("payload", string(d.Payload))
+		t.field("retry", d.Retry)
+		t.field("timeout", word(d.Timeout.Duration > 0, short(d.Timeout)))
+		t.instant("start by", d.StartBy)
+		t.instant("deadline", d.Deadline)
+		t.field("lock", d.Lock)
+		t.field("periodic", d.Periodic)
+		t.field("payload", string(d.Payload))
 	}
 	t.row()
 }

@@ -67,7 +67,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 	})
 	search.register(cmd.Flags())
 	at.completeFilter(cmd, nil)
-	_ = cmd.RegisterFlagCompletionFunc("in", cobra.FixedCompletions(placeNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("in", completeList(placeNames()))
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }
@@ -180,10 +180,10 @@ func whereabouts(f inspect.Found) string {
 	}
 	where = word(f.Class != "", cut(f.Class, 40)+": ") + where
 	if !f.Since.IsZero() {
-		where += ", since " + f.Since.Local().Format(time.DateTime)
+		where += ", since " + localTime(&f.Since)
 	}
 	if !f.At.IsZero() {
-		where += ", due at " + f.At.Local().Format(time.DateTime)
+		where += ", due at " + localTime(&f.At)
 	}
 	if e := f.Entry; e != nil && e.Attempt > 0 {
 		where += ", failed runs: " + e.FailedRuns()
@@ -263,7 +263,7 @@ func (f *searchFlags) run(cmd *cobra.Command, i *inspect.Inspector, timeout time
 		for _, found := range results.Found {
 			since := ""
 			if !found.Since.IsZero() {
-				since = found.Since.Local().Format(time.DateTime)
+				since = localTime(&found.Since)
 			}
 			process := strings.TrimSpace(found.Process + " " + word(found.State == inspect.StateLapsed, "(lapsed)"))
 			if found.Place == inspect.PlaceRunning && !found.Reported {

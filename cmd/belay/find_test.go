@@ -21,7 +21,7 @@ func TestFindPrintsWhereAJobIs(t *testing.T) {
 	jid := strings.TrimSpace(h.invoke("", "push", "A", "7", "-q", "mail").out)
 	answer := h.invoke("", "find", jid)
 	require.Zero(t, answer.code, answer.errs)
-	require.Regexp(t, `^A: in queue mail, since \d{4}-\S+ \S+\n$`, answer.out)
+	require.Regexp(t, `^A: in queue mail, since \d{4}-\S+ \d\d:\d\d:\d\d \S+\n$`, answer.out)
 	find := func() (found inspect.Found) {
 		require.NoError(t, json.Unmarshal([]byte(h.invoke("", "find", jid, "--json").out), &found))
 		return found
@@ -210,6 +210,17 @@ func TestAShellCompletesQueuesAndEnumerations(t *testing.T) {
 	}
 	for _, words := range []string{"cancel", "find", "dead retry", "push", "processes quiet", "locks release", "periodic add", "dead --class", "push --jid", "work --name"} {
 		require.Equal(t, ":4\n", offered(append(strings.Fields(words), "")...), "%s: it names no files", words)
+	}
+	require.Equal(t, "retry\n:6\n", offered("find", "--in", "ret"))
+	require.Equal(t, "dead,running\n:6\n", offered("find", "--in", "dead,run"))
+	h.startWorker(t, "--exec", "Report=true")
+	h.push("Report")
+	drivertest.Eventually(t, func() bool { return offered("push", "") == "Report\n:4\n" }, soon, 20*time.Millisecond, "the worker counts by class")
+	for _, words := range []string{"push", "locks find", "periodic add nightly @daily", "dead --class", "find --class", "classes --class"} {
+		require.Equal(t, "Report\n:4\n", offered(append(strings.Fields(words), "")...), words)
+	}
+	for _, words := range []string{"processes quiet", "processes stop other"} {
+		require.Regexp(t, `^\S+:\d+:[0-9a-f]{12}\n:4\n$`, offered(append(strings.Fields(words), "")...), words)
 	}
 	for _, words := range []string{"push --file", "work --config", "work --logfile", "web --auth"} {
 		require.Equal(t, ":0\n", offered(append(strings.Fields(words), "")...), "%s: it names files", words)

@@ -1,22 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/logbook"
 )
 
 type logFlags struct{ level, format, path string }
+
+// toTerminal reports whether the log goes to a terminal.
+func (f logFlags) toTerminal(errs io.Writer) bool { return f.path == "" && logbook.IsTerminal(errs) }
 
 var logLevels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
@@ -44,10 +43,7 @@ func openJournal(flags logFlags, errs io.Writer) (*journal, error) {
 			return nil, err
 		}
 	}
-	if flags.format == "console" {
-		out = console(out)
-	}
-	j.buffer = logbook.New(logbook.JSON(out, logLevels[flags.level]))
+	j.buffer = logbook.New(logbook.Lines(out, flags.format, logLevels[flags.level]))
 	j.Logger = j.buffer.Logger()
 	return j, nil
 }
@@ -96,33 +92,6 @@ func (l *logFile) reopen() error {
 	}
 	if old := l.Swap(file); old != nil {
 		_ = old.Close()
-	}
-	return nil
-}
-
-// stackFields are the log fields that hold stacks.
-var stackFields = []string{"stack", "goroutines"}
-
-// console formats lines for people. Names in them may come from any program that can write to Redis, so they
-// must not add lines or control the terminal. Stacks follow their line, indented.
-func console(out io.Writer) io.Writer {
-	safe := func(value any) string { return plain(fmt.Sprintf("%s", value)) }
-	return zerolog.ConsoleWriter{
-		Out: out, NoColor: !isTerminal(out), TimeFormat: "15:04:05.000", TimeLocation: time.Local,
-		FormatFieldValue: safe, FormatErrFieldValue: safe,
-		FieldsExclude: stackFields, FormatExtra: writeStacks,
-	}
-}
-
-// writeStacks writes the stacks of a line below it.
-func writeStacks(fields map[string]any, out *bytes.Buffer) error {
-	for _, name := range stackFields {
-		stack, _ := fields[name].(string)
-		for line := range strings.Lines(stack) {
-			line = strings.TrimRight(line, "\n")
-			place := strings.TrimLeft(line, "\t") // plain would escape the tabs before it
-			out.WriteString("\n    " + strings.Repeat("    ", len(line)-len(place)) + plain(place))
-		}
 	}
 	return nil
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/logbook"
 )
 
 // An output keeps the first error of its writes, so that the code that prints need not check each.
@@ -63,5 +64,5 @@ func fileOf(stream any) *os.File {
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	file := fileOf(stream)
-	return file != nil && isatty.IsTerminal(file.Fd())
+	return file != nil && logbook.IsTerminal(file)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const periodicHelp = `Lists the periodic jobs, the next due first: the schedule, the times of the last and the next
-tick, and whose definition is in force (BY): a program's or an operator's. Times are local.
+tick, and whose definition is in force (BY): a program's or an operator's.
 
 The workers' poller enqueues the job of each tick, once for the whole fleet.`
 
@@ -61,14 +61,6 @@ not change that.`, "paused", "it is paused already", (*inspect.Inspector).PauseP
 		newPeriodicAct(at, "resume", "Resume paused periodic jobs", `Resumes paused periodic jobs: their ticks enqueue jobs again, from now on.`,
 			"resumed", "it is not paused", (*inspect.Inspector).ResumePeriodic))
 	return cmd
-}
-
-// localTime is a time for a table; "-" for none.
-func localTime(at *time.Time) string {
-	if at == nil || at.IsZero() {
-		return "-"
-	}
-	return at.Local().Format(time.DateTime)
 }
 
 // printPeriodic prints the list.
@@ -131,7 +123,7 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 			}
 			outcome := "it was so already"
 			if changed {
-				outcome = "added; the first tick is at " + definition.Schedule().Next(time.Now()).Format(time.RFC3339)
+				outcome = "added; the first tick is at " + definition.Schedule().Next(time.Now()).Format(clockFormat)
 			}
 			printLine(cmd, args[0]+": "+outcome)
 			return nil
@@ -190,7 +182,7 @@ of an earlier tick, with this jid, held the lock.`,
 					if run.TickAt != nil {
 						tick = localTime(run.TickAt)
 					}
-					t.row(tick, run.At.Local().Format(time.DateTime), run.Outcome, localTime(run.EndedAt), run.JID)
+					t.row(tick, localTime(&run.At), run.Outcome, localTime(run.EndedAt), run.JID)
 				}
 			})
 		}),

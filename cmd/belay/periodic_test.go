@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func TestPeriodic(t *testing.T) {
 
 	added := on("add", "nightly", "0 3 * * *", "Report", `"all"`, "--zone", "Europe/Berlin", "-q", "reports", "--retry", "3")
 	require.Zero(t, added.code, added.errs)
-	require.Regexp(t, `^nightly: added; the first tick is at \d{4}-\d\d-\d\dT03:00:00\+0[12]:00\n$`, added.out)
+	require.Regexp(t, `^nightly: added; the first tick is at \d{4}-\d\d-\d\d 03:00:00 CES?T\n$`, added.out)
 	require.Equal(t, said{out: "nightly: it was so already\n"},
 		on("add", "nightly", "0 3 * * *", "Report", `"all"`, "--zone", "Europe/Berlin", "-q", "reports", "--retry", "3"))
 	list := on("list").out
@@ -48,8 +49,8 @@ func TestPeriodic(t *testing.T) {
 
 	tickAt := time.Date(2026, 1, 1, 3, 0, 0, 0, time.FixedZone("", 2*60*60))
 	h.do("LPUSH", h.key("belay:periodic:runs:nightly"), fmt.Sprintf("%s %d enqueued x", tickAt.Format(time.RFC3339), tickAt.UnixMilli()))
-	local := tickAt.Local().Format(time.DateTime)
-	require.Regexp(t, `(?m)^`+local+` +`+local+` +enqueued`, on("history", "nightly").out, "all times are local")
+	local := regexp.QuoteMeta(tickAt.Local().Format("2006-01-02 15:04:05 MST"))
+	require.Regexp(t, `(?m)^`+local+` +`+local+` +enqueued`, on("history", "nightly").out, "all times are local, and name the zone")
 
 	require.Equal(t, said{out: "nightly: paused\n"}, on("pause", "nightly"))
 	require.Equal(t, said{out: "nightly: it is paused already\n"}, on("pause", "nightly"))

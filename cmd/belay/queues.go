@@ -149,9 +149,6 @@ retry names the old queue: run the command again when the running jobs are done.
 	set.StringVar(&a.to, "to", "", "the `QUEUE` to move them to")
 	set.StringVar(&a.selection.Class, "class", "", "only jobs of this `CLASS`; an ActiveJob's own class, not its wrapper")
 	a.registerDryRun()
-	for _, flag := range []string{"from", "to"} {
-		_ = a.cmd.RegisterFlagCompletionFunc(flag, at.completeQueues(0))
-	}
 	return a.cmd
 }
 

@@ -50,7 +50,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 			defer stop()
 			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			log := slog.New(logbook.JSON(console(cmd.ErrOrStderr()), slog.LevelInfo))
+			log := slog.New(logbook.Lines(cmd.ErrOrStderr(), logbook.FormatConsole, slog.LevelInfo))
 			returned, err := dead.of(i).Return(limited, payloadLimit, log)
 			_ = show(cmd, returned, func(t *table) {
 				t.row(fmt.Sprintf("%d recovered, %d of them moved to the dead set", returned.Recovered, returned.Dead))

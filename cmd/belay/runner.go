@@ -204,9 +204,10 @@ func (e *programError) Error() string {
 // ErrorClass returns the error class that operators see.
 func (e *programError) ErrorClass() string { return "ExitStatus" }
 
-// withoutWords returns what the log shows of a run's error. It leaves out the program's output, which may
-// hold anything, arguments included; it is stored with the job in Redis.
-func withoutWords(_ string, err error) string {
+// withoutOutput returns what a log that is kept shows of a run's error. It leaves out the program's output,
+// which may hold anything, arguments included; it is stored with the job in Redis. A terminal shows it, because
+// the person at it needs the reason and keeps no log.
+func withoutOutput(_ string, err error) string {
 	var exit *programError
 	if errors.As(err, &exit) {
 		return exit.how

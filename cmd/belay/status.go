@@ -164,7 +164,7 @@ func watchStatus(ctx context.Context, cmd *cobra.Command, every time.Duration, r
 		case err == nil:
 			away = false
 			_ = show(cmd, status, func(t *table) { // to a buffer
-				t.row(status.At.Local().Format(time.DateTime) + speed(last, status))
+				t.row(localTime(&status.At) + speed(last, status))
 				t.row()
 				printStatus(t, status)
 				t.row()

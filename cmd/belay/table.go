@@ -44,6 +44,31 @@ func (t *table) section(title string) {
 	t.rows++
 }
 
+// field prints a field of something, one a line; nothing if it is empty.
+func (t *table) field(name, value string) {
+	if value != "" {
+		t.row(fmt.Sprintf("%-12s %s", name, value))
+	}
+}
+
+// instant prints a field that is a time.
+func (t *table) instant(name string, at time.Time) {
+	if !at.IsZero() {
+		t.field(name, localTime(&at))
+	}
+}
+
+// clockFormat is how commands show a time: with the name of its zone. JSON has UTC.
+const clockFormat = "2006-01-02 15:04:05 MST"
+
+// localTime returns a time in the zone of this machine; "-" for none.
+func localTime(at *time.Time) string {
+	if at == nil || at.IsZero() {
+		return "-"
+	}
+	return at.Local().Format(clockFormat)
+}
+
 // withJSON adds --json to a command. Its contract says what that prints.
 func withJSON(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().Bool("json", false, "")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/belayq/belay/internal/drivertest"
 )
 
 // openTerminal makes a terminal: what a person types into the first end is read from the second.
@@ -82,4 +86,33 @@ func TestDeletingManyJobsAsksAtATerminal(t *testing.T) {
 		require.Contains(t, out.String()+errs.String(), c.says)
 	}
 	require.Equal(t, int64(0), h.do("ZCARD", h.key("dead")))
+}
+
+// A person at a terminal reads why a program failed. A log that is kept is JSON, without what the program said.
+func TestWorkLogsForItsReader(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	words := h.at("work", "--exec", "Bad=sh -c 'echo out of paper >&2; exit 3'")
+	h.push("Bad")
+	s := startScreen(t, words...)
+	drivertest.Eventually(t, func() bool {
+		return strings.Contains(ansi.Strip(s.printed.String()), `run failed error="exit status 3: out of paper"`)
+	}, soon, 5*time.Millisecond)
+	require.Regexp(t, `(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \S+ INF starting `, ansi.Strip(s.printed.String()))
+	s.press("\x03")
+	require.Zero(t, s.awaitEnd().ExitCode())
+
+	h.push("Bad")
+	cmd := exec.Command(binary, words...)
+	kept := &buffer{}
+	cmd.Stderr = kept
+	require.NoError(t, cmd.Start())
+	drivertest.Eventually(t, func() bool { return strings.Contains(kept.String(), "run failed") }, soon, 5*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait())
+	require.Contains(t, kept.String(), `"error":"exit status 3"`)
+	require.NotContains(t, kept.String(), "out of paper")
+	for line := range strings.Lines(kept.String()) {
+		require.True(t, json.Valid([]byte(line)), line)
+	}
 }

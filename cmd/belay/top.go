@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,13 +21,23 @@ import (
 const topHelp = `Shows processes, running jobs, queues and sets in the whole window of a terminal, and reads them again every two seconds.
 While Redis is away, it shows the error and tries again.
 
-Keys:
-  1, 2, 3, 4, tab        processes, running jobs, queues, the sets with their next jobs
+` + topKeys
+
+// topKeys is what ? shows. It fits a window of 80 columns.
+const topKeys = `Keys:
+  1, 2, 3         processes, running jobs, queues
+  4, 5, 6         retries, scheduled jobs (the next ones), dead jobs (the last ones)
+  tab, shift-tab  the next page, the one before
   up, down, page up, page down, home, end (or k, j, b, space, g, G)
-  p                      pause or resume the selected queue; it asks first
-  Q                      quiet the selected process; it asks first: the process takes no more jobs, which cannot be undone
-  r                      read again now
-  q, ctrl-c              quit`
+  enter           all that is known of the selected row, until enter or esc
+  p               pause or resume the selected queue; it asks first
+  Q               quiet the selected process; it asks first: the process takes
+                  no more jobs, which cannot be undone
+  r               read again now
+  ?               this list
+  q, ctrl-c       quit
+
+The mouse is the terminal's: it selects text to copy. Jids are shown whole.`
 
 func newTop(at *redisFlags) *cobra.Command {
 	var every time.Duration
@@ -71,9 +82,16 @@ const (
 	tabProcesses = iota
 	tabRunning
 	tabQueues
-	tabSets
+	tabRetries
+	tabScheduled
+	tabDead
 	tabs
 )
+
+// topSets are the places of the jobs that a tab lists. A set is read only while its tab is open.
+var topSets = map[int]inspect.Place{
+	tabRetries: inspect.PlaceRetry, tabScheduled: inspect.PlaceScheduled, tabDead: inspect.PlaceDead,
+}
 
 // A top is the state of the page. Only bubbletea's loop uses it; reads and acts run beside it, and send a
 // message when they end.
@@ -88,12 +106,20 @@ type top struct {
 	selected       [tabs]int    // where it was last
 
 	status, before inspect.Status
-	sets           []inspect.Entry
-	reading        time.Time // the start of the read under way; zero if there is none
-	readErr        string    // why the last read failed
-	note           string    // what the last act did
-	question       string    // the open question; act runs after a yes
+	sets           [tabs][]inspect.Entry // of those in topSets
+	reading        time.Time             // the start of the read under way; zero if there is none
+	readErr        string                // why the last read failed
+	note           string                // what the last act did
+	question       string                // the open question; act runs after a yes
 	act            tea.Cmd
+	sheet          *sheet // covers the table; nil if it is closed
+}
+
+// A sheet is text over the table: the help, or the details of a row. It stays as it is until it is closed, so
+// that the mouse can select in it.
+type sheet struct {
+	title, text string
+	first       int // the first line that is shown
 }
 
 // operations are the methods of an Inspector that the page uses.
@@ -102,7 +128,7 @@ type operations interface {
 	Pause(ctx context.Context, queue string) (changed bool, err error)
 	Resume(ctx context.Context, queue string) (changed bool, err error)
 	Signal(ctx context.Context, identity string, signal inspect.Signal) (bool, error)
-	Entries(ctx context.Context, home inspect.Home, skip int) iter.Seq2[inspect.Entry, error]
+	Jobs(ctx context.Context, query inspect.Query) iter.Seq2[inspect.Found, error]
 }
 
 // The messages that the loop gets besides keys and windows.
@@ -110,10 +136,16 @@ type (
 	topTick struct{}
 	topRead struct {
 		status inspect.Status
-		sets   []inspect.Entry
+		tab    int // the one that was open
+		set    []inspect.Entry
 		err    error
 	}
 	topActed struct{ note string }
+	// topMore is what was read for a sheet.
+	topMore struct {
+		sheet *sheet
+		text  string
+	}
 )
 
 // Init implements tea.Model.
@@ -132,19 +164,24 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.err != nil {
 			t.readErr = oneLine(hidePasswords(msg.err.Error()))
 		} else {
-			t.before, t.status, t.sets = t.status, msg.status, msg.sets
+			t.before, t.status, t.sets[msg.tab] = t.status, msg.status, msg.set
+		}
+		if _, isSet := topSets[t.tab]; isSet && msg.tab != t.tab { // its tab was opened during the read
+			return t, t.read()
 		}
 	case topActed:
 		t.note = msg.note
 		return t, t.read()
+	case topMore:
+		msg.sheet.text += msg.text
 	case tea.KeyPressMsg:
 		return t, t.press(msg.String())
 	}
 	return t, nil
 }
 
-// setsShown is how many jobs of each set are shown: the next ones, and the last to die.
-const setsShown = 100
+// setShown is how many jobs of a set are shown: the next ones, or the last to die.
+const setShown = 100
 
 // read starts a read of the data that the page shows, unless one is under way.
 func (t *top) read() tea.Cmd {
@@ -152,30 +189,33 @@ func (t *top) read() tea.Cmd {
 		return nil
 	}
 	t.reading = time.Now()
-	ctx, redis, withSets := t.ctx, t.redis, t.tab == tabSets
+	ctx, redis, tab := t.ctx, t.redis, t.tab
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
-		var read topRead
+		read := topRead{tab: tab}
 		read.status, read.err = redis.Status(ctx)
-		if !withSets || read.err != nil {
-			return read
-		}
-		for _, home := range []inspect.Home{inspect.Retries(), inspect.Scheduled(), inspect.Dead()} {
-			shown := 0
-			for entry, err := range redis.Entries(ctx, home, 0) {
-				if err != nil {
-					read.err = err
-					return read
-				}
-				read.sets = append(read.sets, entry)
-				if shown++; shown == setsShown {
-					break
-				}
-			}
+		if place, isSet := topSets[tab]; isSet && read.err == nil {
+			read.set, read.err = firstJobs(ctx, redis, inspect.Query{Places: []inspect.Place{place}}, setShown)
 		}
 		return read
 	}
+}
+
+// firstJobs returns the first jobs that match a query, at most as many as limit.
+func firstJobs(ctx context.Context, redis operations, query inspect.Query, limit int) (jobs []inspect.Entry, err error) {
+	for found, err := range redis.Jobs(ctx, query) {
+		if err != nil {
+			return nil, err
+		}
+		if found.Entry != nil {
+			jobs = append(jobs, *found.Entry)
+		}
+		if len(jobs) == limit {
+			break
+		}
+	}
+	return jobs, nil
 }
 
 // press acts on a key.
@@ -190,12 +230,11 @@ func (t *top) press(key string) tea.Cmd {
 		return nil
 	}
 	t.note = ""
-	rows := len(t.rows())
 	page := max(1, t.lines-topFrame)
 	switch key {
 	case "q", "ctrl+c":
 		return tea.Quit
-	case "1", "2", "3", "4":
+	case "1", "2", "3", "4", "5", "6":
 		return t.open(int(key[0] - '1'))
 	case "tab", "right", "l":
 		return t.open((t.tab + 1) % tabs)
@@ -210,30 +249,56 @@ func (t *top) press(key string) tea.Cmd {
 	case "pgdown", "space", "f":
 		t.move(page)
 	case "home", "g":
-		t.move(-rows)
+		t.move(-farthest)
 	case "end", "G":
-		t.move(rows)
+		t.move(farthest)
 	case "r":
 		return t.read()
-	case "p":
+	case "?":
+		t.sheet = &sheet{title: "help", text: topKeys}
+	case "esc":
+		t.sheet = nil
+	default:
+		return t.pressOnRow(key)
+	}
+	return nil
+}
+
+// farthest is more than there are rows or lines.
+const farthest = 1 << 30
+
+// pressOnRow acts on a key that concerns the selected row. Over a sheet, which hides the row, it only closes
+// the sheet.
+func (t *top) pressOnRow(key string) tea.Cmd {
+	switch {
+	case t.sheet != nil && key == "enter":
+		t.sheet = nil
+	case t.sheet != nil:
+	case key == "enter":
+		return t.showDetails()
+	case key == "p":
 		t.askPause()
-	case "Q":
+	case key == "Q":
 		t.askQuiet()
 	}
 	return nil
 }
 
-// open shows another tab. The sets are read only while they are shown.
+// open shows another tab.
 func (t *top) open(tab int) tea.Cmd {
-	t.tab = tab
-	if tab == tabSets {
+	t.tab, t.sheet = tab, nil
+	if _, isSet := topSets[tab]; isSet {
 		return t.read()
 	}
 	return nil
 }
 
-// move selects another row.
+// move selects another row, or scrolls the sheet.
 func (t *top) move(by int) {
+	if t.sheet != nil {
+		t.sheet.first = max(0, min(t.sheet.first+by, len(t.sheetLines())-(t.lines-topFrame)))
+		return
+	}
 	rows := t.rows()
 	if len(rows) == 0 {
 		return
@@ -259,6 +324,39 @@ func (t *top) current() topRow {
 		return topRow{}
 	}
 	return rows[t.at(rows)]
+}
+
+// showDetails opens a sheet about the selected row.
+func (t *top) showDetails() tea.Cmd {
+	row := t.current()
+	if row.key == "" {
+		t.note = "there is no row to show"
+		return nil
+	}
+	opened := &sheet{title: row.cells[0], text: tableText(row.details)}
+	t.sheet = opened
+	if row.more == nil {
+		return nil
+	}
+	ctx, redis := t.ctx, t.redis
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+		defer cancel()
+		more, err := row.more(ctx, redis)
+		if err != nil {
+			more = func(t *table) { t.row("the rest cannot be read: " + oneLine(hidePasswords(err.Error()))) }
+		}
+		return topMore{opened, "\n" + tableText(more)}
+	}
+}
+
+// tableText returns what is printed to a table.
+func tableText(print func(*table)) string {
+	var out strings.Builder
+	t := newTable(&out)
+	print(t)
+	_ = t.Flush() // to a buffer
+	return out.String()
 }
 
 // ask shows a question. The act is bound to what was selected when the key was pressed.

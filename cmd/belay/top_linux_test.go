@@ -111,6 +111,13 @@ func TestTopInATerminal(t *testing.T) {
 	s.press("y")
 	s.await("mail: paused")
 	require.Equal(t, []string{"mail"}, h.payloads("SMEMBERS", h.key("paused")))
+	for _, mode := range []string{"9", "1000", "1001", "1002", "1003", "1006"} {
+		require.NotContains(t, s.printed.String(), "\x1b[?"+mode+"h", "the mouse stays the terminal's")
+	}
+	s.press("\r")
+	s.await("NEXT JOBS")
+	s.press("\x1b")
+	s.await("LATENCY")
 	s.columns, s.height = 20, 5
 	s.await("mail")
 	s.press("q")
@@ -132,7 +139,7 @@ func TestTopEndsCleanlyHoweverItIsEnded(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
 			s := startScreen(t, h.at("top")...)
-			s.await("4 sets 0")
+			s.await("dead 0")
 			end(s)
 			require.Zero(t, s.awaitEnd().ExitCode())
 			require.Equal(t, s.before, s.modes())
@@ -142,7 +149,7 @@ func TestTopEndsCleanlyHoweverItIsEnded(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		s := startScreen(t, h.at("top")...)
-		s.await("4 sets 0")
+		s.await("dead 0")
 		require.NoError(t, s.terminal.Close())
 		require.NoError(t, s.person.Close())
 		s.awaitEnd()
@@ -174,7 +181,7 @@ func TestStatusWatchInATerminalIsTop(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := startScreen(t, h.at("status", "--watch")...)
-	s.await("4 sets 0")
+	s.await("dead 0")
 	s.press("\x03")
 	require.Zero(t, s.awaitEnd().ExitCode())
 }

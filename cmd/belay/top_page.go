@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -27,18 +28,39 @@ type topRow struct {
 	key            string // finds the row again after the next read
 	process, queue string // what keys act on
 	cells          []string
-	alarm          bool // it needs an operator
+	alarm          bool         // it needs an operator
+	details        func(*table) // prints what is known of it
+	// more reads further details; nil if there are none.
+	more func(context.Context, operations) (print func(*table), err error)
 }
 
-// View implements tea.Model. Every line is cut to the window, so that nothing wraps or scrolls.
+// View implements tea.Model. Every line is cut to the window, so that nothing wraps or scrolls. No mode of the
+// mouse is set: the terminal selects and copies text by it.
 func (t *top) View() tea.View {
+	height := max(0, t.lines-topFrame)
+	head, body := t.tableLines(height)
+	if t.sheet != nil {
+		head, body = plain(t.sheet.title), t.sheetLines()
+		body = body[min(t.sheet.first, len(body)):]
+		body = body[:min(height, len(body))]
+	}
+	lines := append([]string{topBold.Render(t.fit(t.counters())), t.tabLine(), topFaint.Render(t.fit(head))}, body...)
+	for len(lines) < t.lines-1 {
+		lines = append(lines, "")
+	}
+	lines = append(lines[:max(0, min(len(lines), t.lines-1))], t.lastLine())
+	view := tea.NewView(strings.Join(lines, "\n"))
+	view.AltScreen = true
+	return view
+}
+
+// tableLines returns the heads of the tab's columns, and as many of its rows as fit, the selected one included.
+func (t *top) tableLines(height int) (head string, lines []string) {
 	rows := t.rows()
 	selected := t.at(rows)
-	height := max(0, t.lines-topFrame)
 	first := max(0, min(selected-height/2, len(rows)-height))
 	rows = rows[first:min(first+height, len(rows))]
 	widths := columnWidths(topHeads[t.tab], rows, t.columns)
-	lines := []string{topBold.Render(t.fit(t.counters())), t.tabLine(), topFaint.Render(t.fit(layOut(topHeads[t.tab], widths)))}
 	for i, row := range rows {
 		style := lipgloss.NewStyle()
 		switch {
@@ -49,13 +71,16 @@ func (t *top) View() tea.View {
 		}
 		lines = append(lines, style.Render(t.fit(layOut(row.cells, widths))))
 	}
-	for len(lines) < t.lines-1 {
-		lines = append(lines, "")
+	return layOut(topHeads[t.tab], widths), lines
+}
+
+// sheetLines returns all lines of the sheet. Long ones are wrapped: an error message is read to its end.
+func (t *top) sheetLines() []string {
+	lines := strings.Split(ansi.Hardwrap(strings.TrimSpace(t.sheet.text), t.columns, true), "\n")
+	for i := range lines {
+		lines[i] = t.fit(lines[i]) // a character may be wider than the window
 	}
-	lines = append(lines[:max(0, min(len(lines), t.lines-1))], t.lastLine())
-	view := tea.NewView(strings.Join(lines, "\n"))
-	view.AltScreen = true
-	return view
+	return lines
 }
 
 // fit cuts a text to the window.
@@ -66,7 +91,7 @@ func (t *top) counters() string {
 	if s.At.IsZero() {
 		return "belay top"
 	}
-	text := s.At.Local().Format(time.TimeOnly)
+	text := s.At.Local().Format(time.TimeOnly + " MST")
 	if ended, seconds := s.Processed-t.before.Processed, s.At.Sub(t.before.At).Seconds(); !t.before.At.IsZero() && seconds > 0 {
 		text += fmt.Sprintf("  %.0f jobs/s", float64(max(ended, 0))/seconds)
 	}
@@ -83,13 +108,13 @@ func (t *top) tabLine() string {
 	}
 	for tab, name := range []string{
 		"1 processes " + count(t.status.ProcessCount, len(t.status.Processes)), fmt.Sprintf("2 running %d", running),
-		"3 queues " + count(t.status.QueueCount, len(t.status.Queues)), fmt.Sprintf("4 sets %d", t.status.Retries+t.status.Scheduled+t.status.Dead),
+		"3 queues " + count(t.status.QueueCount, len(t.status.Queues)), "4 retries", "5 scheduled", "6 dead", // counted above
 	} {
 		style := topFaint
 		if tab == t.tab {
 			style = topHere
 		}
-		line += style.Render(" "+name+" ") + " "
+		line += style.Render(" " + name + " ")
 	}
 	return t.fit(line)
 }
@@ -109,7 +134,10 @@ func (t *top) lastLine() string {
 	case len(t.status.Problems) > 0:
 		return topAlarm.Render(t.fit("problem: " + plain(t.status.Problems[0])))
 	}
-	return topFaint.Render(t.fit("q quit  tab 1-4 pages  p pause a queue  Q quiet a process"))
+	if t.sheet != nil {
+		return topFaint.Render(t.fit("q quit  esc back  up, down scroll"))
+	}
+	return topFaint.Render(t.fit("q quit  1-6 pages  enter details  p pause a queue  Q quiet a process  ? help"))
 }
 
 // fitEnd cuts a text so that its end still fits.
@@ -117,12 +145,17 @@ func (t *top) fitEnd(text, end string) string {
 	return t.fit(ansi.Truncate(text, max(0, t.columns-len(end)), "…") + end)
 }
 
-// topHeads are the heads of the columns of each tab.
+// headJob is the head of the column with jids.
+const headJob = "JOB"
+
+// topHeads are the heads of the columns of each tab. Jids come first, where no window cuts them.
 var topHeads = [tabs][]string{
 	tabProcesses: {"PROCESS", "STATE", "BUSY", "MB", "QUEUES", "TAG"},
-	tabRunning:   {"FOR", "CLASS", "QUEUE", "JOB", "PROCESS"},
+	tabRunning:   {headJob, "CLASS", "QUEUE", "FOR", "PROCESS"},
 	tabQueues:    {"QUEUE", "SIZE", "LATENCY", ""},
-	tabSets:      {"SET", "AT", "CLASS", "QUEUE", "JOB", "FAILED", ""},
+	tabRetries:   {headJob, "CLASS", "QUEUE", "DUE IN", "FAILED", ""},
+	tabScheduled: {headJob, "CLASS", "QUEUE", "DUE IN", "FAILED", ""},
+	tabDead:      {headJob, "CLASS", "QUEUE", "DEAD FOR", "FAILED", ""},
 }
 
 // rows returns the table of the tab.
@@ -134,6 +167,7 @@ func (t *top) rows() (rows []topRow) {
 				key: p.Identity, process: p.Identity, alarm: p.State != inspect.StateAlive,
 				cells: []string{p.Identity, string(p.State) + word(p.Quiet, ", quiet"), fmt.Sprintf("%d/%d", p.Busy, p.Concurrency),
 					fmt.Sprint(p.RSS / 1024), queuesOf(p), p.Tag},
+				details: func(t *table) { printProcess(t, p) },
 			})
 		}
 	case tabRunning:
@@ -142,15 +176,21 @@ func (t *top) rows() (rows []topRow) {
 		for _, q := range t.status.Queues {
 			rows = append(rows, topRow{
 				key: q.Name, queue: q.Name, alarm: q.NoConsumer || q.HeldByDead > 0,
-				cells: []string{q.Name, fmt.Sprint(q.Size), short(q.Latency), queueNotes(q)},
+				cells:   []string{q.Name, fmt.Sprint(q.Size), short(q.Latency), queueNotes(q)},
+				details: func(t *table) { printQueue(t, q) },
+				more:    jobsOf(q.Name),
 			})
 		}
-	case tabSets:
-		for _, e := range t.sets {
-			cells := entryCells(e)
+	default:
+		for _, e := range t.sets[t.tab] {
+			wait := e.At.Sub(t.status.At)
+			if t.tab == tabDead {
+				wait = -wait
+			}
 			rows = append(rows, topRow{
 				key: e.In + " " + e.ID, queue: e.Queue, alarm: e.Problem != "",
-				cells: []string{e.In, fmt.Sprint(cells[0]), e.Class, e.Queue, e.ID, fmt.Sprint(cells[4]), remark(e)},
+				cells:   []string{e.ID, e.Class, e.Queue, rough(wait), e.FailedRuns(), remark(e)},
+				details: func(t *table) { printEntry(t, e) },
 			})
 		}
 	}
@@ -162,19 +202,110 @@ func (t *top) runningRows() (rows []topRow) {
 		for _, run := range p.Running {
 			rows = append(rows, topRow{
 				key: p.Identity + " " + run.Thread + " " + run.JID, process: p.Identity, queue: run.Queue,
-				alarm: run.Overdue.Duration > 0 || p.State != inspect.StateAlive,
-				cells: []string{runFor(run), run.Class, run.Queue, run.JID, p.Identity},
+				alarm:   run.Overdue.Duration > 0 || p.State != inspect.StateAlive,
+				cells:   []string{run.JID, run.Class, run.Queue, runFor(run), p.Identity},
+				details: func(t *table) { printRun(t, p, run) },
+				more:    jobOf(run),
 			})
 		}
 	}
 	return rows
 }
 
+// rough returns a duration as a column of the table shows it; times that have come are "now".
+func rough(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "now"
+	case d >= 2*24*time.Hour:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return short(inspect.Seconds{Duration: d})
+}
+
+// printProcess prints all fields of a process, one a line, and its running jobs.
+func printProcess(t *table, p inspect.Process) {
+	t.field("process", p.Identity)
+	t.field("state", string(p.State)+word(p.Quiet, ", quiet"))
+	t.field("host", fmt.Sprintf("%s, process %d", p.Hostname, p.PID))
+	t.field("version", p.Version)
+	t.field("tag", p.Tag)
+	t.field("labels", strings.Join(p.Labels, ", "))
+	t.field("queues", queuesOf(p))
+	t.field("busy", fmt.Sprintf("%d of %d", p.Busy, p.Concurrency))
+	t.field("memory", fmt.Sprintf("%d MB", p.RSS/1024))
+	t.instant("started", p.StartedAt)
+	if p.BeatAge != nil {
+		t.field("reported", short(*p.BeatAge)+" ago")
+	}
+	for _, run := range p.Running {
+		t.field("running", fmt.Sprintf("%s %s for %s", run.JID, run.Class, runFor(run)))
+	}
+}
+
+// printRun prints all fields of a run, one a line.
+func printRun(t *table, p inspect.Process, run inspect.Run) {
+	t.field("id", run.JID)
+	t.field("class", run.Class)
+	t.field("queue", run.Queue)
+	t.field("running for", runFor(run))
+	t.instant("since", run.Since)
+	t.field("process", p.Identity+word(p.State != inspect.StateAlive, ", "+string(p.State)))
+}
+
+// printQueue prints all fields of a queue, one a line.
+func printQueue(t *table, q inspect.Queue) {
+	t.field("queue", q.Name)
+	t.field("jobs", fmt.Sprint(q.Size))
+	t.field("latency", short(q.Latency))
+	t.field("remarks", queueNotes(q))
+}
+
+// jobOf returns a function that reads the job of a run. Its process may have it no more.
+func jobOf(run inspect.Run) func(context.Context, operations) (func(*table), error) {
+	return func(ctx context.Context, redis operations) (func(*table), error) {
+		query := inspect.Query{IDs: []string{run.JID}, Places: []inspect.Place{inspect.PlaceRunning}}
+		jobs, err := firstJobs(ctx, redis, query, 1)
+		return func(t *table) {
+			if len(jobs) == 0 {
+				t.row("no process of Belay has the job any more, or it runs in one of Sidekiq")
+			}
+			for _, job := range jobs {
+				printEntry(t, job)
+			}
+		}, err
+	}
+}
+
+// queueShown is how many jobs the details of a queue list.
+const queueShown = 25
+
+// jobsOf returns a function that reads the first jobs of a queue.
+func jobsOf(queue string) func(context.Context, operations) (func(*table), error) {
+	return func(ctx context.Context, redis operations) (func(*table), error) {
+		query := inspect.Query{Places: []inspect.Place{inspect.PlaceQueue, inspect.PlaceQuarantined}}
+		query.Queue = queue
+		jobs, err := firstJobs(ctx, redis, query, queueShown)
+		return func(t *table) {
+			if len(jobs) > 0 {
+				t.row("NEXT JOBS", "CLASS", "ENQUEUED", "ARGS")
+			}
+			for _, job := range jobs {
+				t.row(job.ID, cut(job.Class, 40), localTime(&job.EnqueuedAt), cut(string(job.Args), 40))
+			}
+		}, err
+	}
+}
+
 // minColumn is the width below which a column is not made narrower while another one is wider.
 const minColumn = 6
 
+// maxWholeID is the longest jid that is never made narrower: Belay's and Sidekiq's have 24 characters, a UUID
+// has 36.
+const maxWholeID = 36
+
 // columnWidths returns the widths of the columns: those of their longest cells, with the widest made narrower
-// until all fit.
+// until all fit, but for jids: half a jid cannot be copied.
 func columnWidths(heads []string, rows []topRow, columns int) []int {
 	widths := make([]int, len(heads))
 	room := columns
@@ -186,9 +317,10 @@ func columnWidths(heads []string, rows []topRow, columns int) []int {
 		room -= widths[i] + len(topGap)
 	}
 	for ; room < 0; room++ {
-		widest := 0
+		widest := -1
 		for i, width := range widths {
-			if width > widths[widest] {
+			whole := heads[i] == headJob && width <= maxWholeID
+			if !whole && (widest < 0 || width > widths[widest]) {
 				widest = i
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // A fakeRedis answers the page's reads and records its acts.
 type fakeRedis struct {
 	status inspect.Status
-	sets   []inspect.Entry
+	jobs   map[inspect.Place][]inspect.Entry
 	err    error
 	acts   []string
 }
@@ -45,14 +45,14 @@ func (f *fakeRedis) Signal(_ context.Context, identity string, signal inspect.Si
 	return f.did(string(signal) + " " + identity)
 }
 
-func (f *fakeRedis) Entries(_ context.Context, home inspect.Home, _ int) iter.Seq2[inspect.Entry, error] {
-	return func(yield func(inspect.Entry, error) bool) {
+func (f *fakeRedis) Jobs(_ context.Context, query inspect.Query) iter.Seq2[inspect.Found, error] {
+	return func(yield func(inspect.Found, error) bool) {
 		if f.err != nil {
-			yield(inspect.Entry{}, f.err)
+			yield(inspect.Found{}, f.err)
 			return
 		}
-		for _, entry := range f.sets {
-			if home != inspect.Dead() || !yield(entry, nil) {
+		for _, entry := range f.jobs[query.Places[0]] {
+			if !yield(inspect.Found{Entry: &entry}, nil) {
 				return
 			}
 		}
@@ -114,10 +114,15 @@ func busyStatus() inspect.Status {
 }
 
 func busyRedis() *fakeRedis {
-	redis := &fakeRedis{status: busyStatus()}
-	for n := range 60 {
-		evil := hostile[n%len(hostile)]
-		redis.sets = append(redis.sets, inspect.Entry{ID: fmt.Sprint(n, evil), In: "dead", Class: evil, Queue: evil, ErrorClass: evil, ErrorMessage: evil})
+	redis := &fakeRedis{status: busyStatus(), jobs: make(map[inspect.Place][]inspect.Entry)}
+	for _, place := range inspect.Places() {
+		for n := range 60 {
+			evil := hostile[n%len(hostile)]
+			entry := inspect.Entry{
+				ID: fmt.Sprint(n, evil), In: "dead", Class: evil, Queue: evil, ErrorClass: evil, ErrorMessage: evil, Problem: evil, Payload: evil,
+			}
+			redis.jobs[place] = append(redis.jobs[place], entry)
+		}
 	}
 	return redis
 }
@@ -127,9 +132,9 @@ func TestTopFitsEveryWindowAndNothingFromRedisControlsIt(t *testing.T) {
 	p := newPage(t, busyRedis())
 	for _, size := range [][2]int{{1, 1}, {3, 2}, {20, 5}, {40, 12}, {80, 24}, {250, 70}} {
 		p.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
-		for _, tab := range []string{"1", "2", "3", "4"} {
+		for _, tab := range []string{"1", "2", "3", "4", "5", "6"} {
 			p.keys(tab)
-			for _, key := range []string{"home", "pgdown", "end", "p", "n", "Q", "n"} {
+			for _, key := range []string{"home", "pgdown", "end", "p", "n", "Q", "n", "enter", "pgdown", "end", "esc", "?", "end", "esc"} {
 				p.keys(key)
 				lines := p.lines()
 				require.LessOrEqual(t, len(lines), size[1])
@@ -155,22 +160,87 @@ func TestTopShowsEachTab(t *testing.T) {
 			Processes: []inspect.Process{{Identity: "vm:1:a", State: inspect.StateAlive, Busy: 1, Concurrency: 5, Queues: []string{"mail"},
 				Running: []inspect.Run{{Class: "Welcome", JID: "j1", Queue: "mail"}}}},
 		},
-		sets: []inspect.Entry{{ID: "j2", In: "dead", Class: "Farewell", Queue: "mail", ErrorMessage: "refused"}},
+		jobs: map[inspect.Place][]inspect.Entry{
+			inspect.PlaceRetry:     {{ID: "j4", In: "retries", Class: "Again", Queue: "mail", At: time.Unix(1_800_000_090, 0), RetryCount: new(2)}},
+			inspect.PlaceScheduled: {{ID: "j5", In: "scheduled", Class: "Later", Queue: "mail", At: time.Unix(1_800_259_200, 0)}},
+			inspect.PlaceDead:      {{ID: "j2", In: "dead", Class: "Farewell", Queue: "mail", At: time.Unix(1_799_999_000, 0), ErrorMessage: "refused"}},
+		},
 	}
 	p := newPage(t, redis)
 	require.Regexp(t, `vm:1:a +alive +1/5 +0 +mail`, p.shown())
 	require.Contains(t, p.shown(), "enqueued 7")
 	p.keys("tab")
-	require.Regexp(t, `Welcome +mail +j1 +vm:1:a`, p.shown())
+	require.Regexp(t, `j1 +Welcome +mail +0s +vm:1:a`, p.shown())
 	p.keys("3")
 	require.Regexp(t, `mail +7 +0s +paused`, p.shown())
 	p.keys("4")
-	require.Regexp(t, `dead .*Farewell +mail +j2 .*: refused`, p.shown())
+	require.Regexp(t, `j4 +Again +mail +1m30s +3`, p.shown())
+	p.keys("5")
+	require.Regexp(t, `j5 +Later +mail +3 days +-`, p.shown())
+	p.keys("6")
+	require.Regexp(t, `j2 +Farewell +mail +16m40s +- +: refused`, p.shown())
 	p.keys("tab")
 	require.Contains(t, p.shown(), "PROCESS", "the first follows the last")
+	slow := p.read()
+	p.sets[tabDead] = nil
+	p.keys("6")
+	require.NotContains(t, p.shown(), "Farewell")
+	p.do(slow)
+	require.Contains(t, p.shown(), "Farewell", "it is read at once after a read that began for another tab")
 	redis.status.At, redis.status.Processed = redis.status.At.Add(2*time.Second), 500
 	p.keys("r")
 	require.Contains(t, p.shown(), "250 jobs/s")
+}
+
+// An operator reads an error to its end, and copies a jid, while rows come and go below.
+func TestTopShowsDetailsUntilTheyAreClosed(t *testing.T) {
+	t.Parallel()
+	jid, reason := "217d2cffc30f4a168b3a76d9", strings.Repeat("out of paper ", 40)+"in the end"
+	redis := &fakeRedis{
+		status: inspect.Status{
+			At: time.Unix(1_800_000_000, 0), Queues: []inspect.Queue{{Name: "mail", Size: 7}},
+			Processes: []inspect.Process{{Identity: "vm:1:a", Hostname: "vm", PID: 12, Running: []inspect.Run{{Class: "Welcome", JID: jid, Queue: "mail"}}}},
+		},
+		jobs: map[inspect.Place][]inspect.Entry{
+			inspect.PlaceRunning: {{ID: jid, Class: "Welcome", Args: []byte(`["ada"]`)}},
+			inspect.PlaceQueue:   {{ID: "next", Class: "Welcome", Args: []byte(`["bob"]`)}},
+			inspect.PlaceDead:    {{ID: jid, In: "dead", Class: strings.Repeat("Farewell", 10), Queue: strings.Repeat("mail", 10), ErrorMessage: reason}},
+		},
+	}
+	p := newPage(t, redis)
+	shows := func(tab string, texts ...string) {
+		t.Helper()
+		p.keys(tab, "enter")
+		for _, text := range texts {
+			require.Contains(t, p.shown(), text)
+		}
+	}
+	shows("1", "vm, process 12", jid)
+	shows("2", jid, `["ada"]`)
+	shows("3", "mail", "next", `["bob"]`)
+	p.keys("6")
+	p.send(tea.WindowSizeMsg{Width: 60, Height: 24})
+	require.Contains(t, p.shown(), jid, "no column makes it narrower")
+	shows("6", jid)
+	require.Contains(t, strings.ReplaceAll(p.shown(), "\n", ""), reason)
+	sheet := p.lines()[2:]
+	redis.jobs, redis.status.Queues = nil, nil
+	p.do(p.read())
+	require.Equal(t, sheet, p.lines()[2:], "nothing moves under the mouse")
+	p.keys("p", "y", "Q", "y")
+	require.Empty(t, redis.acts, "the row is hidden")
+	p.keys("esc")
+	require.NotContains(t, p.shown(), "out of paper")
+	p.keys("enter")
+	require.Contains(t, p.shown(), "there is no row to show")
+	p.keys("?")
+	require.Contains(t, p.shown(), "pause or resume the selected queue")
+	p.keys("enter", "3")
+	require.Contains(t, p.shown(), "LATENCY")
+	p.keys("1")
+	redis.err = errors.New("connection refused")
+	p.keys("2", "enter")
+	require.Contains(t, p.shown(), "the rest cannot be read: connection refused")
 }
 
 // Rows come and go, so the selection is a queue or a process, not a line.

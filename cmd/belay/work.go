@@ -57,7 +57,10 @@ Signals:
   USR2        reopen --logfile
   HUP         is not handled: it ends the worker like SIGKILL; under nohup it is ignored
 
-The log never contains arguments. Logging never blocks: lines that cannot be written in time are dropped and counted.
+The log is for people if it goes to a terminal, and JSON otherwise; --log-format chooses. It never contains arguments. A line
+about a failed run has the exit status and, on a terminal, the program's error message, which may repeat arguments; it is
+always stored with the job (belay retries, belay dead). Logging never blocks: lines that cannot be written in time are dropped
+and counted.
 
 Under systemd (Type=notify, WatchdogSec=) the worker reports when it is ready, its status, and that it is alive.
 
@@ -145,7 +148,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		redis = struct{ driver.Client }{} // so that this mistake is reported once
 	}
 	cfg := flags.main
-	cfg.Client.Prefix, cfg.Server.RedactError = at.prefix, withoutWords
+	cfg.Client.Prefix = at.prefix
 	client, badClient := belay.NewClient(redis, &cfg.Client)
 	bad := errors.Join(badSettings, badFlags, badPrograms, badRedis, badClient)
 	if badClient == nil {
@@ -161,7 +164,10 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	if flags.conf.print {
 		return flags.conf.write(cmd.OutOrStdout(), cmd.Flags(), cfg.Server)
 	}
-	logs := logFlags{level: cmp.Or(cfg.LogLevel, "info"), format: cmp.Or(cfg.LogFormat, "console"), path: flags.logfile}
+	logs := logFlags{level: cmp.Or(cfg.LogLevel, "info"), format: cfg.LogFormat, path: flags.logfile}
+	if !logs.toTerminal(cmd.ErrOrStderr()) {
+		cfg.Server.RedactError = withoutOutput
+	}
 	journal, err := openJournal(logs, cmd.ErrOrStderr()) // a wrong command line creates no file
 	if err != nil {
 		return err
