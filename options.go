@@ -87,9 +87,9 @@ func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 // Tags sets the job's tags, which dashboards show. It replaces earlier tags.
 func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
 
-// JID sets the job's id. Nothing checks that no other job has it: a second push with the same id stores a second
-// job, and commands that name a job by its id act on both. To store a job once, use Key. Use JID only with
-// Enqueue and Job, not with Define or EnqueueMany.
+// JID sets the job's id. Nothing checks that no other job has it: a second push with the same id stores a
+// second job, and commands that name a job by its id act on both. To store a job once, use Key. Use JID only
+// with Enqueue and Job, not with Define or EnqueueMany.
 func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 
 // Key stores one job for each key, such as the id of a webhook's event, whatever its class, queue and

@@ -96,8 +96,8 @@ func pageOf(act Act) string {
 // maxFilter bounds a name that a page offers for a filter, as its fields do.
 const maxFilter = 255
 
-// searchOf returns the address of the page that lists the jobs of a group; empty if no filter chooses them, as of
-// quarantined jobs.
+// searchOf returns the address of the page that lists the jobs of a group; empty if no filter chooses them, as
+// with quarantined jobs.
 func searchOf(in, queue string, group inspect.Group) string {
 	if in == string(inspect.PlaceQuarantined) || group.Class == "" || len(group.Class) > maxFilter || len(group.ErrorClass) > maxFilter {
 		return ""

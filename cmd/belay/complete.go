@@ -84,7 +84,7 @@ func namesIn(use string) func(position int) readNames {
 		if position > last || position == 0 && strings.HasPrefix(use, "add ") { // the name of a new one
 			return nil
 		}
-		return argumentNames[strings.TrimSuffix(words[position], "...")]
+		return argumentNames[strings.Trim(words[position], "[].")]
 	}
 }
 

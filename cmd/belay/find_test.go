@@ -46,8 +46,8 @@ func TestKeptErrorsAreShown(t *testing.T) {
 	h.do("ZADD", h.key("retry"), "4000000000", `{"class":"A","jid":"kept","queue":"mail","args":[],"retry":true,"retry_count":1,`+
 		`"error_class":"E","error_message":"second","belay_errors":[{"attempt":1,"at":"2023-11-14T22:13:20Z","class":"E","message":"first\u001b[31m"},`+
 		`{"attempt":2,"at":"2023-11-14T22:14:20Z","class":"E","message":"second"}]}`)
-	require.Regexp(t, `(?m)^failed run 1 at 2023-11-1\S+ \S+: E: first\\\S+$`, h.invoke("", "find", "kept").out)
-	require.Regexp(t, `(?m)^failed run +2 at 2023-11-1\S+ \S+: E: second$`, h.invoke("", "retries", "find", "kept").out)
+	require.Regexp(t, `(?m)^failed run 1 at 2023-11-1\S+ \S+ \S+: E: first\\\S+$`, h.invoke("", "find", "kept").out)
+	require.Regexp(t, `(?m)^failed run +2 at 2023-11-1\S+ \S+ \S+: E: second$`, h.invoke("", "retries", "find", "kept").out)
 	require.Contains(t, h.invoke("", "find", "kept", "--json").out, `"errors":[{"attempt":1,"at":"2023-11-14T22:13:20Z","class":"E","message":"first`)
 }
 
@@ -216,9 +216,11 @@ func TestAShellCompletesQueuesAndEnumerations(t *testing.T) {
 	h.startWorker(t, "--exec", "Report=true")
 	h.push("Report")
 	drivertest.Eventually(t, func() bool { return offered("push", "") == "Report\n:4\n" }, soon, 20*time.Millisecond, "the worker counts by class")
-	for _, words := range []string{"push", "locks find", "periodic add nightly @daily", "dead --class", "find --class", "classes --class"} {
+	for _, words := range []string{"push", "locks find", "periodic add nightly @daily", "classes --class"} {
 		require.Equal(t, "Report\n:4\n", offered(append(strings.Fields(words), "")...), words)
 	}
+	h.kill(deadJob("Mail", "9"))
+	require.Equal(t, "Mail\n:4\n", offered("dead", "--class", ""), "a class of the jobs in that place")
 	for _, words := range []string{"processes quiet", "processes stop other"} {
 		require.Regexp(t, `^\S+:\d+:[0-9a-f]{12}\n:4\n$`, offered(append(strings.Fields(words), "")...), words)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -189,7 +190,7 @@ func (t *top) rows() (rows []topRow) {
 			}
 			rows = append(rows, topRow{
 				key: e.In + " " + e.ID, queue: e.Queue, alarm: e.Problem != "",
-				cells:   []string{e.ID, e.Class, e.Queue, rough(wait), e.FailedRuns(), remark(e)},
+				cells:   []string{e.ID, e.Class, e.Queue, rough(wait), cmp.Or(e.FailedRuns(), "-"), remark(e)},
 				details: func(t *table) { printEntry(t, e) },
 			})
 		}

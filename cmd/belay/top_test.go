@@ -161,7 +161,7 @@ func TestTopShowsEachTab(t *testing.T) {
 				Running: []inspect.Run{{Class: "Welcome", JID: "j1", Queue: "mail"}}}},
 		},
 		jobs: map[inspect.Place][]inspect.Entry{
-			inspect.PlaceRetry:     {{ID: "j4", In: "retries", Class: "Again", Queue: "mail", At: time.Unix(1_800_000_090, 0), RetryCount: new(2)}},
+			inspect.PlaceRetry:     {{ID: "j4", In: "retries", Class: "Again", Queue: "mail", At: time.Unix(1_800_000_090, 0), Attempt: 3, MaxAttempts: 26}},
 			inspect.PlaceScheduled: {{ID: "j5", In: "scheduled", Class: "Later", Queue: "mail", At: time.Unix(1_800_259_200, 0)}},
 			inspect.PlaceDead:      {{ID: "j2", In: "dead", Class: "Farewell", Queue: "mail", At: time.Unix(1_799_999_000, 0), ErrorMessage: "refused"}},
 		},
@@ -174,7 +174,7 @@ func TestTopShowsEachTab(t *testing.T) {
 	p.keys("3")
 	require.Regexp(t, `mail +7 +0s +paused`, p.shown())
 	p.keys("4")
-	require.Regexp(t, `j4 +Again +mail +1m30s +3`, p.shown())
+	require.Regexp(t, `j4 +Again +mail +1m30s +3 of 26`, p.shown())
 	p.keys("5")
 	require.Regexp(t, `j5 +Later +mail +3 days +-`, p.shown())
 	p.keys("6")
