@@ -57,17 +57,18 @@ func TestTheNearestTimeoutEndsARun(t *testing.T) {
 	client := openShared(t)
 	server := newServer(t, client, belay.ServerConfig{Timeout: time.Hour})
 	left := make(chan time.Duration, 1)
-	until := func(ctx context.Context, _ int) error {
+	until := func(ctx context.Context) {
 		deadline, _ := ctx.Deadline()
 		left <- time.Until(deadline).Round(time.Minute)
-		return nil
 	}
+	typed := func(ctx context.Context, _ int) error { until(ctx); return nil }
+	raw := func(ctx context.Context, _ *belay.Job) error { until(ctx); return nil }
 	plain, own := belay.Define[int]("Plain"), belay.Define[int]("Own", belay.Timeout(time.Minute))
 	short := belay.Define[int]("Short", belay.Retries(0))
-	server.HandleRaw("Raw", func(ctx context.Context, _ *belay.Job) error { return until(ctx, 0) }, belay.Timeout(2*time.Minute))
-	server.HandleUnknown(func(ctx context.Context, _ *belay.Job) error { return until(ctx, 0) }, belay.Timeout(3*time.Minute))
-	plain.Handle(server, until)
-	own.Handle(server, until)
+	server.HandleRaw("Raw", raw, belay.Timeout(2*time.Minute))
+	server.HandleUnknown(raw, belay.Timeout(3*time.Minute))
+	plain.Handle(server, typed)
+	own.Handle(server, typed)
 	short.Handle(server, func(ctx context.Context, _ int) error {
 		<-ctx.Done()
 		return errors.Join(context.Cause(ctx), ctx.Err())

@@ -195,9 +195,9 @@ func TestPushSeq(t *testing.T) {
 		err      error
 	}
 	// push pushes the jobs, and returns also what progress got.
-	push := func(w *world, jobs iter.Seq[RawJob]) (n int, err error, all []slice) {
+	push := func(w *world, jobs iter.Seq[RawJob]) (n int, all []slice, err error) {
 		n, err = w.client.PushSeq(w.Context(), jobs, func(receipts []Receipt, err error) { all = append(all, slice{receipts, err}) })
-		return n, err, all
+		return n, all, err
 	}
 	promises(t, Config{}, map[string]func(w *world){
 		"reports each slice when it is stored, and how many jobs there were": func(w *world) {
@@ -216,7 +216,7 @@ func TestPushSeq(t *testing.T) {
 				j.OnPushed(func(r Receipt, err error) { outcomes[r.Status] = err })
 				return j
 			}
-			pushed, err, all := push(w, seqOf(watched(RawJob{Class: "A", Queue: "a"}), watched(RawJob{}), RawJob{Class: "A", Queue: "a"}))
+			pushed, all, err := push(w, seqOf(watched(RawJob{Class: "A", Queue: "a"}), watched(RawJob{}), RawJob{Class: "A", Queue: "a"}))
 			require.Equal(w, 3, pushed)
 			require.ErrorContains(w, err, "job 2 of the bulk")
 			_, invalid := errors.AsType[*InvalidError](err)
@@ -231,7 +231,7 @@ func TestPushSeq(t *testing.T) {
 			require.ErrorContains(w, outcomes[StatusNotPushed], "job 2 of the bulk", "the middleware of the job learns why")
 		},
 		"keeps few errors of many invalid jobs": func(w *world) {
-			pushed, err, _ := push(w, slices.Values(make([]RawJob, n)))
+			pushed, _, err := push(w, slices.Values(make([]RawJob, n)))
 			require.Equal(w, n, pushed)
 			bulk, _ := errors.AsType[*BulkError](err)
 			require.Equal(w, n, bulk.NotPushed)
@@ -240,7 +240,7 @@ func TestPushSeq(t *testing.T) {
 		"stops at the slice whose reply was lost": func(w *world) {
 			drawn := 0
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Nth: 2, Do: faultproxy.Close()})
-			pushed, err, all := push(w, sequence(2*n, &drawn, "a"))
+			pushed, all, err := push(w, sequence(2*n, &drawn, "a"))
 			require.ErrorIs(w, err, ErrUnknown)
 			require.Equal(w, lua.MaxItems, pushed)
 			require.Equal(w, repeat(StatusUnknown, lua.MaxItems), statuses(all[1].receipts))
@@ -252,7 +252,7 @@ func TestPushSeq(t *testing.T) {
 			for nth := 2; nth <= 4; nth++ {
 				w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Nth: nth, Do: faultproxy.Fail("LOADING Redis is loading")})
 			}
-			pushed, err, all := push(w, sequence(n, &drawn, "a"))
+			pushed, all, err := push(w, sequence(n, &drawn, "a"))
 			require.NoError(w, err)
 			require.Equal(w, n, pushed)
 			for _, slice := range all {
@@ -274,7 +274,7 @@ func TestPushSeq(t *testing.T) {
 		"stops where Redis refuses the jobs": func(w *world) {
 			w.do("SET", w.keys.Queue("odd"), "x")
 			drawn := 0
-			pushed, err, _ := push(w, sequence(n, &drawn, "odd"))
+			pushed, _, err := push(w, sequence(n, &drawn, "odd"))
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.Zero(w, pushed)
 			require.Equal(w, lua.MaxItems, drawn)

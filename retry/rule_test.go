@@ -70,7 +70,8 @@ func TestErrorRules(t *testing.T) {
 			v := retry.Decide(retry.Policy{Rules: row.fleet}, run)
 			require.Equal(t, row.exit, v.Outcome.Exit())
 			processed, failed := v.Outcome.Counts()
-			require.Equal(t, row.counts, []bool{processed, failed})
+			counts := []bool{processed, failed}
+			require.Equal(t, row.counts, counts)
 			require.Equal(t, row.reason, v.Reason)
 			require.Equal(t, row.ruled, v.Ruled)
 			require.Equal(t, row.exit == job.ExitDead, v.Exhausted)

@@ -42,16 +42,16 @@ func (o *ownStamp) UnmarshalJSON(text []byte) error { return json.Unmarshal(text
 type (
 	lossyBase struct {
 		Tenant int
-		note   string
+		note   string //nolint:unused // what the tests are about
 	}
 	lossy struct {
 		UserID int
-		teamID int
+		teamID int //nolint:unused // what the tests are about
 		lossyBase
 	}
 	lossyFunc struct {
 		F      func()
-		teamID int
+		teamID int //nolint:unused // what the tests are about
 	}
 )
 
