@@ -3,15 +3,12 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -295,21 +292,14 @@ func (i *Inspector) QueueNames(ctx context.Context) ([]string, error) {
 
 // members reads a set of names a page at a time, and sorts them. A name that is there all the while is read.
 func (i *Inspector) members(ctx context.Context, key string) (names []string, err error) {
-	for cursor := "0"; ; {
-		reply := i.driver.Do(ctx, driver.Command("SSCAN", key, cursor, "COUNT", strconv.Itoa(lua.MaxItems)))[0]
-		parts, _ := reply.Value.([]any)
-		if reply.Err != nil || len(parts) != 2 {
-			return nil, fmt.Errorf("read the names in %s: %w", key, cmp.Or(reply.Err, errUnexpected))
-		}
-		page, err := lua.Texts(driver.Reply{Value: parts[1]})
+	for from := lua.FirstPage; ; {
+		page, err := lua.NamePage(key, from).Do(ctx, i.driver)
 		if err != nil {
 			return nil, fmt.Errorf("read the names in %s: %w", key, err)
 		}
-		names = append(names, page...)
-		if cursor, _ = parts[0].(string); cursor == "0" || cursor == "" {
+		names = append(names, page.Names...)
+		if from = page.Next; from == lua.LastPage {
 			return sorted(names), nil
 		}
 	}
 }
-
-var errUnexpected = errors.New("unexpected reply")

@@ -1,15 +1,11 @@
 package launcher
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/link"
@@ -113,26 +109,20 @@ func (l *Launcher) dropQueues(ctx context.Context, session *fetch.Session, gone 
 func (l *Launcher) readQueues(ctx context.Context) error {
 	f := &l.follower
 	if f.cursor == "" {
-		f.cursor, f.seen = "0", make(map[string]bool)
+		f.cursor, f.seen = lua.FirstPage, make(map[string]bool)
 	}
 	for range maxNamePages {
-		reply := f.link.Do(ctx, driver.Command("SSCAN", l.keys.Queues(), f.cursor, "COUNT", strconv.Itoa(lua.MaxItems)))[0]
-		parts, _ := reply.Value.([]any)
-		if reply.Err != nil || len(parts) != 2 {
-			f.cursor = ""
-			return fmt.Errorf("read the names of the queues: %w", cmp.Or(reply.Err, errors.New("unexpected reply")))
-		}
-		page, err := lua.Texts(driver.Reply{Value: parts[1]})
+		page, err := lua.NamePage(l.keys.Queues(), f.cursor).Do(ctx, f.link)
 		if err != nil {
 			f.cursor = ""
 			return fmt.Errorf("read the names of the queues: %w", err)
 		}
-		for _, name := range page {
+		for _, name := range page.Names {
 			if len(f.seen) < maxMatching && job.CheckQueue(name) == nil && l.queues.matches(name) {
 				f.seen[name] = true
 			}
 		}
-		if f.cursor, _ = parts[0].(string); f.cursor == "0" {
+		if f.cursor = page.Next; f.cursor == lua.LastPage {
 			return l.readAll(ctx)
 		}
 	}

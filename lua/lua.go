@@ -112,6 +112,27 @@ func Texts(reply driver.Reply) ([]string, error) {
 	return readTexts(readerOf(reply.Value))
 }
 
+// Names is a page of a set of names.
+type Names struct {
+	// Names are in no order.
+	Names []string
+	// Next is where the page after it begins; LastPage if there is none.
+	Next string
+}
+
+// FirstPage is where NamePage begins to read a set, and LastPage the Next of its last page.
+const FirstPage, LastPage = "0", "0"
+
+// NamePage reads the next names of a set, from the Next of the page before on. A name that is in the set all
+// the while is on one of the pages, or on several.
+func NamePage(set, from string) Ask[Names] {
+	return Ask[Names]{Call: driver.Command("SSCAN", set, from, "COUNT", strconv.Itoa(MaxItems)),
+		read: func(r reader) (Names, error) {
+			page := Names{Next: r.text(), Names: r.innerTexts()}
+			return page, r.end()
+		}}
+}
+
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
