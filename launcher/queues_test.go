@@ -123,6 +123,7 @@ func TestAPatternTakesFromTheQueuesThatMatchAsTheyComeAndGo(t *testing.T) {
 		require.Equal(t, "tenant-1", receive(t, "its next job, when it comes again", runs))
 
 		require.NoError(t, w.RemoveQueue("tenant-2"))
+		r.eventually("the removed queue to go", func() bool { return slices.Equal(r.named(w.Identity()), []string{"tenant-1"}) })
 		r.enqueue("tenant-2")
 		r.enqueue("tenant-3")
 		require.Equal(t, "tenant-3", receive(t, "the job of another queue", runs))
