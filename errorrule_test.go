@@ -1,12 +1,10 @@
 package belay_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,30 +32,12 @@ func (e *staleError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("version %d is stale %s", e.Version, e.more))
 }
 
-// A lockedBuffer may be written while it is read.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	log bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(text []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.log.Write(text)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.log.String()
-}
-
 // An error says what happens to its job, for one class or for all of a server; an error that does not count
 // leaves neither a count nor an error.
 func TestAnErrorDecidesAboutItsJob(t *testing.T) {
 	t.Parallel()
 	client := openShared(t)
-	log := &lockedBuffer{}
+	log := &drivertest.Buffer{}
 	server := newServer(t, client, belay.ServerConfig{
 		Logger:     belay.Zerolog(zerolog.New(log)),
 		ErrorRules: []belay.ErrorRule{belay.DiscardOn((*staleError)(nil)), belay.SnoozeOn(errDeclined)},

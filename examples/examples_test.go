@@ -2,7 +2,6 @@
 package examples_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -332,13 +331,13 @@ func run(t *testing.T, redis *drivertest.Server, in, program string, args ...str
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	out  *output
+	out  *drivertest.Buffer
 	done chan error
 }
 
 func startProcess(t *testing.T, redis *drivertest.Server, program string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(program, args...), out: &output{}, done: make(chan error, 1)}
+	p := &process{t: t, cmd: exec.Command(program, args...), out: &drivertest.Buffer{}, done: make(chan error, 1)}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = environ(redis), p.out, p.out
 	require.NoError(t, p.cmd.Start())
 	go func() { p.done <- p.cmd.Wait() }()
@@ -358,24 +357,6 @@ func (p *process) stop() {
 	case <-time.After(patience):
 		require.FailNow(p.t, "it does not stop", p.out.String())
 	}
-}
-
-// output is what a process has said so far.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(text []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(text)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 func do(t *testing.T, redis *drivertest.Server, words ...string) any {
