@@ -120,8 +120,12 @@ type Names struct {
 	Next string
 }
 
-// FirstPage is where NamePage begins to read a set, and LastPage the Next of its last page.
-const FirstPage, LastPage = "0", "0"
+const (
+	// FirstPage is where NamePage begins to read a set.
+	FirstPage = "0"
+	// LastPage is the Next of the last page.
+	LastPage = "0"
+)
 
 // NamePage reads the next names of a set, from the Next of the page before on. A name that is in the set all
 // the while is on one of the pages, or on several.
