@@ -146,10 +146,12 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	for _, channel := range []string{keys.Ended(), keys.PollerLeft()} {
 		list = append(list, need{purpose: toLook, command: "publish", channel: channel}, need{purpose: toLook, command: "subscribe", channel: channel})
 	}
-	// Workers run without these too: they are about the statistics of classes.
+	// Workers run without these too: they are about the statistics of classes and queues.
 	for _, figures := range []string{keys.ClassMinute(today), keys.ClassTen(today)} {
 		on(toLook, figures, "hincrby expire hgetall hmget")
 	}
+	on(toLook, keys.QueueMinute(today), "hincrby expire hmget")
+	on(toLook, keys.Samples(), "type zadd expire zrange zremrangebyrank")
 	for _, histogram := range []string{keys.RunHistogram("Class", today), keys.WaitHistogram("Class", today)} {
 		on(toLook, histogram, "bitfield expire get")
 	}

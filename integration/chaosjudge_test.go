@@ -64,7 +64,7 @@ var lasting = []string{
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
 	"belay:periodic", "belay:cancelled",
 	"it-",                      // states of tracked jobs, which expire
-	"j|", "h|", "belay:waits|", // statistics of classes, which expire
+	"j|", "h|", "belay:waits|", "belay:queues|", "belay:samples", // statistics, which expire
 }
 
 // requireNothingLeft holds that Redis holds no key but the lasting ones, those of jobs that the verdict has

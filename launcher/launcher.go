@@ -48,6 +48,7 @@ type Launcher struct {
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
 	tickLocks *scheduler.TickLocks
+	sampler   *scheduler.Sampler
 	follower  queueFollower
 	lanes     lanes
 	registers *link.Link // lanes.announce, for definitions of periodic jobs
@@ -310,9 +311,10 @@ func (l *Launcher) open() error {
 		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
-	l.tickLocks = scheduler.NewTickLocks(scheduler.Config{
-		Client: l.lanes.announce, Keys: l.keys, Log: l.cfg.Log, Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
-	})
+	beside := scheduler.Config{
+		Client: l.lanes.announce, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
+	}
+	l.tickLocks, l.sampler = scheduler.NewTickLocks(beside), scheduler.NewSampler(beside)
 	l.report.Notify(l.callInternal)
 	return nil
 }

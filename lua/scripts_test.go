@@ -136,7 +136,7 @@ func TestOnlyWhatIsNewIsRefusedByAFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, s := range readScripts(t) {
 		want := "#!lua flags=allow-oom"
-		if strings.HasPrefix(s.name, "push") || s.name == "tick" || s.name == "statistics" { // which store new things
+		if strings.HasPrefix(s.name, "push") || s.name == "tick" || s.name == "statistics" || s.name == "sample" { // which store new things
 			want = "#!lua"
 		}
 		require.Equal(t, want, s.flags, "%s.lua", s.name)
@@ -172,6 +172,7 @@ var statusWords = map[string][]string{
 	"promote":          nil,
 	"promote_large":    {"promoted", "gone"},
 	"statistics":       nil,
+	"sample":           {"added", "early"},
 	"start":            {"started"},
 	"push_unique":      {"pushed", "stale"},
 	"renew":            nil,

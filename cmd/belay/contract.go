@@ -44,10 +44,11 @@ const (
 	entryFields = `id, in, class, queue, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
 errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload,
 details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
-	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer`
-	runFields   = `tick_at, at, outcome, ended_at, jid`
-	lockFields  = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
-	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
+	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer,
+runs_per_second, failed_per_second`
+	runFields  = `tick_at, at, outcome, ended_at, jid`
+	lockFields = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
+	actFields  = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
 unique job, periodic the name of a periodic job, and payload the whole job.`
@@ -63,7 +64,7 @@ var contracts = []contract{
 		commands: []string{"status"}, json: single,
 		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, queue_count,
 process_count, problems [text]
-queues     [{` + queueFields + `}]
+queues     [{` + strings.ReplaceAll(queueFields, "\n", "\n             ") + `}]
 processes  [{` + processFields + `}]`,
 		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose
 workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
@@ -138,7 +139,9 @@ belay list --group does.`,
 		},
 	},
 	{
-		commands: []string{"queues"}, json: perLine, fields: queueFields, notes: "At most 1,000 queues are listed.",
+		commands: []string{"queues"}, json: perLine, fields: queueFields,
+		notes: `At most 1,000 queues are listed. The two rates are of runs of Belay's workers, on average over the
+current minute and the one before it.`,
 		exits: map[int]string{exitOK: "", exitFailure: "if Redis, or a queue that standard error names, cannot be read"},
 	},
 	{
