@@ -19,7 +19,7 @@ import (
 type Entry struct {
 	// ID is its jid, or "unreadable-" and the first digits of the SHA-256 of its bytes.
 	ID string `json:"id"`
-	// In is where it waits: "retries", "scheduled", "dead", "queue" or "quarantined".
+	// In is where it is: "retries", "scheduled", "dead", "queue", "quarantined" or "completed".
 	In string `json:"in"`
 	// Problem is the reason why no worker could run it; empty for a readable job. With a Problem, Payload has
 	// the first bytes of the entry.
@@ -29,7 +29,7 @@ type Entry struct {
 	Class string `json:"class"`
 	// Queue is the queue in which it waits, or that its payload names.
 	Queue string `json:"queue"`
-	// At is when it runs, or when a dead job died, by Redis' clock; zero in a queue.
+	// At is when it runs, or when a dead job died or a completed one ended, by Redis' clock; zero in a queue.
 	At   time.Time       `json:"at,omitzero"`
 	Args json.RawMessage `json:"args,omitempty"`
 	// Attempt is how many runs have failed, which is the number of the last of them: runs are counted as in
@@ -53,6 +53,8 @@ type Entry struct {
 	RetriedAt  time.Time   `json:"retried_at,omitzero"` // of the last, if it failed again
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
+	// Tracked is the state of a completed job: how it ended, and its result. It is nil for any other.
+	Tracked *Tracked `json:"tracked,omitempty"`
 	// Details are nil until Describe sets them.
 	Details *Details `json:"details,omitempty"`
 
@@ -60,6 +62,7 @@ type Entry struct {
 	raw    lua.Entry
 	parsed *job.Job // nil when it cannot be read
 	index  int      // in a list, counted from the oldest
+	gone   bool     // of a completed job nothing is kept any more
 }
 
 // A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run
@@ -118,6 +121,9 @@ func (e *Entry) parse() {
 	e.Attempt, e.MaxAttempts = parsed.FailedRuns(), retry.Policy{}.MaxAttempts(parsed)
 	e.ErrorClass, _ = parsed.Text("error_class")
 	e.ErrorMessage, _ = parsed.Text("error_message")
+	if e.Tracked != nil { // the payload may have the error of an earlier run
+		e.ErrorClass, e.ErrorMessage = e.Tracked.ErrorClass, e.Tracked.ErrorMessage
+	}
 	e.Errors = parsed.PastErrors()
 	for n := range e.Errors {
 		e.Errors[n].At = writable(e.Errors[n].At)
@@ -127,6 +133,19 @@ func (e *Entry) parse() {
 	}
 	e.CreatedAt, e.EnqueuedAt, e.FailedAt = utc(parsed.CreatedAt()), utc(parsed.EnqueuedAt()), utc(parsed.FailedAt())
 	e.RetriedAt = utc(parsed.RetriedAt())
+}
+
+// Outcome describes in a few words how a completed job ended, such as "done in 1.2s"; took writes the duration of
+// its last run. It is empty for any other job.
+func (e Entry) Outcome(took func(time.Duration) string) string {
+	t := e.Tracked
+	switch {
+	case t == nil:
+		return ""
+	case t.BeganAt.IsZero() || t.EndedAt.Before(t.BeganAt):
+		return string(t.State)
+	}
+	return string(t.State) + " in " + took(t.EndedAt.Sub(t.BeganAt))
 }
 
 // FailedRuns returns how many runs have failed, and of how many that there may be, such as "2 of 26"; only the
@@ -151,6 +170,9 @@ func (e Entry) Found() Found {
 		found.Since, found.At = cmp.Or(e.RetriedAt, e.FailedAt), e.At
 	case PlaceDead:
 		found.Since = e.At
+	case PlaceCompleted:
+		found.Since, found.Tracked = e.At, e.Tracked
+		found.Entry.Tracked = nil
 	case PlaceQueue:
 		found.Since = cmp.Or(e.EnqueuedAt, e.CreatedAt)
 	case PlaceQuarantined:

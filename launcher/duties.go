@@ -124,8 +124,8 @@ func (l *Launcher) duties() []duty {
 			intake: true, calls: true, now: l.pollNow,
 			leave: func(ctx context.Context) error { return l.poller.Leave(ctx, l.Identity()) },
 		},
-		// The first sample comes soon, so that a new fleet has a plot. It reads large jobs, which must not delay
-		// the poller.
+		// The first sample comes soon, so that a new fleet has a plot. A sample reads whole jobs, which must not
+		// delay the poller.
 		{
 			name: "sample", period: lua.SampleEvery, first: statisticsEvery, calls: true, steady: true,
 			pass: each(func(ctx context.Context) error { return l.sampler.Pass(ctx, l.Identity()) }),

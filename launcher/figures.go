@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// statisticsEvery is how often the figures of classes and queues are written to Redis. Sidekiq writes its own every ten
-// seconds.
+// statisticsEvery is how often the figures of classes and queues are written to Redis. Sidekiq writes its own
+// every ten seconds.
 const statisticsEvery = 5 * time.Second
 
 // An unwritten holds the counts of a series that Redis does not have yet.

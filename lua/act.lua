@@ -9,7 +9,7 @@
 -- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request
 -- is the reason.
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  5 marks of
---          cancelled jobs  then, by their positions, queue lists, locks and states
+--          cancelled jobs  then, by their positions, queue lists, locks, states, and completed jobs
 -- ARGV     1 what the first key is: "set" | "list"
 --          2 score of the newest mark in the new bytes, empty if they do not depend on marks
 --          3 about where in a list they are, in their order: the index of the first one when it was read,

@@ -49,6 +49,7 @@ func appendOwned[J any](
 		for i := range jobs {
 			keys = append(keys, k.Iteration(ownedBy(&jobs[i]).state.JID))
 		}
+		keys = append(keys, k.Completed())
 	}
 	for i := range jobs {
 		args = own(args, &jobs[i])

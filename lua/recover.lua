@@ -8,7 +8,7 @@
 --          9 list of the quarantined job that it ran  10 index of locks  11 queues (the set of names)
 --          12 processed  13 failed  14 processed today  15 failed today
 --          then triples, all that the process has: working list, queue list, quarantine list
---          then, by their positions, locks, the queues of jobs that run once more, and states
+--          then, by their positions, locks, the queues of jobs that run once more, states, and completed jobs
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  4 dead jobs at most
 --          5 dead seconds at most  then groups: triple, from "working" | "quarantined", to "queue" |
 --          "quarantine" | "dead", and the arguments of read_owned, of each job its bytes and its new bytes

@@ -13,7 +13,7 @@
 --          9 index of locks  10 queues (the set of names)
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
 --          quarantine list
---          then, by their positions, locks, the queues of jobs that run once more, and states
+--          then, by their positions, locks, the queues of jobs that run once more, states, and completed jobs
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread
 --          then groups: exit, pair, counts as processed (0|1), as failed (0|1), and the arguments of

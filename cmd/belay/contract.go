@@ -43,8 +43,10 @@ const (
 const (
 	entryFields = `id, in, class, queue, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
 errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload,
+tracked {` + trackedFields + `},
 details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
-	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer,
+	trackedFields = `jid, state, done, total, result, no_result, ended_at, began_at, error_class, error_message`
+	queueFields   = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer,
 runs_per_second, failed_per_second`
 	runFields  = `tick_at, at, outcome, ended_at, jid`
 	lockFields = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
@@ -82,7 +84,7 @@ processed, failed} instead, one object a line.`,
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
 		fields: `jid, state, queue, class, since, at, process, process_state, reported, looked, unseen,
-tracked {jid, state, done, total, result, no_result, ended_at, error_class, error_message},
+tracked {` + trackedFields + `},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
@@ -107,7 +109,8 @@ the search was incomplete.`,
 	{
 		commands: []string{"dead", "retries", "scheduled", "queues list", "list"}, json: perLine, fields: entryFields,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
-in is retries, scheduled, dead, queue or quarantined. at is when the job runs, or when it died. attempt is how
+in is retries, scheduled, dead, queue, quarantined or completed. at is when the job runs, or when it died or ended.
+tracked is there for completed jobs, and began_at is when the run began that ended the job. attempt is how
 many runs have failed, and max_attempts how many may: its retries and one, with the default of 25 if the job
 does not set them; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
 of the last failed runs, if the class keeps them (KeepErrors). Only an unreadable entry has problem, and payload:

@@ -6,7 +6,7 @@
 -- counts as a failed run: no job dies without a count.
 -- KEYS     1 working list  2 queue list  3 queues (the set of names)  4 dead  5 index of locks  6 processed
 --          7 failed  8 processed today  9 failed today  then the heartbeats that the process may have
---          then, by their positions, locks, the queues of jobs that run once more, and states
+--          then, by their positions, locks, the queues of jobs that run once more, states, and completed jobs
 -- ARGV     1 the queue's bare name  2 seconds to keep a day's counters  3 how many heartbeats  4 dead jobs at
 --          most  5 dead seconds at most  then groups as of recover, whose one triple is the first two keys
 -- Returns  {"alive"} (there is a heartbeat; nothing was written) |

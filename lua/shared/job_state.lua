@@ -38,9 +38,26 @@ local function write_state(state, created, version, ttl_seconds, first, count)
   redis.call('EXPIRE', state, ttl_seconds)
 end
 
+-- list_completed: add a tracked job that has ended to the completed jobs, or give it its new time, and remove the
+-- oldest: those beyond 10,000, and of those that ended 30 days ago at most 256. pcall: the job has ended, and a
+-- denied command must not make that look like a failure. No part of a name of a key is used, so the jid comes
+-- as the value of a field.
+local function list_completed(completed, jid)
+  local time, most, seconds = redis.call('TIME'), 10000, 2592000
+  redis.pcall('ZADD', completed, string.format('%d.%06d', time[1], time[2]), jid)
+  redis.pcall('EXPIRE', completed, seconds)
+  redis.pcall('ZREMRANGEBYRANK', completed, 0, -1 - most)
+  local expired = tonumber(redis.pcall('ZCOUNT', completed, '-inf', time[1] - seconds)) or 0
+  if expired > 0 then
+    redis.pcall('ZREMRANGEBYRANK', completed, 0, math.min(expired, 256) - 1)
+  end
+end
+
 -- end_state: write or delete the state of a job that has moved, one of a group's group.count jobs. Their
--- states are the keys from group.state on. ARGV from group.states_at on, and then every group.step: created_at,
--- the highest version that the caller used, seconds to keep the state (0 deletes it), group.fields fields.
+-- states are the keys from group.state on, and the key after them is that of the completed jobs. ARGV from
+-- group.states_at on, and then every group.step: created_at, the highest version that the caller used, seconds
+-- to keep the state (0 deletes it), group.fields fields. The field belay_completed has the jid of a job that is
+-- kept nowhere but in its state.
 local function end_state(group, job)
   local state, at = KEYS[group.state + job - 1], group.states_at + (job - 1) * group.step
   if ARGV[at + 2] == '0' then
@@ -49,4 +66,9 @@ local function end_state(group, job)
   end
   local version = math.max(state_version(state, ARGV[at]), tonumber(ARGV[at + 1])) + 1
   write_state(state, ARGV[at], version, ARGV[at + 2], at + 3, group.fields)
+  for field = at + 3, at + 1 + 2 * group.fields, 2 do
+    if ARGV[field] == 'belay_completed' then
+      list_completed(KEYS[group.state + group.count], ARGV[field + 1])
+    end
+  end
 end
