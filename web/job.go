@@ -163,7 +163,12 @@ func (d *Dashboard) resultOf(class string, result json.RawMessage) string {
 	if d.cfg.Mask == nil {
 		return indented(result)
 	}
-	return d.argsOf(inspect.Entry{Class: class, Args: slices.Concat(json.RawMessage("["), result, json.RawMessage("]"))})
+	return d.argsOf(asArgs(class, result))
+}
+
+// asArgs returns an entry whose only argument is a result.
+func asArgs(class string, result json.RawMessage) inspect.Entry {
+	return inspect.Entry{Class: class, Args: slices.Concat(json.RawMessage("["), result, json.RawMessage("]"))}
 }
 
 func indented(args json.RawMessage) string {
@@ -187,6 +192,9 @@ func timeline(f inspect.Found) (list []event) {
 		add("Enqueued", e.EnqueuedAt, "past", "")
 		add("First failed", e.FailedAt, "bad", "")
 		add("Failed again", e.RetriedAt, "bad", "")
+	}
+	if t := f.Tracked; t != nil && f.Place == inspect.PlaceCompleted {
+		add("Last run began", t.BeganAt, "past", "")
 	}
 	slices.SortStableFunc(list, func(a, b event) int { return a.At.Compare(b.At) })
 	switch f.Place {
