@@ -151,6 +151,7 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 		on(toLook, figures, "hincrby expire hgetall hmget")
 	}
 	on(toLook, keys.QueueMinute(today), "hincrby expire hmget")
+	on(toLook, keys.Completed(), "zadd expire pttl zcount zremrangebyrank zcard zrange zrevrange")
 	on(toLook, keys.Samples(), "type zadd expire zrange zremrangebyrank")
 	for _, histogram := range []string{keys.RunHistogram("Class", today), keys.WaitHistogram("Class", today)} {
 		on(toLook, histogram, "bitfield expire get")

@@ -135,8 +135,8 @@ func (e *Entry) parse() {
 	e.RetriedAt = utc(parsed.RetriedAt())
 }
 
-// Outcome describes in a few words how a completed job ended, such as "done in 1.2s"; took writes the duration of
-// its last run. It is empty for any other job.
+// Outcome describes in a few words how a completed job ended, such as "done in 1.2s"; took writes the duration
+// of its last run. It is empty for any other job.
 func (e Entry) Outcome(took func(time.Duration) string) string {
 	t := e.Tracked
 	switch {

@@ -43,8 +43,8 @@ func Scheduled() Home { return Home{place: PlaceScheduled} }
 // Dead returns the set of jobs that run again only if an operator retries them.
 func Dead() Home { return Home{place: PlaceDead} }
 
-// Completed returns the tracked jobs that have ended, other than in the dead set: those that ended last first, at
-// most 10,000, each for the time given to Track. Its Size may count some whose time is over.
+// Completed returns the tracked jobs that have ended, other than in the dead set: those that ended last first,
+// at most 10,000, each for the time given to Track. Its Size may count some whose time is over.
 func Completed() Home { return Home{place: PlaceCompleted} }
 
 // Waiting returns a queue.

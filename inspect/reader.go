@@ -34,8 +34,8 @@ func (i *Inspector) list(home Home, skip int) *reader {
 }
 
 // Entries yields the jobs of a home after the first skip of them: the next job to run first, or the job that
-// died or ended last. It reads a page at a time, as the caller continues. Jobs come and go meanwhile: it yields each job
-// once that stays, and may miss others. It yields an error once, and then ends.
+// died or ended last. It reads a page at a time, as the caller continues. Jobs come and go meanwhile: it yields
+// each job once that stays, and may miss others. It yields an error once, and then ends.
 func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for jobs := i.list(home, max(skip, 0)); ; {

@@ -91,9 +91,9 @@ func (s *search) readTracked(ctx context.Context) error {
 	return nil
 }
 
-// completed visits the query's jobs that have ended and are in no other place. They are not divided. Without IDs
-// it searches all completed jobs, but only for a query that names their place: most queries are for jobs that
-// wait or run.
+// completed visits the query's jobs that have ended and are in no other place. They are not divided. Without
+// IDs it searches all completed jobs, but only for a query that names their place: most queries are for jobs
+// that wait or run.
 func (s *search) completed(ctx context.Context) (stopped bool, err error) {
 	if len(s.query.IDs) == 0 && slices.Contains(s.query.Places, PlaceCompleted) {
 		return s.home(ctx, Completed())

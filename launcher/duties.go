@@ -124,7 +124,7 @@ func (l *Launcher) duties() []duty {
 			intake: true, calls: true, now: l.pollNow,
 			leave: func(ctx context.Context) error { return l.poller.Leave(ctx, l.Identity()) },
 		},
-		// The first sample comes soon, so that a new fleet has a plot. A sample reads whole jobs, which must not
+		// The first sample comes soon, so that a new fleet has a plot. It may read large jobs, which must not
 		// delay the poller.
 		{
 			name: "sample", period: lua.SampleEvery, first: statisticsEvery, calls: true, steady: true,

@@ -9,8 +9,8 @@
 -- Sidekiq's page shows an object, and shows text that only begins like an object as text. Other JSON breaks the
 -- page, so any other text becomes a string in a valid job.
 -- KEYS     1 where it is  2 dead  3 processed  4 failed  5 processed today  6 failed today  7 index of locks
---          8 queues (the set of names)  then, by their positions, the entry's lock and state, if they are known,
---          and with its state completed jobs
+--          8 queues (the set of names)  then, by their positions, the entry's lock, and its state and completed
+--          jobs, if they are known
 -- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was found  3 its length
 --          4 its beginning  5 its end  6 the reason, JSON members  7 the other members of a job that holds
 --          other text  8 seconds to keep a day's counters  9 bytes of other entries to read at most during the

@@ -37,12 +37,9 @@ const MaxTrackedError = 1 << 10
 // MaxResult is the maximum size of a result in bytes.
 const MaxResult = 64 << 10
 
-// MaxCompleted is how many of the tracked jobs that ended last are listed, and KeepCompleted how long. A job that
-// is tracked for longer is found by its jid only; one that is tracked for less time is skipped by readers.
-const (
-	MaxCompleted  = 10_000
-	KeepCompleted = 30 * 24 * time.Hour
-)
+// MaxCompleted is how many of the tracked jobs that ended last are listed. Further ones are found by their jid
+// only, as long as their state is kept.
+const MaxCompleted = 10_000
 
 // A TrackState is the state of a tracked job, as its last run reported it.
 type TrackState string
@@ -80,8 +77,8 @@ type Tracked struct {
 	// the handler gave could not be kept.
 	Result   json.RawMessage `json:"result,omitempty"`
 	NoResult string          `json:"no_result,omitempty"`
-	// EndedAt is when it ended, by Redis' clock; zero before. BeganAt is when the run began that ended it; zero if
-	// no run did.
+	// EndedAt is when it ended, by Redis' clock; zero before. BeganAt is when the run began that ended it; zero
+	// if no run did.
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	BeganAt time.Time `json:"began_at,omitzero"`
 	// ErrorClass and ErrorMessage describe the error of its last run that failed, also while it waits for a

@@ -107,7 +107,7 @@ func TestTrackedJobs(t *testing.T) {
 			}
 			requeued := end("q", lives.Raw(), job.Requeued())
 			requeued.State = RevivedState(lives)
-			old := strconv.FormatInt(time.Now().Add(-KeepCompleted-time.Minute).Unix(), 10)
+			old := strconv.FormatInt(time.Now().Add(-2*time.Minute).Unix(), 10)
 			w.redis("ZADD", w.keys.Completed(), old, "expired", old, "again", "5", "older")
 			require.Equal(w, allSettled, w.settle(identity, 1, ended(done, job.Done(), TrackDone), ended(dead, job.Died(dead.Raw()), TrackDead),
 				ended(again, job.Discarded(true), TrackDiscarded), requeued, end("q", "plain", job.Done())))
@@ -116,10 +116,22 @@ func TestTrackedJobs(t *testing.T) {
 			seconds, err := strconv.ParseFloat(at, 64)
 			require.NoError(w, err)
 			require.InDelta(w, time.Now().Unix(), seconds, 60, "by Redis' clock")
-			require.InDelta(w, KeepCompleted.Seconds(), w.number("TTL", w.keys.Completed()), 60)
+			require.InDelta(w, 60, w.number("TTL", w.keys.Completed()), 5, "as long as the state of the last one")
 			delete := []ActGroup{{Destination: DestinationNone, Jobs: []Promotion{{Old: dead.Raw(), State: EndedState(dead, TrackCancelled, time.Unix(2, 0))}}}}
 			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, delete)))
 			require.Contains(w, w.sorted(w.keys.Completed()), "dead", "an operator has deleted it")
+		}},
+		promise{"that_are_completed_are_listed_as_long_as_any_state_is_kept", func(w *world) {
+			j := tracked(w.TB, "j")
+			for ago, jid := range map[time.Duration]string{50 * time.Minute: "kept for an hour", 70 * time.Minute: "expired"} {
+				w.redis("ZADD", w.keys.Completed(), strconv.FormatInt(time.Now().Add(-ago).Unix(), 10), jid)
+			}
+			w.redis("EXPIRE", w.keys.Completed(), "3600")
+			settled := end("q", j.Raw(), job.Done())
+			settled.State = EndedState(j, TrackDone, time.Unix(2, 0))
+			require.Equal(w, allSettled, w.settle(w.hold(j.Raw()), 1, settled))
+			require.Equal(w, []string{"kept for an hour", "j"}, w.sorted(w.keys.Completed()))
+			require.InDelta(w, 3600, w.number("TTL", w.keys.Completed()), 60)
 		}},
 		promise{"that_are_completed_are_listed_up_to_a_bound", func(w *world) {
 			j := tracked(w.TB, "last")
@@ -130,6 +142,7 @@ func TestTrackedJobs(t *testing.T) {
 				}
 				w.redis(words...)
 			}
+			w.redis("EXPIRE", w.keys.Completed(), "172800")
 			settled := end("q", j.Raw(), job.Done())
 			settled.State = EndedState(j, TrackDone, time.Unix(2, 0))
 			require.Equal(w, allSettled, w.settle(w.hold(j.Raw()), 1, settled))

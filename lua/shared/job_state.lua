@@ -38,16 +38,17 @@ local function write_state(state, created, version, ttl_seconds, first, count)
   redis.call('EXPIRE', state, ttl_seconds)
 end
 
--- list_completed: add a tracked job that has ended to the completed jobs, or give it its new time, and remove the
--- oldest: those beyond 10,000, and of those that ended 30 days ago at most 256. pcall: the job has ended, and a
--- denied command must not make that look like a failure. No part of a name of a key is used, so the jid comes
--- as the value of a field.
-local function list_completed(completed, jid)
-  local time, most, seconds = redis.call('TIME'), 10000, 2592000
+-- list_completed: add a tracked job that has ended to the completed jobs, or give it its new time. It removes
+-- the oldest: those beyond 10,000, and at most 256 of those that ended so long ago that no state is left. So
+-- the key expires with the last state, and its TTL is the longest time that any state is kept.
+-- pcall: the job has ended, and a denied command must not make that look like a failure.
+local function list_completed(completed, jid, keep_seconds)
+  local time, most = redis.call('TIME'), 10000
+  local longest = math.max(tonumber(keep_seconds), math.ceil((tonumber(redis.pcall('PTTL', completed)) or 0) / 1000))
   redis.pcall('ZADD', completed, string.format('%d.%06d', time[1], time[2]), jid)
-  redis.pcall('EXPIRE', completed, seconds)
+  redis.pcall('EXPIRE', completed, longest)
   redis.pcall('ZREMRANGEBYRANK', completed, 0, -1 - most)
-  local expired = tonumber(redis.pcall('ZCOUNT', completed, '-inf', time[1] - seconds)) or 0
+  local expired = tonumber(redis.pcall('ZCOUNT', completed, '-inf', time[1] - longest)) or 0
   if expired > 0 then
     redis.pcall('ZREMRANGEBYRANK', completed, 0, math.min(expired, 256) - 1)
   end
@@ -68,7 +69,7 @@ local function end_state(group, job)
   write_state(state, ARGV[at], version, ARGV[at + 2], at + 3, group.fields)
   for field = at + 3, at + 1 + 2 * group.fields, 2 do
     if ARGV[field] == 'belay_completed' then
-      list_completed(KEYS[group.state + group.count], ARGV[field + 1])
+      list_completed(KEYS[group.state + group.count], ARGV[field + 1], ARGV[at + 2])
     end
   end
 end
