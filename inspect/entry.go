@@ -34,8 +34,9 @@ type Entry struct {
 	Args json.RawMessage `json:"args,omitempty"`
 	// Attempt is how many runs have failed, which is the number of the last of them: runs are counted as in
 	// belay.RunInfo. MaxAttempts is the highest Attempt that there will be: its retries and one; 0 if its
-	// retries are limited by time. For a job that does not set its retries, MaxAttempts has the default of 25
-	// of them, which the workers may have changed (ServerConfig.Retries, --max-retries).
+	// retries are limited by time. For a job that does not set its retries, MaxAttempts is that of the worker
+	// whose run failed last (ServerConfig.Retries, --max-retries); until a run has failed, and for runs in
+	// Ruby, it has the default of 25 of them.
 	Attempt     int `json:"attempt,omitempty"`
 	MaxAttempts int `json:"max_attempts,omitempty"`
 	// RetryCount is retry_count in the payload, Sidekiq's number: how many retries have failed, which is one
@@ -118,7 +119,7 @@ func (e *Entry) parse() {
 	if n, ok := parsed.RetryCount(); ok {
 		e.RetryCount = &n
 	}
-	e.Attempt, e.MaxAttempts = parsed.FailedRuns(), retry.Policy{}.MaxAttempts(parsed)
+	e.Attempt, e.MaxAttempts = parsed.FailedRuns(), retry.MaxAttempts(parsed)
 	e.ErrorClass, _ = parsed.Text("error_class")
 	e.ErrorMessage, _ = parsed.Text("error_message")
 	if e.Tracked != nil { // the payload may have the error of an earlier run

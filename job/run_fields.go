@@ -30,6 +30,9 @@ const (
 	// values of CurrentAttributes, an object or, from Sidekiq 8 on, an array of pairs.
 	FieldLocale     = "locale"
 	FieldAttributes = "cattr"
+	// FieldWorkerRetries is how many retries the worker of the last failed run gives jobs that set none. It is
+	// there only if that is not Sidekiq's number, for those who read the job.
+	FieldWorkerRetries = "belay_worker_retries"
 	// FieldTick is an object, the Tick of a periodic job.
 	FieldTick = "belay_tick"
 )
@@ -65,6 +68,13 @@ func (j *Job) Unmarked() int64 {
 	text, _ := j.RareField(FieldUnmarked)
 	score, _ := integer(text)
 	return int64(score)
+}
+
+// WorkerRetries returns the value of FieldWorkerRetries, and whether there is one.
+func (j *Job) WorkerRetries() (retries int, ok bool) {
+	text, _ := j.RareField(FieldWorkerRetries)
+	retries, ok = integer(text)
+	return max(retries, 0), ok
 }
 
 // Timeout returns the timeout that the job was pushed with, and whether there is one.

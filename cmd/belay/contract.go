@@ -111,8 +111,8 @@ the search was incomplete.`,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
 in is retries, scheduled, dead, queue, quarantined or completed. at is when the job runs, or when it died or ended.
 tracked is there for completed jobs, and began_at is when the run began that ended the job. attempt is how
-many runs have failed, and max_attempts how many may: its retries and one, with the default of 25 if the job
-does not set them; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
+many runs have failed, and max_attempts how many may: its retries and one. If the job does not set them, those of
+the worker whose run failed last count, and before that the default of 25; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
 of the last failed runs, if the class keeps them (KeepErrors). Only an unreadable entry has problem, and payload:
 its first bytes. Only belay find JID and the find below have details. With --group it prints one object instead:
 {groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}.`,
