@@ -30,8 +30,8 @@ const (
 	// values of CurrentAttributes, an object or, from Sidekiq 8 on, an array of pairs.
 	FieldLocale     = "locale"
 	FieldAttributes = "cattr"
-	// FieldWorkerRetries is how many retries the worker of the last failed run gives jobs that set none. It is
-	// there only if that is not Sidekiq's number, for those who read the job.
+	// FieldWorkerRetries is how many retries the worker of the last failed run gives jobs that set none. The
+	// field is for readers of Redis, and it is there only if that is not Sidekiq's number.
 	FieldWorkerRetries = "belay_worker_retries"
 	// FieldTick is an object, the Tick of a periodic job.
 	FieldTick = "belay_tick"
