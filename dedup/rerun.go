@@ -16,7 +16,7 @@ var runFields = [...]string{
 	"at", // must not be in a stored job: Ruby would schedule it again
 }
 
-// Rerun returns the payload of the extra run of a job with Again (see Lock.Reruns): the same job without a
+// Rerun returns the extra run of a job with Lock.Rerun (see Lock.Reruns), as its next job: the same job without a
 // record of earlier runs. Its arguments and all other fields are those of the job, byte for byte, including
 // its lock, so that a duplicate refused while it runs leads to another run.
 //
@@ -24,7 +24,7 @@ var runFields = [...]string{
 // Redis' time, for created_at and enqueued_at in unit u.
 //
 // The result depends on nothing else, so that a settle that is sent again has the same bytes.
-func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) string {
+func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) *lua.Next {
 	edits := []job.Edit{job.SetString("jid", jid), job.SetStamp("created_at", now, u), job.SetStamp("enqueued_at", now, u)}
 	if queue != "" && queue != j.Queue() {
 		edits = append(edits, job.SetString("queue", queue))
@@ -32,11 +32,5 @@ func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) string 
 	for _, name := range runFields {
 		edits = append(edits, job.Remove(name))
 	}
-	return j.Patch(edits...)
-}
-
-// Again returns one more run of a job, for the duplicates that were refused while it ran.
-func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
-	jid := job.NewJID()
-	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: Rerun(parsed, jid, queue, now, unit), Queue: queue}
+	return &lua.Next{Owner: lua.OwnerOf(jid, j.Class()), Bytes: j.Patch(edits...), Queue: queue}
 }

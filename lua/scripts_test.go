@@ -219,13 +219,25 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
 		case "act":
 			require.ElementsMatch(t, []string{
-				"set", "list", string(DestinationQueue), string(DestinationDead), string(DestinationNone), string(DestinationTime), string(DestinationSame), "hold",
-				"none", "free", "take", "need",
+				"set", "list", string(DestinationQueue), string(DestinationDead), string(DestinationNone), string(DestinationTime), string(DestinationSame),
 			}, s.words("ARGV"))
 		case "page":
 			require.ElementsMatch(t, []string{
 				string(OrderOldest), string(OrderYoungest), string(OrderLowest), string(OrderHighest),
 			}, s.words("ARGV"))
+		}
+	}
+}
+
+func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
+	t.Parallel()
+	kinds := regexp.MustCompile(`(?m)^kinds\.(\w+) =`)
+	want := []string{string(lockFree), string(lockHold), (&JobState{}).part("").name}
+	for _, s := range readScripts(t) {
+		if found := firsts(kinds, s.code); s.name == "act" {
+			require.ElementsMatch(t, append(want, string(lockTake), string(lockNeed)), found)
+		} else if len(found) > 0 {
+			require.ElementsMatch(t, want, found, "%s.lua", s.name)
 		}
 	}
 }
