@@ -13,7 +13,8 @@ var runFields = [...]string{
 	"retry_count", "failed_at", "retried_at", "error_class", "error_message", "error_backtrace", job.FieldErrors, "discarded_at",
 	"interrupted_count", "interrupted_at",
 	job.FieldExpiry, job.FieldDeadline, // counted from another push; expires_in begins anew
-	"at", // must not be in a stored job: Ruby would schedule it again
+	job.FieldBatch, // the extra run is no member: the batch may be over
+	"at",           // must not be in a stored job: Ruby would schedule it again
 }
 
 // Rerun returns the extra run of a job with Lock.Rerun (see Lock.Reruns), as its next job: the same job without a

@@ -100,7 +100,7 @@ func (a *act) maxIn(p *batch) int {
 
 // destination returns the destination and the new bytes of one job, or why it cannot be sent.
 func (a *act) destination(e Entry) (group lua.ActGroup, jobs lua.Promotion, why error) {
-	jobs = lua.Promotion{Old: e.raw.Bytes, Owned: lua.Owned{Lock: a.lockOf(e), State: a.stateOf(e)}}
+	jobs = lua.Promotion{Old: e.raw.Bytes, Owned: lua.Owned{Lock: a.lockOf(e), State: a.stateOf(e), Member: a.memberOf(e)}}
 	switch a.Action {
 	case Kill:
 		return lua.ActGroup{Destination: lua.DestinationDead}, jobs, nil
@@ -158,6 +158,20 @@ func (a *act) stateOf(e Entry) *lua.JobState {
 		return lua.EndedState(e.parsed, lua.TrackDead, a.clock.Now())
 	case a.Action == Retry && a.Home == Dead():
 		return lua.RevivedState(e.parsed)
+	}
+	return nil
+}
+
+// memberOf returns what this act means for the batch of a job; nil if it changes nothing there.
+func (a *act) memberOf(e Entry) *lua.Member {
+	switch {
+	case e.parsed == nil:
+	case a.Action == Delete:
+		return lua.MemberOf(e.parsed, lua.MemberRemoved)
+	case a.Action == Kill:
+		return lua.MemberOf(e.parsed, lua.MemberDied)
+	case a.Action == Retry && a.Home == Dead():
+		return lua.MemberOf(e.parsed, lua.MemberRevived)
 	}
 	return nil
 }

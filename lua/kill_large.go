@@ -48,7 +48,7 @@ type TooLarge struct {
 func NewTooLarge(large Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) TooLarge {
 	return TooLarge{
 		Large: large, Key: key, Queue: queue, Limit: limit, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,
-		Owned: Owned{State: DeadUnread(large.Head, large.Tail, job.TooLargeClass, job.TooLargeMessage(large.Bytes, limit), now)},
+		Owned: Owned{State: DeadUnread(large.Head, large.Tail, job.TooLargeClass, job.TooLargeMessage(large.Bytes, limit), now), Member: MemberUnread(large.Head, large.Tail, MemberDied)},
 	}
 }
 

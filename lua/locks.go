@@ -43,9 +43,9 @@ const (
 
 func (l *Lock) part(fate lockFate) part {
 	if l.Next != nil {
-		return part{string(fate), 7}
+		return part{name: string(fate), width: 7}
 	}
-	return part{string(fate), 3}
+	return part{name: string(fate), width: 3}
 }
 
 func (l *Lock) keys(k Keys) []string { return []string{k.Unique(), k.Queues()} }

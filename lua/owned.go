@@ -10,13 +10,16 @@ import (
 type Owned struct {
 	Lock  *Lock
 	State *JobState
+	// Member is what becomes of a member of a batch.
+	Member *Member
 }
 
 // A belonging is one field of Owned, as scripts get it: see owned.lua.
 type belonging interface {
-	// part returns how many arguments it has, and its name: what becomes of it. fate is what becomes of a lock.
+	// part returns its name, which says what becomes of it, and what else jobs of one group have in common. fate is
+	// what becomes of a lock.
 	part(fate lockFate) part
-	// keys are those that a group of jobs has once, and key is that of the job.
+	// keys are those that a group of jobs has once, and key is that of the job; "" for none.
 	keys(k Keys) []string
 	key(k Keys) string
 	// appendTo adds its arguments, and the keys that these point to.
@@ -26,11 +29,12 @@ type belonging interface {
 // A part has the common properties of the belongings of one kind in a group.
 type part struct {
 	name  string
-	width int
+	width int    // how many arguments each job has
+	of    string // a text that all jobs have in common
 }
 
 // An ownedKind has the common properties of the jobs of one group of a script's arguments.
-type ownedKind [2]part
+type ownedKind [3]part
 
 // belongings are the fields that are set, each at the place of its kind.
 func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
@@ -39,6 +43,9 @@ func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
 	}
 	if o.State != nil {
 		all[1] = o.State
+	}
+	if o.Member != nil {
+		all[2] = o.Member
 	}
 	return all
 }
@@ -87,13 +94,15 @@ func appendOwned[J any](
 		if b == nil {
 			continue
 		}
-		args = append(args, kind[at].name, strconv.Itoa(len(keys)+1), strconv.Itoa(kind[at].width))
+		args = append(args, kind[at].name, strconv.Itoa(len(keys)+1), strconv.Itoa(kind[at].width), kind[at].of)
 		keys = append(keys, b.keys(k)...)
 		for i := range jobs {
-			keys = append(keys, ownedBy(&jobs[i]).belongings()[at].key(k))
+			if key := ownedBy(&jobs[i]).belongings()[at].key(k); key != "" {
+				keys = append(keys, key)
+			}
 		}
 	}
-	args[count] = strconv.Itoa((len(args) - count) / 3)
+	args[count] = strconv.Itoa((len(args) - count) / 4)
 	for i := range jobs {
 		args = own(args, &jobs[i])
 		for _, b := range ownedBy(&jobs[i]).belongings() {

@@ -37,7 +37,7 @@ type JobState struct {
 	Fields []string
 }
 
-func (s *JobState) part(lockFate) part { return part{"state", 3 + len(s.Fields)} }
+func (s *JobState) part(lockFate) part { return part{name: "state", width: 3 + len(s.Fields)} }
 
 func (s *JobState) keys(Keys) []string { return nil }
 

@@ -136,7 +136,7 @@ func TestOnlyWhatIsNewIsRefusedByAFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, s := range readScripts(t) {
 		want := "#!lua flags=allow-oom"
-		if strings.HasPrefix(s.name, "push") || s.name == "tick" || s.name == "statistics" { // which store new things
+		if strings.HasPrefix(s.name, "push") || s.name == "tick" || s.name == "statistics" || s.name == "batch_new" { // which store new things
 			want = "#!lua"
 		}
 		require.Equal(t, want, s.flags, "%s.lua", s.name)
@@ -173,7 +173,10 @@ var statusWords = map[string][]string{
 	"promote_large":    {"promoted", "gone"},
 	"statistics":       nil,
 	"start":            {"started"},
-	"push_unique":      {"pushed", "stale"},
+	"push_unique":      {PushStored, PushStale, PushOver},
+	"batch_new":        {string(BatchNew), string(BatchOpen), string(BatchOver), string(BatchOrphan)},
+	"batch_seal":       {"sealed", "unknown"},
+	"batch_drop":       {string(DropDropped), string(DropKept), string(DropGone)},
 	"renew":            nil,
 	"save":             {string(SaveSaved), string(SaveLost), string(SaveStale), string(SaveCancelled)},
 	"release":          {"released", "free"},
@@ -232,7 +235,10 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
 	t.Parallel()
 	kinds := regexp.MustCompile(`(?m)^kinds\.(\w+) =`)
-	want := []string{string(lockFree), string(lockHold), (&JobState{}).part("").name}
+	want := []string{
+		string(lockFree), string(lockHold), (&JobState{}).part("").name,
+		string(MemberDone), string(MemberFailed), string(MemberDied), string(MemberRemoved), string(MemberRevived),
+	}
 	for _, s := range readScripts(t) {
 		if found := firsts(kinds, s.code); s.name == "act" {
 			require.ElementsMatch(t, append(want, string(lockTake), string(lockNeed)), found)
@@ -245,8 +251,8 @@ func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
 // harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job
 // at hand, none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
-	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
-	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "HINCRBY", "BITFIELD", "SADD", "SREM", "SISMEMBER", "SMISMEMBER",
+	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "UNLINK", "PUBLISH", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
+	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "HSETNX", "HINCRBY", "BITFIELD", "SADD", "SREM", "SCARD", "SISMEMBER", "SMISMEMBER",
 	"LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LSET", "LPUSH", "RPUSH", "LPOP", "RPOP",
 	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }

@@ -5,22 +5,26 @@
 --   blocks(part, job)         the jid of another job because of which this one must stay; nil for none. Optional
 --   finish(part)              makes the changes that over has gathered, once for a kind. Optional
 -- A part is one kind of belonging of one group: its keys begin at part.key, its arguments for the first job at
--- part.at, part.width of them, and for each later job group.step after the one before.
+-- part.at, part.width of them, and for each later job group.step after the one before. part.of is a text that
+-- all jobs of the group have in common; empty for most kinds.
 local kinds, finishing = {}, {} -- finishing has one part of each kind that has a finish and is in use
 
 -- include unlock
 -- include end_state
+-- include member
 -- read_owned: reads a group of jobs and what belongs to them, from ARGV[at] on: how many jobs, how many kinds
--- of belongings, and of each kind its name, the position of its first key, and how many arguments it has for
--- each job. Then for each job: step arguments of the script's own, from group.first on, and those of each kind.
+-- of belongings, and of each kind its name, the position of its first key, how many arguments it has for each
+-- job, and its text. Then for each job: step arguments of the script's own, from group.first on, and those of
+-- each kind.
 -- group.parts is nil for jobs that own nothing. group.after is the index of the first argument after the group.
 local function read_owned(at, step)
   local count, of_kinds = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local group = { count = count, first = at + 2 + 3 * of_kinds, parts = of_kinds > 0 and {} or nil }
+  local group = { count = count, first = at + 2 + 4 * of_kinds, parts = of_kinds > 0 and {} or nil }
   for number = 1, of_kinds do
-    local name, width = ARGV[at + 3 * number - 1], tonumber(ARGV[at + 3 * number + 1])
-    local part = { kind = kinds[name], name = name, key = tonumber(ARGV[at + 3 * number]), width = width,
-      at = group.first + step, group = group }
+    local head = at - 2 + 4 * number
+    local name, width = ARGV[head], tonumber(ARGV[head + 2])
+    local part = { kind = kinds[name], name = name, key = tonumber(ARGV[head + 1]), width = width,
+      of = ARGV[head + 3], at = group.first + step, group = group }
     group.parts[number], step = part, step + width
     if part.kind.finish and not finishing[part.kind] then
       finishing[#finishing + 1], finishing[part.kind] = part, true
