@@ -27,9 +27,9 @@ const module = "github.com/belayq/belay"
 // other.
 var layers = map[string]int{
 	"job": 0, "driver": 0, "logbook": 0, // base: a job, the interface of Redis clients, the log
-	"internal": 1,             // base, for tests only
-	"link":     1,             // base, too: deadlines, page sizes, pauses and outages of the calls of a driver
-	"lua":      2,             // store: every write and every key name
+	"internal": 1,                         // base, for tests only
+	"link":     1,                         // base, too: deadlines, page sizes, pauses and outages of the calls of a driver
+	"lua":      2,                         // store: every write and every key name
 	"retry":    3, "dedup": 3, "batch": 3, // rules: pure
 	"check": 3,                               // tests whether Belay can use a Redis server
 	"fetch": 4, "janitor": 4, "scheduler": 4, // engines: take and settle jobs; recover those of dead processes; enqueue due jobs

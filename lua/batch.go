@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -63,29 +64,53 @@ const KeepBatch = 30 * 24 * time.Hour
 // notSealed is the member of the pending jobs of a batch that is not sealed: no jid has a space.
 const notSealed = "not sealed"
 
-// batchEnded begins a message on the channel Ended about a batch.
-const batchEnded = "batch "
+// BatchMessage is the message on the channel Ended about a batch. It has a space, unlike the jid of a job.
+func BatchMessage(id string) string { return "batch " + id }
 
-// BatchOfMessage returns the id of the batch that a message on the channel Ended is about; ok is false for a
-// message about jobs.
+// BatchOfMessage returns the id of the batch that a message on the channel Ended is about; ok is false for a jid.
 func BatchOfMessage(message string) (id string, ok bool) {
-	return strings.CutPrefix(message, batchEnded)
+	return strings.CutPrefix(message, BatchMessage(""))
 }
 
-// A BatchRead is what is known about a batch. Instants are by Redis' clock; zero if they have not come.
+// A BatchState is how far a batch has come.
+type BatchState string
+
+// The states. Their names are a contract.
+const (
+	BatchStateOpen     BatchState = "open"     // it is not sealed
+	BatchStateRunning  BatchState = "running"  // it is sealed, and a member has not run yet
+	BatchStateComplete BatchState = "complete" // each member has run, and some are not done
+	BatchStateDead     BatchState = "dead"     // each member that is not done has died
+	BatchStateOver     BatchState = "over"     // it has succeeded
+)
+
+// BatchStatus is what is known about a batch. Instants are by Redis' clock; zero if they have not come.
+type BatchStatus struct {
+	ID          string     `json:"bid"`
+	State       BatchState `json:"state"`
+	Description string     `json:"description,omitempty"`
+	// Total is how many members were ever stored. Pending are not done; Failed of these have failed, Dead of these
+	// have died. Removed were cancelled or deleted.
+	Total   int `json:"total"`
+	Pending int `json:"pending"`
+	Failed  int `json:"failed"`
+	Dead    int `json:"dead"`
+	Removed int `json:"removed"`
+
+	CreatedAt time.Time `json:"created_at"`
+	// CompleteAt, SuccessAt and DeathAt are when the callbacks were called, also those that the batch does not have.
+	CompleteAt time.Time `json:"complete_at,omitzero"`
+	SuccessAt  time.Time `json:"success_at,omitzero"`
+	DeathAt    time.Time `json:"death_at,omitzero"`
+	// InvalidAt is when the batch was invalidated.
+	InvalidAt time.Time `json:"invalid_at,omitzero"`
+}
+
+// A BatchRead is a BatchStatus with what other scripts need to know.
 type BatchRead struct {
-	Description string
+	BatchStatus
 	// Queue is where its callbacks go.
-	Queue     string
-	CreatedAt time.Time
-	// CompleteAt, SuccessAt and DeathAt are when its callbacks were called, also those that it does not have.
-	CompleteAt, SuccessAt, DeathAt time.Time
-	InvalidAt                      time.Time
-	// Sealed: the program that made it has pushed all members.
-	Sealed bool
-	// Total is how many members were ever stored. Pending are not done; Failed of these have failed; Dead of these
-	// have died. Removed were cancelled, deleted or dropped.
-	Total, Pending, Failed, Dead, Removed int
+	Queue string
 	// Parent is the batch in which it is nested; zero for none. Complete and Success are then the jids of its end
 	// jobs there.
 	Parent            Batch
@@ -103,41 +128,70 @@ const (
 
 var batchFields = []string{
 	"created", batchDescription, batchQueue, batchParent, batchComplete, batchSuccess,
-	"complete_at", "success_at", "death_at", "invalid_at", "total", "removed",
+	"complete_at", "success_at", "death_at", "total", "removed",
 }
 
-// ReadBatch returns the calls that read a batch, and the function that reads their replies; ok is false if there
-// is none. The calls are not one step: figures that change meanwhile may not fit together.
-func (k Keys) ReadBatch(id string) (calls []driver.Call, read func(replies []driver.Reply) (b BatchRead, ok bool, err error)) {
+// ReadBatch reads a batch; ok is false if there is none. The reads are not one step.
+func (k Keys) ReadBatch(ctx context.Context, client driver.Client, id string) (b BatchRead, ok bool, err error) {
+	calls, read := k.batchCalls(id)
+	return read(client.Do(ctx, calls...))
+}
+
+// ExpiredBatches returns ids of batches that have expired, the earliest first, at most most of them.
+func (k Keys) ExpiredBatches(ctx context.Context, client driver.Client, now time.Time, most int) ([]string, error) {
+	return Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Batches(), "-inf", strconv.FormatInt(now.Unix(), 10), "LIMIT", "0", strconv.Itoa(most)))[0])
+}
+
+// batchCalls returns the calls that read a batch, and the function that reads their replies.
+func (k Keys) batchCalls(id string) (calls []driver.Call, read func(replies []driver.Reply) (b BatchRead, ok bool, err error)) {
 	calls = []driver.Call{
 		driver.Command(append([]string{"HMGET", k.Batch(id)}, batchFields...)...),
 		driver.Command("SCARD", k.BatchPending(id)), driver.Command("SCARD", k.BatchFailed(id)), driver.Command("SCARD", k.BatchDead(id)),
 		driver.Command("SISMEMBER", k.BatchPending(id), notSealed),
+		driver.Command("ZSCORE", k.Cancelled(), BatchMark(id).member()),
 	}
 	return calls, func(replies []driver.Reply) (b BatchRead, ok bool, err error) {
-		var counts [4]int
-		for at, reply := range replies[1:] {
+		for _, reply := range replies {
 			if reply.Err != nil {
 				return b, false, reply.Err
 			}
-			r := readerOf(reply.Value)
-			counts[at] = r.number()
 		}
-		if replies[0].Err != nil {
-			return b, false, replies[0].Err
-		}
+		b.ID = id
 		r := readerOf(replies[0].Value)
 		b.CreatedAt = r.instant()
-		ok = !b.CreatedAt.IsZero()
 		b.Description, b.Queue = r.textOrNil(), r.textOrNil()
 		b.Parent, _ = ParseBatch(r.textOrNil()) // none has no slash
 		b.Complete, b.Success = r.textOrNil(), r.textOrNil()
-		b.CompleteAt, b.SuccessAt, b.DeathAt, b.InvalidAt = r.instant(), r.instant(), r.instant(), r.instant()
+		b.CompleteAt, b.SuccessAt, b.DeathAt = r.instant(), r.instant(), r.instant()
 		b.Total, _ = strconv.Atoi(r.textOrNil())
 		b.Removed, _ = strconv.Atoi(r.textOrNil())
-		b.Pending, b.Failed, b.Dead, b.Sealed = counts[0]-counts[3], counts[1], counts[2], counts[3] == 0
-		return b, ok, r.end()
+		var counts [4]int
+		for at := range counts {
+			count := readerOf(replies[1+at].Value)
+			counts[at] = count.number()
+		}
+		b.Pending, b.Failed, b.Dead = counts[0]-counts[3], counts[1], counts[2]
+		marked := readerOf(replies[5].Value)
+		if us, err := strconv.ParseFloat(marked.textOrNil(), 64); err == nil {
+			b.InvalidAt = time.UnixMicro(int64(us)).UTC()
+		}
+		b.State = b.stateOf(counts[3] == 0)
+		return b, !b.CreatedAt.IsZero(), r.end()
 	}
+}
+
+func (b *BatchStatus) stateOf(sealed bool) BatchState {
+	switch {
+	case !b.SuccessAt.IsZero():
+		return BatchStateOver
+	case !sealed:
+		return BatchStateOpen
+	case b.Pending > 0 && b.Dead == b.Pending:
+		return BatchStateDead
+	case !b.CompleteAt.IsZero():
+		return BatchStateComplete
+	}
+	return BatchStateRunning
 }
 
 // instant reads an instant in milliseconds since 1970; zero for Redis' nil.

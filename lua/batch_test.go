@@ -81,8 +81,7 @@ func (w *world) called() (classes []string) {
 
 func (w *world) batch(id string) BatchRead {
 	w.Helper()
-	calls, read := w.keys.ReadBatch(id)
-	b, ok, err := read(w.client.Do(w.Context(), calls...))
+	b, ok, err := w.keys.ReadBatch(w.Context(), w.client, id)
 	require.NoError(w, err)
 	require.True(w, ok)
 	return b
@@ -303,7 +302,7 @@ func TestBatchMessages(t *testing.T) {
 	id, ok := BatchOfMessage("batch b1")
 	require.True(t, ok)
 	require.Equal(t, "b1", id)
-	_, ok = BatchOfMessage("5f1e\n5f1f")
+	_, ok = BatchOfMessage("5f1e")
 	require.False(t, ok)
 	require.True(t, strings.Contains(notSealed, " "), "no jid has a space")
 }

@@ -288,7 +288,7 @@ var bugs = []mutant{
 		edits: []edit{{
 			"client/slice.go", `	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 `, `	for i := range l.jobs {
 		if lock := l.jobs[i].Lock; lock != nil && key == nil {
@@ -298,7 +298,7 @@ var bugs = []mutant{
 	}
 	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 `,
 		}},
