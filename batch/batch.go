@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// NothingClass is the class of the end job of a nested batch without a callback. Every worker runs it: it does
-	// nothing, and its end counts in the parent.
+	// NothingClass is the class of the end job of a nested batch without a callback. Every worker runs it: it
+	// does nothing, and its end counts in the parent.
 	NothingClass = "Belay::Nothing"
 	// MaxCallback is the maximum size of a callback in bytes: it is in Redis as long as its batch.
 	MaxCallback = 16 << 10
 )
 
-// Ending returns what the end of a run means for the batch of its job; nil if the job is no member, or if the end
-// changes nothing. bytes is the payload with which the run began.
+// Ending returns what the end of a run means for the batch of its job; nil if the job is no member, or if the
+// end changes nothing. bytes is the payload with which the run began.
 func Ending(bytes string, outcome job.Outcome) *lua.Member {
 	as := endOf(outcome)
 	if as == "" || !strings.Contains(bytes, `"`+job.FieldBatch+`"`) {
@@ -53,8 +53,8 @@ func endOf(outcome job.Outcome) lua.MemberEnd {
 	return ""
 }
 
-// Callback returns the text of a callback, from its payload: without enqueued_at and the closing brace, which the
-// script adds that stores it.
+// Callback returns the text of a callback, from its payload: without enqueued_at and the closing brace, which
+// the script adds that stores it.
 func Callback(payload string) (string, error) {
 	j, err := job.Parse(payload)
 	if err != nil {

@@ -15,42 +15,43 @@ import (
 )
 
 var (
-	// ErrBatchOver is the error of a push into a batch that is over or does not exist, and of NewBatch for an id
-	// of a batch that is sealed. Nothing was stored.
+	// ErrBatchOver is the error of a push into a batch that is over or does not exist, and of NewBatch for an
+	// id of a batch that is sealed. Nothing was stored.
 	ErrBatchOver = errors.New("the batch is over, or does not exist")
 	// ErrNoBatch is the error of OpenBatch, and of a Batch's methods, if Redis has no batch with the id: it was
 	// deleted, has expired, or was never made.
 	ErrNoBatch = errors.New("there is no such batch")
-	// ErrBatchDead is the error of Batch.Wait if no member is left but dead ones: the batch ends only if an operator
-	// retries or deletes them.
+	// ErrBatchDead is the error of Batch.Wait if no member is left but dead ones: the batch ends only if an
+	// operator retries or deletes them.
 	ErrBatchDead = errors.New("all members of the batch that are left have died")
 )
 
 // A BatchConfig describes a batch to make. All fields are optional.
 type BatchConfig struct {
-	// ID names the batch: 1 to 64 letters, digits, dots, dashes and underscores. A program that makes a batch with
-	// an ID of its own, and gives its members jids of its own, may repeat all of it after a crash: a batch that is
-	// not sealed is opened again, and a pending member is not stored twice. Default: 24 random hexadecimal digits.
+	// ID names the batch: 1 to 64 letters, digits, dots, dashes and underscores. A program that makes a batch
+	// with an ID of its own, and gives its members jids of its own, may repeat all of it after a crash: a batch
+	// that is not sealed is opened again, and a pending member is not stored twice. Default: 24 random
+	// hexadecimal digits.
 	ID string
 	// Description is for people.
 	Description string
-	// OnComplete is pushed when each member has run once: it is done, has failed or has died. OnSuccess is pushed
-	// when each member is done, or was cancelled, deleted or dropped because it had expired. OnDeath is pushed when
-	// the first member dies: it runs again only if an operator retries it. Each is pushed once, in the step that
-	// ends the run that decides it, and is an ordinary job: it has retries of its own, and its handler finds the
-	// batch with BatchOf. A callback has no In, At, Key, Unique, ExpiresIn or Deadline, is in no batch, and its
-	// payload has at most 16 KiB. Default: none.
+	// OnComplete is pushed when each member has run once: it is done, has failed or has died. OnSuccess is
+	// pushed when each member is done, or was cancelled, deleted or dropped because it had expired. OnDeath is
+	// pushed when the first member dies: it runs again only if an operator retries it. Each is pushed once, in
+	// the step that ends the run that decides it, and is an ordinary job: it has retries of its own, and its
+	// handler finds the batch with BatchOf. A callback has no In, At, Key, Unique, ExpiresIn or Deadline, is in
+	// no batch, and its payload has at most 16 KiB. Default: none.
 	OnComplete, OnSuccess, OnDeath RawJob
 	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them.
 	Queue string
-	// Parent is the batch in which this one is nested. The parent is complete once this batch is complete and its
-	// OnComplete has run, and over once this batch is over and its OnSuccess is done. It counts a nested batch as
-	// two members. Default: none.
+	// Parent is the batch in which this one is nested. The parent is complete once this batch is complete and
+	// its OnComplete has run, and over once this batch is over and its OnSuccess is done. It counts a nested
+	// batch as two members. Default: none.
 	Parent *Batch
 }
 
-// A Batch is a number of jobs with callbacks at their common end. Client.NewBatch makes it; the jobs join it with
-// RawJob.Batch. It may be used from any goroutine.
+// A Batch is a number of jobs with callbacks at their common end. Client.NewBatch makes it; the jobs join it
+// with RawJob.Batch. It may be used from any goroutine.
 type Batch struct {
 	client *Client
 	name   lua.Batch
@@ -59,10 +60,10 @@ type Batch struct {
 // ID returns the id of the batch.
 func (b *Batch) ID() string { return b.name.ID }
 
-// NewBatch makes a batch, or opens one with its ID again that is not sealed. Push its members, and then Seal it:
-// until then it is neither complete nor over. The error is an *InvalidError for invalid callbacks, ErrBatchOver if a
-// batch with the ID is sealed, or if the parent is over, ErrOldWorker while a process of an older version is
-// registered, which would not count its members, and else that of a push.
+// NewBatch makes a batch, or opens one with its ID again that is not sealed. Push its members, and then Seal
+// it: until then it is neither complete nor over. The error is an *InvalidError for invalid callbacks,
+// ErrBatchOver if a batch with the ID is sealed, or if the parent is over, ErrOldWorker while a process of an
+// older version is registered, which would not count its members, and else that of a push.
 func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) {
 	cfg.ID = cmp.Or(cfg.ID, job.NewJID())
 	b, made, err := c.batchOf(ctx, cfg)
@@ -161,7 +162,8 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 	return r.JID, text, err
 }
 
-// doAgain sends a call that may be repeated, and sends it again while Redis does not answer, for Config.RepeatFor.
+// doAgain sends a call that may be repeated, and sends it again while Redis does not answer, for
+// Config.RepeatFor.
 func doAgain[T any](ctx context.Context, c *Client, ask lua.Ask[T]) (answer T, err error) {
 	begun, backoff := time.Now(), link.Backoff{First: minPause, Max: maxPause}
 	for {
@@ -193,8 +195,8 @@ func (c *Client) OpenBatch(ctx context.Context, id string) (*Batch, error) {
 // BatchNamed returns the batch that a payload names, as in job.FieldBatch. It sends nothing.
 func (c *Client) BatchNamed(name lua.Batch) *Batch { return &Batch{c, name} }
 
-// Seal records that the program that made the batch pushes no more members. Members may still push more: a batch is
-// not over while one of them runs. A batch that is not sealed is neither complete nor over.
+// Seal records that the program that made the batch pushes no more members. Members may still push more: a
+// batch is not over while one of them runs. A batch that is not sealed is neither complete nor over.
 func (b *Batch) Seal(ctx context.Context) error {
 	sealed, err := doAgain(ctx, b.client, b.client.keys.SealBatch(b.name))
 	switch {
@@ -206,8 +208,8 @@ func (b *Batch) Seal(ctx context.Context) error {
 	return nil
 }
 
-// Invalidate makes members that have not started be dropped, as if they were cancelled: workers learn of it with
-// their next heartbeat. Members that run find out with BatchInvalid.
+// Invalidate makes members that have not started be dropped, as if they were cancelled: workers learn of it
+// with their next heartbeat. Members that run find out with BatchInvalid.
 func (b *Batch) Invalidate(ctx context.Context) error {
 	_, err := doAgain(ctx, b.client, b.client.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}))
 	if err != nil {
@@ -219,7 +221,8 @@ func (b *Batch) Invalidate(ctx context.Context) error {
 // BatchStatus is what is known about a batch.
 type BatchStatus = lua.BatchStatus
 
-// Status reads the figures of the batch. They are not of one instant: while members end, they may not fit together.
+// Status reads the figures of the batch. They are not of one instant: while members end, they may not fit
+// together.
 func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
 	read, err := b.client.readBatch(ctx, b.name.ID)
 	return read.BatchStatus, err
@@ -236,9 +239,9 @@ func (c *Client) readBatch(ctx context.Context, id string) (lua.BatchRead, error
 	return read, nil
 }
 
-// Wait waits until the batch is over, and returns its status. The error is nil then. It is ErrBatchDead if no member
-// is left but dead ones, ErrNoBatch if there is no such batch, the error of ctx if that ends first, and the error of
-// Redis if it refuses the read. Wait waits for the end of an outage.
+// Wait waits until the batch is over, and returns its status. The error is nil then. It is ErrBatchDead if no
+// member is left but dead ones, ErrNoBatch if there is no such batch, the error of ctx if that ends first, and
+// the error of Redis if it refuses the read. Wait waits for the end of an outage.
 func (b *Batch) Wait(ctx context.Context) (BatchStatus, error) {
 	end, err := b.client.waits.wait(ctx, b.client, lua.BatchMessage(b.name.ID))
 	switch {

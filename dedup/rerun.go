@@ -17,8 +17,8 @@ var runFields = [...]string{
 	"at",           // must not be in a stored job: Ruby would schedule it again
 }
 
-// Rerun returns the extra run of a job with Lock.Rerun (see Lock.Reruns), as its next job: the same job without a
-// record of earlier runs. Its arguments and all other fields are those of the job, byte for byte, including
+// Rerun returns the extra run of a job with Lock.Rerun (see Lock.Reruns), as its next job: the same job without
+// a record of earlier runs. Its arguments and all other fields are those of the job, byte for byte, including
 // its lock, so that a duplicate refused while it runs leads to another run.
 //
 // jid is the new jid. queue is the queue from which the job was taken; "" keeps the payload's queue. now is

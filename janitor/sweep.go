@@ -38,8 +38,8 @@ const (
 	// serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
-	// dropEvery is the time between two searches for expired batches, and dropped how many one search deletes. No
-	// program waits for it: they have been over for a day, or without a push for a month.
+	// dropEvery is the time between two searches for expired batches, and dropped how many one search deletes.
+	// No program waits for it: they have been over for a day, or without a push for a month.
 	dropEvery = time.Minute
 	dropped   = 16
 	// lapsedFor is how long ago a lock must have expired before it is removed from the index: Redis may decide

@@ -8,8 +8,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// BatchOf returns the batch of ctx's run: that of which its job is a member or, in the handler of a callback, that
-// which has called it. pusher is Config.Pusher. ok is false for other jobs, and outside of a run.
+// BatchOf returns the batch of ctx's run: that of which its job is a member or, in the handler of a callback,
+// that which has called it. pusher is Config.Pusher. ok is false for other jobs, and outside of a run.
 func BatchOf(ctx context.Context) (b lua.Batch, pusher any, ok bool) {
 	run, isRun := ctx.Value(runKey{}).(*run)
 	if !isRun {
@@ -19,7 +19,8 @@ func BatchOf(ctx context.Context) (b lua.Batch, pusher any, ok bool) {
 	return b, run.launcher().cfg.Pusher, ok
 }
 
-// BatchInvalid reports whether the batch of which ctx's job is a member was invalidated, as far as the process knows.
+// BatchInvalid reports whether the batch of which ctx's job is a member was invalidated, as far as the process
+// knows.
 func BatchInvalid(ctx context.Context) bool {
 	run, ok := ctx.Value(runKey{}).(*run)
 	return ok && run.launcher().marks.Invalid(run.job)

@@ -67,7 +67,8 @@ const notSealed = "not sealed"
 // BatchMessage is the message on the channel Ended about a batch. It has a space, unlike the jid of a job.
 func BatchMessage(id string) string { return "batch " + id }
 
-// BatchOfMessage returns the id of the batch that a message on the channel Ended is about; ok is false for a jid.
+// BatchOfMessage returns the id of the batch that a message on the channel Ended is about; ok is false for a
+// jid.
 func BatchOfMessage(message string) (id string, ok bool) {
 	return strings.CutPrefix(message, BatchMessage(""))
 }
@@ -89,8 +90,8 @@ type BatchStatus struct {
 	ID          string     `json:"bid"`
 	State       BatchState `json:"state"`
 	Description string     `json:"description,omitempty"`
-	// Total is how many members were ever stored. Pending are not done; Failed of these have failed, Dead of these
-	// have died. Removed were cancelled or deleted.
+	// Total is how many members were ever stored. Pending are not done; Failed of these have failed, Dead of
+	// these have died. Removed were cancelled or deleted.
 	Total   int `json:"total"`
 	Pending int `json:"pending"`
 	Failed  int `json:"failed"`
@@ -98,7 +99,8 @@ type BatchStatus struct {
 	Removed int `json:"removed"`
 
 	CreatedAt time.Time `json:"created_at"`
-	// CompleteAt, SuccessAt and DeathAt are when the callbacks were called, also those that the batch does not have.
+	// CompleteAt, SuccessAt and DeathAt are when the callbacks were called, also those that the batch does not
+	// have.
 	CompleteAt time.Time `json:"complete_at,omitzero"`
 	SuccessAt  time.Time `json:"success_at,omitzero"`
 	DeathAt    time.Time `json:"death_at,omitzero"`
@@ -111,8 +113,8 @@ type BatchRead struct {
 	BatchStatus
 	// Queue is where its callbacks go.
 	Queue string
-	// Parent is the batch in which it is nested; zero for none. Complete and Success are then the jids of its end
-	// jobs there.
+	// Parent is the batch in which it is nested; zero for none. Complete and Success are then the jids of its
+	// end jobs there.
 	Parent            Batch
 	Complete, Success string
 }
@@ -151,8 +153,9 @@ func (k Keys) batchCalls(id string) (calls []driver.Call, read func(replies []dr
 		driver.Command("ZSCORE", k.Cancelled(), BatchMark(id).member()),
 	}
 	return calls, func(replies []driver.Reply) (b BatchRead, ok bool, err error) {
-		for _, reply := range replies {
-			if reply.Err != nil {
+		for at, reply := range replies {
+			// A user that pushes may be denied the marks of cancelled jobs.
+			if reply.Err != nil && (at < len(replies)-1 || !driver.Forbidden(reply.Err)) {
 				return b, false, reply.Err
 			}
 		}

@@ -4,8 +4,8 @@
 -- wait for the end of a batch that is gone.
 -- KEYS     1 info  2 pending  3 failed  4 dead  5 batches  then, of a nested batch, the keys of its parent, in
 --          their order (see batch)
--- ARGV     1 BID  2 "any" | "expired" (or it stays)  then, of a nested batch, the parent: "BID/QUEUE", and the jids
---          of the end jobs for complete and success
+-- ARGV     1 BID  2 "any" | "expired" (or it stays)  then, of a nested batch, the parent: "BID/QUEUE", and the
+--          jids of the end jobs for complete and success
 -- Returns  "dropped" | "kept" (it has not expired) | "gone" (there is none)
 -- Repeat   "gone"
 -- Cost     O(1): Redis frees the members in the background

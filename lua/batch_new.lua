@@ -1,10 +1,10 @@
 #!lua
 -- batch_new: make a batch, or open it again.
--- Why one script: two programs that make a batch with one id make one batch. A nested batch enters its parent in
--- the same step, so that the parent cannot be over while its child is not.
--- The end jobs of a nested batch are its callbacks. The second one counts as failed in the parent from the
--- beginning: so the parent is complete when the child is complete and has said so, and over when the child is over.
--- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
+-- Why one script: two programs that make a batch with one id make one batch. A nested batch enters its parent
+-- in the same step, so that the parent cannot be over while its child is not. The end jobs of a nested batch
+-- are its callbacks. The second one counts as failed in the parent from the beginning: so the parent is
+-- complete when the child is complete and has said so, and over when the child is over. No allow-oom: a full
+-- Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 info  2 pending  3 batches  then, of a nested batch: its parent's info, pending and failed
 -- ARGV     1 BID  2 seconds until it expires  3 jid of the end job for complete, "" without a parent
 --          4 jid of that for success  then the fields of info: name, value

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- batch_seal: record that the program that made a batch pushes no more members, unless members push more.
--- Why one script: the callbacks of a batch whose members have all ended are stored in the step that decides this.
+-- Why one script: the callbacks of a batch whose members have all ended are stored in the step that decides
+-- this.
 -- KEYS     1 info  and the other keys of a batch, in their order (see batch)
 -- ARGV     1 the batch: "BID/QUEUE"
 -- Returns  "sealed" (now, or before) | "unknown" (there is no such batch)

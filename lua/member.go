@@ -68,8 +68,8 @@ var (
 	jidInTail   = regexp.MustCompile(`"class":"[^"\\]{1,255}","jid":"([^"\\]{1,255})"`)
 )
 
-// MemberUnread is MemberOf a job that is not parsed, of which the beginning and the end are known; nil if they do
-// not show a batch. A wrong guess changes nothing: a batch counts only the jids of its pending members.
+// MemberUnread is MemberOf a job that is not parsed, of which the beginning and the end are known; nil if they
+// do not show a batch. A wrong guess changes nothing: a batch counts only the jids of its pending members.
 func MemberUnread(head, tail string, as MemberEnd) *Member {
 	before, _, _ := strings.Cut(head[:min(len(head), ends)], `"args":`)
 	field, jids := batchInHead.FindStringSubmatch(before), jidInTail.FindAllStringSubmatch(tail[max(len(tail)-ends, 0):], -1)

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Owned is what belongs to a job, and is taken, moved or released in the script that moves the job. A field is nil
-// if the job has no such thing, or if the step does not change it.
+// Owned is what belongs to a job, and is taken, moved or released in the script that moves the job. A field is
+// nil if the job has no such thing, or if the step does not change it.
 type Owned struct {
 	Lock  *Lock
 	State *JobState
@@ -16,8 +16,8 @@ type Owned struct {
 
 // A belonging is one field of Owned, as scripts get it: see owned.lua.
 type belonging interface {
-	// part returns its name, which says what becomes of it, and what else jobs of one group have in common. fate is
-	// what becomes of a lock.
+	// part returns its name, which says what becomes of it, and what else jobs of one group have in common.
+	// fate is what becomes of a lock.
 	part(fate lockFate) part
 	// keys are those that a group of jobs has once, and key is that of the job; "" for none.
 	keys(k Keys) []string

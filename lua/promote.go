@@ -7,8 +7,8 @@ import (
 
 var promoteScript = load("promote")
 
-// A Promotion is one due job: its bytes in the set, and its new bytes. Its Lock, if set, is taken if it is free.
-// The rest of Owned is for an Act.
+// A Promotion is one due job: its bytes in the set, and its new bytes. Its Lock, if set, is taken if it is
+// free. The rest of Owned is for an Act.
 type Promotion struct {
 	Old, New string
 	Owned

@@ -74,8 +74,8 @@ const (
 	// PushStale says that this call stored nothing, because its scope has a later push, or another one with
 	// this number. An earlier call with the same IdempotencyKey may have stored the jobs.
 	PushStale = "stale"
-	// PushOver says that this call of PushUnique stored nothing, because the batch of a job is over, or does not
-	// exist.
+	// PushOver says that this call of PushUnique stored nothing, because the batch of a job is over, or does
+	// not exist.
 	PushOver = "over"
 )
 

@@ -4,8 +4,8 @@ import "strconv"
 
 var pushUniqueScript = load("push_unique")
 
-// PushUnique is Push for jobs that may need a lock or join a batch: it stores each job that gets its lock or needs
-// none, in order, or with PushOver none. A member whose jid is pending in the batch is not stored again.
+// PushUnique is Push for jobs that may need a lock or join a batch: it stores each job that gets its lock or
+// needs none, in order, or with PushOver none. A member whose jid is pending in the batch is not stored again.
 func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
 	args := append(make([]string, 0, 10+3*len(jobs)), key.args()...)

@@ -26,8 +26,8 @@ type Orphan struct {
 	Old, New string
 	// Home is HomeQueue when it is empty.
 	Home Home
-	// Owned is what the crash affects. The lock is renewed if the job continues, and freed if it ends. The state
-	// is that of a tracked job that goes to the dead set.
+	// Owned is what the crash affects. The lock is renewed if the job continues, and freed if it ends. The
+	// state is that of a tracked job that goes to the dead set.
 	Owned
 }
 

@@ -51,8 +51,8 @@ func readScripts(t *testing.T) []text {
 	return append(texts, takeApart(foreign.Name(), code))
 }
 
-// foreignScript is the script of another module that includes parts of this package's: the rules for scripts are
-// its rules too.
+// foreignScript is the script of another module that includes parts of this package's: the rules for scripts
+// are its rules too.
 func foreignScript(t testing.TB) *driver.Script {
 	t.Helper()
 	text, err := os.ReadFile("../contrib/gitlab/recover_gitlab.lua")

@@ -6,8 +6,8 @@
 -- another process: nothing is written for it. A late settle is valid as long as the job is there, so the
 -- script does not check whether the process is alive.
 -- What belongs to a job changes in the same step (see owned). Otherwise a crash could leave a lock without an
--- owner, or a job without its lock, beside which a duplicate would be accepted; or an older cursor for the job's
--- next run, or a cursor without a job.
+-- owner, or a job without its lock, beside which a duplicate would be accepted; or an older cursor for the
+-- job's next run, or a cursor without a job.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
 --          quarantine list; then, by their positions, the keys of what belongs to jobs

@@ -54,10 +54,10 @@ module Belay
 -- A lock that is taken in the state "k" (kept) stays until it expires or an operator releases it: no payload
 -- names it, so no script that starts, ends or moves its owner changes it. Each later push is a duplicate, also
 -- one of the owner itself, because the owner may have ended.
--- A member of a batch is counted in the step that stores it: a member that is not counted would let the batch be
--- over too early, and one that is not stored would let it wait for ever. A job with the jid of a pending member is
--- not stored again.
--- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
+-- A member of a batch is counted in the step that stores it: a member that is not counted would let the batch
+-- be over too early, and one that is not stored would let it wait for ever. A job with the jid of a pending
+-- member is not stored again. No allow-oom: a full Redis must refuse new work, so that what it already holds
+-- can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 scope, only with an idempotency key (see seen)  then for each group its queue list, if it is for
 --          now, its jobs' locks, if they have any, and of their batch: info, pending, batches
@@ -66,9 +66,9 @@ module Belay
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
 --          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
 --          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
---          leaves positions (0|1), the state in which locks are taken: "-" | "k", BID ("" for none), seconds
---          until the batch expires, how many jobs, and for each its bytes; in a group with locks also digest and
---          owner, and then the positions, if it leaves any; in a group with a batch then its jid
+--          leaves positions (0|1), the state in which locks are taken: "-" | "k", BID ("" for none),
+--          seconds until the batch expires, how many jobs, and for each its bytes; in a group with locks also
+--          digest and owner, and then the positions, if it leaves any; in a group with a batch then its jid
 -- Returns  {"pushed", for each job "" or the jid of the job that holds its lock ...} | {"stale"} (see push) |
 --          {"over"} (a batch is over, or does not exist: nothing is stored)
 -- Repeat   with an idempotency key: the same answer, and nothing is written. Without: a job that holds its

@@ -1,9 +1,8 @@
--- batch: what a batch has in Redis. Its keys are, from b.key on: info (a hash), pending, failed and dead (sets of
--- jids; dead is a part of failed, and failed of pending), the list of its callbacks' queue, batches (all batches by
--- the second of their expiry), queues (the set of names), and the channel of what has ended. b.of is "BID/QUEUE",
--- the field of its members.
--- pending has the members that are not done, and "open" until the batch is sealed; failed those that have failed
--- and are not done; dead those that died.
+-- batch: what a batch has in Redis. Its keys are, from b.key on: info (a hash), pending, failed and dead (sets
+-- of jids; dead is a part of failed, and failed of pending), the list of its callbacks' queue, batches (all
+-- batches by the second of their expiry), queues (the set of names), and the channel of what has ended. b.of is
+-- "BID/QUEUE", the field of its members. pending has the members that are not done, and "not sealed" until the
+-- batch is sealed; failed those that have failed and are not done; dead those that died.
 
 -- may_count: nil if nothing can stop count half-way; else the error.
 local function may_count(b)

@@ -1,7 +1,7 @@
 -- include job_state
--- end_state: writes or deletes the state of a job that has moved. The keys of a part are the states. Its arguments
--- are, for each job: created_at, the highest version that the caller used, seconds to keep the state (0 deletes
--- it), and the fields.
+-- end_state: writes or deletes the state of a job that has moved. The keys of a part are the states. Its
+-- arguments are, for each job: created_at, the highest version that the caller used, seconds to keep the state
+-- (0 deletes it), and the fields.
 local function end_state(part, job)
   local state, at = KEYS[part.key + job - 1], part.at + (job - 1) * part.group.step
   if ARGV[at + 2] == '0' then

@@ -1,6 +1,7 @@
--- member: what becomes of a member of a batch. "failed": it runs again. "died": it runs again only if an operator
--- retries it. "done". "removed": it was cancelled, deleted or dropped. "revived": an operator retries a dead one.
--- The keys of a part are those of batch, its text is the batch's, and its argument for each job is the jid.
+-- member: what becomes of a member of a batch. "failed": it runs again. "died": it runs again only if an
+-- operator retries it. "done". "removed": it was cancelled, deleted or dropped. "revived": an operator retries
+-- a dead one. The keys of a part are those of batch, its text is the batch's, and its argument for each job is
+-- the jid.
 -- include batch
 local counted, batches_in_order = {}, {}
 

@@ -2,8 +2,8 @@
 -- belonging is a file that adds itself to kinds, under each name that says what a script does with it:
 --   may(part)                 nil if nothing can stop its changes half-way; else the error
 --   over(part, job, now_ms)   changes what belongs to a job that has moved
---   blocks(part, job)         the jid of another job because of which this one must stay; nil for none. Optional
---   finish(part)              makes the changes that over has gathered, once for a kind. Optional
+--   blocks(part, job)         optional: the jid of another job for which this one must stay; nil for none
+--   finish(part)              optional: makes the changes that over has gathered, once for a kind
 -- A part is one kind of belonging of one group: its keys begin at part.key, its arguments for the first job at
 -- part.at, part.width of them, and for each later job group.step after the one before. part.of is a text that
 -- all jobs of the group have in common; empty for most kinds.

@@ -1,6 +1,6 @@
--- retake: a job that an operator runs again takes its lock again: with "take" if it is free, and the job moves in
--- any case; with "need" the job stays where it is while another job has the lock.
--- The keys and the arguments of a part are those of unlock; there is no next job.
+-- retake: a job that an operator runs again takes its lock again: with "take" if it is free, and the job moves
+-- in any case; with "need" the job stays where it is while another job has the lock. The keys and the arguments
+-- of a part are those of unlock; there is no next job.
 -- include take_lock
 local function may_retake(part)
   for lock = part.key + 2, part.key + 1 + part.group.count do
