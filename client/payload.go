@@ -101,6 +101,12 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 	if j.Track != 0 {
 		add(job.SetInt(job.FieldTrack, int(j.Track/time.Millisecond)), checkLimit("track", j.Track))
 	}
+	if j.Batch != nil {
+		fields = append(fields, job.SetString(job.FieldBatch, j.Batch.name.String()))
+	}
+	if j.endOf != nil {
+		fields = append(fields, job.SetString(job.FieldBatchEnded, j.endOf.name.String()))
+	}
 	if len(j.Meta) > 0 {
 		meta, err := job.MetaFields(j.Meta)
 		if err != nil {
@@ -136,6 +142,9 @@ func (j *RawJob) checkField(field job.Edit) error {
 	}
 	if field.Name == dedup.FieldName {
 		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
+	}
+	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
+		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
 	}
 	return job.CheckExtra(field)
 }

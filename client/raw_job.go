@@ -52,6 +52,13 @@ type RawJob struct {
 	// It has no effect on runs: the job may still run twice.
 	PushOnce bool
 
+	// Batch makes the job a member of this batch: see BatchConfig. It is pushed as PushOnce, and the push fails
+	// with ErrBatchOver if the batch is over, and with ErrOldWorker while a worker of an older version is
+	// registered. Default: none.
+	Batch *Batch
+
+	// endOf is the batch whose callback the job is; nil for most jobs.
+	endOf *Batch
 	// needs is the protocol that workers must understand to run the job; 0 if every worker can run it.
 	needs int
 

@@ -23,9 +23,9 @@ type slice struct {
 
 // A load is the jobs that one call stores.
 type load struct {
-	jobs   []lua.NewJob
-	bytes  int  // of their payloads
-	unique bool // one job takes a lock
+	jobs    []lua.NewJob
+	bytes   int  // of their payloads
+	checked bool // one job takes a lock or joins a batch, so not each job may be stored
 }
 
 // next returns an empty slice. It reuses the memory of this one's jobs, unless they may have to be sent again.
@@ -49,7 +49,7 @@ func (s *slice) add(r ready) {
 	s.at = append(s.at, len(s.receipts)-1)
 	s.once = s.once || r.once
 	s.needs = max(s.needs, r.needs)
-	s.unique = s.unique || r.stored.Lock != nil
+	s.checked = s.checked || r.stored.Lock != nil || r.stored.Member != nil
 	s.bytes += len(r.stored.Job)
 }
 
@@ -155,7 +155,7 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	return replies[len(replies)-1]
 }
 
-// store sends a load once, and logs the duplicates that were refused. If the load is unique, holders has, for
+// store sends a load once, and logs the duplicates that were refused. If the load is checked, holders has, for
 // each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
 // idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale.
 func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (holders []string, _ error) {
@@ -166,7 +166,7 @@ func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (ho
 	}
 	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 	case key == nil && l.oneQueue():
 		return nil, c.do(ctx, c.keys.PushOne(l.jobs)...).Err
@@ -179,10 +179,15 @@ func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (ho
 		return nil, err
 	case answer.Word == lua.PushStale:
 		return nil, ErrStale
+	case answer.Word == lua.PushOver:
+		return nil, errOver
 	}
 	c.refusals.log(time.Now(), l.jobs, answer.Holders)
 	return answer.Holders, nil
 }
+
+// errOver is an error of the server: it is certain that nothing was stored, and it is no outage.
+var errOver = fmt.Errorf("%w%w", ErrBatchOver, &driver.ServerError{Code: lua.PushOver})
 
 // oneQueue reports whether all of the jobs are for one queue, now.
 func (l *load) oneQueue() bool {
