@@ -239,17 +239,17 @@ func (d *Definition[T]) jobs(what string, c *Client, args iter.Seq[T], options [
 }
 
 // Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an
-// *ArgumentError, as if fn had returned it; one of an Encrypted class whose key is missing, with a *DecryptError.
-// It panics when fn is nil, when the class has a handler already, when its keys cannot be read, and after the
-// server's Run.
+// *ArgumentError, as if fn had returned it; one of an Encrypted class whose key is missing, with a
+// *DecryptError. It panics when fn is nil, when the class has a handler already, when its keys cannot be read,
+// and after the server's Run.
 func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) error) {
 	d.made("Handle")
 	s.Register(d.Handler(fn))
 }
 
 // Handler returns a Registration of the class with fn as its handler, for Server.Register. Registrations have
-// one type for all T, so constructors can return them and a slice can hold them. It panics when fn is nil, and when
-// the class is Encrypted and its keys cannot be read.
+// one type for all T, so constructors can return them and a slice can hold them. It panics when fn is nil, and
+// when the class is Encrypted and its keys cannot be read.
 func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Registration {
 	d.made("Handler")
 	if fn == nil {
@@ -271,9 +271,9 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 	}}
 }
 
-// Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class,
-// because a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError or, for
-// a job of an Encrypted class, a *DecryptError.
+// Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class, because
+// a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError or, for a
+// job of an Encrypted class, a *DecryptError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	return argsOf[T](&d.definition, j)

@@ -131,8 +131,8 @@ func TestRedisNeverHasAnEncryptedArgument(t *testing.T) {
 	}
 }
 
-// A worker without the key loses nothing: the job waits for its retry, with an error that names the key, and runs
-// when a worker has it.
+// A worker without the key loses nothing: the job waits for its retry, with an error that names the key, and
+// runs when a worker has it.
 func TestAJobWhoseKeyIsMissingIsRetried(t *testing.T) {
 	t.Parallel()
 	client := openShared(t)

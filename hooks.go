@@ -111,8 +111,8 @@ func AroundArgs[T any](middleware func(ctx context.Context, args T, j *Job, next
 }
 
 // OnExhausted registers a callback for jobs of the class that have failed for good, as Server.OnDeath
-// describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the
-// job's arguments do not fit T, args is a zero T, and err wraps an *ArgumentError; if they cannot be decrypted, a
+// describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the job's
+// arguments do not fit T, args is a zero T, and err wraps an *ArgumentError; if they cannot be decrypted, a
 // *DecryptError.
 //
 // Go does not compile a callback that uses the variable of its own Definition ("initialization cycle"). The

@@ -105,8 +105,8 @@ func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []b
 	return w
 }
 
-// plainArgs returns the arguments of a job as JSON, and those of an Encrypted class as they were pushed. If a key is
-// missing, it returns what a dashboard shows.
+// plainArgs returns the arguments of a job as JSON, and those of an Encrypted class as they were pushed. If a
+// key is missing, it returns what a dashboard shows.
 func plainArgs[T any](d *belay.Definition[T], j *belay.Job) string {
 	shown := seal.Shown(j)
 	if shown == j.ArgsJSON() {

@@ -71,8 +71,8 @@ func (j *RawJob) lock(d job.Draft) (dedup.Lock, error) {
 	}
 	lock, err := j.Unique.Lock(d)
 	if err == nil && j.Encrypt != nil {
-		// The digest of the arguments is in the payload and in the lock's key. Of few possible arguments, such as
-		// all phone numbers, it would tell which they are.
+		// The digest of the arguments is in the payload and in the lock's key. Of few possible arguments, such
+		// as all phone numbers, it would tell which they are.
 		lock.Digest, err = j.Encrypt.Keys.Digest(lock.Digest)
 	}
 	return lock, err

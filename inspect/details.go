@@ -13,8 +13,8 @@ import (
 // the payload.
 type Details struct {
 	Tags []string `json:"tags,omitempty"`
-	// Meta are the fields that the program added at the push, and those of Sidekiq's middleware in Ruby; none for a
-	// job with hidden arguments.
+	// Meta are the fields that the program added at the push, and those of Sidekiq's middleware in Ruby; none
+	// for a job with hidden arguments.
 	Meta map[string]string `json:"meta,omitempty"`
 	// Retry is how often a failed job is retried: a number, "default" (that of its worker), or "never".
 	Retry string `json:"retry"`

@@ -8,10 +8,10 @@ import (
 	"github.com/belayq/belay/job"
 )
 
-// A Mask returns what may be shown of the args of a job, which are a JSON array: the args themselves, other JSON
-// or any text. It is asked for the class that is shown, for the class in the payload, and for the class that the
-// job wraps, until it returns something else than the args. It is also asked for the result of a tracked job, as
-// the only element of an array. It is called concurrently, and must not change args.
+// A Mask returns what may be shown of the args of a job, which are a JSON array: the args themselves, other
+// JSON or any text. It is asked for the class that is shown, for the class in the payload, and for the class
+// that the job wraps, until it returns something else than the args. It is also asked for the result of a
+// tracked job, as the only element of an array. It is called concurrently, and must not change args.
 type Mask func(class string, args json.RawMessage) string
 
 const masked = `"[masked]"`
@@ -27,9 +27,9 @@ func MaskClasses(classes ...string) Mask {
 }
 
 // WithMask returns an Inspector that shows of the arguments of jobs and periodic jobs, and of results, what the
-// mask returns; nil shows all. Of a job whose arguments it hides, it also hides each field of the payload that may
-// repeat them, and no search by text looks into them. Since an unreadable entry may have any arguments, none of
-// its bytes are shown or searched. Errors, tags and progress are shown as they are.
+// mask returns; nil shows all. Of a job whose arguments it hides, it also hides each field of the payload that
+// may repeat them, and no search by text looks into them. An unreadable entry may have any arguments, so none
+// of its bytes are shown or searched. Errors, tags and progress are shown as they are.
 //
 // Arguments that are encrypted are hidden without any mask: see Entry.Args.
 func (i *Inspector) WithMask(mask Mask) *Inspector {
@@ -64,7 +64,7 @@ func (i *Inspector) parse(e *Entry) {
 	if i.mask == nil {
 		return
 	}
-	if e.Payload != "" { // unreadable
+	if e.parsed == nil || e.parsed.Class() == job.UnreadableClass { // its bytes, or those that it keeps, may be anything
 		e.hidden, e.Payload = true, ""
 	}
 	if e.parsed != nil {
@@ -113,7 +113,8 @@ func (i *Inspector) result(f Found) {
 	}
 }
 
-// openFields are the fields of a payload that never repeat the arguments, as far as Belay and Sidekiq write them.
+// openFields are the fields of a payload that never repeat the arguments, as far as Belay and Sidekiq write
+// them.
 var openFields = []string{
 	"class", "jid", "queue", "retry", "retry_count", "retry_for", "retry_queue", "dead", "backtrace", "created_at", "enqueued_at",
 	"failed_at", "retried_at", "at", "discarded_at", "interrupted_count", "interrupted_at", "error_class", "error_message",

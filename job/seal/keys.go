@@ -21,10 +21,11 @@ import (
 // Keys are the keys of encrypted classes, each with an ID: ParseKeys and KeysFromEnv make them. The first one
 // encrypts; each of them decrypts. Printing them shows only the IDs.
 //
-// To replace a key, first add the new one after it in all programs, then move the new one to the front, and remove
-// the old one when no job with it is left: those in the dead set, too. The key whose ID sorts first decides which
-// jobs of a Unique class are equal, so name keys by their age, such as 2026-09. Then only the removal of the oldest
-// key has an effect on unique jobs: programs with it and programs without it accept equal jobs of each other.
+// To replace a key, first add the new one after it in all programs, then move the new one to the front, and
+// remove the old one when no job with it is left: those in the dead set, too. The key whose ID sorts first
+// decides which jobs of a Unique class are equal, so name keys by their age, such as 2026-09. Then only the
+// removal of the oldest key has an effect on unique jobs: programs with it and programs without it accept equal
+// jobs of each other.
 //
 // Replace a key before it has encrypted 4,000 million jobs: AES-GCM with random nonces is not meant for more.
 type Keys struct {
@@ -49,9 +50,9 @@ const (
 // and it has no character that JSON, HTML or a terminal changes.
 var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
 
-// ParseKeys reads keys: for each one a word ID:KEY, separated by spaces or lines, the one that encrypts first. An ID
-// has at most 32 letters, digits, dots, dashes and underscores. KEY is 32 random bytes, as 64 hexadecimal digits
-// or in base64, such as the output of openssl rand -hex 32. The error names all mistakes, and no key.
+// ParseKeys reads keys: for each one a word ID:KEY, separated by spaces or lines, the one that encrypts first.
+// An ID has at most 32 letters, digits, dots, dashes and underscores. KEY is 32 random bytes, as 64 hexadecimal
+// digits or in base64, such as the output of openssl rand -hex 32. The error names all mistakes, and no key.
 func ParseKeys(text string) (Keys, error) {
 	keys, err := parse(text)
 	if err != nil {
@@ -60,9 +61,10 @@ func ParseKeys(text string) (Keys, error) {
 	return Keys{func() (*ring, error) { return keys, nil }}, nil
 }
 
-// KeysFromEnv returns the keys in an environment variable, as ParseKeys reads them, or in the file that is named
-// by the variable of that name with _FILE at its end. They are read when they are first used, so that a program
-// can import a class without having its keys. Without them the class cannot be enqueued, and Handle panics.
+// KeysFromEnv returns the keys in an environment variable, as ParseKeys reads them, or in the file that is
+// named by the variable of that name with _FILE at its end. They are read when they are first used, so that a
+// program can import a class without having its keys. Without them the class cannot be enqueued, and Handle
+// panics.
 func KeysFromEnv(name string) Keys {
 	var mutex sync.Mutex
 	var keys *ring
@@ -186,8 +188,9 @@ func (k Keys) String() string {
 	return "keys " + strings.Join(keys.ids, ", ")
 }
 
-// Digest returns what identifies a job whose arguments are sealed, instead of the digest of its plain arguments.
-// Without the key nobody can tell from it which arguments they were, not even by trying all that are likely.
+// Digest returns what identifies a job whose arguments are sealed, instead of the digest of its plain
+// arguments. Without the keys it tells nothing about the arguments, not even to a program that tries all likely
+// ones.
 func (k Keys) Digest(plain string) (string, error) {
 	keys, err := k.ring()
 	if err != nil {

@@ -51,9 +51,9 @@ func (r *ring) seal(scope, class, plain string) string {
 	return head + coding.EncodeToString(text)
 }
 
-// Open returns the arguments of a job, each as JSON, as they were before Seal. Those of a job that is not sealed
-// are returned as they are: it may have been pushed before its class was encrypted. For a class that is not
-// encrypted, keys is the zero Keys. The error is an *Error.
+// Open returns the arguments of a job, each as JSON, as they were before Seal. Those of a job that is not
+// sealed are returned as they are: it may have been pushed before its class was encrypted. For a class that is
+// not encrypted, keys is the zero Keys. The error is an *Error.
 func Open(j *job.Job, keys Keys) ([]string, error) {
 	args := j.Args()
 	// A job that is not sealed pays for this comparison, and for nothing else.
@@ -144,8 +144,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrorClass returns the name that operators see, which is the public name of this type.
 func (e *Error) ErrorClass() string { return "belay.DecryptError" }
 
-// Shown returns the arguments of a job as JSON for people. An argument that the payload calls encrypted, whoever
-// encrypted it, is the text "[encrypted, key ID]", or "[encrypted]" if the ID of its key is not known.
+// Shown returns the arguments of a job as JSON for people. An argument that the payload calls encrypted, also
+// one that Sidekiq Enterprise encrypted, is the text "[encrypted, key ID]", or "[encrypted]" if the ID of its
+// key is not known.
 func Shown(j *job.Job) string {
 	if !claims(j) {
 		return j.ArgsJSON()
