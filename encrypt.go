@@ -51,9 +51,9 @@ func encrypted(rule seal.Rule) DefineOption {
 	return definitionOption(func(def *definition) {
 		switch {
 		case rule.Keys.Empty():
-			def.problems = append(def.problems, errors.New("Encrypted has no keys; check the error of ParseKeys"))
+			def.problems = append(def.problems, errors.New("the option Encrypted has no keys; check the error of ParseKeys"))
 		case def.item.Encrypt != nil:
-			def.problems = append(def.problems, errors.New("Encrypted is given twice; give it once"))
+			def.problems = append(def.problems, errors.New("the option Encrypted is given twice; give it once"))
 		}
 		def.item.Encrypt = &rule
 	})
@@ -64,5 +64,5 @@ func (d *definition) checkEncryption() error {
 	if rule := d.item.Encrypt; rule == nil || d.shape == nil || rule.All || d.shape.EndsAlike() {
 		return nil
 	}
-	return fmt.Errorf("Encrypted encrypts the last argument, and which one of %v that is differs from job to job: use EncryptedAll", d.of)
+	return fmt.Errorf("the option Encrypted is for the last argument, and which one of %v that is differs from job to job: use EncryptedAll", d.of)
 }

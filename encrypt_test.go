@@ -241,12 +241,12 @@ func TestEncrypted(t *testing.T) {
 	t.Run("refuses what it could not keep", func(t *testing.T) {
 		t.Parallel()
 		for want, define := range map[string]func(){
-			"Encrypted has no keys; check the error of ParseKeys": func() { belay.Define[int]("A", belay.Encrypted(belay.Keys{})) },
-			"Encrypted is given twice":                            func() { belay.Define[int]("A", belay.Encrypted(keys), belay.EncryptedAll(keys)) },
-			"which one of belay_test.rest that is differs":        func() { belay.Define[rest]("A", belay.Encrypted(keys)) },
-			"which one of belay_test.omitted that is differs":     func() { belay.Define[omitted]("A", belay.Encrypted(keys)) },
-			"which one of struct {} that is differs":              func() { belay.Define[struct{}]("A", belay.Encrypted(keys)) },
-			"an option has no effect without a Definition":        func() { newServer(t, openShared(t), belay.ServerConfig{}).HandleRaw("A", idle, belay.Encrypted(keys)) },
+			"the option Encrypted has no keys; check the error of ParseKeys": func() { belay.Define[int]("A", belay.Encrypted(belay.Keys{})) },
+			"the option Encrypted is given twice":                            func() { belay.Define[int]("A", belay.Encrypted(keys), belay.EncryptedAll(keys)) },
+			"which one of belay_test.rest that is differs":                   func() { belay.Define[rest]("A", belay.Encrypted(keys)) },
+			"which one of belay_test.omitted that is differs":                func() { belay.Define[omitted]("A", belay.Encrypted(keys)) },
+			"which one of struct {} that is differs":                         func() { belay.Define[struct{}]("A", belay.Encrypted(keys)) },
+			"an option has no effect without a Definition":                   func() { newServer(t, openShared(t), belay.ServerConfig{}).HandleRaw("A", idle, belay.Encrypted(keys)) },
 			"belay: Handle A: it is encrypted: the keys of BELAY_NO_": func() {
 				belay.Define[int]("A", belay.Encrypted(belay.KeysFromEnv("BELAY_NO_SUCH_KEYS"))).Handler(func(context.Context, int) error { return nil })
 			},

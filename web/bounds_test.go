@@ -138,6 +138,18 @@ func TestMaskedArgsAreShownNowhere(t *testing.T) {
 	require.Equal(t, 2, r.size("ZCARD", r.keys.Dead()))
 }
 
+func TestAnEncryptedArgumentIsShownByTheNameOfItsKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.do("ZADD", r.keys.Dead(), "1", `{"class":"Card","args":[7,"belay:enc:1:last:k1:c1phert3xt"],"jid":"j1","queue":"mail","encrypt":true}`)
+	for _, path := range []string{"/dead", "/job?jid=j1", "/dead?class=Card"} {
+		body := r.get(path).body
+		require.Contains(t, body, "[encrypted, key k1]", path)
+		require.NotContains(t, body, "c1phert3xt", path)
+	}
+	require.NotContains(t, r.get("/dead?text=c1phert3xt").body, "[encrypted")
+}
+
 // A search may read every job. A page that is open must not repeat it every few seconds.
 func TestARefreshOfAJobsPageSearchesNothing(t *testing.T) {
 	t.Parallel()
