@@ -50,7 +50,9 @@ details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadl
 	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
-unique job, periodic the name of a periodic job, and payload the whole job.`
+unique job, periodic the name of a periodic job, and payload the whole job, as far as it may be shown.`
+	argNotes = `args is an array. An encrypted argument is the text "[encrypted, key ID]" in it, or "[encrypted]" if Belay does not
+know its key; the args of a class of --mask are ["[masked]"].`
 
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
@@ -87,7 +89,7 @@ job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; unseen lists the places that were not searched to the end; job
-has the fields of belay dead --json. ` + detailNotes,
+has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
 		exits: map[int]string{
 			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
 			exitUnseen: "if the search was incomplete and did not find the job",
@@ -111,12 +113,12 @@ many runs have failed, and max_attempts how many may: its retries and one, with 
 does not set them; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
 of the last failed runs, if the class keeps them (KeepErrors). Only an unreadable entry has problem, and payload:
 its first bytes. Only belay find JID and the find below have details. With --group it prints one object instead:
-{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}.`,
+{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}. ` + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
 		commands: []string{"dead find", "retries find", "scheduled find", "queues find"}, json: perLine, fields: entryFields, as: "the list",
-		notes: detailNotes,
+		notes: detailNotes + " " + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if a job was not found"},
 	},
 	{
@@ -183,7 +185,7 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
 		fields: `name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process, paused, last_at, next_at,
 last_run {` + runFields + `}, problem`,
 		notes: `process is "" for an operator's. last_at and next_at are null for none, and so is last_run, which is as
-in belay periodic history. problem is there if this version cannot use the definition.`,
+in belay periodic history. problem is there if this version cannot use the definition. ` + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{commands: []string{"periodic add"}, exits: map[int]string{exitOK: " (also if nothing had to change)", exitFailure: unreachable}},
