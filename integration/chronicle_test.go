@@ -26,12 +26,15 @@ type chronicle struct {
 	starts, ends map[string][]time.Time
 	// job makes the job of a number.
 	job func(n int) client.RawJob
+	// every is how long a producer waits between two jobs.
+	every time.Duration
 }
 
 func newChronicle() *chronicle {
 	return &chronicle{
 		acked: make(map[string]time.Time), starts: make(map[string][]time.Time), ends: make(map[string][]time.Time),
-		job: func(n int) client.RawJob { return client.RawJob{Class: "Any", ArgsJSON: fmt.Sprintf("[%d,50]", n)} },
+		every: 5 * time.Millisecond,
+		job:   func(n int) client.RawJob { return client.RawJob{Class: "Any", ArgsJSON: fmt.Sprintf("[%d,50]", n)} },
 	}
 }
 
@@ -74,7 +77,7 @@ func (h *chronicle) note(where map[string][]time.Time, n string) {
 	where[n] = append(where[n], time.Now())
 }
 
-// produce pushes a job every few milliseconds until ctx ends, numbered from first. One that was not stored for
+// produce pushes one job after the other until ctx ends, numbered from first. One that was not stored for
 // sure is not pushed again.
 func (h *chronicle) produce(ctx context.Context, pusher *client.Client, first int) {
 	for n := first; ctx.Err() == nil; n++ {
@@ -83,7 +86,7 @@ func (h *chronicle) produce(ctx context.Context, pusher *client.Client, first in
 			h.ack(strconv.Itoa(n))
 		}
 		cancel()
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(h.every)
 	}
 }
 
