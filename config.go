@@ -18,7 +18,7 @@ import (
 )
 
 // ClientConfig configures Open and NewClient. The zero value is ready. Its fields: Prefix, Unit,
-// PayloadLimit, RepeatFor, DeduplicateIdempotent and Logger; their defaults: go doc
+// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent and Logger; their defaults: go doc
 // github.com/belayq/belay/client.Config.
 type ClientConfig = client.Config
 

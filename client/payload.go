@@ -28,7 +28,7 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 	fields, badFields := j.fields(begin)
 	wal, badWAL := j.wal()
 	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
-		badArgs, badRetry, badFields, badWAL, j.checkTime())
+		badArgs, badRetry, badFields, badWAL, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
 	d := draft{
 		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
 		wal:   wal,

@@ -52,6 +52,13 @@ type RawJob struct {
 	// It has no effect on runs: the job may still run twice.
 	PushOnce bool
 
+	// Replicas is how many replicas must have the job before its push returns without an error, and
+	// ReplicaTimeout how long the push waits for them. Jobs that are pushed in one slice wait for the most that
+	// one of them wants. See Config.Replicas and ErrReplicas. Prepare and periodic jobs do not push: Prepare
+	// ignores them, and SetPeriodic refuses them. Defaults: those of the client.
+	Replicas       int
+	ReplicaTimeout time.Duration
+
 	// needs is the protocol that workers must understand to run the job; 0 if every worker can run it.
 	needs int
 
@@ -108,7 +115,11 @@ type RawJob struct {
 // callbacks are those of OnPushed.
 type callbacks []func(r Receipt, err error)
 
+// call passes the outcome on. The error of a slice is not that of a job that was stored or refused.
 func (s callbacks) call(r Receipt, err error) {
+	if r.Status != StatusUnknown && r.Status != StatusNotPushed {
+		err = nil
+	}
 	for _, callback := range s {
 		callback(r, err)
 	}
