@@ -21,7 +21,9 @@ import (
 // A chronicle is when which job was stored and run. Its methods may be called from any goroutine.
 type chronicle struct {
 	mu    sync.Mutex
-	acked map[string]time.Time // by number: when Redis said that it has the job
+	acked map[string]time.Time // by number: when Redis said that it has the job, on as many replicas as wanted
+	// stored are the others that it said it has.
+	stored map[string]time.Time
 	// starts and ends are by number; those of a retry have one more word.
 	starts, ends map[string][]time.Time
 	// job makes the job of a number.
@@ -32,16 +34,21 @@ type chronicle struct {
 
 func newChronicle() *chronicle {
 	return &chronicle{
-		acked: make(map[string]time.Time), starts: make(map[string][]time.Time), ends: make(map[string][]time.Time),
+		acked: make(map[string]time.Time), stored: make(map[string]time.Time), starts: make(map[string][]time.Time), ends: make(map[string][]time.Time),
 		every: 5 * time.Millisecond,
 		job:   func(n int) client.RawJob { return client.RawJob{Class: "Any", ArgsJSON: fmt.Sprintf("[%d,50]", n)} },
 	}
 }
 
-func (h *chronicle) ack(n string) {
+func (h *chronicle) ack(n string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.acked[n] = time.Now()
+	switch {
+	case err == nil:
+		h.acked[n] = time.Now()
+	case errors.Is(err, client.ErrReplicas):
+		h.stored[n] = time.Now()
+	}
 }
 
 // failsOnce is the class of a job that fails in its first run.
@@ -82,9 +89,8 @@ func (h *chronicle) note(where map[string][]time.Time, n string) {
 func (h *chronicle) produce(ctx context.Context, pusher *client.Client, first int) {
 	for n := first; ctx.Err() == nil; n++ {
 		deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		if _, err := pusher.Push(deadline, h.job(n)); err == nil {
-			h.ack(strconv.Itoa(n))
-		}
+		_, err := pusher.Push(deadline, h.job(n))
+		h.ack(strconv.Itoa(n), err)
 		cancel()
 		time.Sleep(h.every)
 	}
@@ -133,7 +139,11 @@ func (h *chronicle) awaitStart(after time.Time) (at time.Time) {
 	for deadline := time.Now().Add(patience); at.IsZero() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		h.mu.Lock()
 		for n, starts := range h.starts {
-			if acked, ok := h.acked[n]; ok && acked.After(after) && (at.IsZero() || starts[0].Before(at)) {
+			stored, ok := h.acked[n]
+			if !ok {
+				stored, ok = h.stored[n]
+			}
+			if ok && stored.After(after) && (at.IsZero() || starts[0].Before(at)) {
 				at = starts[0]
 			}
 		}
@@ -180,12 +190,12 @@ func (h *chronicle) inHand() (n int) {
 }
 
 // requireAccounted holds, when everything has ended, that of what was stored only that was lost, and only what
-// was taken or ended ran again, which a primary had acknowledged in its last moment.
-func (h *chronicle) requireAccounted(t *testing.T, failovers []failover) {
+// was taken or ended ran again, which a primary had acknowledged in its last moment. It answers how many were lost.
+func (h *chronicle) requireAccounted(t *testing.T, failovers []failover) (lost int) {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	lost, twice := 0, 0
+	twice := 0
 	for n, at := range h.acked {
 		if len(h.starts[n]) == 0 {
 			lost++
@@ -203,4 +213,5 @@ func (h *chronicle) requireAccounted(t *testing.T, failovers []failover) {
 		}
 	}
 	t.Logf("%d jobs stored, %d of them lost; %d runs, %d of them repeated", len(h.acked), lost, len(h.starts)+twice, twice)
+	return lost
 }

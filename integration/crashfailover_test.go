@@ -39,18 +39,25 @@ func TestPrimariesDieOneAfterTheOther(t *testing.T) {
 	for name, open := range sentinelClients {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			primariesDie(t, open)
+			lost := primariesDie(t, open, client.Config{})
+			t.Logf("%d jobs were stored and lost", lost)
 		})
 	}
+	t.Run("on both replicas", func(t *testing.T) {
+		t.Parallel()
+		require.Zero(t, primariesDie(t, sentinelClients["rueidis"], client.Config{Replicas: 2}), "jobs that both replicas had")
+	})
 }
 
-func primariesDie(t *testing.T, open func(t *testing.T, addrs []string) driver.Client) {
+// primariesDie answers how many jobs were lost.
+func primariesDie(t *testing.T, open func(t *testing.T, addrs []string) driver.Client, cfg client.Config) (lost int) {
 	w := newDyingSite(t)
+	cfg.Prefix = w.prefix
 	h := newChronicle()
 	h.job = variedJob
 	workers := w.workers(open, h)
 	producing, stop := context.WithCancel(t.Context())
-	pusher, err := client.New(open(t, w.sentinels), client.Config{Prefix: w.prefix})
+	pusher, err := client.New(open(t, w.sentinels), cfg)
 	require.NoError(t, err)
 	var producer sync.WaitGroup
 	producer.Go(func() { h.produce(producing, pusher, 0) })
@@ -65,7 +72,7 @@ func primariesDie(t *testing.T, open func(t *testing.T, addrs []string) driver.C
 	stop()
 	producer.Wait()
 	eventually(t, "every job to end", func() bool { return w.waiting() == 0 })
-	h.requireAccounted(t, failovers)
+	lost = h.requireAccounted(t, failovers)
 	require.Empty(t, w.set(w.keys.Dead()))
 	require.Empty(t, texts(w.do("KEYS", w.keys.Lock("*"))), "locks that are left")
 	require.Empty(t, w.set(w.keys.Unique()))
@@ -73,6 +80,7 @@ func primariesDie(t *testing.T, open func(t *testing.T, addrs []string) driver.C
 		require.Contains(t, w.set(w.keys.Alive()), l.Identity())
 	}
 	require.Len(t, w.set(w.keys.Alive()), len(workers), "a process was declared dead")
+	return lost
 }
 
 // variedJob is mostly a short job, and now and then one of each other kind.
@@ -168,21 +176,8 @@ func (w *dyingSite) primaryDies(h *chronicle, round int) failover {
 func (w *watchedSite) awaitAgreement() {
 	w.t.Helper()
 	for _, sentinel := range w.Sentinels {
-		var facts map[string]string
-		defer func() {
-			if w.t.Failed() {
-				w.t.Logf("expected %s, the sentinel %s says %v", w.server.Addr(), sentinel.Addr(), facts)
-				for _, x := range w.Servers {
-					r, e := x.Do(context.Background(), "ROLE")
-					w.t.Log(x.Addr(), r, e)
-				}
-				for _, x := range w.Sentinels {
-					w.t.Log(x.Addr(), asked(x, "SENTINEL", "MASTER", drivertest.WatchedName))
-				}
-			}
-		}()
 		eventually(w.t, "a sentinel to know all the others", func() bool {
-			facts = asked(sentinel, "SENTINEL", "MASTER", drivertest.WatchedName)
+			facts := asked(sentinel, "SENTINEL", "MASTER", drivertest.WatchedName)
 			return facts["flags"] == "master" && net.JoinHostPort(facts["ip"], facts["port"]) == w.server.Addr() &&
 				facts["num-slaves"] == "2" && facts["num-other-sentinels"] == "2"
 		})
