@@ -175,6 +175,18 @@ func (w *dyingSite) primaryDies(h *chronicle, round int) failover {
 // awaitAgreement waits until every sentinel knows the primary and both replicas, and these follow it.
 func (w *watchedSite) awaitAgreement() {
 	w.t.Helper()
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("the primary is %s; the servers say:", w.server.Addr())
+			for _, server := range w.Servers {
+				role, err := server.Do(context.Background(), "ROLE")
+				w.t.Log(server.Addr(), role, err)
+			}
+			for _, sentinel := range w.Sentinels {
+				w.t.Log(sentinel.Addr(), asked(sentinel, "SENTINEL", "MASTER", drivertest.WatchedName))
+			}
+		}
+	}()
 	for _, sentinel := range w.Sentinels {
 		eventually(w.t, "a sentinel to know all the others", func() bool {
 			facts := asked(sentinel, "SENTINEL", "MASTER", drivertest.WatchedName)
