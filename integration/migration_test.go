@@ -51,14 +51,14 @@ func keyspaceMoves(t *testing.T, name string) {
 	if slices.Index(c.Servers, a) == 2 { // the third is the last primary
 		b = c.Servers[0]
 	}
-	c.kill(c.busiest())
-	c.migrate(b, func() { c.kill(c.busiest()) })
+	c.kill()
+	c.migrate(b, c.kill)
+	c.kill()
 	b = c.failOverByCommand()
-	c.runsOn("the failover by command")
-	c.migrate(a, func() {})
-	c.kill(c.busiest())
+	c.migrate(a, c.kill)
 	c.failover = c.primaryDies()
-	c.migrate(b, func() { c.kill(c.busiest()) })
+	c.kill()
+	c.migrate(b, c.kill)
 	c.stopPushing()
 	eventually(t, "every job to end", func() bool { return c.waiting() == 0 })
 	c.workers.end()
@@ -82,14 +82,15 @@ type clusterSite struct {
 	workers  *supervisor
 	stored   *chronicle
 	stopPush func()
-	killed   map[int]time.Time // workers, by process id
+	killed   map[int]killing // workers, by process id
+	resting  time.Time       // when the slot that moves now began to; zero when none does
 	failover failover
 }
 
 func newClusterSite(t *testing.T, name string) *clusterSite {
 	t.Helper()
 	c := &clusterSite{
-		Cluster: drivertest.StartCluster(t, 6, stepwise...), book: newLedger(t), stored: newChronicle(), killed: make(map[int]time.Time),
+		Cluster: drivertest.StartCluster(t, 6, stepwise...), book: newLedger(t), stored: newChronicle(), killed: make(map[int]killing),
 		dirs: make(map[*drivertest.Server]string), marks: make(map[*drivertest.Server]string),
 		replicas: make(map[*drivertest.Server]*drivertest.Server),
 	}
@@ -107,7 +108,7 @@ func newClusterSite(t *testing.T, name string) *clusterSite {
 	for primary, replica := range c.replicas {
 		for n := 0; c.marks[primary] == ""; n++ {
 			key := oracle.TenureKey + strconv.Itoa(n)
-			if _, err := primary.Do(t.Context(), "SET", key, ""); err == nil && c.Slot(t, key) != c.slot {
+			if _, err := primary.Do(t.Context(), "TYPE", key); err == nil && c.Slot(t, key) != c.slot {
 				c.marks[primary], c.marks[replica] = key, key
 			}
 		}
@@ -154,16 +155,34 @@ func (c *clusterSite) stopPushing() { c.stopPush() }
 // jidOf is the jid of a numbered job.
 func jidOf(n string) string { return fmt.Sprintf("%024s", n) }
 
-// busiest is the worker that has started a job last.
-func (c *clusterSite) busiest() int {
-	starts := c.book.starts("")
-	return starts[len(starts)-1].Worker
+// kill kills the living worker that has started a job last; another one is started in its place.
+func (c *clusterSite) kill() {
+	c.t.Helper()
+	c.workers.mu.Lock()
+	living := make(map[int]bool)
+	for _, w := range c.workers.all {
+		living[w.pid] = !w.ended()
+	}
+	c.workers.mu.Unlock()
+	for _, start := range slices.Backward(c.book.starts("")) {
+		if living[start.Worker] {
+			c.killed[start.Worker] = killing{at: time.Now(), settled: c.settled()}
+			_ = syscall.Kill(start.Worker, syscall.SIGKILL)
+			return
+		}
+	}
+	require.FailNow(c.t, "no worker lives that has started a job")
 }
 
-// kill kills a worker with jobs in its hands; another one is started in its place.
-func (c *clusterSite) kill(worker int) {
-	c.killed[worker] = time.Now()
-	_ = syscall.Kill(worker, syscall.SIGKILL)
+// A killing is when a worker was killed, and until when what it had ended was settled for sure.
+type killing struct{ at, settled time.Time }
+
+// settled is until when all ends of runs are settled: a moment ago, or when the slot began to move.
+func (c *clusterSite) settled() time.Time {
+	if !c.resting.IsZero() {
+		return c.resting
+	}
+	return time.Now().Add(-time.Second)
 }
 
 // migrate moves the slot to another node key by key, slower than a session lasts. midway is called in the middle.
@@ -172,7 +191,7 @@ func (c *clusterSite) migrate(to *drivertest.Server, midway func()) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(to.Addr())
 	require.NoError(t, err)
-	began := time.Now()
+	c.resting = time.Now()
 	c.mark(from, oracle.Ends(c.tenure))
 	other := c.on(to)
 	other.do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Node(t))
@@ -199,8 +218,9 @@ func (c *clusterSite) migrate(to *drivertest.Server, midway func()) {
 		}
 	}
 	c.site = other
-	t.Logf("%d keys moved in %v, in which %d jobs started", count, time.Since(began), len(c.book.starts(""))-before)
+	t.Logf("%d keys moved in %v, in which %d jobs started", count, time.Since(c.resting), len(c.book.starts(""))-before)
 	c.runsOn("the migration")
+	c.resting = time.Time{}
 }
 
 // arrived is within what time of the end of a migration work goes on. The promise is two seconds; a machine that is
@@ -224,6 +244,8 @@ func (c *clusterSite) runsOn(after string) {
 	})
 	c.t.Logf("a job started %v after %s", first.Sub(ended), after)
 	require.Less(c.t, first.Sub(ended), arrived(), "after %s", after)
+	before := len(c.book.ends(""))
+	eventually(c.t, "more jobs to run", func() bool { return len(c.book.ends("")) > before+20 })
 }
 
 // failOverByCommand makes the replica of the node that serves the keyspace its primary, as for an upgrade.
@@ -234,6 +256,7 @@ func (c *clusterSite) failOverByCommand() *drivertest.Server {
 	c.site = c.on(c.AwaitPrimary(c.t, c.keys.Queues(), old))
 	require.Same(c.t, replica, c.server)
 	eventually(c.t, "the old primary to follow", func() bool { return follows(c.t, old) })
+	c.runsOn("the failover by command")
 	return replica
 }
 
@@ -277,9 +300,9 @@ func (c *clusterSite) requireAccounted() {
 	for jid, runs := range starts {
 		for i, run := range runs[:len(runs)-1] {
 			twice++
-			killedAt, killed := c.killed[run.Worker]
+			kill, killed := c.killed[run.Worker]
 			end := slices.IndexFunc(ends[jid], func(m mark) bool { return m.PID == run.PID })
-			inHand := killed && run.At.Before(killedAt) && (end < 0 || ends[jid][end].At.After(killedAt.Add(-settling)))
+			inHand := killed && run.At.Before(kill.at) && (end < 0 || ends[jid][end].At.After(kill.settled))
 			forgotten := run.At.After(c.failover.before.Add(-replicated)) && run.At.Before(c.failover.switched) ||
 				end >= 0 && c.failover.forgot(ends[jid][end].At)
 			require.True(t, inHand || forgotten, "job %s ran at %v, and again at %v", jid, run.At, runs[i+1].At)
@@ -287,9 +310,6 @@ func (c *clusterSite) requireAccounted() {
 	}
 	t.Logf("%d jobs stored, %d of them lost; %d workers killed, %d runs repeated", len(c.stored.acked), lost, len(c.killed), twice)
 }
-
-// settling is how long before a kill the end of a run may be that was not settled: that of a migration.
-const settling = 30 * time.Second
 
 // judge lets the oracle judge the history of the keyspace, when its workers are gone. A replica whose primary fails
 // over to it has all that either has written down.

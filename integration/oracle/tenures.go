@@ -75,7 +75,7 @@ func (t *tenures) Next() (Step, error) {
 			return Step{}, err
 		case t.serving.leaving && alone(&step, "DEL"):
 		case alone(&step, "RESTORE-ASKING"): // the slot comes back
-			if err := t.serving.advance(); err != nil {
+			if err := t.serving.advance(&step); err != nil {
 				return Step{}, err
 			}
 			t.serving = nil
@@ -101,8 +101,10 @@ func (t *tenures) turn() bool {
 	return false
 }
 
-// advance reads up to the marker of the next tenure. There may be nothing but the keys that come for it.
+// advance reads up to the marker of the next tenure. There may be nothing but the keys that come for it, and of
+// those the ones that expire before.
 func (n *node) advance() error {
+	expiring := make(map[string]bool)
 	for {
 		step, err := n.Next()
 		switch number, begins := strings.CutSuffix(marker(&step), " begins"); {
@@ -116,7 +118,10 @@ func (n *node) advance() error {
 				return fmt.Errorf("unknown value of %s: %q", TenureKey, number)
 			}
 			return nil
-		case !alone(&step, "RESTORE-ASKING"):
+		case alone(&step, "RESTORE-ASKING"):
+			expiring[step.Commands[0][1]] = step.Commands[0][2] != "0"
+		case alone(&step, "DEL") && expiring[step.Commands[0][1]]:
+		default:
 			return fmt.Errorf("a node of the Cluster that does not serve the keyspace writes: %s", describe(step.Commands, ""))
 		}
 	}
