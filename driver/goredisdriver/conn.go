@@ -11,34 +11,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/belayq/belay/driver"
 )
 
 // A dialer connects to an address.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// failLate returns a dialer that never fails: instead of an error it returns a connection that fails on
-// first use. After a failed dial, go-redis' pool would log every attempt on a process-wide logger, and
-// after PoolSize of them refuse to dial for a second or more, with a goroutine that outlives Close. So an
-// outage logs nothing and ends without a delay. grace is that of each conn.
-func failLate(o *redis.Options, grace time.Duration) dialer {
-	dial := o.Dialer
-	if dial == nil {
-		dial = redis.NewDialer(o)
-	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		raw, err := dial(ctx, network, addr)
-		if err == nil {
-			return newConn(raw, grace), nil
-		}
-		if o.TLSConfig != nil {
-			err = driver.ExplainTLS(err)
-		}
-		return failedDial{&driver.NotSentError{Err: err}}, nil
-	}
-}
 
 // A failedDial is a connection that could not be made. All of its methods return the reason.
 type failedDial struct{ err error }
@@ -61,18 +38,30 @@ type conn struct {
 	deadline atomic.Pointer[time.Time] // of reads
 	replied  atomic.Bool               // a reply has been read
 	full     atomic.Bool               // that reply was the refusal of a server with too many clients
+	encoded  bool                      // with TLS: a server that refuses a connection does so before the end of the handshake
+	unwatch  func() bool               // ends the watch of the pool, whose end closes the connection
 }
 
-func newConn(raw net.Conn, grace time.Duration) net.Conn {
+func (p *pool) newConn(raw net.Conn, grace time.Duration) net.Conn {
 	c := &conn{Conn: raw, grace: grace}
+	c.unwatch = context.AfterFunc(p.over, func() { _ = raw.Close() })
 	if checkable, ok := raw.(syscall.Conn); ok { // go-redis uses it to check whether an idle connection was closed
 		return struct {
 			*conn
 			syscall.Conn
 		}{c, checkable}
 	}
-	c.replied.Store(true) // a server with TLS refuses a connection before the end of the handshake
+	c.encoded = true
 	return c
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	if !c.unwatch() { // the pool's end has closed it, too
+		return nil
+	}
+	return err
 }
 
 // Read implements net.Conn.
@@ -87,10 +76,12 @@ func (c *conn) Read(p []byte) (int, error) {
 		// goes on.
 		err = closedAtOnce(err)
 	case c.replied.Load():
+	case driver.ExplainFirstRead(p[:n], err) != nil:
+		return 0, driver.ExplainFirstRead(p[:n], err)
 	case n > 0:
 		c.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
 		c.replied.Store(true)
-	case closed(err):
+	case closed(err) && !c.encoded:
 		err = closedAtOnce(err)
 	}
 	return n, err
@@ -110,9 +101,15 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 	reply := make([]byte, 256)
 	_ = c.SetReadDeadline(time.Now().Add(lastReply))
-	if length, _ := c.Conn.Read(reply); length > 0 && reply[0] == '-' {
+	length, last := c.Conn.Read(reply)
+	switch refused := driver.ExplainFirstRead(reply[:length], last); {
+	case refused != nil:
+		return n, refused
+	case length > 0 && reply[0] == '-':
 		line, _, _ := strings.Cut(string(reply[1:length]), "\r\n")
 		return n, fmt.Errorf("%s: %w", line, err)
+	case c.encoded:
+		return n, err
 	}
 	return n, closedAtOnce(err)
 }
