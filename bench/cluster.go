@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
@@ -46,7 +47,7 @@ const (
 )
 
 func clusterCost(ctx context.Context, b *bench, r *report.Result) error {
-	nodes, err := startCluster(ctx)
+	nodes, address, err := startCluster(ctx)
 	defer func() {
 		for _, node := range nodes {
 			node.stop()
@@ -72,7 +73,7 @@ func clusterCost(ctx context.Context, b *bench, r *report.Result) error {
 				alone = clusterFigures(f.perJob(who, task))
 				return rate(alone, "jobs/s")
 			}),
-			node.turn(r, who, "a node of a Cluster", at(task, node.redis.url), func(f found) (map[string]float64, string) {
+			node.turn(r, who, "a node of a Cluster", at(task, address), func(f found) (map[string]float64, string) {
 				figures := clusterFigures(f.perJob(who, task))
 				figures[ratioToServer] = figures["redis run"] / alone["redis run"]
 				return rate(figures, "jobs/s")
@@ -93,20 +94,20 @@ func clusterFigures(figures map[string]float64) map[string]float64 {
 	return figures
 }
 
-// startCluster starts a Redis Cluster on loopback, and returns when each node knows all slots. The caller stops the
-// nodes, also after an error.
-func startCluster(ctx context.Context) (nodes []*server, err error) {
-	var buses []string
+// startCluster starts a Redis Cluster on loopback, and returns its URL when each node knows all slots. The caller
+// stops the nodes, also after an error.
+func startCluster(ctx context.Context) (nodes []*server, address string, err error) {
+	var buses, hosts []string
 	for range clusterNodes {
 		bus, err := freePort(ctx)
 		if err != nil {
-			return nodes, err
+			return nodes, "", err
 		}
 		node, err := startServer(ctx, "", "--cluster-enabled", "yes", "--cluster-port", bus)
 		if err != nil {
-			return nodes, err
+			return nodes, "", err
 		}
-		nodes, buses = append(nodes, node), append(buses, bus)
+		nodes, buses, hosts = append(nodes, node), append(buses, bus), append(hosts, node.host())
 	}
 	for i, node := range nodes {
 		host, port, _ := net.SplitHostPort(node.host())
@@ -117,7 +118,7 @@ func startCluster(ctx context.Context) (nodes []*server, err error) {
 			err = nodes[0].orders(ctx, driver.Command("CLUSTER", "MEET", host, port, buses[i]))
 		}
 		if err != nil {
-			return nodes, err
+			return nodes, "", err
 		}
 	}
 	for _, node := range nodes {
@@ -129,10 +130,10 @@ func startCluster(ctx context.Context) (nodes []*server, err error) {
 			return err
 		})
 		if err != nil {
-			return nodes, err
+			return nodes, "", err
 		}
 	}
-	return nodes, nil
+	return nodes, "redis+cluster://" + strings.Join(hosts, ","), nil
 }
 
 // onNode is the bench on the node that serves the keyspace.

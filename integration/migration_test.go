@@ -17,6 +17,7 @@ import (
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/adapters"
 	"github.com/belayq/belay/lua"
 )
 
@@ -133,7 +134,7 @@ func (c *clusterSite) mark(node *drivertest.Server, value string) {
 // push20aSecond stores jobs until stopPushing is called, as an ordinary producer does.
 func (c *clusterSite) push20aSecond() {
 	c.t.Helper()
-	redis, err := openers[c.client](c.url)
+	redis, err := adapters.For(c.prefix)[c.client](c.url)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = redis.Close() })
 	pusher, err := client.New(redis, client.Config{Prefix: c.prefix})

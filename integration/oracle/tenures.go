@@ -54,7 +54,7 @@ func openTenures(dirs []string) (*tenures, error) {
 		}
 		n := &node{Log: log}
 		t.nodes = append(t.nodes, n)
-		if err := n.advance(); err != nil {
+		if err := n.advance(Step{}); err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
 	}
@@ -75,7 +75,7 @@ func (t *tenures) Next() (Step, error) {
 			return Step{}, err
 		case t.serving.leaving && alone(&step, "DEL"):
 		case alone(&step, "RESTORE-ASKING"): // the slot comes back
-			if err := t.serving.advance(&step); err != nil {
+			if err := t.serving.advance(step); err != nil {
 				return Step{}, err
 			}
 			t.serving = nil
@@ -101,23 +101,19 @@ func (t *tenures) turn() bool {
 	return false
 }
 
-// advance reads up to the marker of the next tenure. There may be nothing but the keys that come for it, and of
-// those the ones that expire before.
-func (n *node) advance() error {
+// advance reads up to the marker of the next tenure, from a step that begins to bring it. There may be nothing but
+// the keys that come for it, and of those the ones that expire before.
+func (n *node) advance(step Step) (err error) {
 	expiring := make(map[string]bool)
-	for {
-		step, err := n.Next()
-		switch number, begins := strings.CutSuffix(marker(&step), " begins"); {
-		case errors.Is(err, io.EOF):
-			n.begins = 0
-			return nil
-		case err != nil:
-			return err
+	for ; err == nil; step, err = n.Next() {
+		number, begins := strings.CutSuffix(marker(&step), " begins")
+		switch {
 		case begins:
 			if n.begins, err = strconv.Atoi(number); err != nil {
 				return fmt.Errorf("unknown value of %s: %q", TenureKey, number)
 			}
 			return nil
+		case len(step.Commands) == 0: // before the first
 		case alone(&step, "RESTORE-ASKING"):
 			expiring[step.Commands[0][1]] = step.Commands[0][2] != "0"
 		case alone(&step, "DEL") && expiring[step.Commands[0][1]]:
@@ -125,6 +121,11 @@ func (n *node) advance() error {
 			return fmt.Errorf("a node of the Cluster that does not serve the keyspace writes: %s", describe(step.Commands, ""))
 		}
 	}
+	n.begins = 0
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // alone reports whether a step is this one command.

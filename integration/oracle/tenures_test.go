@@ -33,6 +33,8 @@ func TestTenures(t *testing.T) {
 	one.step(c("DEL " + mine))
 	one.step(c("DEL queue:other belay:process:" + me))
 	two.moved(mine, "queue:other", "belay:process:"+me)
+	two.step(c("RESTORE-ASKING belay:sweeper " + ms(0.5) + " dump ABSTTL"))
+	two.step(c("DEL belay:sweeper")) // it has expired
 	two.tenure(oracle.Begins(2))
 	two.push(payload("2"))
 	two.settle(1, 0, c("LREM "+mine+" -1", payload("1")))
