@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,11 +59,16 @@ func StartWith(t testing.TB, env []string, args ...string) *Server {
 	return s
 }
 
+// programVariable names the server to test with, such as valkey-server. Default: redis-server.
+const programVariable = "REDIS_SERVER"
+
+func program() string { return cmp.Or(os.Getenv(programVariable), "redis-server") }
+
 // launch starts a server on a port that was free a moment ago. It tries another port if this one has been
 // taken since.
 func launch(dir string, env []string, args ...string) (*Server, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, errors.New("redis-server not found: apt-get install redis-server")
+	if _, err := exec.LookPath(program()); err != nil {
+		return nil, fmt.Errorf("%s not found: apt-get install redis-server, or name another server in %s", program(), programVariable)
 	}
 	var err error
 	for range 5 {
@@ -103,7 +109,7 @@ func freePort() (port int, err error) {
 
 // start runs the process and returns when it accepts connections.
 func (s *Server) start() error {
-	cmd := exec.Command("redis-server", append([]string{
+	cmd := exec.Command(program(), append([]string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--enable-debug-command", "local",
 	}, s.args...)...)
@@ -111,7 +117,7 @@ func (s *Server) start() error {
 	cmd.SysProcAttr = diesWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("start redis-server: %w", err)
+		return fmt.Errorf("start %s: %w", program(), err)
 	}
 	cmd.Stderr = cmd.Stdout // it reports wrong arguments there
 	started, exited := make(chan error, 1), make(chan struct{})
