@@ -70,7 +70,7 @@ func TestChecks(t *testing.T) {
 	}
 	denied := func(commands ...string) func(*facts) {
 		return func(f *facts) {
-			for _, n := range needs(lua.NewKeys("app"), f.cfg.Queues, "host:1:aa") {
+			for _, n := range needs(lua.NewKeys("app"), sampleOf(f.cfg.Queues, "host:1:aa")) {
 				for _, command := range commands {
 					if n.command == command {
 						f.permissions.denied = append(f.permissions.denied, n)

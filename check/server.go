@@ -118,13 +118,13 @@ func checkPermissions(f *facts) Finding {
 	if !p.known {
 		return warn("permit EVAL and EVALSHA, and run belay check again", "cannot see what this user may do: that needs a script and redis.acl_check_cmd")
 	}
-	if toRepair, missed := p.lacking(toWork); len(toRepair) > 0 {
-		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s", missed)
+	if toRepair, missed := p.lacking(toCall, toPush, toWork); len(toRepair) > 0 {
+		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s%s", missed, p.suffices())
 	}
-	if toRepair, missed := p.lacking(toLook); len(toRepair) > 0 {
+	if toRepair, missed := p.lacking(toTell, toAwait, toLook); len(toRepair) > 0 {
 		return warn(p.permit(f.cfg.Prefix, toRepair), "workers may do all they need, but belay status and belay classes see less, or waits for tracked jobs are slow: this user may not %s", missed)
 	}
-	if _, missed := p.lacking(toAct); missed != "" {
+	if _, missed := p.lacking(toList, toAct); missed != "" {
 		// A worker's user need not have an operator's permissions.
 		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
 	}
@@ -145,12 +145,26 @@ func checkBlocking(f *facts) Finding {
 	return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle workers poll their queues a few times a second instead of waiting", missed)
 }
 
-// lacking returns the denied needs of a purpose, and the first few of them as text.
-func (p permissions) lacking(of purpose) (list []need, words string) {
+// suffices says for which roles the permissions of a user that cannot work are enough.
+func (p permissions) suffices() string {
+	var enough []string
+	for _, role := range Roles() {
+		if p.permits(role) {
+			enough = append(enough, string(role))
+		}
+	}
+	if len(enough) == 0 {
+		return ""
+	}
+	return ". It may do all that a " + strings.Join(enough, " or a ") + " does, which is enough for such a program"
+}
+
+// lacking returns the denied needs of some purposes, and the first few of them as text.
+func (p permissions) lacking(of ...purpose) (list []need, words string) {
 	const atMost = 4
 	var named []string
 	for _, n := range p.denied {
-		if n.purpose != of {
+		if !slices.Contains(of, n.purpose) {
 			continue
 		}
 		list = append(list, n)

@@ -208,7 +208,7 @@ in belay periodic history. problem is there if this version cannot use the defin
 	},
 	{
 		commands: []string{"check"}, json: single, fields: `worst, findings [{name, severity, found, advice}]`,
-		notes: "worst is the worst severity among the findings.",
+		notes: "worst is the worst severity among the findings. With --acl it prints {role, user, rule} instead.",
 		exits: map[int]string{exitOK: "if nothing is bad", exitFailure: "with a bad finding, or if no Redis answers"},
 	},
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
