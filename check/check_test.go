@@ -131,7 +131,8 @@ func TestChecks(t *testing.T) {
 		{"a busy server", func(f *facts) { f.byText, f.byAddress = refusal("BUSY Redis is busy"), refusal("BUSY") }, "scripts", SeverityBad, "at the moment"},
 
 		{"a denied command", denied("zadd"), "permissions", SeverityBad, "zadd app:"},
-		{"a command that only status needs", denied("srandmember"), "permissions", SeverityWarn, "srandmember app:queues"},
+		{"a command that only status needs", denied("hgetall"), "permissions", SeverityOK, "hgetall app:host:1:aa:work"},
+		{"a command that workers can do without", denied("bitfield"), "permissions", SeverityWarn, "bitfield app:h|Class"},
 		{"permissions that cannot be read", func(f *facts) { f.permissions.known = false }, "permissions", SeverityWarn, "cannot see"},
 		{"permissions to wait that cannot be read", func(f *facts) { f.permissions.known = false }, "blocking", "", ""},
 		{"no BLMOVE", denied("blmove"), "blocking", SeverityWarn, "blmove app:queue:default"},

@@ -17,7 +17,7 @@ const (
 	toPush  purpose = "push"   // jobs cannot be pushed
 	toWork  purpose = "work"   // jobs cannot be taken or ended
 	toWait  purpose = "wait"   // an idle worker must poll, or stops slowly
-	toTell  purpose = "tell"   // the fleet's statistics lack what this worker did, or others learn of it later
+	toTell  purpose = "tell"   // statistics and warnings of a worker are missing, or others learn of its work later
 	toAwait purpose = "await"  // waits for tracked jobs are slow
 	toLook  purpose = "status" // an operator sees less
 	toList  purpose = "list"   // an operator cannot list jobs
@@ -107,7 +107,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toWork, keys.QuarantineRun(names.identity), "type exists llen lindex lpos lrem")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
-	on(toWork, keys.Queues(), "scard srandmember sismember")
+	on(toTell, keys.Queues(), "scard srandmember sismember")
 	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}

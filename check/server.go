@@ -121,12 +121,12 @@ func checkPermissions(f *facts) Finding {
 	if toRepair, missed := p.lacking(toCall, toPush, toWork); len(toRepair) > 0 {
 		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s%s", missed, p.suffices())
 	}
-	if toRepair, missed := p.lacking(toTell, toAwait, toLook); len(toRepair) > 0 {
-		return warn(p.permit(f.cfg.Prefix, toRepair), "workers may do all they need, but belay status and belay classes see less, or waits for tracked jobs are slow: this user may not %s", missed)
+	if toRepair, missed := p.lacking(toTell, toAwait); len(toRepair) > 0 {
+		return warn(p.permit(f.cfg.Prefix, toRepair), "jobs run, but what is not essential fails (statistics of classes, hints at a start, quick waits for tracked jobs): this user may not %s", missed)
 	}
-	if _, missed := p.lacking(toList, toAct); missed != "" {
+	if _, missed := p.lacking(toLook, toList, toAct); missed != "" {
 		// A worker's user need not have an operator's permissions.
-		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
+		return ok("this user may do all that workers do, but not all that operators do with belay status, queues, dead and the like: it may not %s", missed)
 	}
 	return ok("this user may do all that Belay does")
 }

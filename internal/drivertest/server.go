@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -53,8 +54,22 @@ func (f form) commandLine(port int) []string {
 	if f.sentinel != "" {
 		return slices.Concat([]string{f.sentinel, "--sentinel"}, line, f.args)
 	}
-	return slices.Concat(line, []string{"--save", "", "--appendonly", "no", "--enable-debug-command", "local"}, f.args)
+	line = append(line, "--save", "", "--appendonly", "no", "--enable-debug-command", "local")
+	if f.keepsUsers() {
+		line = append(line, "--aclfile", f.usersFile())
+	}
+	return append(line, f.args...)
 }
+
+// Roles reports whether programs run as users of Redis that have the permissions of their role, and no others.
+func Roles() bool { return os.Getenv("BELAY_ACL") == "1" }
+
+// keepsUsers reports whether ACL SAVE makes users outlive a restart of the server.
+func (f form) keepsUsers() bool {
+	return Roles() && f.sentinel == "" && !slices.Contains(f.args, "--requirepass")
+}
+
+func (f form) usersFile() string { return filepath.Join(f.dir, "users.acl") }
 
 // ready returns the words of the log by which the server says that it accepts connections.
 func (f form) ready() string {
@@ -140,6 +155,13 @@ func freePort() (port int, err error) {
 
 // start runs the process and returns when it accepts connections.
 func (s *Server) start() error {
+	if s.keepsUsers() {
+		users, err := os.OpenFile(s.usersFile(), os.O_CREATE, 0o600)
+		if err != nil {
+			return fmt.Errorf("make the file of users: %w", err)
+		}
+		_ = users.Close()
+	}
 	cmd := exec.Command(program(), s.commandLine(s.port)...)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = diesWithParent()
