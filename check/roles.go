@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,14 +167,25 @@ func checkUser(user string) error {
 	return nil
 }
 
-// Permits reports whether this user may do what the programs of a role do; also if that cannot be known. Nothing
-// is added to the ACL LOG. It takes one round trip.
-func Permits(ctx context.Context, client driver.Client, role Role, cfg Config) bool {
-	var f facts
-	cfg = cfg.withDefaults()
-	f.ask(ctx, client, needs(lua.NewKeys(cfg.Prefix), sampleOf(cfg.Queues, sampleIdentity())))
-	return f.permissions.permits(role)
+// Permitted returns an error if this user may not do what the programs of a role cannot do without, with the
+// rule that is missing. It is one of a server that denies access: see [driver.Denial]. It returns nil if the
+// server cannot say what the user may do. Nothing is added to the ACL LOG.
+func Permitted(ctx context.Context, client driver.Client, role Role, cfg Config) error {
+	f := facts{cfg: cfg.withDefaults()}
+	f.readPermissions(ctx, client)
+	if err := cmp.Or(f.byText, f.byAddress); err != nil && (driver.Denial(err) != "" || driver.Outage(err)) {
+		return fmt.Errorf("ask what this user may do: %w", err)
+	}
+	list, missed := f.permissions.lacking(slices.DeleteFunc(slices.Clone(purposes[role]), func(p purpose) bool { return inessential[p] })...)
+	if len(list) == 0 {
+		return nil
+	}
+	refusal := "NOPERM this user may not " + missed + "; the missing rule is: " + f.permissions.permit(f.cfg.Prefix, list)
+	return fmt.Errorf("a %s needs more permissions: %w", role, driver.NewServerError(refusal))
 }
+
+// inessential are the purposes that programs can do without.
+var inessential = map[purpose]bool{toWait: true, toTell: true, toAwait: true, toRead: true}
 
 // permits reports whether nothing of what a role does is known to be denied, except what only a check needs.
 func (p permissions) permits(role Role) bool {

@@ -58,6 +58,11 @@ type Config struct {
 	// Check is called at the start, in a goroutine of its own, and logs what is wrong with Redis. Its context
 	// ends with Run, which waits for it. Default: no check.
 	Check func(context.Context)
+	// Permitted is called before the process registers, and returns an error if the Redis user lacks a
+	// permission that it needs. Default: not asked.
+	Permitted func(context.Context) error
+	// WaitForRedis is ServerConfig.WaitForRedis.
+	WaitForRedis bool
 }
 
 // The defaults of a Config.

@@ -76,7 +76,7 @@ processed, failed} instead, one object a line.`,
 	{commands: []string{"status reset"}, exits: map[int]string{exitOK: "", exitFailure: unreachable}},
 	{
 		commands: []string{"top"},
-		exits:    map[int]string{exitOK: "", exitFailure: "if the terminal cannot be used", exitUsage: wrongLine + ", or if there is no terminal"},
+		exits:    map[int]string{exitOK: "", exitFailure: "if the terminal cannot be used, or Redis denies access at the start", exitUsage: wrongLine + ", or if there is no terminal"},
 	},
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
@@ -221,8 +221,8 @@ reply within --repeat-for: Redis may or may not have the job) or not_pushed. Wit
 			exitDuplicate: "if there was no error and a duplicate was refused", exitSignal: "if INT or TERM ended the reading of a file",
 		},
 	},
-	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work"}},
-	{commands: []string{"web"}, exits: map[int]string{exitOK: "after INT or TERM", exitFailure: "if the address cannot be opened"}},
+	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work, or Redis denies access at the start"}},
+	{commands: []string{"web"}, exits: map[int]string{exitOK: "after INT or TERM", exitFailure: "if the address cannot be opened, or Redis denies access at the start"}},
 	{
 		commands: []string{"demo"}, json: "exactly one JSON object on standard output, and all other text on standard error",
 		fields: `enqueued, done, reruns, kills, interrupted, unfinished, lost, workers, seconds, redis`,

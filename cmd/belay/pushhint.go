@@ -41,7 +41,7 @@ func (h hints) print(cmd *cobra.Command, pusher *client.Client) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
-	if !check.Permits(ctx, pusher.Driver(), check.RoleDashboard, check.Config{Prefix: pusher.Config().Prefix}) {
+	if check.Permitted(ctx, pusher.Driver(), check.RoleDashboard, check.Config{Prefix: pusher.Config().Prefix}) != nil {
 		return // a producer need not see processes, and denied calls would fill the ACL LOG
 	}
 	without, err := inspect.New(pusher).WithoutConsumer(ctx, slices.Sorted(maps.Keys(h)))
