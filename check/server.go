@@ -24,19 +24,22 @@ func checkAccess(f *facts) Finding {
 		"Redis refuses access: %s", f.refused.Message)
 }
 
-// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis. Valkey,
-// whose first version was 7.2, may work: it is not tested, so no finding advises it.
+// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or Valkey,
+// whose first version was 7.2. The other servers that speak Redis' protocol are named, with what they lack.
 func checkVersion(f *facts) Finding {
+	const advice = "use Redis 7.0 or newer, or Valkey"
 	version := cmp.Or(f.info["redis_version"], f.version)
-	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
-		return ok("Valkey %s, compatible with Redis 7; Belay is not tested with it", cmp.Or(valkey, version))
-	}
-	if dragonfly := f.info["dragonfly_version"]; dragonfly != "" {
-		return warn("try it well before you rely on it", "Dragonfly %s: Belay is not tested with it", dragonfly)
-	}
-	switch {
+	_, keyDB := f.info["mvcc_depth"]
+	switch valkey, dragonfly := f.info["valkey_version"], f.info["dragonfly_version"]; {
+	case valkey != "" || f.info["server_name"] == "valkey":
+		return ok("Valkey %s", cmp.Or(valkey, version))
+	case dragonfly != "":
+		return warn(advice, "Dragonfly %s: Belay is not tested with it. It does not know the flag allow-oom of scripts, so that a full one "+
+			"may refuse to hand out and end jobs, nor redis.acl_check_cmd, so that a lack of permissions shows only when something fails", dragonfly)
+	case keyDB:
+		return bad(advice, "KeyDB %s has the scripts of Redis 6, without the flag allow-oom and redis.acl_check_cmd: workers and clients refuse it", version)
 	case version == "":
-		return warn("make sure that it is Redis 7.0 or newer", "cannot see the version")
+		return warn("make sure that it is Redis 7.0 or newer, or Valkey", "cannot see the version")
 	case driver.OldVersion(version):
 		return bad("upgrade to Redis 7.0 or newer", "Redis %s is too old: workers and clients refuse it", version)
 	}
