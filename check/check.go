@@ -166,8 +166,8 @@ const logFindingsTimeout = 30 * time.Second
 
 // LogFindings checks Redis over a connection of its own and logs each finding that is not ok, at level warn. A
 // worker calls it at its start, and runs regardless of the findings. It returns as soon as ctx ends. It logs
-// nothing if Redis is away, or if the server has no version, such as miniredis in a program's tests. It does not
-// log that settings cannot be seen, because a worker's user should not see them ([RoleWorker]).
+// nothing if Redis is away, or if the server has no version, such as miniredis in a program's tests. It does
+// not log that settings cannot be seen, because a worker's user should not see them ([RoleWorker]).
 func LogFindings(ctx context.Context, client driver.Client, cfg Config, log *slog.Logger) {
 	limited, cancel := context.WithTimeout(ctx, logFindingsTimeout)
 	defer cancel()

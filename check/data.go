@@ -103,8 +103,8 @@ func (f *facts) replicas() int64 {
 	return n
 }
 
-// checkReplication says what the server itself does against losses in a failover. What clients do cannot be seen
-// there.
+// checkReplication says what the server itself does against losses in a failover. What clients do cannot be
+// seen there.
 func checkReplication(f *facts) Finding {
 	if f.info["role"] != "master" {
 		return silence

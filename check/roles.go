@@ -77,8 +77,8 @@ func Rule(role Role, user string, cfg Config) (string, error) {
 	return strings.Join(rule, " "), nil
 }
 
-// commandsOf returns, as words of a rule, the commands without a key, the channels, and for each pattern of keys
-// the commands that these purposes need.
+// commandsOf returns, as words of a rule, the commands without a key, the channels, and for each pattern of
+// keys the commands that these purposes need.
 func commandsOf(of []purpose, cfg Config) (keyless, channels []string, commands map[string][]string) {
 	keys := lua.NewKeys(strings.TrimSuffix(escaped(cfg.Prefix), ":"))
 	one, other := needs(keys, samples[0]), needs(keys, samples[1])

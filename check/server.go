@@ -24,8 +24,9 @@ func checkAccess(f *facts) Finding {
 		"Redis refuses access: %s", f.refused.Message)
 }
 
-// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or Valkey,
-// whose first version was 7.2. The other servers that speak Redis' protocol are named, with what they lack.
+// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
+// Valkey, whose first version was 7.2. The other servers that speak Redis' protocol are named, with what they
+// lack.
 func checkVersion(f *facts) Finding {
 	const advice = "use Redis 7.0 or newer, or Valkey"
 	version := cmp.Or(f.info["redis_version"], f.version)

@@ -51,7 +51,7 @@ type site struct {
 func newSite(t *testing.T, server *drivertest.Server) *site {
 	t.Helper()
 	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis", users: newUsers(t, server)}
+	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis", users: newUsers(t, server, prefix)}
 }
 
 // ordinarySite is a keyspace on an audited server, for tests in which the choice of a client plays no part.

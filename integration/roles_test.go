@@ -9,82 +9,71 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/internal/drivertest"
 )
 
-// users are the Redis users of the roles, by role. With BELAY_ACL=1 each program runs as one that may do what
-// belay check --acl prints for it, and nothing else, and at the end of the test nothing has been denied. Without
-// it all programs run as the user that may do everything. The tests themselves always do.
-type users map[string]string
+// users are the names of the Redis users of the roles. With BELAY_ACL=1 each program runs as one that may do what
+// belay check --acl prints for it, and nothing else, and at the end of the test nothing has been denied. Without it
+// there are none: programs run as the user that may do everything, as the tests themselves always do.
+type users map[check.Role]string
 
-// newUsers makes none. When the test ends, it holds that nothing was denied to those that were made.
-func newUsers(t *testing.T, server *drivertest.Server) users {
+// newUsers makes the users of a keyspace, and holds at the end of the test that nothing was denied to them. There
+// are none on a server that wants a password.
+func newUsers(t *testing.T, server *drivertest.Server, prefix string) users {
 	t.Helper()
 	u := users{}
+	do := func(words ...string) any {
+		answer, _ := server.Do(context.WithoutCancel(t.Context()), words...) // the test may have ended the server
+		return answer
+	}
+	if !drivertest.Roles() {
+		return u
+	}
+	for _, role := range check.Roles() {
+		name := string(role) + "-" + newJID()
+		rule, err := check.Rule(role, name, check.Config{Prefix: prefix})
+		require.NoError(t, err)
+		if do(append(strings.Fields(rule), ">"+name)...) == "OK" {
+			u[role] = name
+		}
+	}
+	do("ACL", "SAVE") // where the server has a file for it
 	t.Cleanup(func() {
-		if len(u) == 0 || t.Failed() {
-			return
-		}
-		denied, err := server.Do(context.WithoutCancel(t.Context()), "ACL", "LOG", "128")
-		if err != nil {
-			return // the test has ended the server
-		}
-		entries, _ := denied.([]any)
-		for _, entry := range entries {
-			if text := fmt.Sprint(entry); slices.ContainsFunc(slices.Collect(u.names), func(name string) bool { return strings.Contains(text, name) }) {
-				t.Errorf("denied to a user that has all permissions of its role: %s", text)
+		denied, _ := do("ACL", "LOG", "128").([]any)
+		for _, entry := range denied {
+			for _, name := range u {
+				if text := fmt.Sprint(entry); strings.Contains(text, name) && !t.Failed() {
+					t.Errorf("denied to a user that has all permissions of its role: %s", text)
+				}
 			}
 		}
 	})
 	return u
 }
 
-func (u users) names(yield func(string) bool) {
-	for _, name := range u {
-		if !yield(name) {
-			return
-		}
-	}
-}
-
-// admit makes the user of a role in this keyspace, and returns its URL.
-func (s *site) admit(role string) (url string) {
-	s.t.Helper()
+// urlOf is the URL for programs of a role; "" is the role that may do everything.
+func (s *site) urlOf(role check.Role) string {
 	name := s.users[role]
-	if name == "" {
-		name = role + "-" + newJID()
-		rule, errs, code := runBelay(s.t, nil, "check", "--acl", role, "--user", name, "--prefix", s.prefix)
-		require.Zero(s.t, code, errs)
-		s.do(append(strings.Fields(rule), ">"+name)...)
-		_, _ = s.server.Do(s.t.Context(), "ACL", "SAVE") // where the server has a file for it
-		s.users[role] = name
+	if name == "" || strings.Contains(s.url, "@") {
+		return s.url
 	}
 	return strings.Replace(s.url, "://", "://"+name+":"+name+"@", 1)
 }
 
-// urlOf is the URL for programs of a role; "" is the role that may do everything.
-func (s *site) urlOf(role string) string {
-	s.t.Helper()
-	if !drivertest.Roles() || role == "" || strings.Contains(s.url, "@") {
-		return s.url
-	}
-	return s.admit(role)
-}
-
 // asWorker are the words of a command line with the URL for workers in place of the site's.
 func (s *site) asWorker(words []string) []string {
-	s.t.Helper()
 	words = slices.Clone(words)
 	for i := range words {
 		if words[i] == s.url {
-			words[i] = s.urlOf("worker")
+			words[i] = s.urlOf(check.RoleWorker)
 		}
 	}
 	return words
 }
 
 // roleOf is the role of a command of belay.
-func roleOf(words []string) string {
+func roleOf(words []string) check.Role {
 	verb := ""
 	if len(words) > 1 && !strings.HasPrefix(words[1], "-") {
 		verb = words[1]
@@ -93,13 +82,13 @@ func roleOf(words []string) string {
 	case "demo", "check":
 		return "" // the former deletes all that it has made, and the latter reads settings
 	case "work", "return":
-		return "worker"
+		return check.RoleWorker
 	case "push":
-		return "producer"
+		return check.RoleProducer
 	case "status", "find", "list", "top", "classes", "queues", "processes", "locks", "periodic", "dead", "retries", "scheduled":
 		if words[0] == "find" || words[0] == "list" || slices.Contains([]string{"", "list", "find", "history"}, verb) {
-			return "dashboard"
+			return check.RoleDashboard
 		}
 	}
-	return "operator"
+	return check.RoleOperator
 }
