@@ -78,7 +78,7 @@ processed, failed} instead, one object a line.`,
 	{commands: []string{"status reset"}, exits: map[int]string{exitOK: "", exitFailure: unreachable}},
 	{
 		commands: []string{"top"},
-		exits:    map[int]string{exitOK: "", exitFailure: "if the terminal cannot be used", exitUsage: wrongLine + ", or if there is no terminal"},
+		exits:    map[int]string{exitOK: "", exitFailure: "if the terminal cannot be used, or Redis denies access at the start", exitUsage: wrongLine + ", or if there is no terminal"},
 	},
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
@@ -210,7 +210,7 @@ in belay periodic history. problem is there if this version cannot use the defin
 	},
 	{
 		commands: []string{"check"}, json: single, fields: `worst, findings [{name, severity, found, advice}]`,
-		notes: "worst is the worst severity among the findings.",
+		notes: "worst is the worst severity among the findings. With --acl it prints {role, user, rule} instead.",
 		exits: map[int]string{exitOK: "if nothing is bad", exitFailure: "with a bad finding, or if no Redis answers"},
 	},
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
@@ -226,8 +226,8 @@ With --replicas, replicas is how many replicas have the job: absent for none, an
 			exitSignal:    "if INT or TERM ended the reading of a file",
 		},
 	},
-	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work"}},
-	{commands: []string{"web"}, exits: map[int]string{exitOK: "after INT or TERM", exitFailure: "if the address cannot be opened"}},
+	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work, or Redis denies access at the start"}},
+	{commands: []string{"web"}, exits: map[int]string{exitOK: "after INT or TERM", exitFailure: "if the address cannot be opened, or Redis denies access at the start"}},
 	{
 		commands: []string{"demo"}, json: "exactly one JSON object on standard output, and all other text on standard error",
 		fields: `enqueued, done, reruns, kills, interrupted, unfinished, lost, workers, seconds, redis`,

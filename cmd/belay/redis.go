@@ -2,13 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
@@ -93,6 +96,21 @@ func withRedis(at *redisFlags, do func(*cobra.Command, driver.Client, []string) 
 		defer func() { _ = redis.Close() }()
 		return do(cmd, redis, args)
 	}
+}
+
+// admittedTimeout bounds the question of admitted: a program that goes on without an answer waits no longer.
+const admittedTimeout = 2 * time.Second
+
+// admitted returns an error if Redis denies this program access, or a permission that every program of the role
+// needs. A Redis that is away is no error: programs that run on wait for it.
+func (f *redisFlags) admitted(redis driver.Client, role check.Role) error {
+	ctx, cancel := context.WithTimeout(context.Background(), admittedTimeout)
+	defer cancel()
+	err := check.Permitted(ctx, redis, role, check.Config{Prefix: f.prefix})
+	if driver.Denial(err) == "" {
+		return nil
+	}
+	return err
 }
 
 // withInspector makes the body of a command that reads Redis or acts on it.

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/metrics"
@@ -38,7 +39,7 @@ type webFlags struct {
 	addr, base     string
 	users, viewers []string
 	hosts, origins []string
-	readOnly       bool
+	readOnly, wait bool
 	dead           deadLimits
 }
 
@@ -58,6 +59,9 @@ func newWeb(at *redisFlags) *cobra.Command {
 			if err := flags.dead.check(); err != nil {
 				return err
 			}
+			if err := readVariable(cmd.Flags(), waitKey); err != nil {
+				return err
+			}
 			return serveWeb(cmd, at, flags)
 		},
 	})
@@ -66,6 +70,7 @@ func newWeb(at *redisFlags) *cobra.Command {
 	set.StringArrayVar(&flags.users, "auth", nil, "admit a user: `USER:FILE`, FILE with the hash of the password; may be repeated")
 	set.StringArrayVar(&flags.viewers, "viewer", nil, "admit a user who may not act: `USER:FILE`; may be repeated")
 	set.BoolVar(&flags.readOnly, "read-only", false, "show no buttons and refuse all acts")
+	set.BoolVar(&flags.wait, "wait-for-redis", false, "serve also while Redis denies access, instead of ending with an error at the start [BELAY_WAIT_FOR_REDIS]")
 	set.StringVar(&flags.base, "base-path", "", "`PATH` before all others, if a proxy does not remove it")
 	set.StringArrayVar(&flags.hosts, "host", nil, "answer requests for this `NAME` too (on a loopback address); may be repeated")
 	set.StringArrayVar(&flags.origins, "origin", nil, "trust acts from pages of this `ORIGIN`, such as https://admin.example.com; may be repeated")
@@ -83,6 +88,9 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	defer func() { _ = redis.Close() }()
 	keyspace, err := at.keyspace(redis)
 	if err != nil {
+		return err
+	}
+	if err := at.admitted(redis, check.RoleDashboard); err != nil && !flags.wait {
 		return err
 	}
 	log := logbook.JSON(zerolog.ConsoleWriter{
