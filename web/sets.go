@@ -59,7 +59,7 @@ const (
 
 func (d *Dashboard) searchTimeOf(v *visit) time.Duration {
 	if v.form.Get("patient") != "" {
-		return patientTime
+		return d.patientTime
 	}
 	return d.searchTime
 }

@@ -77,7 +77,7 @@ type Dashboard struct {
 	slots     chan struct{}
 	secret    [32]byte // signs the cookies that carry the answer of an act to the next page
 	// See the constants of these names; tests take one step at a time.
-	stepTime, searchTime time.Duration
+	stepTime, searchTime, patientTime time.Duration
 
 	mutex    sync.Mutex // held during a read of the status, so that concurrent requests share one
 	last     inspect.Status
@@ -95,7 +95,7 @@ func New(c *client.Client, cfg Config) (*Dashboard, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("web: the client is nil; check the error of Open")
 	}
-	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime}
+	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime, patientTime: patientTime}
 	_, _ = rand.Read(d.secret[:]) // it never returns an error
 	var errs []error
 	for _, origin := range cfg.TrustedOrigins {
