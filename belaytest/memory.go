@@ -118,8 +118,8 @@ func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), 
 	}
 }
 
-// unsubscribe ends a subscription. Miniredis holds a lock while it sends a message, and unsubscribing needs that
-// lock, so messages that are sent meanwhile are received and dropped.
+// unsubscribe ends a subscription. Miniredis holds a lock while it sends a message, and unsubscribing needs
+// that lock, so it drops the messages that are sent meanwhile.
 func unsubscribe(subscriber *miniredis.Subscriber, channel string) {
 	done := make(chan struct{})
 	go func() {

@@ -24,7 +24,8 @@ type duty struct {
 	intake bool
 	// now, if set, triggers a pass before its time.
 	now <-chan struct{}
-	// leave, if set, ends a duty of intake when the process becomes quiet. Its calls have deadlines of their own.
+	// leave, if set, ends a duty of intake when the process becomes quiet. Its calls have deadlines of their
+	// own.
 	leave func(ctx context.Context) error
 	// rest is the maximum delay after failures. Default: link.MaxRest.
 	rest time.Duration
@@ -175,7 +176,7 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		}
 		if d.intake && l.quiet.Load() {
 			if d.leave != nil {
-				// A stop that follows at once waits for it, so that it does not give up a lease and wake no other
+				// A stop that follows at once waits for it, or it might give up a lease and wake no other
 				// process. After an error what it gives up expires soon.
 				_ = d.leave(context.WithoutCancel(ctx))
 			}
