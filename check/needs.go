@@ -109,6 +109,11 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	on(toWork, keys.PeriodicRuns("nightly"), "type lpush rpop del")
 	on(toAct, keys.PeriodicRuns("nightly"), "lrange")
 	on(toLook, keys.Periodic(), "zrange zscore")
+	on(toWork, keys.Batch("0"), "type exists hmget hset hsetnx hincrby unlink")
+	for _, members := range []string{keys.BatchPending("0"), keys.BatchFailed("0"), keys.BatchDead("0")} {
+		on(toWork, members, "type sadd srem scard sismember smismember unlink")
+	}
+	on(toWork, keys.Batches(), "type zadd zrem zscore zrangebyscore")
 	on(toWork, keys.Processes(), "sadd srem")
 	for _, shown := range []string{keys.Process(identity), keys.Work(identity), keys.Workers(identity)} {
 		on(toWork, shown, "hset expire del")

@@ -29,7 +29,7 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 	fields, badFields := j.fields(begin)
 	wal, badWAL := j.wal()
 	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
-		badArgs, badRetry, badFields, badWAL, j.checkTime())
+		badArgs, badRetry, badFields, badWAL, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
 	d := draft{
 		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
 		wal:   wal,
@@ -123,6 +123,12 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 	if j.Track != 0 {
 		add(job.SetInt(job.FieldTrack, int(j.Track/time.Millisecond)), checkLimit("track", j.Track))
 	}
+	if j.Batch != nil {
+		fields = append(fields, job.SetString(job.FieldBatch, j.Batch.name.String()))
+	}
+	if j.endOf != nil {
+		fields = append(fields, job.SetString(job.FieldBatchEnded, j.endOf.name.String()))
+	}
 	if len(j.Meta) > 0 {
 		meta, err := job.MetaFields(j.Meta)
 		if err != nil {
@@ -161,6 +167,9 @@ func (j *RawJob) checkField(field job.Edit) error {
 	}
 	if field.Name == dedup.FieldName {
 		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
+	}
+	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
+		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
 	}
 	return job.CheckExtra(field)
 }

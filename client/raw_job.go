@@ -53,6 +53,20 @@ type RawJob struct {
 	// It has no effect on runs: the job may still run twice.
 	PushOnce bool
 
+	// Batch makes the job a member of this batch: see BatchConfig. It is pushed as PushOnce, and the push fails
+	// with ErrBatchOver if the batch is over, and with ErrOldWorker while a worker of an older version is
+	// registered. Default: none.
+	Batch *Batch
+
+	// endOf is the batch whose callback the job is; nil for most jobs.
+	endOf *Batch
+	// Replicas is how many replicas must have the job before its push returns without an error, and
+	// ReplicaTimeout how long the push waits for them. Jobs that are pushed in one slice wait for the most that
+	// one of them wants. See Config.Replicas and ErrReplicas. Prepare and periodic jobs do not push: Prepare
+	// ignores them, and SetPeriodic refuses them. Defaults: those of the client.
+	Replicas       int
+	ReplicaTimeout time.Duration
+
 	// needs is the protocol that workers must understand to run the job; 0 if every worker can run it.
 	needs int
 
@@ -112,7 +126,11 @@ type RawJob struct {
 // callbacks are those of OnPushed.
 type callbacks []func(r Receipt, err error)
 
+// call passes the outcome on. The error of a slice is not that of a job that was stored or refused.
 func (s callbacks) call(r Receipt, err error) {
+	if r.Status != StatusUnknown && r.Status != StatusNotPushed {
+		err = nil
+	}
 	for _, callback := range s {
 		callback(r, err)
 	}

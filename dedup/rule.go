@@ -148,7 +148,7 @@ func (r Rule) Lock(d job.Draft) (Lock, error) {
 	}
 	return Lock{
 		Digest: digest, JID: d.JID, Until: r.Until, TTL: cmp.Or(r.TTL, DefaultTTL),
-		Again: r.RescheduleOnce, Scheduled: r.IncludingScheduled || r.Until == UntilExpired, Mark: r.MarkDuplicates,
+		Rerun: r.RescheduleOnce, Scheduled: r.IncludingScheduled || r.Until == UntilExpired, Mark: r.MarkDuplicates,
 	}, nil
 }
 

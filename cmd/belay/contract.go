@@ -215,12 +215,15 @@ in belay periodic history. problem is there if this version cannot use the defin
 	},
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
 	{
-		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, reason, line`,
+		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, replicas, reason, line`,
 		notes: `status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no
-reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.`,
+reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.
+With --replicas, replicas is how many replicas have the job: absent for none, and -1 if Redis did not say.`,
 		exits: map[int]string{
 			exitOK: "if all jobs were enqueued", exitFailure: "if a job was not, or may not have been",
-			exitDuplicate: "if there was no error and a duplicate was refused", exitSignal: "if INT or TERM ended the reading of a file",
+			exitDuplicate: "if there was no error and a duplicate was refused",
+			exitReplicas:  "if jobs were enqueued, but fewer replicas than --replicas have the last of them",
+			exitSignal:    "if INT or TERM ended the reading of a file",
 		},
 	},
 	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work"}},

@@ -62,9 +62,9 @@ func (f *redisFlags) open() (driver.Client, error) {
 	var err error
 	switch f.client {
 	case "go-redis":
-		client, err = goredisdriver.Open(url)
+		client, err = goredisdriver.Open(url, driver.ForPrefix(f.prefix))
 	case "rueidis":
-		client, err = rueidisdriver.Open(url)
+		client, err = rueidisdriver.Open(url, driver.ForPrefix(f.prefix))
 	default:
 		return nil, usage("--client %q: it must be go-redis or rueidis", f.client)
 	}

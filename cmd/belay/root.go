@@ -25,6 +25,7 @@ const (
 	exitDuplicate = 3
 	exitAbsent    = 4
 	exitUnseen    = 5
+	exitReplicas  = 6
 	exitSignal    = 128 // and the number of the signal
 )
 
@@ -38,6 +39,7 @@ Exit status, of every command:
   3  a push was refused as a duplicate
   4  the job, queue, process or lock does not exist, or not any more (belay find: 1)
   5  belay find or belay cancel did not find a job, and its search was incomplete
+  6  belay push stored its jobs, but on fewer replicas than --replicas
   130 or 143  INT or TERM ended the command before it was done
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.

@@ -288,7 +288,7 @@ var bugs = []mutant{
 		edits: []edit{{
 			"client/slice.go", `	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 `, `	for i := range l.jobs {
 		if lock := l.jobs[i].Lock; lock != nil && key == nil {
@@ -298,7 +298,7 @@ var bugs = []mutant{
 	}
 	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 `,
 		}},
@@ -310,12 +310,12 @@ var bugs = []mutant{
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
 			"fetch/locks.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
-			lock.Again = dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit)
+			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
 		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
 			k.link.Client.Do(r.Session.Context, driver.Command("SETRANGE", k.Keys.Lock(lock.Digest), "0", "s"))
-			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
+			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
 		}
 `,
 		}},
@@ -337,7 +337,7 @@ var bugs = []mutant{
 		name: "a failed run frees its lock",
 		harm: "while the job waits for its retry an equal job is accepted, and both run",
 		edits: []edit{{
-			"lua/settle.lua", `group.lives_on = exit == 'retry' or exit`, `group.lives_on = exit`,
+			"lua/settle.go", `if exit.Ends() {`, `if exit.Ends() || exit == job.ExitRetry {`,
 		}},
 		pkg: "./integration", run: "TestLocksAreKeptThroughRetries/go-redis",
 		caught: "TestLocksAreKeptThroughRetries/go-redis", says: "is freed, and the job lives on",
@@ -567,9 +567,9 @@ var bugs = []mutant{
 		name: "a claim is pushed without its number",
 		harm: "a relay of the outbox that is killed before it deletes its rows pushes up to 256 jobs twice",
 		edits: []edit{{
-			"client/prepared.go", `	holders, err := c.store(ctx, &stored, s.load)
+			"client/prepared.go", `	a, err := c.store(ctx, &stored, s.load)
 `, `	_ = stored
-	holders, err := c.store(ctx, nil, s.load)
+	a, err := c.store(ctx, nil, s.load)
 `,
 		}},
 		pkg: "./client", run: "TestPreparedJobs/are_stored_once",
@@ -597,7 +597,7 @@ var bugs = []mutant{
 		name: "a job that dies by a crash keeps the state of a waiting one",
 		harm: "a job is dead, and callers that wait for its result wait for ever",
 		edits: []edit{{
-			"lua/shared/orphans.lua", `        end_owned(group, job + 1, queues, now_ms)
+			"lua/shared/orphans.lua", `        end_owned(group, job + 1, now_ms)
 `, ``,
 		}},
 		pkg: "./lua", run: "TestTrackedJobs/that_a_crash",

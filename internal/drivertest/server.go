@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,14 +28,39 @@ import (
 // A Server is a redis-server process of this test process, without persistence unless its arguments say
 // otherwise. It ends with the test process, even if that is killed.
 type Server struct {
+	form
 	port int
-	dir  string
-	env  []string
-	args []string
 
 	mu     sync.Mutex
 	proc   *os.Process
 	exited chan struct{} // closed when proc has been waited for
+}
+
+// A form is how a server is started.
+type form struct {
+	dir  string
+	env  []string
+	args []string
+	// sentinel is the configuration file of a sentinel, which writes what it learns into it; empty for a server
+	// with data.
+	sentinel string
+}
+
+// commandLine returns the arguments of redis-server.
+func (f form) commandLine(port int) []string {
+	line := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", f.dir}
+	if f.sentinel != "" {
+		return slices.Concat([]string{f.sentinel, "--sentinel"}, line, f.args)
+	}
+	return slices.Concat(line, []string{"--save", "", "--appendonly", "no", "--enable-debug-command", "local"}, f.args)
+}
+
+// ready returns the words of the log by which the server says that it accepts connections.
+func (f form) ready() string {
+	if f.sentinel != "" {
+		return "Sentinel ID is"
+	}
+	return "Ready to accept connections"
 }
 
 // startTimeout is how long a redis-server may take to accept connections; on an idle machine it takes 10
@@ -50,7 +76,12 @@ func Start(t testing.TB, args ...string) *Server {
 // StartWith is Start with env, of the form NAME=VALUE, added to the server's environment.
 func StartWith(t testing.TB, env []string, args ...string) *Server {
 	t.Helper()
-	s, err := launch(t.TempDir(), env, args...)
+	return start(t, form{dir: t.TempDir(), env: env, args: args})
+}
+
+func start(t testing.TB, f form) *Server {
+	t.Helper()
+	s, err := launch(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,13 +91,13 @@ func StartWith(t testing.TB, env []string, args ...string) *Server {
 
 // launch starts a server on a port that was free a moment ago. It tries another port if this one has been
 // taken since.
-func launch(dir string, env []string, args ...string) (*Server, error) {
+func launch(f form) (*Server, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server not found: apt-get install redis-server")
 	}
 	var err error
 	for range 5 {
-		s := &Server{dir: dir, env: env, args: args}
+		s := &Server{form: f}
 		if s.port, err = freePort(); err != nil {
 			return nil, err
 		}
@@ -103,10 +134,7 @@ func freePort() (port int, err error) {
 
 // start runs the process and returns when it accepts connections.
 func (s *Server) start() error {
-	cmd := exec.Command("redis-server", append([]string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--enable-debug-command", "local",
-	}, s.args...)...)
+	cmd := exec.Command("redis-server", s.commandLine(s.port)...)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = diesWithParent()
 	out, err := cmd.StdoutPipe()
@@ -126,7 +154,7 @@ func (s *Server) start() error {
 			s.mu.Lock()
 			s.proc, s.exited = cmd.Process, exited
 			s.mu.Unlock()
-			err = awaitReady(out)
+			err = s.awaitReady(out)
 		}
 		started <- err
 		if cmd.Process != nil {
@@ -147,11 +175,11 @@ func (s *Server) start() error {
 }
 
 // awaitReady reads the server's log until it says that it accepts connections.
-func awaitReady(log io.Reader) error {
+func (s *Server) awaitReady(log io.Reader) error {
 	var output strings.Builder
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
-		if strings.Contains(lines.Text(), "Ready to accept connections") {
+		if strings.Contains(lines.Text(), s.ready()) {
 			return nil
 		}
 		output.WriteString(lines.Text() + "\n")
