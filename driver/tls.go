@@ -1,14 +1,15 @@
 package driver
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -73,40 +74,47 @@ func (t *TLS) handshake(ctx context.Context, raw net.Conn, addr string) (net.Con
 		_ = raw.Close()
 		return nil, err
 	}
-	// The context ends the handshake by the deadline, not by closing the connection: it has one more use.
-	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	conn := tls.Client(raw, config)
-	err = conn.HandshakeContext(context.WithoutCancel(ctx))
-	ended := !stop()
-	switch {
-	case err == nil && !ended:
+	if err = conn.HandshakeContext(ctx); err == nil {
 		return conn, nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && answersPlain(raw):
-		err = plainPort(err)
-	case ctx.Err() != nil:
-		err = ExplainTLS(ctx.Err())
-	default:
-		err = ExplainTLS(err)
 	}
 	_ = raw.Close()
-	return nil, err
+	if errors.Is(err, context.DeadlineExceeded) && speaksPlain(addr) {
+		return nil, plainPort(err)
+	}
+	return nil, ExplainTLS(err)
 }
 
-// answersPlain reports whether a server that was silent in a handshake speaks Redis without TLS: it took the
-// handshake for a line and waits for the end of it.
-func answersPlain(raw net.Conn) bool {
-	_ = raw.SetDeadline(time.Now().Add(plainAnswer))
-	if _, err := raw.Write([]byte("\r\n\r\n")); err != nil {
+// probeTimeout bounds a look at which protocol a server speaks. The caller's time is over already, and a server
+// that is alive answers at once.
+const probeTimeout = 200 * time.Millisecond
+
+// speaksPlain reports whether the server at addr answers a PING without TLS.
+func speaksPlain(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, probeTimeout)
+	if err != nil {
 		return false
 	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(probeTimeout))
+	_, _ = conn.Write([]byte("PING\r\n"))
 	var reply [1]byte
-	n, _ := raw.Read(reply[:])
-	return n == 1 && reply[0] == '-'
+	n, _ := conn.Read(reply[:])
+	return n == 1 && (reply[0] == '+' || reply[0] == '-')
 }
 
-// plainAnswer is how long answersPlain waits. The caller's time is over already, and a server that is alive
-// answers a line at once.
-const plainAnswer = 100 * time.Millisecond
+// speaksTLS reports whether the server at addr answers a handshake.
+func speaksTLS(addr string) bool {
+	dialer := tls.Dialer{
+		NetDialer: &net.Dialer{Timeout: probeTimeout}, Config: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // nothing is sent
+	}
+	conn, err := dialer.Dial("tcp", addr)
+	if err == nil {
+		_ = conn.Close()
+	}
+	var alert *net.OpError
+	return err == nil || errors.As(err, &alert) && alert.Op == remoteError
+}
 
 // ExplainTLS returns the error of a dial with TLS with its cause, an *AccessError if waiting does not cure it.
 // A Redis without TLS takes the handshake for the beginning of a line and waits for its end, so the error would
@@ -137,7 +145,7 @@ func ExplainTLS(err error) error {
 	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &dial):
 		return fmt.Errorf("the server does not answer the TLS handshake, and probably does not speak TLS at this port: %s: %w", plainAdvice, err)
 	}
-	if refused := ExplainFirstRead(nil, err); refused != nil {
+	if refused := refusedCertificate(err); refused != nil {
 		return refused
 	}
 	return err
@@ -150,20 +158,52 @@ func plainPort(err error) error {
 const plainAdvice = "write redis:// instead of rediss:// (with a TLS config of your own, remove it), or give the port with TLS"
 
 // ExplainFirstRead returns an *AccessError if what a connection read first, or the error of that, shows that
-// the server wants another TLS than the client's; nil otherwise.
-func ExplainFirstRead(reply []byte, err error) error {
-	var remote *net.OpError
+// the server wants another TLS than the client's; nil otherwise. If the server closed a connection without TLS
+// before any reply, ExplainFirstRead looks whether it speaks TLS.
+func ExplainFirstRead(conn net.Conn, reply []byte, err error) error {
+	_, plain := conn.(*net.TCPConn)
 	switch {
-	case bytes.HasPrefix(reply, []byte{21, 3}): // the record of an alert
+	case len(reply) > 0 && reply[0] == alertRecord,
+		len(reply) == 0 && plain && (err == io.EOF || errors.Is(err, syscall.ECONNRESET)) && speaksTLS(conn.RemoteAddr().String()): //nolint:errorlint // as io.Reader has it
 		return &AccessError{
 			Err: errors.New("the server speaks TLS at this port"), Advice: "write rediss:// instead of redis://, or give the port without TLS",
 		}
-	case errors.As(err, &remote) && remote.Op == "remote error" && strings.Contains(err.Error(), "certificate"):
-		return &AccessError{
-			Err: fmt.Errorf("the server refused the client's certificate: %w", err),
-			Advice: "this Redis wants a certificate of the client that one of its authorities has signed and that has not expired: " +
-				"give it by cert=FILE&key=FILE in the Redis URL",
-		}
 	}
-	return nil
+	return refusedCertificate(err)
+}
+
+// ExplainFirstWrite is ExplainFirstRead for a connection whose first write failed: the reason may be there to
+// be read. If it is an error reply, it becomes the beginning of the error.
+func ExplainFirstWrite(conn net.Conn, err error) error {
+	reply := make([]byte, 256)
+	_ = conn.SetReadDeadline(time.Now().Add(lastReply))
+	n, last := conn.Read(reply)
+	if n > 0 && reply[0] == '-' {
+		line, _, _ := strings.Cut(string(reply[1:n]), "\r\n")
+		return fmt.Errorf("%s: %w", line, err)
+	}
+	return ExplainFirstRead(conn, reply[:n], last)
+}
+
+// lastReply bounds the read of the server's last reply after it closed the connection: the bytes are there
+// already, or never arrive.
+const lastReply = 10 * time.Millisecond
+
+// alertRecord is the first byte of an alert of TLS, and remoteError the operation of its error in Go.
+const (
+	alertRecord = 21
+	remoteError = "remote error"
+)
+
+// refusedCertificate returns an *AccessError if err is the server's alert about the client's certificate.
+func refusedCertificate(err error) error {
+	var remote *net.OpError
+	if !errors.As(err, &remote) || remote.Op != remoteError || !strings.Contains(err.Error(), "certificate") {
+		return nil
+	}
+	return &AccessError{
+		Err: fmt.Errorf("the server refused the client's certificate: %w", err),
+		Advice: "this Redis wants a certificate of the client that one of its authorities has signed and that has not expired: " +
+			"give it by cert=FILE&key=FILE in the Redis URL",
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -71,13 +70,21 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.extend()
 	}
 	switch {
+	case !c.replied.Load():
+		return c.first(p, n, err)
 	case c.full.Load() && err != nil:
 		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and
 		// goes on.
 		err = closedAtOnce(err)
-	case c.replied.Load():
-	case driver.ExplainFirstRead(p[:n], err) != nil:
-		return 0, driver.ExplainFirstRead(p[:n], err)
+	}
+	return n, err
+}
+
+// first returns the result of a read before any reply.
+func (c *conn) first(p []byte, n int, err error) (int, error) {
+	switch refused := driver.ExplainFirstRead(c.Conn, p[:n], err); {
+	case refused != nil:
+		return 0, firstError(refused)
 	case n > 0:
 		c.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
 		c.replied.Store(true)
@@ -99,24 +106,18 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err == nil || c.replied.Load() || !closed(err) {
 		return n, err
 	}
-	reply := make([]byte, 256)
-	_ = c.SetReadDeadline(time.Now().Add(lastReply))
-	length, last := c.Conn.Read(reply)
-	switch refused := driver.ExplainFirstRead(reply[:length], last); {
-	case refused != nil:
-		return n, refused
-	case length > 0 && reply[0] == '-':
-		line, _, _ := strings.Cut(string(reply[1:length]), "\r\n")
-		return n, fmt.Errorf("%s: %w", line, err)
-	case c.encoded:
+	if refused := driver.ExplainFirstWrite(c.Conn, err); refused != nil {
+		return n, firstError(refused)
+	}
+	if c.encoded {
 		return n, err
 	}
 	return n, closedAtOnce(err)
 }
 
-// lastReply bounds the read of the server's last reply after it closed the connection: the bytes are there
-// already, or never arrive.
-const lastReply = 10 * time.Millisecond
+// firstError returns the error of a connection that the server has not accepted. go-redis unwraps such an error
+// once.
+func firstError(err error) error { return &driver.NotSentError{Err: err} }
 
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(at time.Time) error {

@@ -1,6 +1,7 @@
 package goredisdriver
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -36,7 +37,7 @@ func (closedTCPConn) SyscallConn() (syscall.RawConn, error) { return nil, syscal
 
 func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	t.Parallel()
-	p := &pool{over: t.Context()}
+	p := &pool{over: context.Background()}
 	tcp := func(sent string) net.Conn {
 		return p.newConn(closedTCPConn{&closedConn{sent: strings.NewReader(sent)}}, 0)
 	}

@@ -3,7 +3,6 @@ package goredisdriver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 
 	"github.com/redis/go-redis/v9"
@@ -22,13 +21,7 @@ func optionsOf(u *driver.URL, dialer *driver.Dialer) (*redis.Options, error) {
 	options.Network, options.Addr, options.DB, options.ClientName = u.Network, u.Addrs[0], u.DB, u.ClientName
 	options.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.Dial(ctx) }
 	if u.Credentials != nil {
-		options.CredentialsProviderContext = func(context.Context) (string, string, error) {
-			user, password, err := u.Credentials()
-			if err != nil {
-				err = fmt.Errorf("goredisdriver: %w", err)
-			}
-			return user, password, err
-		}
+		options.CredentialsProviderContext = func(context.Context) (string, string, error) { return u.Credentials() }
 	}
 	return options, nil
 }

@@ -191,7 +191,7 @@ func (t *tracked) Close() error {
 func (t *tracked) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if !t.answered.Load() {
-		if refused := driver.ExplainFirstRead(p[:n], err); refused != nil {
+		if refused := driver.ExplainFirstRead(t.Conn, p[:n], err); refused != nil {
 			return 0, &driver.NotSentError{Err: refused}
 		}
 	}
@@ -213,7 +213,13 @@ func (t *tracked) Write(p []byte) (int, error) {
 		t.link.noteWritten(t.generation)
 	}
 	t.since.CompareAndSwap(0, int64(time.Since(t.link.born)))
-	return t.Conn.Write(p)
+	n, err := t.Conn.Write(p)
+	if err != nil && !t.answered.Load() {
+		if refused := driver.ExplainFirstWrite(t.Conn, err); refused != nil {
+			return n, &driver.NotSentError{Err: refused}
+		}
+	}
+	return n, err
 }
 
 // noteWritten records that a call may have been written on the connection of the generation.

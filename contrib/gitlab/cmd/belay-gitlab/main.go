@@ -71,8 +71,12 @@ const defaultURL = "redis://127.0.0.1:6379/0"
 
 // clients are the constructors of the Redis clients that --client names.
 var clients = map[string]func(url string, options ...driver.Option) (driver.Client, error){
-	"go-redis": func(url string, options ...driver.Option) (driver.Client, error) { return goredisdriver.Open(url, options...) },
-	"rueidis":  func(url string, options ...driver.Option) (driver.Client, error) { return rueidisdriver.Open(url, options...) },
+	"go-redis": func(url string, options ...driver.Option) (driver.Client, error) {
+		return goredisdriver.Open(url, options...)
+	},
+	"rueidis": func(url string, options ...driver.Option) (driver.Client, error) {
+		return rueidisdriver.Open(url, options...)
+	},
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
