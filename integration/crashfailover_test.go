@@ -71,7 +71,7 @@ func primariesDie(t *testing.T, name string, cfg client.Config) (lost int) {
 	defer stop()
 	var failovers []failover
 	for round := range crashes() {
-		h.awaitStart(time.Now())
+		h.awaitStart(t, time.Now())
 		time.Sleep(time.Second + rand.N(time.Second)) // the moment is random, not the end of a wait
 		failovers = append(failovers, w.primaryDies(h, round))
 	}
@@ -167,7 +167,7 @@ func (w *dyingSite) primaryDies(h *chronicle, round int) failover {
 	old.Kill()
 	beside.Kill()
 	f.switched = w.news.awaitFrom(w.t, old, f.silent)
-	resumed := h.awaitStart(f.switched)
+	resumed := h.awaitStart(w.t, f.switched)
 	w.t.Logf("%d jobs in hand; another primary is known after %v, new jobs run %v later", inHand,
 		f.switched.Sub(f.silent), resumed.Sub(f.switched))
 	require.Less(w.t, resumed.Sub(f.switched), found)
