@@ -144,6 +144,28 @@ func TestTheFirstProgramOfTheReadme(t *testing.T) {
 	}
 }
 
+// The first program needs another URL, and on a Cluster a prefix, and nothing else.
+func TestTheFirstProgramWithSentinelAndCluster(t *testing.T) {
+	t.Parallel()
+	first := pieces(t, "../README.md", "go")[0]
+	watched, cluster := drivertest.StartSentinel(t), drivertest.StartCluster(t, 3)
+	for name, opened := range map[string]string{
+		"sentinel": fmt.Sprintf("%q, nil", watched.URL()),
+		"cluster":  fmt.Sprintf("%q, &belay.ClientConfig{Prefix: %q}", cluster.URL(), "{shop}"),
+	} {
+		text := strings.Replace(first, `"redis://localhost:6379/0", nil`, opened, 1)
+		require.NotEqual(t, first, text)
+		file, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, file).CombinedOutput()
+		require.NoError(t, err, string(output))
+		p := startProcess(t, watched.Servers[0], program)
+		eventually(t, "the job", func() bool { return strings.Contains(p.out.String(), "welcome, user 42") })
+		p.signal(syscall.SIGINT)
+		require.NoError(t, <-p.done)
+	}
+}
+
 // A reader of any of these documents learns the same: whether there is a version to install.
 func TestDocumentsAgreeAboutTags(t *testing.T) {
 	t.Parallel()

@@ -135,9 +135,11 @@ func (h *chronicle) runs() string {
 }
 
 // awaitStart waits until a job that was stored after an instant has been begun, and answers when.
-func (h *chronicle) awaitStart(after time.Time) (at time.Time) {
-	for deadline := time.Now().Add(patience); at.IsZero() && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+func (h *chronicle) awaitStart(t *testing.T, after time.Time) (at time.Time) {
+	t.Helper()
+	eventually(t, "a job that was stored since to begin", func() bool {
 		h.mu.Lock()
+		defer h.mu.Unlock()
 		for n, starts := range h.starts {
 			stored, ok := h.acked[n]
 			if !ok {
@@ -147,8 +149,8 @@ func (h *chronicle) awaitStart(after time.Time) (at time.Time) {
 				at = starts[0]
 			}
 		}
-		h.mu.Unlock()
-	}
+		return !at.IsZero()
+	})
 	return at
 }
 

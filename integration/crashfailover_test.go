@@ -71,7 +71,7 @@ func primariesDie(t *testing.T, name string, cfg client.Config) (lost int) {
 	defer stop()
 	var failovers []failover
 	for round := range crashes() {
-		h.awaitStart(time.Now())
+		h.awaitStart(t, time.Now())
 		time.Sleep(time.Second + rand.N(time.Second)) // the moment is random, not the end of a wait
 		failovers = append(failovers, w.primaryDies(h, round))
 	}
@@ -124,8 +124,9 @@ func newDyingSite(t *testing.T) *dyingSite {
 		w.dirs[server] = dirOf(t, server)
 	}
 	for _, sentinel := range w.Sentinels {
-		// When the sentinels disagree they wait for twice as long before they elect again.
-		_, err := sentinel.Do(t.Context(), "SENTINEL", "SET", drivertest.WatchedName, "failover-timeout", "2000", "down-after-milliseconds", "2000")
+		// It takes longer to elect another primary than the session of a worker lasts by default. When the sentinels
+		// disagree they wait for twice the timeout before they elect again.
+		_, err := sentinel.Do(t.Context(), "SENTINEL", "SET", drivertest.WatchedName, "failover-timeout", "2000", "down-after-milliseconds", "6000")
 		require.NoError(t, err)
 	}
 	w.news.listen(t, w.sentinels)
@@ -162,11 +163,11 @@ func (w *dyingSite) primaryDies(h *chronicle, round int) failover {
 	f.silent = time.Now()
 	beside.Stop()
 	inHand := h.inHand()
-	time.Sleep(rand.N(2 * time.Second)) // the sentinels wait a second, whether a server is silent or gone
+	time.Sleep(rand.N(2 * time.Second)) // the sentinels wait for as long, whether a server is silent or gone
 	old.Kill()
 	beside.Kill()
 	f.switched = w.news.awaitFrom(w.t, old, f.silent)
-	resumed := h.awaitStart(f.switched)
+	resumed := h.awaitStart(w.t, f.switched)
 	w.t.Logf("%d jobs in hand; another primary is known after %v, new jobs run %v later", inHand,
 		f.switched.Sub(f.silent), resumed.Sub(f.switched))
 	require.Less(w.t, resumed.Sub(f.switched), found)
