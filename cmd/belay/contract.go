@@ -52,6 +52,11 @@ details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadl
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
 unique job, periodic the name of a periodic job, and payload the whole job.`
 
+	batchFields = `bid, state, description, total, pending, failed, dead, removed, created_at, complete_at, success_at, death_at,
+invalid_at, queue, parent, age_seconds`
+	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed. The
+times are absent until they come; parent is the batch in which it is nested.`
+
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
              beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]`
@@ -167,6 +172,23 @@ write-ahead logs.`,
 	{
 		commands: []string{"locks find"}, json: single, fields: lockFields, as: "belay locks --json",
 		exits: map[int]string{exitOK: "if the lock is held", exitFailure: unread, exitAbsent: "if it is free"},
+	},
+	{
+		commands: []string{"batches"}, json: perLine, fields: batchFields, notes: batchNotes,
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"batches show"}, json: single, fields: batchFields + ", failed_jids [jid], dead_jids [jid]",
+		notes: batchNotes + " At most 100 jids are listed of each.",
+		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such batch"},
+	},
+	{
+		commands: []string{"batches new"},
+		exits:    map[int]string{exitOK: ", also if the batch is opened again", exitFailure: "if it was not made, or may not have been"},
+	},
+	{
+		commands: []string{"batches *"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if one is not there"},
 	},
 	{
 		commands: []string{"classes"}, json: single,
