@@ -53,9 +53,9 @@ details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadl
 unique job, periodic the name of a periodic job, and payload the whole job.`
 
 	batchFields = `bid, state, description, total, pending, failed, dead, removed, created_at, complete_at, success_at, death_at,
-invalid_at, queue, parent, age_seconds`
+invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
 	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed. The
-times are absent until they come; parent is the batch in which it is nested.`
+times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
 
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
@@ -178,8 +178,8 @@ write-ahead logs.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
-		commands: []string{"batches show"}, json: single, fields: batchFields + ", failed_jids [jid], dead_jids [jid]",
-		notes: batchNotes + " At most 100 jids are listed of each.",
+		commands: []string{"batches show"}, json: single, fields: batchFields, as: "belay batches --json",
+		notes: "It lists at most 100 failed_jids and dead_jids.",
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such batch"},
 	},
 	{
