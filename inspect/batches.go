@@ -101,8 +101,8 @@ func (i *Inspector) batch(ctx context.Context, id string) (b Batch, found bool, 
 	return Batch{BatchStatus: read.BatchStatus, Queue: read.Queue, Parent: read.Parent.ID, Age: age, read: read}, found, nil
 }
 
-// SealBatch records that no program pushes members into a batch any more, as Batch.Seal of the client does: for a
-// batch whose program died before. found is false if there is none.
+// SealBatch records that no program pushes members into a batch any more, as Batch.Seal of the client does: for
+// a batch whose program died before. found is false if there is none.
 func (i *Inspector) SealBatch(ctx context.Context, id string) (found bool, err error) {
 	b, found, err := i.batch(ctx, id)
 	if err != nil || !found {
@@ -115,7 +115,8 @@ func (i *Inspector) SealBatch(ctx context.Context, id string) (found bool, err e
 	return found, nil
 }
 
-// InvalidateBatch makes workers drop the members of a batch that have not started. found is false if there is none.
+// InvalidateBatch makes workers drop the members of a batch that have not started. found is false if there is
+// none.
 func (i *Inspector) InvalidateBatch(ctx context.Context, id string) (found bool, err error) {
 	_, found, err = i.batch(ctx, id)
 	if err != nil || !found {
@@ -127,8 +128,8 @@ func (i *Inspector) InvalidateBatch(ctx context.Context, id string) (found bool,
 	return true, nil
 }
 
-// DeleteBatch deletes a batch. Its jobs stay, and count nowhere; its callbacks are never called. found is false if
-// there is none.
+// DeleteBatch deletes a batch. Its jobs stay, and count nowhere; its callbacks are never called. found is false
+// if there is none.
 func (i *Inspector) DeleteBatch(ctx context.Context, id string) (found bool, err error) {
 	b, found, err := i.batch(ctx, id)
 	if err != nil || !found {

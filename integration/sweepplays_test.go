@@ -104,8 +104,8 @@ func (s *stage) janitor() {
 	s.stop()
 }
 
-// follower is one worker that takes all queues of a pattern: one that is there when it begins, others that appear,
-// and one that goes and comes again.
+// follower is one worker that takes all queues of a pattern: one that is there when it begins, others that
+// appear, and one that goes and comes again.
 func (s *stage) follower() {
 	s.queues = []string{"a", "late-*"}
 	s.put("late-1", "Done", "early")
