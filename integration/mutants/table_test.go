@@ -707,7 +707,7 @@ var bugs = []mutant{
 `, ``,
 		}},
 		pkg: "./lua", run: "TestNestedBatch/its_parent_is_complete",
-		caught: "TestNestedBatch/its_parent_is_complete_after_it_and_over_after_it/go-redis", says: "not equal",
+		caught: "TestNestedBatch/its_parent_is_complete_after_it_and_over_after_it/go-redis", says: "Not equal",
 	},
 	{
 		name: "the sweep deletes a batch without another look",
@@ -726,7 +726,7 @@ var bugs = []mutant{
 			`kinds.done = { may = may_count, over = note, finish = function() end }`,
 		}},
 		pkg: "./lua", run: "TestBatch/calls_complete",
-		caught: "TestBatch/calls_complete_and_success_in_the_step_that_ends_its_last_member/go-redis", says: "not equal",
+		caught: "TestBatch/calls_complete_and_success_in_the_step_that_ends_its_last_member/go-redis", says: "Not equal",
 	},
 	{
 		name: "a crash too many does not count in the batch",
