@@ -181,6 +181,8 @@
 //     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
 //   - Long jobs that continue after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
 //   - Results, states and progress of jobs: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
+//   - Jobs with a common end, and callbacks at it: [NewBatch] with a [BatchConfig], [InBatch], [BatchOf],
+//     [BatchInvalid].
 //   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic], or at run time Client.SetPeriodic.
 //   - Cancelling jobs and everything else that operators do: package inspect. Dropping jobs that are too late:
 //     [ExpiresIn], [Deadline].

@@ -54,6 +54,11 @@ unique job, periodic the name of a periodic job, and payload the whole job, as f
 	argNotes = `args is an array. An encrypted argument is the text "[encrypted, key ID]" in it, or "[encrypted]" if Belay does not
 know its key; the args of a class of --mask are ["[masked]"].`
 
+	batchFields = `bid, state, description, total, pending, failed, dead, removed, created_at, complete_at, success_at, death_at,
+invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
+	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed. The
+times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
+
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
              beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]`
@@ -169,6 +174,23 @@ write-ahead logs.`,
 	{
 		commands: []string{"locks find"}, json: single, fields: lockFields, as: "belay locks --json",
 		exits: map[int]string{exitOK: "if the lock is held", exitFailure: unread, exitAbsent: "if it is free"},
+	},
+	{
+		commands: []string{"batches"}, json: perLine, fields: batchFields, notes: batchNotes,
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"batches show"}, json: single, fields: batchFields, as: "belay batches --json",
+		notes: "It lists at most 100 failed_jids and dead_jids.",
+		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such batch"},
+	},
+	{
+		commands: []string{"batches new"},
+		exits:    map[int]string{exitOK: ", also if the batch is opened again", exitFailure: "if it was not made, or may not have been"},
+	},
+	{
+		commands: []string{"batches *"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if one is not there"},
 	},
 	{
 		commands: []string{"classes"}, json: single,
