@@ -52,7 +52,7 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 				if entry.gone {
 					continue
 				}
-				entry.parse()
+				i.parse(&entry)
 				if !yield(entry, nil) {
 					return
 				}
