@@ -25,13 +25,13 @@ var certaintyPromises = []promise{
 	{name: "replies_before_the_deadline_are_kept", keep: answersBeforeTheDeadline},
 	{name: "a_missed_deadline_is_uncertain_and_the_next_call_works", keep: aMissedDeadline},
 	{name: "a_refused_dial_is_not_sent", keep: aRefusedDial},
-	{name: "a_server_that_is_not_redis_receives_nothing", keep: noRedis},
+	{name: "a_server_that_is_not_redis_receives_nothing", keep: noRedis, anyKind: true},
 	{name: "an_ended_context_sends_nothing", keep: aContextThatIsOver},
 	{name: "a_deadline_ends_a_call_to_a_stopped_server", keep: aStoppedServer, fake: noSignals},
 }
 
 func aLostReply(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	script := counting(p, "once")
 	run := driver.Call{Script: script, Keys: []string{p + "n"}, Args: []string{p + "mark"}}
@@ -51,7 +51,7 @@ func aLostReply(t *testing.T, w *world) {
 }
 
 func aLostRequest(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 
@@ -62,7 +62,7 @@ func aLostRequest(t *testing.T, w *world) {
 }
 
 func aLostReplyInAPipeline(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	script := counting(p, "each")
 	calls := []driver.Call{
@@ -86,7 +86,7 @@ func aLostReplyInAPipeline(t *testing.T, w *world) {
 }
 
 func answersBeforeTheCut(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 
@@ -101,7 +101,7 @@ func answersBeforeTheCut(t *testing.T, w *world) {
 }
 
 func answersBeforeTheDeadline(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 
@@ -114,7 +114,7 @@ func answersBeforeTheDeadline(t *testing.T, w *world) {
 }
 
 func aMissedDeadline(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	require.Equal(t, "PONG", get(t, client, "PING"))
 

@@ -18,9 +18,9 @@ import (
 var waiterPromises = []promise{
 	{name: "a_wait_moves_an_existing_entry", keep: aWaitMoves, memory: true},
 	{name: "a_wait_moves_an_entry_pushed_meanwhile", keep: aWaitMovesMeanwhile},
-	{name: "a_wait_lasts_its_limit", keep: aWaitLastsItsLimit, memory: true},
+	{name: "a_wait_lasts_its_limit", keep: aWaitLastsItsLimit, anyKind: true, memory: true},
 	{name: "ending_the_context_loses_nothing", keep: endingTheContext},
-	{name: "a_released_wait_has_moved_nothing_unseen", keep: aReleasedWait, fake: noUnblock, memory: true},
+	{name: "a_released_wait_has_moved_nothing_unseen", keep: aReleasedWait, anyKind: true, fake: noUnblock, memory: true},
 	{name: "a_release_before_the_wait_returns_false", keep: aReleaseBeforeTheWait, fake: noUnblock},
 	{name: "a_server_that_cannot_release_returns_ErrNoRelease", keep: aServerThatCannotRelease},
 	{name: "a_tight_acl_cannot_release", keep: aTightACL, fake: noACL},
@@ -67,7 +67,7 @@ func come(t *testing.T, outcome <-chan waited) waited {
 // deliver it.
 func aSlowAnswer(t *testing.T, w *world) {
 	const size, takes = 192 << 10, 3 * driver.WaitGrace
-	large, p, addr := strings.Repeat("x", size), drivertest.Prefix(t), w.addr(t)
+	large, p, addr := strings.Repeat("x", size), prefix(t), w.addr(t)
 	link := slowlink.New(t, addr, slowlink.Speed{BitsPerSecond: int64(size * 8 / takes.Seconds())})
 	direct := w.open(t, addr)
 	get(t, direct, "LPUSH", p+"from", large)
@@ -79,7 +79,7 @@ func aSlowAnswer(t *testing.T, w *world) {
 }
 
 func aWaitMoves(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	client, p := w.open(t, w.addr(t)), prefix(t)
 	waiter := w.waiter(t, client)
 	get(t, client, "LPUSH", p+"from", "first", "second")
 	get(t, client, "LPUSH", p+"to", "earlier")
@@ -93,7 +93,7 @@ func aWaitMoves(t *testing.T, w *world) {
 }
 
 func aWaitMovesMeanwhile(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	arrived := faultproxy.NewGate()
 	arrived.Open()
@@ -106,7 +106,7 @@ func aWaitMovesMeanwhile(t *testing.T, w *world) {
 }
 
 func aWaitLastsItsLimit(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	client, p := w.open(t, w.addr(t)), prefix(t)
 	waiter := w.waiter(t, client)
 	_, _, err := waiter.Wait(t.Context(), p+"from", p+"to", time.Second) // which dials
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func aWaitLastsItsLimit(t *testing.T, w *world) {
 }
 
 func endingTheContext(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	arrived := faultproxy.NewGate()
@@ -142,7 +142,7 @@ func endingTheContext(t *testing.T, w *world) {
 const releaseRounds = 200
 
 func aReleasedWait(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	client, p := w.open(t, w.addr(t)), prefix(t)
 	lane, waiter := w.lane(t, client, 1), w.waiter(t, client)
 	moved := 0
 	for round := range releaseRounds {
@@ -185,7 +185,7 @@ func released(t *testing.T, waiter driver.Waiter, outcome <-chan waited) waited 
 }
 
 func aReleaseBeforeTheWait(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	no := func() {
@@ -210,8 +210,8 @@ func aReleaseBeforeTheWait(t *testing.T, w *world) {
 }
 
 func aServerThatCannotRelease(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
-	if w.real {
+	proxy, p := w.proxy(t), prefix(t)
+	if !w.kind.fake && !w.memory {
 		for _, name := range []string{"CLIENT", "client"} {
 			proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: name, Do: faultproxy.Fail("ERR unknown command 'CLIENT'")})
 		}
@@ -227,7 +227,7 @@ func aTightACL(t *testing.T, w *world) {
 	server := drivertest.Start(t)
 	_, err := server.Do(t.Context(), "ACL", "SETUSER", "tight", "on", ">pass", "~*", "+@all", "-client|unblock")
 	require.NoError(t, err)
-	client, err := w.maker("redis://tight:pass@" + server.Addr())
+	client, err := w.maker(w.kind.url(t, "tight:pass@"+server.Addr()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close()) }()
 	waiter := w.waiter(t, client)
@@ -241,7 +241,7 @@ func aTightACL(t *testing.T, w *world) {
 }
 
 func aLostAnswer(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	get(t, client, "LPUSH", p+"from", "first", "second")
@@ -303,7 +303,7 @@ func anIdleWaiter(t *testing.T, w *world) {
 }
 
 func aReleaseAfterABreak(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	for range 5 {
@@ -344,7 +344,7 @@ func get2(t *testing.T, client driver.Client, words ...string) {
 }
 
 func closingEndsAWait(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	waiter := w.waiter(t, client)
 	arrived := faultproxy.NewGate()
@@ -360,7 +360,7 @@ func closingEndsAWait(t *testing.T, w *world) {
 }
 
 func waitsDelayNoOtherCalls(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	const waiters = 50
 	outcomes := make([]<-chan waited, waiters)

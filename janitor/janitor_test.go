@@ -103,6 +103,15 @@ func TestJanitorJudges(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat), at(2*beat, "victim"), nil, at(3*beat, "victim"), at(4*beat, "victim"), at(4*beat+beat/2, "victim")))
 	})
+	t.Run("a_server_that_does_not_know_us_breaks_our_sight", func(t *testing.T) {
+		t.Parallel()
+		other := func(start time.Duration) heartbeat { // after a failover that lost our registration
+			reply := heartbeatAt(start+3*beat, "victim")
+			reply.State = lua.StateUnknown
+			return reply
+		}
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), other, at(4*beat, "victim"), at(4*beat+beat/2, "victim")))
+	})
 	t.Run("a_gap_in_our_own_beats_breaks_our_sight", func(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat, "victim"), at(4*beat, "victim"), at(5*beat, "victim")))
