@@ -134,6 +134,10 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	of := c.Config()
 	var l *launcher.Launcher
 	logFindings := func(ctx context.Context) {
+		if d, ok := c.Driver().(interface{ Unverified() bool }); ok && d.Unverified() {
+			log.Warn("the certificate of Redis is not verified: a machine in between can read and change all jobs; " +
+				"give its authority by ca=FILE instead of skip_verify=true in the Redis URL")
+		}
 		wanted := check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 		check.LogFindings(ctx, c.Driver(), wanted, log)
 	}
