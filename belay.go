@@ -29,8 +29,8 @@ type (
 	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
 	// github.com/belayq/belay/client.RawJob.
 	RawJob = client.RawJob
-	// Receipt reports the outcome of a push: the job's JID, Queue and Status, the Reason if it was refused, and
-	// the Holder of a duplicate.
+	// Receipt reports the outcome of a push: the job's JID, Queue and Status, the Reason if it was refused, the
+	// Holder of a duplicate, and for a push that waits for Replicas how many have it.
 	Receipt = client.Receipt
 	// BulkError reports how far a bulk push came.
 	BulkError = client.BulkError
@@ -82,6 +82,10 @@ var (
 	// may store it a second time. A PushOnce job was sent again already, for ClientConfig.RepeatFor;
 	// Client.Repeat sends it again, up to a day after the first time.
 	ErrUnknown = client.ErrUnknown
+	// ErrReplicas is the error of a push that is stored, but on fewer replicas than Replicated or
+	// ClientConfig.Replicas wants. The job runs, and a failover may lose it. Another push may store it a second
+	// time.
+	ErrReplicas = client.ErrReplicas
 	// ErrFull is the error of a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
 	// ErrOldWorker is the error of a push with ExpiresIn or Deadline while a worker that ignores them is
