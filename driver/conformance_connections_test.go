@@ -77,8 +77,8 @@ func aLaneKeepsToItsConnections(t *testing.T, w *world) {
 	var running sync.WaitGroup
 	for range 20 {
 		running.Go(func() {
-			lane.Do(t.Context(), driver.Command("INCR", p+"n"))
-			lane.Do(t.Context(), driver.Command("INCR", p+"n"), driver.Command("INCR", p+"n"))
+			lane.Do(within(t, patience), driver.Command("INCR", p+"n"))
+			lane.Do(within(t, patience), driver.Command("INCR", p+"n"), driver.Command("INCR", p+"n"))
 		})
 	}
 	running.Wait()
@@ -96,7 +96,7 @@ func aSilentLane(t *testing.T, w *world) {
 	go func() { slow <- silent.Do(context.WithoutCancel(t.Context()), driver.Command("INCR", p+"slow")) }()
 	<-gate.Arrived()
 	for _, free := range []driver.Client{client, other} {
-		replies := free.Do(within(t, 2*time.Second), driver.Command("PING"), driver.Command("PING"))
+		replies := free.Do(within(t, patience), driver.Command("PING"), driver.Command("PING"))
 		require.Equal(t, []driver.Reply{{Value: "PONG"}, {Value: "PONG"}}, replies)
 	}
 	gate.Open()
@@ -177,13 +177,11 @@ func closingEnds(t *testing.T, w *world) {
 	slow := make(chan []driver.Reply, 1)
 	go func() { slow <- lane.Do(context.WithoutCancel(t.Context()), driver.Command("INCR", p+"slow")) }()
 	<-gate.Arrived()
-	start := time.Now()
 	require.NoError(t, lane.Close())
-	requireUncertain(t, (<-slow)[0].Err)
-	require.Less(t, time.Since(start), 3*time.Second)
+	requireUncertain(t, (<-slow)[0].Err) // without a close it would have none, for the reply never comes
 	require.NoError(t, lane.Close())
 	requireNotSent(t, lane.Do(t.Context(), driver.Command("PING"))[0].Err)
-	drivertest.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
+	drivertest.Eventually(t, func() bool { return proxy.Open() == 0 }, patience, time.Millisecond)
 }
 
 // canary is a password that must be seen nowhere.
@@ -277,7 +275,7 @@ func nothingOfItsOwn(t *testing.T, w *world) {
 	waiter := w.waiter(t, client)
 	require.NoError(t, released(t, waiter, wait(t, waiter, "from", "to", 10*time.Second)).err)
 	l.end()
-	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
+	require.ErrorIs(t, l.over(t), context.Canceled)
 
 	require.Subset(t, expected, slices.Collect(maps.Keys(proxy.Counts())))
 	denied, err := server.Do(t.Context(), "ACL", "LOG")

@@ -152,10 +152,13 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
+const patience = 20 * time.Second
+
 // get returns the value of a call, which must not fail.
 func get(t *testing.T, client driver.Client, words ...string) any {
 	t.Helper()
-	reply := client.Do(t.Context(), driver.Command(words...))[0]
+	reply := client.Do(within(t, patience), driver.Command(words...))[0]
 	require.NoError(t, reply.Err)
 	return reply.Value
 }

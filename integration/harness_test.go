@@ -45,12 +45,13 @@ type site struct {
 	url string
 	// client is the Redis client that they use.
 	client string
+	users  users
 }
 
 func newSite(t *testing.T, server *drivertest.Server) *site {
 	t.Helper()
 	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis"}
+	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis", users: newUsers(t, server, prefix)}
 }
 
 // ordinarySite is a keyspace on an audited server, for tests in which the choice of a client plays no part.
@@ -186,7 +187,8 @@ func (s *site) push(class, queue, args string) string {
 // belay runs the program, on this keyspace, to its end, and answers what it printed and its exit status.
 func (s *site) belay(words ...string) (out, errs string, status int) {
 	s.t.Helper()
-	return runBelay(s.t, nil, append(words, "--redis", s.url, "--prefix", s.prefix, "--client", s.client)...)
+	url := s.urlOf(roleOf(words))
+	return runBelay(s.t, nil, append(words, "--redis", url, "--prefix", s.prefix, "--client", s.client)...)
 }
 
 // runBelay runs belay to its end, with env added to its environment.
@@ -267,7 +269,7 @@ func (s *site) launch(path string, words ...string) *process {
 	p := &process{t: s.t, logPath: filepath.Join(s.t.TempDir(), "log"), done: make(chan struct{})}
 	log, err := os.Create(p.logPath)
 	require.NoError(s.t, err)
-	cmd := exec.Command(path, words...)
+	cmd := exec.Command(path, s.asWorker(words)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)

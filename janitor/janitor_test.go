@@ -240,7 +240,7 @@ func TestRecovery(t *testing.T) {
 			r.lapse(r.victim)
 			j, session := r.newJanitor()
 			round := func() error {
-				r.look(j, session)
+				r.watch(j, session)
 				return j.Pass(context.Background(), session.Identity)
 			}
 			var passErr error
@@ -249,14 +249,14 @@ func TestRecovery(t *testing.T) {
 					passErr = err
 				}
 				return len(r.list(r.keys.Queue("good"))) == 1 && passErr != nil
-			}, 10*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 			require.ErrorContains(t, passErr, "broken")
 			require.Len(t, r.working("broken"), 1, "not lost")
 			r.do("DEL", r.keys.Queue("broken"))
 			drivertest.Eventually(t, func() bool {
 				require.NoError(t, round())
 				return len(r.list(r.keys.Queue("broken"))) == 1
-			}, 10*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 		})
 
 		t.Run("a_list_longer_than_a_page_comes_back_in_order", func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestLatecomers(t *testing.T) {
 			drivertest.Eventually(r.t, func() bool {
 				swept(r.t, j, session.Identity)
 				return until()
-			}, 10*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 		}
 
 		t.Run("a_wait_answered_after_a_clean_exit_is_found_as_it_was", func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestLatecomers(t *testing.T) {
 			}()
 			drivertest.Eventually(t, func() bool {
 				return strings.Contains(fmt.Sprint(r.do("CLIENT", "LIST")), "cmd=blmove")
-			}, 10*time.Second, 5*time.Millisecond)
+			}, patience, 5*time.Millisecond)
 			left, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
 			require.NoError(t, err)
 			require.Zero(t, left)

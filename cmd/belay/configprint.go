@@ -85,6 +85,8 @@ func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) *y
 	switch {
 	case s.kind == "int" && err == nil:
 		return inYAML(number)
+	case s.kind == "bool":
+		return inYAML(text == "true")
 	case s.kind == "duration" && text == "":
 		return inYAML(derivedDefault(s.key, server).String())
 	case s.key == "redis":

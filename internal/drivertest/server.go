@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -52,8 +54,22 @@ func (f form) commandLine(port int) []string {
 	if f.sentinel != "" {
 		return slices.Concat([]string{f.sentinel, "--sentinel"}, line, f.args)
 	}
-	return slices.Concat(line, []string{"--save", "", "--appendonly", "no", "--enable-debug-command", "local"}, f.args)
+	line = append(line, "--save", "", "--appendonly", "no", "--enable-debug-command", "local")
+	if f.keepsUsers() {
+		line = append(line, "--aclfile", f.usersFile())
+	}
+	return append(line, f.args...)
 }
+
+// Roles reports whether programs run as users of Redis that have the permissions of their role, and no others.
+func Roles() bool { return os.Getenv("BELAY_ACL") == "1" }
+
+// keepsUsers reports whether ACL SAVE makes users outlive a restart of the server.
+func (f form) keepsUsers() bool {
+	return Roles() && f.sentinel == "" && !slices.Contains(f.args, "--requirepass")
+}
+
+func (f form) usersFile() string { return filepath.Join(f.dir, "users.acl") }
 
 // ready returns the words of the log by which the server says that it accepts connections.
 func (f form) ready() string {
@@ -89,11 +105,16 @@ func start(t testing.TB, f form) *Server {
 	return s
 }
 
+// programVariable names the server to test with, such as valkey-server. Default: redis-server.
+const programVariable = "REDIS_SERVER"
+
+func program() string { return cmp.Or(os.Getenv(programVariable), "redis-server") }
+
 // launch starts a server on a port that was free a moment ago. It tries another port if this one has been
 // taken since.
 func launch(f form) (*Server, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, errors.New("redis-server not found: apt-get install redis-server")
+	if _, err := exec.LookPath(program()); err != nil {
+		return nil, fmt.Errorf("%s not found: apt-get install redis-server, or name another server in %s", program(), programVariable)
 	}
 	var err error
 	for range 5 {
@@ -134,12 +155,19 @@ func freePort() (port int, err error) {
 
 // start runs the process and returns when it accepts connections.
 func (s *Server) start() error {
-	cmd := exec.Command("redis-server", s.commandLine(s.port)...)
+	if s.keepsUsers() {
+		users, err := os.OpenFile(s.usersFile(), os.O_CREATE, 0o600)
+		if err != nil {
+			return fmt.Errorf("make the file of users: %w", err)
+		}
+		_ = users.Close()
+	}
+	cmd := exec.Command(program(), s.commandLine(s.port)...)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = diesWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("start redis-server: %w", err)
+		return fmt.Errorf("start %s: %w", program(), err)
 	}
 	cmd.Stderr = cmd.Stdout // it reports wrong arguments there
 	started, exited := make(chan error, 1), make(chan struct{})
