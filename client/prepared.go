@@ -37,6 +37,9 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 	r, err := c.pass(ctx, &j)
 	var p Prepared
 	if err == nil && r.Status != StatusRefused {
+		if j.Batch != nil {
+			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job cannot join a batch: push it")}
+		}
 		now := c.clock.Now()
 		if r, err = c.complete(&j, now, true); err == nil {
 			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared

@@ -100,6 +100,10 @@ func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error
 	if j.ExpiresIn > 0 || j.Deadline > 0 {
 		r.needs = max(r.needs, lua.ExpiryProtocol)
 	}
+	if j.Batch != nil {
+		r.needs, r.once = max(r.needs, lua.BatchProtocol), true
+		r.stored.Member = &lua.Member{Batch: j.Batch.name, JID: j.JID}
+	}
 	begin := now.Add(j.In)
 	if j.At.After(begin) {
 		begin = j.At

@@ -23,9 +23,9 @@ type slice struct {
 
 // A load is the jobs that one call stores.
 type load struct {
-	jobs   []lua.NewJob
-	bytes  int  // of their payloads
-	unique bool // one job takes a lock
+	jobs    []lua.NewJob
+	bytes   int  // of their payloads
+	checked bool // one job takes a lock or joins a batch, so not each job may be stored
 	durability
 }
 
@@ -50,7 +50,7 @@ func (s *slice) add(r ready) {
 	s.at = append(s.at, len(s.receipts)-1)
 	s.once = s.once || r.once
 	s.needs = max(s.needs, r.needs)
-	s.unique = s.unique || r.stored.Lock != nil
+	s.checked = s.checked || r.stored.Lock != nil || r.stored.Member != nil
 	s.durability = s.durability.with(r.durability)
 	s.bytes += len(r.stored.Job)
 }
@@ -176,9 +176,10 @@ func (c *Client) do(ctx context.Context, l load, once bool, calls ...driver.Call
 	return replies[len(replies)-1], confirmed{}
 }
 
-// store sends a load once, and logs the duplicates that were refused. A request with an idempotency key may be
-// sent again, so it has a deadline of its own, and its error may be ErrStale. That of a durable push is set
-// when its turn has come.
+// store sends a load once, and logs the duplicates that were refused. If the load is checked, the answer's holders
+// have, for each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
+// idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale. That of a
+// durable push is set when its turn has come.
 func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a answer, err error) {
 	if key != nil && l.replicas == 0 {
 		var cancel context.CancelFunc
@@ -188,7 +189,7 @@ func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a 
 	var reply driver.Reply
 	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 	case key == nil && l.oneQueue():
 		reply, a.confirmed = c.do(ctx, l, false, c.keys.PushOne(l.jobs)...)
@@ -203,11 +204,16 @@ func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a 
 		return answer{}, err
 	case pushed.Word == lua.PushStale:
 		return answer{}, ErrStale
+	case pushed.Word == lua.PushOver:
+		return answer{}, errOver
 	}
 	c.refusals.log(time.Now(), l.jobs, pushed.Holders)
 	a.holders = pushed.Holders
 	return a, nil
 }
+
+// errOver is an error of the server: it is certain that nothing was stored, and it is no outage.
+var errOver = fmt.Errorf("%w%w", ErrBatchOver, &driver.ServerError{Code: lua.PushOver})
 
 // oneQueue reports whether all of the jobs are for one queue, now.
 func (l *load) oneQueue() bool {

@@ -112,13 +112,12 @@ func (o *OnDemand) Rest(d time.Duration) {
 // Close closes the connection. Calls under way fail, as do later ones; closing again does nothing.
 func (o *OnDemand) Close() error {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
+	lane := o.lane
+	o.lane, o.closed = nil, true
 	o.timer.Stop()
-	if o.lane == nil {
+	o.mu.Unlock()
+	if lane == nil {
 		return nil
 	}
-	lane := o.lane
-	o.lane = nil
 	return lane.Close()
 }

@@ -55,6 +55,10 @@ With --key a job is stored once for the key, whatever its class and arguments: f
 time of --in or --at, another job with the same key is refused as a duplicate, though the first one has ended. In a file,
 a line may have a "belay_key". belay locks find --key shows which job has a key.
 
+With --batch the jobs join a batch (belay batches new), which counts their ends. A job that is refused is no member, and
+nothing is pushed into a batch that is over. A job whose jid is pending in the batch is not stored again: a script that
+gives its members a --jid, or a "jid" in each line, may repeat a push after a crash.
+
 With --wal the job carries a position that a database, such as a replica, must have reached before the job reads it:
 the position of the primary after all data that the job needs was written (SELECT pg_current_wal_insert_lsn()). If a
 push is refused as a duplicate, the job that holds the lock gets the position. In a file, a line may have an object
@@ -75,12 +79,14 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Webhook '{"id":"evt_123"}' --key stripe:evt_123 --key-for 72h
   belay push Payment 42 --replicas 2
   belay push --file jobs.ndjson
+  belay push --file rows.ndjson --batch 217d2cffc30f4a168b3a76d9
   zcat jobs.gz | belay push --file - --json`
 
 type pushFlags struct {
 	due
 
 	retry, file string
+	batch       string
 	repeatFor   time.Duration
 	unique      uniqueFlags
 	wal         map[string]string
@@ -107,6 +113,11 @@ func newPush(at *redisFlags) *cobra.Command {
 				return err
 			}
 			defer func() { _ = pusher.Close() }()
+			if cmd.Flags().Changed("batch") {
+				if flags.job.Batch, err = pusher.OpenBatch(context.Background(), flags.batch); err != nil {
+					return err
+				}
+			}
 			service.OutliveReaders() // a broken pipe is an error in the summary
 			if flags.file != "" {
 				return pushFile(cmd, pusher, flags)
@@ -131,6 +142,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	flags.unique.register(set)
 	set.StringVar(&flags.job.Key, "key", "", "store one job for this `KEY`, such as the id of an event; a further one is a duplicate")
 	set.DurationVar(&flags.job.KeyFor, "key-for", dedup.DefaultKeyFor, "how long a key is remembered, from when the job is due")
+	set.StringVar(&flags.batch, "batch", "", "make the jobs members of the batch with this `BID`: see belay batches")
 	set.StringToStringVar(&flags.wal, "wal", nil,
 		"the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
 	set.Lookup("wal").DefValue = "" // help would show []
