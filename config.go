@@ -18,7 +18,7 @@ import (
 )
 
 // ClientConfig configures Open and NewClient. The zero value is ready. Its fields: Prefix, Unit,
-// PayloadLimit, RepeatFor, DeduplicateIdempotent and Logger; their defaults: go doc
+// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent and Logger; their defaults: go doc
 // github.com/belayq/belay/client.Config.
 type ClientConfig = client.Config
 
@@ -150,6 +150,7 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 		SaveInterval:     cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
+		Pusher:       c,
 		Check:        func(ctx context.Context) { check.LogFindings(ctx, c.Driver(), wanted(), log) },
 		Permitted:    func(ctx context.Context) error { return check.Permitted(ctx, c.Driver(), check.RoleWorker, wanted()) },
 		WaitForRedis: cfg.WaitForRedis,

@@ -171,6 +171,7 @@
 //     [Client] and [RawJob] for classes of another language.
 //   - Reading a replica that must have the data written before the push: [StampWAL] or [WALLocation], and
 //     in the handler [WALPositions] and package dedup/wal.
+//   - Arguments that Redis must not have in plain text: [Encrypted] or [EncryptedAll], with [Keys].
 //   - Refusing duplicates: [Unique], with [UniqueOpts] or [UniqueBy].
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].
@@ -180,6 +181,8 @@
 //     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
 //   - Long jobs that continue after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
 //   - Results, states and progress of jobs: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
+//   - Jobs with a common end, and callbacks at it: [NewBatch] with a [BatchConfig], [InBatch], [BatchOf],
+//     [BatchInvalid].
 //   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic], or at run time Client.SetPeriodic.
 //   - Cancelling jobs and everything else that operators do: package inspect. Dropping jobs that are too late:
 //     [ExpiresIn], [Deadline].

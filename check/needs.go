@@ -54,6 +54,7 @@ type sample struct {
 	identity string
 	digest   string
 	jid      string
+	bid      string // of a batch
 	class    string
 	name     string // of a periodic job
 	number   int    // of an idempotency scope
@@ -64,7 +65,7 @@ type sample struct {
 func sampleOf(queues []string, identity string) sample {
 	return sample{
 		queues: queues, patterns: slices.ContainsFunc(queues, job.IsPattern), identity: identity, digest: strings.Repeat("0", 32),
-		jid: "jid", class: "Class", name: "nightly", number: 1, at: time.Now(),
+		jid: "jid", bid: "0", class: "Class", name: "nightly", number: 1, at: time.Now(),
 	}
 }
 
@@ -151,6 +152,15 @@ func needs(keys lua.Keys, names sample) []need {
 	}
 	on(toList, keys.PeriodicRuns(names.name), "lrange")
 	on(toLook, keys.Periodic(), "zrange zscore")
+	// A producer makes and seals batches, and the script that seals one may end it.
+	on(toPush, keys.Batch(names.bid), "exists hmget hset hsetnx hincrby")
+	on(toWork, keys.Batch(names.bid), "type unlink")
+	for _, members := range []string{keys.BatchPending(names.bid), keys.BatchFailed(names.bid), keys.BatchDead(names.bid)} {
+		on(toPush, members, "sadd srem scard sismember smismember")
+		on(toWork, members, "type unlink")
+	}
+	on(toPush, keys.Batches(), "zadd")
+	on(toWork, keys.Batches(), "type zrem zscore zrangebyscore")
 	on(toLook, keys.PeriodicDefinitions(), "hmget")
 	on(toLook, keys.PeriodicLast(), "hmget")
 	on(toWork, keys.Processes(), "sadd srem")

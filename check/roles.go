@@ -109,11 +109,11 @@ func inOrder(words []string) []string { return slices.Compact(slices.Sorted(slic
 // common to all keys of the kind.
 var samples = [2]sample{
 	{
-		queues: []string{"first"}, patterns: true, identity: "one:1:a", digest: strings.Repeat("0", 32), jid: "123", class: "First", name: "daily",
+		queues: []string{"first"}, patterns: true, identity: "one:1:a", digest: strings.Repeat("0", 32), jid: "123", bid: "12", class: "First", name: "daily",
 		number: 1, at: time.Date(1999, 1, 2, 3, 4, 0, 0, time.UTC),
 	},
 	{
-		queues: []string{"second"}, patterns: true, identity: "two:2:b", digest: strings.Repeat("f", 32), jid: "456", class: "Second", name: "weekl",
+		queues: []string{"second"}, patterns: true, identity: "two:2:b", digest: strings.Repeat("f", 32), jid: "456", bid: "45", class: "Second", name: "weekl",
 		number: 2, at: time.Date(2888, 11, 30, 15, 56, 0, 0, time.UTC),
 	},
 }

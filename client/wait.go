@@ -55,18 +55,10 @@ func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
 // All Waits of a Client share one subscription, and each reads its job about twice. In addition, the Client
 // reads all awaited jobs every ten seconds, 64 in a round trip, so a Wait whose message is lost ends by then.
 func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
-	w := make(wait, 1)
-	c.waits.add(c, jid, w)
-	defer c.waits.remove(jid, w)
-	var end ended
-	select {
-	case end = <-w:
-	case <-ctx.Done():
-		end.err = context.Cause(ctx)
-	}
+	end, err := c.waits.wait(ctx, c, jid)
 	switch {
-	case end.err != nil:
-		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, end.err)
+	case err != nil:
+		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, err)
 	case end.tracked.State != lua.TrackDone:
 		t := end.tracked
 		return t, &EndedError{JID: jid, State: t.State, ErrorClass: t.ErrorClass, ErrorMessage: t.ErrorMessage}
@@ -104,16 +96,17 @@ const (
 // readAtOnce is how many jobs one pipeline reads: their results are bounded.
 const readAtOnce = lua.MaxBytes / lua.MaxResult
 
-// A wait is a call of Wait, which receives how its job ended. Its buffer holds one end.
+// A wait is a call of Wait, which receives how its job or its batch ended. Its buffer holds one end.
 type wait chan ended
 
 type ended struct {
 	tracked Tracked
+	batch   BatchStatus
 	err     error
 }
 
 // waits are the calls of Wait under way. While there are any, one goroutine listens, and another one reads the
-// jobs that may have ended.
+// jobs that may have ended. A batch is in it under lua.BatchMessage, and is read like a job.
 type waits struct {
 	mu      sync.Mutex
 	byJID   map[string][]wait
@@ -125,11 +118,24 @@ type waits struct {
 	closed  bool
 }
 
+// wait waits for the end of a job or of a batch.
+func (s *waits) wait(ctx context.Context, c *Client, jid string) (ended, error) {
+	w := make(wait, 1)
+	s.add(c, jid, w)
+	defer s.remove(jid, w)
+	select {
+	case end := <-w:
+		return end, end.err
+	case <-ctx.Done():
+		return ended{}, context.Cause(ctx)
+	}
+}
+
 func (s *waits) add(c *Client, jid string, w wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		w.end(Tracked{}, errClosed)
+		w.end(ended{err: errClosed})
 		return
 	}
 	if s.byJID == nil {
@@ -179,7 +185,7 @@ func (s *waits) close() {
 	s.closed = true
 	for _, waits := range s.byJID {
 		for _, w := range waits {
-			w.end(Tracked{}, errClosed)
+			w.end(ended{err: errClosed})
 		}
 	}
 	if s.idle != nil {
@@ -192,9 +198,9 @@ func (s *waits) close() {
 	s.running.Wait()
 }
 
-func (w wait) end(tracked Tracked, err error) {
+func (w wait) end(end ended) {
 	select {
-	case w <- ended{tracked, err}:
+	case w <- end:
 	default: // it has an end already
 	}
 }
@@ -276,20 +282,38 @@ func (s *waits) take() (jids []string) {
 
 // read reads jobs and ends the Waits for those that have ended. It returns false if Redis did not answer.
 func (s *waits) read(ctx context.Context, c *Client, jids []string) (answered bool) {
-	asks, calls := lua.AskEach(jids, c.keys.ReadTracked)
-	replies := c.driver.Do(ctx, calls...)
+	ends := make([]ended, len(jids))
+	over := make([]bool, len(jids)) // it has ended
+	var plain []int
+	for i, jid := range jids {
+		id, isBatch := lua.BatchOfMessage(jid)
+		if !isBatch {
+			plain = append(plain, i)
+			continue
+		}
+		read, err := c.readBatch(ctx, id)
+		ends[i] = ended{batch: read.BatchStatus, err: err}
+		over[i] = read.State == lua.BatchStateOver || read.State == lua.BatchStateDead
+	}
+	asks, calls := lua.AskEach(plain, func(i int) lua.Ask[Tracked] { return c.keys.ReadTracked(jids[i]) })
+	if len(calls) > 0 {
+		for n, reply := range c.driver.Do(ctx, calls...) {
+			end := &ends[plain[n]]
+			end.tracked, end.err = asks[n].Read(reply)
+			over[plain[n]] = end.tracked.State.Ended()
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answered = true
 	for i, jid := range jids {
-		tracked, err := asks[i].Read(replies[i])
-		switch {
-		case driver.Outage(err):
+		switch err := ends[i].err; {
+		case driver.Outage(err) && !errors.Is(err, ErrNoBatch):
 			answered = false
 			s.readLocked(jid)
-		case err != nil || tracked.State.Ended():
+		case err != nil || over[i]:
 			for _, w := range s.byJID[jid] {
-				w.end(tracked, err)
+				w.end(ends[i])
 			}
 		}
 	}

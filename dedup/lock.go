@@ -21,8 +21,8 @@ type Lock struct {
 	Until Until
 	// TTL is when the lock expires unless it is renewed, counted from when the job may run; see Lifetime.
 	TTL time.Duration
-	// Again makes the job run once more if a duplicate is refused after its start (see Rule.RescheduleOnce).
-	Again bool
+	// Rerun makes the job run once more if a duplicate is refused after its start (see Rule.RescheduleOnce).
+	Rerun bool
 	// Scheduled makes a push for later take the lock too.
 	Scheduled bool
 	// Mark makes duplicates be stored and marked (see Rule.MarkDuplicates). Such a job can be retried from
@@ -85,7 +85,7 @@ func (l Lock) AtStart() Start {
 		return StartNothing
 	case l.Until == UntilExecuting:
 		return StartRelease
-	case l.Again:
+	case l.Rerun:
 		return StartClear
 	}
 	return StartNothing
@@ -102,6 +102,6 @@ func (l Lock) InHand() bool { return l.Until == UntilExecuted }
 func (l Lock) Releases(exit job.Exit) bool { return exit.Ends() && !l.None() }
 
 // Reruns reports whether a run with this exit is followed by one more if a duplicate was refused after its
-// start. The script that settles the job then stores Rerun's payload and gives it the lock. A job that died
+// start. The script that settles the job then stores the result of Rerun and gives it the lock. A job that died
 // also reruns: otherwise the work of the refused duplicates would be lost.
-func (l Lock) Reruns(exit job.Exit) bool { return l.Again && l.Releases(exit) }
+func (l Lock) Reruns(exit job.Exit) bool { return l.Rerun && l.Releases(exit) }

@@ -20,7 +20,7 @@ func TestLock(t *testing.T) {
 	t.Parallel()
 	executing, executed := held(dedup.UntilExecuting), held(dedup.UntilExecuted)
 	again, scheduled := executed, executed
-	again.Again, scheduled.Scheduled = true, true
+	again.Rerun, scheduled.Scheduled = true, true
 
 	t.Run("a_push_for_later_takes_it_only_when_asked", func(t *testing.T) {
 		t.Parallel()
@@ -67,7 +67,7 @@ func TestLock(t *testing.T) {
 		} {
 			for _, l := range []dedup.Lock{executing, executed, again, scheduled} {
 				require.Equal(t, ends, l.Releases(exit), exit)
-				require.Equal(t, ends && l.Again, l.Reruns(exit), exit)
+				require.Equal(t, ends && l.Rerun, l.Reruns(exit), exit)
 			}
 		}
 	})

@@ -48,7 +48,7 @@ func (l Lock) Edit() job.Edit {
 		return job.Remove(FieldName)
 	}
 	// It cannot fail: the struct has only text, a number and booleans.
-	text, _ := json.Marshal(fields{l.Digest, l.Until, l.TTL.Milliseconds(), l.Again, l.Scheduled, l.Mark})
+	text, _ := json.Marshal(fields{l.Digest, l.Until, l.TTL.Milliseconds(), l.Rerun, l.Scheduled, l.Mark})
 	return job.Edit{Name: FieldName, JSON: string(text)}
 }
 
@@ -101,7 +101,7 @@ func ReadPrepared(j *job.Job) (Lock, error) {
 	}
 	return Lock{
 		Digest: f.Digest, JID: j.JID(), Until: f.Until, TTL: time.Duration(f.TTL) * time.Millisecond,
-		Again: f.Again && f.Until == UntilExecuted, Scheduled: f.Scheduled, Mark: f.Mark,
+		Rerun: f.Again && f.Until == UntilExecuted, Scheduled: f.Scheduled, Mark: f.Mark,
 	}, nil
 }
 

@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 		t.Parallel()
 		lock := held(dedup.UntilExecuted)
 		require.Equal(t, job.Edit{Name: "belay_unique", JSON: `{` + soundDigest + `,"until":"until_executed","ttl_ms":1000}`}, lock.Edit())
-		lock.Again, lock.Scheduled, lock.Mark = true, true, true
+		lock.Rerun, lock.Scheduled, lock.Mark = true, true, true
 		require.Equal(t, `{`+soundDigest+`,"until":"until_executed","ttl_ms":1000,"again":true,"scheduled":true,"mark":true}`, lock.Edit().JSON)
 	})
 	t.Run("other_hands_and_other_versions_may_have_written_it", func(t *testing.T) {
@@ -137,7 +137,7 @@ func FuzzRead(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, lock, read)
 		}
-		rerun, err := job.Parse(dedup.Rerun(j, "k", "q", now, job.Seconds))
+		rerun, err := job.Parse(dedup.Rerun(j, "k", "q", now, job.Seconds).Bytes)
 		require.NoError(t, err)
 		require.Equal(t, "k", rerun.JID())
 		require.Equal(t, j.ArgsJSON(), rerun.ArgsJSON())

@@ -13,18 +13,19 @@ var runFields = [...]string{
 	"retry_count", "failed_at", "retried_at", "error_class", "error_message", "error_backtrace", job.FieldErrors, "discarded_at",
 	"interrupted_count", "interrupted_at",
 	job.FieldExpiry, job.FieldDeadline, // counted from another push; expires_in begins anew
-	"at", // must not be in a stored job: Ruby would schedule it again
+	job.FieldBatch, // the extra run is no member: the batch may be over
+	"at",           // must not be in a stored job: Ruby would schedule it again
 }
 
-// Rerun returns the payload of the extra run of a job with Again (see Lock.Reruns): the same job without a
-// record of earlier runs. Its arguments and all other fields are those of the job, byte for byte, including
+// Rerun returns the extra run of a job with Lock.Rerun (see Lock.Reruns), as its next job: the same job without
+// a record of earlier runs. Its arguments and all other fields are those of the job, byte for byte, including
 // its lock, so that a duplicate refused while it runs leads to another run.
 //
 // jid is the new jid. queue is the queue from which the job was taken; "" keeps the payload's queue. now is
 // Redis' time, for created_at and enqueued_at in unit u.
 //
 // The result depends on nothing else, so that a settle that is sent again has the same bytes.
-func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) string {
+func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) *lua.Next {
 	edits := []job.Edit{job.SetString("jid", jid), job.SetStamp("created_at", now, u), job.SetStamp("enqueued_at", now, u)}
 	if queue != "" && queue != j.Queue() {
 		edits = append(edits, job.SetString("queue", queue))
@@ -32,11 +33,5 @@ func Rerun(j *job.Job, jid, queue string, now time.Time, u job.TimeUnit) string 
 	for _, name := range runFields {
 		edits = append(edits, job.Remove(name))
 	}
-	return j.Patch(edits...)
-}
-
-// Again returns one more run of a job, for the duplicates that were refused while it ran.
-func Again(parsed *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Again {
-	jid := job.NewJID()
-	return &lua.Again{Owner: lua.OwnerOf(jid, parsed.Class()), Bytes: Rerun(parsed, jid, queue, now, unit), Queue: queue}
+	return &lua.Next{Owner: lua.OwnerOf(jid, j.Class()), Bytes: j.Patch(edits...), Queue: queue}
 }

@@ -19,7 +19,7 @@ func TestRerun(t *testing.T) {
 		t.Helper()
 		j, err := job.Parse(raw)
 		require.NoError(t, err)
-		return dedup.Rerun(j, "k", queue, now, u)
+		return dedup.Rerun(j, "k", queue, now, u).Bytes
 	}
 	t.Run("is_the_job_as_if_nothing_had_befallen_it", func(t *testing.T) {
 		t.Parallel()
@@ -47,7 +47,7 @@ func TestRerun(t *testing.T) {
 		got, err := dedup.Read(j)
 		require.NoError(t, err)
 		require.Equal(t, "k", got.JID)
-		require.True(t, got.Again, "what is refused while it runs is served once more")
+		require.True(t, got.Rerun, "what is refused while it runs is served once more")
 		require.True(t, got.Takes(0))
 	})
 	t.Run("the_same_question_has_the_same_answer", func(t *testing.T) {

@@ -75,7 +75,7 @@ func TestRuleLock(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, dedup.Lock{Digest: want, JID: "j", Until: dedup.UntilExecuting, TTL: 6 * time.Hour},
 			lock(t, dedup.Rule{Until: dedup.UntilExecuting}, draft))
-		require.Equal(t, dedup.Lock{Digest: want, JID: "j", Until: dedup.UntilExecuted, TTL: time.Second, Again: true, Scheduled: true},
+		require.Equal(t, dedup.Lock{Digest: want, JID: "j", Until: dedup.UntilExecuted, TTL: time.Second, Rerun: true, Scheduled: true},
 			lock(t, dedup.Rule{TTL: time.Second, RescheduleOnce: true, IncludingScheduled: true}, draft))
 		require.Equal(t, dedup.Lock{Digest: want, JID: "j", Until: dedup.UntilExecuted, TTL: time.Second, Mark: true},
 			lock(t, dedup.Rule{TTL: time.Second, MarkDuplicates: true}, draft), "and the digest is the same")

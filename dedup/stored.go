@@ -12,15 +12,15 @@ func (l Lock) Stored(class string) *lua.Lock {
 	return &lua.Lock{Digest: l.Digest, Owner: lua.OwnerOf(l.JID, class), Hold: l.Lifetime(0), Kept: l.Kept()}
 }
 
-// Ending returns the lock of a job that ends without a run, to be released or passed to the run in Again; nil
+// Ending returns the lock of a job that ends without a run, to be released or passed to the rerun; nil
 // for a job without a lock. queue is the job's, and now is Redis' time.
 func (l Lock) Ending(j *job.Job, queue string, now time.Time, unit job.TimeUnit) *lua.Lock {
 	if l.None() {
 		return nil
 	}
 	held := l.Stored(j.Class())
-	if l.Again {
-		held.Again = Again(j, queue, now, unit)
+	if l.Rerun {
+		held.Next = Rerun(j, job.NewJID(), queue, now, unit)
 	}
 	return held
 }
@@ -32,7 +32,7 @@ func AfterCrash(j *job.Job, queue string, home lua.Home, now time.Time, unit job
 	if err != nil {
 		return nil
 	}
-	lock.Again = lock.Again && home == lua.HomeDead
+	lock.Rerun = lock.Rerun && home == lua.HomeDead
 	return lock.Ending(j, queue, now, unit)
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // guides are the documents whose pieces of Go are compiled.
-var guides = []string{"from-sidekiq.md", "from-asynq.md", "ruby.md"}
+var guides = []string{"from-sidekiq.md", "from-asynq.md", "ruby.md", "encryption.md"}
 
 // What the pieces of Go in guides may use besides what they declare.
 const guideImports = `package main
@@ -141,6 +141,28 @@ func TestTheFirstProgramOfTheReadme(t *testing.T) {
 		}
 		require.NoError(t, <-p.done)
 		require.Less(t, time.Since(interrupted), 20*time.Second, "well before the shutdown timeout of 25 s")
+	}
+}
+
+// The first program needs another URL, and on a Cluster a prefix, and nothing else.
+func TestTheFirstProgramWithSentinelAndCluster(t *testing.T) {
+	t.Parallel()
+	first := pieces(t, "../README.md", "go")[0]
+	watched, cluster := drivertest.StartSentinel(t), drivertest.StartCluster(t, 3)
+	for name, opened := range map[string]string{
+		"sentinel": fmt.Sprintf("%q, nil", watched.URL()),
+		"cluster":  fmt.Sprintf("%q, &belay.ClientConfig{Prefix: %q}", cluster.URL(), "{shop}"),
+	} {
+		text := strings.Replace(first, `"redis://localhost:6379/0", nil`, opened, 1)
+		require.NotEqual(t, first, text)
+		file, program := filepath.Join(t.TempDir(), "main.go"), filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, file).CombinedOutput()
+		require.NoError(t, err, string(output))
+		p := startProcess(t, watched.Servers[0], program)
+		eventually(t, "the job", func() bool { return strings.Contains(p.out.String(), "welcome, user 42") })
+		p.signal(syscall.SIGINT)
+		require.NoError(t, <-p.done)
 	}
 }
 

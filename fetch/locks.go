@@ -208,7 +208,7 @@ func (k *Keyspace) lockAtEnd(r *Run) *lua.Lock {
 	lock.Hold = r.lock.Lifetime(r.outcome.After())
 	if r.lock.Reruns(r.outcome.Exit()) {
 		if parsed, err := job.Parse(r.Bytes); err == nil {
-			lock.Again = dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit)
+			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 	}
 	return &lock

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	batches "github.com/belayq/belay/batch"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
@@ -104,7 +105,8 @@ func (k *Keyspace) part() int {
 func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled, ended := make([]lua.Settled, len(gathered)), []string(nil)
 	for i, r := range gathered {
-		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i, Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}
+		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i,
+			Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r), Member: batches.Ending(r.Bytes, r.outcome)}}
 		if saved := r.saved.Load(); saved != nil && saved.ends() {
 			ended = append(ended, settled[i].State.JID)
 		}

@@ -64,13 +64,7 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 		}
 		of := kind{group.Queue, group.Need}
 		p := open[of]
-		size := len(jobs.Old) + len(jobs.New)
-		if jobs.State != nil {
-			size += len(jobs.Old)
-		}
-		if jobs.Lock != nil && jobs.Lock.Again != nil {
-			size += len(jobs.Lock.Again.Bytes)
-		}
+		size := len(jobs.Old) + len(jobs.New) + jobs.Size()
 		if p == nil || len(p.picks) == a.maxIn(p) || p.bytes+size > lua.MaxBytes || pick.index-p.source.Near >= lua.MaxItems {
 			p = &batch{source: a.sourceOf(pick.index), group: group}
 			open[of] = p
@@ -106,7 +100,7 @@ func (a *act) maxIn(p *batch) int {
 
 // destination returns the destination and the new bytes of one job, or why it cannot be sent.
 func (a *act) destination(e Entry) (group lua.ActGroup, jobs lua.Promotion, why error) {
-	jobs = lua.Promotion{Old: e.raw.Bytes, Lock: a.lockOf(e), State: a.stateOf(e)}
+	jobs = lua.Promotion{Old: e.raw.Bytes, Owned: lua.Owned{Lock: a.lockOf(e), State: a.stateOf(e), Member: a.memberOf(e)}}
 	switch a.Action {
 	case Kill:
 		return lua.ActGroup{Destination: lua.DestinationDead}, jobs, nil
@@ -164,6 +158,20 @@ func (a *act) stateOf(e Entry) *lua.JobState {
 		return lua.EndedState(e.parsed, lua.TrackDead, a.clock.Now())
 	case a.Action == Retry && a.Home == Dead():
 		return lua.RevivedState(e.parsed)
+	}
+	return nil
+}
+
+// memberOf returns what this act means for the batch of a job; nil if it changes nothing there.
+func (a *act) memberOf(e Entry) *lua.Member {
+	switch {
+	case e.parsed == nil:
+	case a.Action == Delete:
+		return lua.MemberOf(e.parsed, lua.MemberRemoved)
+	case a.Action == Kill:
+		return lua.MemberOf(e.parsed, lua.MemberDied)
+	case a.Action == Retry && a.Home == Dead():
+		return lua.MemberOf(e.parsed, lua.MemberRevived)
 	}
 	return nil
 }

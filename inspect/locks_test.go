@@ -179,7 +179,7 @@ func uniqueSample(jid string, change func(*dedup.Lock), fields ...string) string
 
 func TestActsAndLocks(t *testing.T) {
 	digest := lockOfSamples(nil).Digest
-	again := func(l *dedup.Lock) { l.Again = true }
+	again := func(l *dedup.Lock) { l.Rerun = true }
 	promises(t, map[string]func(w *world){
 		"what is deleted or killed anywhere frees its lock": func(w *world) {
 			for home, put := range map[Home]func(payload string){

@@ -79,10 +79,11 @@ func recorded(t *testing.T, args ...string) (server *drivertest.Server, dir stri
 }
 
 // recording are the settings of a server that writes down every step.
-func recording(dir string) []string {
-	return []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "no",
-		"--auto-aof-rewrite-percentage", "0", "--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"}
-}
+func recording(dir string) []string { return append([]string{"--dir", dir}, stepwise...) }
+
+// stepwise are those settings without the directory.
+var stepwise = []string{"--appendonly", "yes", "--appendfsync", "no",
+	"--auto-aof-rewrite-percentage", "0", "--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"}
 
 // judge ends the server and lets the oracle judge what it has written down.
 func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracle.Option) *oracle.Report {
@@ -90,6 +91,13 @@ func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracl
 	server.Kill()
 	report, err := oracle.Replay(dir, append([]oracle.Option{oracle.Prefixes()}, options...)...)
 	require.NoError(t, err)
+	tellViolations(t, report)
+	return report
+}
+
+// tellViolations logs what a log tells, and fails the test for each violation.
+func tellViolations(t *testing.T, report *oracle.Report) {
+	t.Helper()
 	t.Log(report)
 	shown := make(map[string]bool)
 	for _, violation := range report.Violations[:min(len(report.Violations), 5)] {
@@ -104,7 +112,6 @@ func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracl
 			t.Logf("in the timeline of job %s: %v", violation.JID, event)
 		}
 	}
-	return report
 }
 
 // by is the same keyspace, reached by another way.

@@ -71,6 +71,10 @@ func kinds(k lua.Keys) []kind {
 		{"settle-dead", word("dead")},
 		{"settle-requeued", word("requeued")},
 		{"settle-cancelled", word("cancelled")},
+		{"batch-new", address(k.NewBatch(lua.NewBatch{}).Call)},
+		{"batch-seal", address(k.SealBatch(lua.Batch{}).Call)},
+		{"member", ":pending"}, // a push, a settle or a recovery of members
+		{"read-batches", word(k.Batches())},
 		{"settle-done", settle},
 		{"recover-quarantined", word("quarantine")},
 		{"recover", recovers},

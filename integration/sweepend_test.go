@@ -18,12 +18,14 @@ type account struct {
 	runs, failed int // that are counted, each once
 	dies         bool
 	cancelled    bool // it is not run again
+	called       bool // it is stored by the step that decides it, which may be to come
 }
 
 var accounts = map[string]account{
 	"Done": {runs: 1}, "Slow": {runs: 1}, "Holds": {runs: 1}, "Stays": {runs: 1}, "Snoozes": {runs: 1},
 	"Fails": {runs: 2, failed: 1}, "HoldsFails": {runs: 2, failed: 1}, "ImportsFails": {runs: 2, failed: 1},
-	"Dies": {runs: 1, failed: 1, dies: true}, "Cancelled": {runs: 1, cancelled: true},
+	"Called": {runs: 1, called: true},
+	"Dies":   {runs: 1, failed: 1, dies: true}, "Cancelled": {runs: 1, cancelled: true},
 }
 
 // A lying is one job that lies somewhere.
@@ -76,6 +78,8 @@ func (s *stage) foresee() outcome {
 			// Its death counts as a failed run, as every death does.
 			expect.processed, expect.failed, expect.dead = expect.processed+lies.failures()+1, expect.failed+lies.failures()+1, expect.dead+1
 			continue
+		case !waits && its.called && len(s.book.ends(jid)) == 0:
+			expect.again[jid] = 1
 		case !waits:
 			require.False(s.t, its.dies, "job %s is gone", jid)
 			require.True(s.t, its.cancelled || len(s.book.ends(jid)) > 0, "job %s is gone, and never ended", jid)
@@ -151,7 +155,8 @@ func (s *stage) finish() {
 func (s *stage) nothingIsLeft() {
 	s.t.Helper()
 	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Up(), s.keys.Tombstones(),
-		s.keys.Periodic(), s.keys.PeriodicDefinitions(), s.keys.PeriodicLast(), s.keys.PeriodicSeen(), s.keys.PeriodicUptime(), s.keys.PeriodicRuns(yearly)}
+		s.keys.Periodic(), s.keys.PeriodicDefinitions(), s.keys.PeriodicLast(), s.keys.PeriodicSeen(), s.keys.PeriodicUptime(), s.keys.PeriodicRuns(yearly),
+		s.keys.Batches(), s.keys.Batch(s.jid("batch"))}
 	for _, identity := range s.set(s.keys.Tombstones()) {
 		stays = append(stays, s.keys.Record(identity))
 	}

@@ -46,6 +46,8 @@ var plays = map[string]func(*stage){
 	"clock":    (*stage).clock,
 	newcomer:   (*stage).worker,
 	"follower": (*stage).follower,
+	"batch":    (*stage).batch,
+	"batcher":  (*stage).batcher,
 }
 
 // newcomer is the play of a worker whose server knows no script yet, and for its loading alone.
@@ -102,8 +104,8 @@ func (s *stage) janitor() {
 	s.stop()
 }
 
-// follower is one worker that takes all queues of a pattern: one that is there when it begins, others that appear,
-// and one that goes and comes again.
+// follower is one worker that takes all queues of a pattern: one that is there when it begins, others that
+// appear, and one that goes and comes again.
 func (s *stage) follower() {
 	s.queues = []string{"a", "late-*"}
 	s.put("late-1", "Done", "early")
@@ -127,6 +129,33 @@ func (s *stage) follower() {
 	s.put("late-1", "Stays", "stays")
 	s.starts("stays")
 	s.stop()
+}
+
+// batch is one worker that runs the members of a batch, and the callbacks that their ends store.
+func (s *stage) batch() {
+	filled := s.act(s.site, "batch")
+	require.Zero(s.t, filled.wait(), filled.log())
+	s.members()
+	s.own("-hold", "Stays", "work")
+	s.counts(6) // of three members one fails once, and two callbacks
+	s.put("a", "Stays", "stays")
+	s.starts("stays")
+	s.stop()
+}
+
+// batcher is a producer that makes a batch, fills and seals it. After its death another one repeats that.
+func (s *stage) batcher() {
+	s.own("batch")
+	s.while("it to end", func() bool { return false })
+	again := s.act(s.site, "batch")
+	require.Zero(s.t, again.wait(), again.log())
+	s.members()
+}
+
+// members are the jobs of the batch that the program makes.
+func (s *stage) members() {
+	s.jobs[s.jid("member-1")], s.jobs[s.jid("member-2")], s.jobs[s.jid("member-3")] = "Done", "Fails", "Done"
+	s.jobs[s.jid("complete")], s.jobs[s.jid("success")] = "Called", "Called"
 }
 
 // yearly is a periodic job whose last tick was missed.

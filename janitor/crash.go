@@ -29,11 +29,13 @@ func (j *Janitor) afterCrash(entries []string, queue string, quarantined, runnin
 		case err != nil:
 			orphans[i].New, orphans[i].Home = job.KeepUnreadable(entry, queue, err, j.now(), j.cfg.Unit), lua.HomeDead
 			orphans[i].State = lua.DeadUnread(entry, entry, job.UnreadableClass, err.Error(), j.now())
+			orphans[i].Member = lua.MemberUnread(entry, entry, lua.MemberDied)
 		case running:
 			orphans[i].New, orphans[i].Home = j.interrupted(parsed, quarantined, excused[entry])
 			orphans[i].Lock = dedup.AfterCrash(parsed, queue, orphans[i].Home, j.now(), j.cfg.Unit)
 			if orphans[i].Home == lua.HomeDead {
 				orphans[i].State = lua.DiedState(orphans[i].New, j.now())
+				orphans[i].Member = lua.MemberOf(parsed, lua.MemberDied)
 			}
 		}
 	}

@@ -55,6 +55,8 @@ type Janitor struct {
 	// more.
 	unlistedAt time.Time
 	locksLeft  bool
+	// droppedAt is when this process last looked for expired batches.
+	droppedAt time.Time
 }
 
 // Config configures a Janitor.

@@ -38,6 +38,10 @@ const (
 	// serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
+	// dropEvery is the time between two searches for expired batches, and dropped how many one search deletes.
+	// No program waits for it: they have been over for a day, or without a push for a month.
+	dropEvery = time.Minute
+	dropped   = 16
 	// lapsedFor is how long ago a lock must have expired before it is removed from the index: Redis may decide
 	// whether a key has expired by a time that it read a moment earlier.
 	lapsedFor = time.Second
@@ -79,6 +83,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 		j.sweptAt = time.Now()
 		errs = errors.Join(j.sweepTombstones(ctx, replies[1]), j.forgetOld(ctx, replies[2]))
 	}
+	errs = errors.Join(errs, j.dropBatches(ctx))
 	if err := j.unlistLocks(ctx); err != nil || errs != nil {
 		return 0, errors.Join(errs, err)
 	}
@@ -136,6 +141,35 @@ func (j *Janitor) unlistLocks(ctx context.Context) error {
 		j.locksLeft = removed == lua.MaxItems
 	}
 	return nil
+}
+
+// dropBatches deletes some of the batches that have expired.
+func (j *Janitor) dropBatches(ctx context.Context) error {
+	if !j.droppedAt.IsZero() && time.Since(j.droppedAt) < dropEvery {
+		return nil
+	}
+	j.droppedAt = time.Now()
+	ids, err := j.cfg.Keys.ExpiredBatches(ctx, &j.link, j.now(), dropped)
+	if err != nil {
+		return fmt.Errorf("look for expired batches: %w", err)
+	}
+	var errs error
+	for _, id := range ids {
+		read, _, err := j.cfg.Keys.ReadBatch(ctx, &j.link, id)
+		if err == nil {
+			_, err = j.cfg.Keys.DropBatch(id, read, true).Do(ctx, &j.link)
+		}
+		switch {
+		case driver.Outage(err):
+			return err
+		case err != nil:
+			errs = errors.Join(errs, fmt.Errorf("delete the batch %s: %w", id, err))
+		}
+	}
+	if len(ids) == dropped && errs == nil {
+		j.droppedAt = time.Time{} // more may have expired
+	}
+	return errs
 }
 
 // sweepTombstones searches the lists of a page of dead processes. After the last page it begins anew.

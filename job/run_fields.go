@@ -32,6 +32,11 @@ const (
 	FieldAttributes = "cattr"
 	// FieldTick is an object, the Tick of a periodic job.
 	FieldTick = "belay_tick"
+	// FieldBatch is the field of a member of a batch: the id of the batch, a slash, and the queue of its
+	// callbacks. It is not Sidekiq's bid: Sidekiq Pro would write to a batch of its own. FieldBatchEnded is
+	// that of a callback: the batch whose callback it is.
+	FieldBatch      = "belay_batch"
+	FieldBatchEnded = "belay_batch_ended"
 )
 
 // A Tick is one time of a periodic job.

@@ -32,6 +32,11 @@ func (l *Launcher) wrapped() (map[string]registration, error) {
 		}
 		handlers[class] = registered
 	}
+	for class, handler := range builtIn {
+		if _, own := handlers[class]; !own {
+			handlers[class] = registration{handler: handler}
+		}
+	}
 	return handlers, nil
 }
 

@@ -167,7 +167,7 @@ func (r *run) dropped() bool {
 	l := r.launcher()
 	expires, limited := r.job.StartBy()
 	switch {
-	case l.marks.Binds(r.job):
+	case l.marks.Binds(r.job) || l.marks.Invalid(r.job):
 		r.outcome = job.Cancelled()
 	case limited && l.clock.Now().After(expires):
 		r.outcome = job.Expired(false)

@@ -41,7 +41,7 @@ const Around = 1024 + MaxItems
 // An ActGroup has jobs with the same destination. Queue is used with DestinationQueue only. Jobs have a New
 // with DestinationQueue and DestinationSame, and no Lock with DestinationSame.
 //
-// A job's Lock, if it has one and still owns it, is freed with the job or passes to the run in Again. A job
+// A job's Lock, if it has one and still owns it, is freed with the job or passes to its Next. A job
 // that goes to a queue takes its lock, if it is free, for its Hold. A job that goes to another time prolongs
 // its own lock to its Hold.
 type ActGroup struct {
@@ -84,7 +84,7 @@ type Blocked struct {
 // Act moves jobs for an operator. The caller keeps within MaxItems and MaxBytes, and moves nothing from the
 // dead set to the dead set. Jobs are added to a queue in the given order, so the last one runs last.
 func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
-	keys := []string{source.Key, k.Dead(), k.Queues(), k.Unique(), k.Cancelled()}
+	keys := []string{source.Key, k.Dead(), k.Queues(), k.Cancelled()}
 	args := []string{"set", "", strconv.Itoa(source.Near), strconv.Itoa(source.Orderly), strconv.Itoa(Around), strconv.Itoa(MaxBytes)}
 	if source.List {
 		args[0] = "list"
@@ -103,9 +103,9 @@ func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
 			keys = append(keys, to)
 			list = len(keys)
 		}
-		for _, jobs := range alike(group.Jobs, func(p *Promotion) ownedKind { return p.owned().kind() }) {
-			args = append(args, string(group.Destination), strconv.Itoa(list), cmp.Or(group.Score, group.Queue), group.locks(jobs[0].Lock))
-			keys, args = appendOwned(k, keys, args, jobs, (*Promotion).owned, func(args []string, p *Promotion) []string {
+		for kind, jobs := range alike(group.Jobs, func(p *Promotion) ownedKind { return p.kind(group.locks()) }) {
+			args = append(args, string(group.Destination), strconv.Itoa(list), cmp.Or(group.Score, group.Queue))
+			keys, args = appendOwned(k, keys, args, kind, jobs, func(p *Promotion) *Owned { return &p.Owned }, func(args []string, p *Promotion) []string {
 				if args = append(args, p.Old); group.Destination == DestinationQueue || group.Destination == DestinationSame {
 					args = append(args, p.New)
 				}
@@ -116,21 +116,17 @@ func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
 	return asking(actScript, keys, args, readAct)
 }
 
-func (p *Promotion) owned() owned { return owned{p.Lock, p.State} }
-
-// locks returns what to do with the locks of jobs like one with this lock.
-func (g ActGroup) locks(lock *Lock) string {
+// locks returns what to do with the jobs' locks.
+func (g ActGroup) locks() lockFate {
 	switch {
-	case lock == nil:
-		return "none"
 	case g.Destination == DestinationTime:
-		return "hold"
+		return lockHold
 	case g.Destination != DestinationQueue:
-		return "free"
+		return lockFree
 	case g.Need:
-		return "need"
+		return lockNeed
 	}
-	return "take"
+	return lockTake
 }
 
 func readAct(r reader) (acted Acted, err error) {

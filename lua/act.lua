@@ -1,15 +1,14 @@
 #!lua flags=allow-oom
 -- act: move jobs for an operator from where they wait, or give them new bytes there.
 -- Why one script: the job leaves one place and arrives at the other in one step, so if several callers want it
--- (workers, pollers, operators), one gets it, and the others' replies say that it has gone. A unique job that
--- ends here frees its lock in the same step, or runs once more for a duplicate, as at the end of a run; a job
--- that is run again takes its lock again.
--- A job that an operator retries is not cancelled by marks that were made before: its new bytes have the score
--- of the newest mark. If there is a newer one, no job moves.
--- A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's request
--- is the reason.
--- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 index of locks  5 marks of
---          cancelled jobs  then, by their positions, queue lists, locks and states
+-- (workers, pollers, operators), one gets it, and the others' replies say that it has gone. What belongs to a
+-- job that ends here changes in the same step, as at the end of a run (see owned); a job that is run again
+-- takes its lock again, or stays where it is, in a set, while another job has a lock that it needs. A job that
+-- an operator retries is not cancelled by marks that were made before: its new bytes have the score of the
+-- newest mark. If there is a newer one, no job moves. A job that goes to the dead set gets no reason here: it
+-- keeps its error fields, and the operator's request is the reason.
+-- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 marks of cancelled jobs  then, by their
+--          positions, queue lists and the keys of what belongs to jobs
 -- ARGV     1 what the first key is: "set" | "list"
 --          2 score of the newest mark in the new bytes, empty if they do not depend on marks
 --          3 about where in a list they are, in their order: the index of the first one when it was read,
@@ -17,12 +16,10 @@
 --          5 how many places they may have moved since  6 bytes of other entries that are read for a job at
 --          most  7 dead jobs at most  8 dead seconds at most
 --          then groups: fate, position of the queue list (0 for none), the queue's bare name or the new score,
---          locks, and the arguments of read_owned, of each job its bytes, and with the fates "queue" and "here"
---          its new bytes
+--          and the arguments of read_owned, of each job its bytes, and with the fates "queue" and "here" its
+--          new bytes
 --          fate: "queue" | "dead" (as they are) | "gone" | "later" (the same set with the new score; each job a
 --          microsecond after the one before it) | "here" (the same set and score with the new bytes)
---          locks: "none" | "free" (of jobs that end) | "hold" (prolong those that are the job's own) | "take"
---          (if free; the job moves in any case) | "need" (or the job stays where it is, in a set)
 -- Returns  {positions of jobs that were not found around there; nothing was written for them,
 --          positions of jobs that stay because they need their lock, each followed by the jid of its holder,
 --          positions of jobs whose place in the list the youngest job has taken,
@@ -32,15 +29,13 @@
 --          the places that they may have moved; and the dead jobs that are trimmed, 256 at most. Redis cannot
 --          take an entry out of the middle of a list without a step for each entry before it. So deep in a list
 --          the youngest job takes the place of the one that leaves.
-local from, dead, queues, index, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local from, dead, queues, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, unmarked, near, orderly = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local around, room = tonumber(ARGV[5]), tonumber(ARGV[6])
 local dead_most, dead_seconds = tonumber(ARGV[7]), tonumber(ARGV[8])
 -- include must_be
--- include take_lock
--- include unlock
--- include job_state
--- include read_owned
+-- include owned
+-- include retake
 -- include read_page
 -- include trim_dead
 local wrong
@@ -53,15 +48,10 @@ end
 local groups, at = {}, 9
 while at <= #ARGV do
   local fate = ARGV[at]
-  local group = read_owned(at + 4, (fate == 'queue' or fate == 'here') and 2 or 1)
-  group.fate, group.list, group.name, group.how = fate, KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2], ARGV[at + 3]
-  group.lives_on = group.how == 'hold'
+  local group = read_owned(at + 3, (fate == 'queue' or fate == 'here') and 2 or 1)
+  group.fate, group.list, group.name = fate, KEYS[tonumber(ARGV[at + 1])], ARGV[at + 2]
   if fate == 'queue' then
-    group.taken, group.lock = group.lock, 0 -- these locks are taken, and not ended
     wrong = wrong or must_be(group.list, 'list', 'LPUSH', group.list, '')
-    for lock = group.taken, group.taken > 0 and group.taken + group.count - 1 or -1 do
-      wrong = wrong or may('SET', KEYS[lock], '') or may('GET', KEYS[lock])
-    end
   elseif not wrong and fate == 'dead' then
     wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
   elseif not wrong and (fate == 'later' or fate == 'here') then
@@ -142,24 +132,18 @@ end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local gone, held, position, killed = {}, {}, 0, false
--- who_else: the jid of another job that holds this job's lock; nil if there is none, or if this job has gone.
-local function who_else(job, lock, owner)
-  local value = redis.pcall('GET', lock) -- a key of another type is not a lock
-  if type(value) == 'string' and string.sub(value, 2, #owner + 1) ~= owner and redis.call('ZSCORE', from, job) then
-    return string.match(value, '^.([^\n]*)') or ''
-  end
-end
-
 for _, group in ipairs(groups) do
   local arrived = false
   for number = 0, group.count - 1 do
     local arg = group.first + number * group.step
-    local lock, locks = KEYS[(group.taken or 0) + number], group.locks and group.locks + number * group.step
     position = position + 1
-    local holder = group.how == 'need' and who_else(ARGV[arg], lock, ARGV[locks + 1])
+    local holder = blocked(group, number + 1)
+    if holder and not redis.call('ZSCORE', from, ARGV[arg]) then
+      holder = nil -- a job that has gone is not blocked
+    end
     local moves = not holder and leaves(ARGV[arg], group, ARGV[arg + 1], position)
     if moves then
-      end_owned(group, number + 1, queues, now_ms)
+      end_owned(group, number + 1, now_ms)
     end
     if holder then
       held[#held + 1] = position
@@ -169,9 +153,6 @@ for _, group in ipairs(groups) do
     elseif group.fate == 'queue' then
       redis.call('LPUSH', group.list, ARGV[arg + 1])
       arrived = true
-      if group.how ~= 'none' then
-        take_lock(lock, index, ARGV[locks], ARGV[locks + 1], ARGV[locks + 2], now_ms)
-      end
     elseif group.fate == 'dead' then
       -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
       redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
@@ -182,7 +163,7 @@ for _, group in ipairs(groups) do
     redis.pcall('SADD', queues, group.name) -- the jobs are there, even if this fails
   end
 end
-unlocked(index)
+finish_owned()
 if killed then
   trim_dead(dead, time, dead_most, dead_seconds)
 end

@@ -154,11 +154,11 @@ func TestAct(t *testing.T) {
 }
 
 // ofLock is a group of job a, which has lock d, and of one that has none.
-func ofLock(destination Destination, need bool, again *Again) []ActGroup {
+func ofLock(destination Destination, need bool, again *Next) []ActGroup {
 	lock := lockOf("a")
-	lock.Again = again
+	lock.Next = again
 	return []ActGroup{{Destination: destination, Queue: "q", Need: need, Jobs: []Promotion{
-		{Old: "plain", New: "plain"}, {Old: "a", New: "a", Lock: lock}, {Old: "last", New: "last"},
+		{Old: "plain", New: "plain"}, {Old: "a", New: "a", Owned: Owned{Lock: lock}}, {Old: "last", New: "last"},
 	}}}
 }
 
@@ -282,7 +282,7 @@ func TestActTakesLocks(t *testing.T) {
 		promise{"of_two_that_are_the_same_one_gets_it", func(w *world) {
 			w.dueAt(w.keys.Dead(), time.Hour, "a", "b")
 			groups := []ActGroup{{Destination: DestinationQueue, Queue: "q", Need: true, Jobs: []Promotion{
-				{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "b", New: "b", Lock: lockOf("b")},
+				{Old: "a", New: "a", Owned: Owned{Lock: lockOf("a")}}, {Old: "b", New: "b", Owned: Owned{Lock: lockOf("b")}},
 			}}}
 			require.Equal(w, Acted{Held: []Blocked{{1, "a"}}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, groups)))
 			require.Equal(w, []string{"a"}, w.waiting("q"))

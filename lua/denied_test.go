@@ -106,7 +106,7 @@ var moves = []move{
 	{script: "promote", jobs: []string{"a", "plain"}, begin: func(w *world) call {
 		w.dueAt(w.keys.Schedule(), time.Hour, "a", "plain")
 		return try(w, w.keys.Promote(w.keys.Schedule(), []Promotions{
-			{Queue: "q", Jobs: []Promotion{{Old: "a", New: "a", Lock: lockOf("a")}, {Old: "plain", New: "plain"}}},
+			{Queue: "q", Jobs: []Promotion{{Old: "a", New: "a", Owned: Owned{Lock: lockOf("a")}}, {Old: "plain", New: "plain"}}},
 		}, w.today))
 	}},
 	{script: "promote_large", jobs: []string{tooLarge}, begin: func(w *world) call {

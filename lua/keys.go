@@ -95,8 +95,25 @@ func (k Keys) Signals(identity string) string { return k.prefix + identity + "-s
 // Iteration is Sidekiq's hash of the state of an iterable job, with the request to cancel it.
 func (k Keys) Iteration(jid string) string { return k.prefix + "it-" + jid }
 
-// Ended is the channel on which the jids of tracked jobs are published that have ended, a line for each.
+// Ended is the channel on which the jids of tracked jobs are published that have ended, a line for each, and
+// batches that have called a callback, each as "batch", a space and its id.
 func (k Keys) Ended() string { return k.prefix + "belay:ended" }
+
+// Batch is the hash of what is known about a batch. BatchPending, BatchFailed and BatchDead are sets of jids of
+// its members; see shared/batch.lua. A batch's id has no colon.
+func (k Keys) Batch(id string) string { return k.prefix + "belay:batch:" + id }
+
+// BatchPending has the members of a batch that are not done, and one that is no jid until the batch is sealed.
+func (k Keys) BatchPending(id string) string { return k.Batch(id) + ":pending" }
+
+// BatchFailed has the members of a batch that have failed and are not done.
+func (k Keys) BatchFailed(id string) string { return k.Batch(id) + ":failed" }
+
+// BatchDead has the members of a batch that died and are not done.
+func (k Keys) BatchDead(id string) string { return k.Batch(id) + ":dead" }
+
+// Batches is the sorted set of the ids of all batches, by the second of their expiry.
+func (k Keys) Batches() string { return k.prefix + "belay:batches" }
 
 // Alive is the sorted set of identities by the millisecond at which their session expires.
 func (k Keys) Alive() string { return k.prefix + "belay:alive" }

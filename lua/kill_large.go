@@ -35,10 +35,8 @@ type TooLarge struct {
 	// Reason and Around are JSON members, without braces: the reason for the death and, if the text is not an
 	// object, the other members of a job that keeps the text in belay_raw.
 	Reason, Around string
-	// Lock is freed if it is still the entry's own; nil for none. It has no Again.
-	Lock *Lock
-	// State is what a tracked job leaves; nil for any other, or if the entry's ends do not contain it.
-	State *JobState
+	// Owned is what belongs to the entry, as far as its ends contain that. The lock has no Next.
+	Owned
 	// Today is a day of the counters.
 	Today time.Time
 	// JID and Class are for the log; both are empty if the entry's ends do not contain them.
@@ -50,14 +48,14 @@ type TooLarge struct {
 func NewTooLarge(large Large, key, queue string, limit int, now time.Time, unit job.TimeUnit) TooLarge {
 	return TooLarge{
 		Large: large, Key: key, Queue: queue, Limit: limit, Reason: job.TooLargeReason(large.Bytes, limit, now, unit), Around: job.AroundUnreadable(queue), Today: now,
-		State: DeadUnread(large.Head, large.Tail, job.TooLargeClass, job.TooLargeMessage(large.Bytes, limit), now),
+		Owned: Owned{State: DeadUnread(large.Head, large.Tail, job.TooLargeClass, job.TooLargeMessage(large.Bytes, limit), now), Member: MemberUnread(large.Head, large.Tail, MemberDied)},
 	}
 }
 
 // KillLarge moves an entry that is too large to the dead set, with its reason, and counts a failed run. It
 // returns false, and writes nothing, if the entry has gone.
 func (k Keys) KillLarge(b TooLarge) Ask[bool] {
-	keys := []string{b.Key, k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(b.Today), k.FailedOn(b.Today), k.Unique(), k.Queues()}
+	keys := []string{b.Key, k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(b.Today), k.FailedOn(b.Today)}
 	kind := "list"
 	if b.Sorted {
 		kind = "zset"
@@ -66,7 +64,7 @@ func (k Keys) KillLarge(b TooLarge) Ask[bool] {
 		kind, strconv.Itoa(b.At), strconv.Itoa(b.Bytes), b.Head, b.Tail, b.Reason, b.Around, daySeconds, strconv.Itoa(MaxBytes),
 	}
 	args = append(args, k.deadLimits()...)
-	keys, args = appendOwned(k, keys, args, []TooLarge{b}, func(b *TooLarge) owned { return owned{b.Lock, b.State} },
+	keys, args = appendOwned(k, keys, args, b.kind(lockFree), []TooLarge{b}, func(b *TooLarge) *Owned { return &b.Owned },
 		func(args []string, _ *TooLarge) []string { return args })
 	return asking(killLargeScript, keys, args, func(r reader) (bool, error) {
 		word := r.text()

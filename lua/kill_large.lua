@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- kill_large: move one entry that is too large for any reply to the dead set, with the reason in it.
--- Why one script: the entry leaves its place, enters the dead set, is counted, frees its lock and leaves its
--- state in one step.
+-- Why one script: the entry leaves its place, enters the dead set and is counted in one step, and what belongs
+-- to it changes in the same step (see owned).
 -- The entry's bytes are never sent: it is found by its length, its beginning and its end. Entries that agree in
 -- these get the same reason, so it does not matter which of them is moved.
 -- Nothing is decoded. If the text is an object, the reason is inserted as its first members; if the object may
 -- have an error already, also as its last members, because the last of two members with one name counts.
 -- Sidekiq's page shows an object, and shows text that only begins like an object as text. Other JSON breaks the
 -- page, so any other text becomes a string in a valid job.
--- KEYS     1 where it is  2 dead  3 processed  4 failed  5 processed today  6 failed today  7 index of locks
---          8 queues (the set of names)  then, by their positions, the entry's lock and state, if they are known
+-- KEYS     1 where it is  2 dead  3 processed  4 failed  5 processed today  6 failed today
+--          then, by their positions, the keys of what belongs to the entry, as far as that is known
 -- ARGV     1 what the first key is: "list" | "zset"  2 index or rank at which it was found  3 its length
 --          4 its beginning  5 its end  6 the reason, JSON members  7 the other members of a job that holds
 --          other text  8 seconds to keep a day's counters  9 bytes of other entries to read at most during the
@@ -21,16 +21,14 @@
 --          O(bytes of other entries). The last entry that is read may exceed these bytes by its own size.
 --          And the dead jobs that are trimmed, 256 at most
 local from, dead, processed, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local processed_today, failed_today, index, queues = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local processed_today, failed_today = KEYS[5], KEYS[6]
 local kind, met_at, length, head, tail = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local reason, around, day_seconds, room = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 local dead_most, dead_seconds = tonumber(ARGV[10]), tonumber(ARGV[11])
 
 -- include must_be
 -- include find_large
--- include unlock
--- include job_state
--- include read_owned
+-- include owned
 -- include count_runs
 -- include trim_dead
 local group = read_owned(12, 0)
@@ -71,8 +69,8 @@ end
 while redis.call('ZADD', dead, 'NX', time[1] + time[2] / 1000000, job) == 0 do
   job = job .. ' '
 end
-end_owned(group, 1, queues, 0)
-unlocked(index)
+end_owned(group, 1, time[1] * 1000 + math.floor(time[2] / 1000))
+finish_owned()
 count_runs(processed, processed_today, 1, day_seconds)
 count_runs(failed, failed_today, 1, day_seconds)
 trim_dead(dead, time, dead_most, dead_seconds)

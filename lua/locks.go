@@ -16,19 +16,49 @@ type Lock struct {
 	// Hold is when the lock expires, counted from the step that takes or renews it: the job's delay plus its
 	// TTL.
 	Hold time.Duration
-	// Again, if set, is the job to store when this one has ended, if a duplicate was refused after its first
-	// start.
-	Again *Again
+	// Next, if set, is the job to store when this one has ended, if a duplicate was refused after its first
+	// start. The lock passes to it.
+	Next *Next
 	// Kept says that the lock stays until it expires, whatever becomes of the job, and that a push of the job
 	// itself is a duplicate like any other. Only a push takes such a lock. No other script gets it.
 	Kept bool
 }
 
-// An Again is the extra run of a job, as a job of its own.
-type Again struct {
+// A Next is a job that the end of another one decides, and that is stored in the same step.
+type Next struct {
 	Owner, Bytes string
 	// Queue is where it goes, at the back.
 	Queue string
+}
+
+// A lockFate is what becomes of a job's lock, if it is the job's own, as scripts name it.
+type lockFate string
+
+const (
+	lockFree lockFate = "free" // the job has ended: the lock passes to its Next, or is freed
+	lockHold lockFate = "hold" // the job continues: the lock is prolonged
+	lockTake lockFate = "take" // the job is run again: the lock is taken if it is free
+	lockNeed lockFate = "need" // as lockTake, but the job stays where it is if another one has the lock
+)
+
+func (l *Lock) part(fate lockFate) part {
+	if l.Next != nil {
+		return part{name: string(fate), width: 7}
+	}
+	return part{name: string(fate), width: 3}
+}
+
+func (l *Lock) keys(k Keys) []string { return []string{k.Unique(), k.Queues()} }
+
+func (l *Lock) key(k Keys) string { return k.Lock(l.Digest) }
+
+func (l *Lock) appendTo(k Keys, keys, args []string) ([]string, []string) {
+	args = append(args, l.Digest, l.Owner, millis(l.Hold))
+	if l.Next == nil {
+		return keys, args
+	}
+	keys = append(keys, k.Queue(l.Next.Queue))
+	return keys, append(args, l.Next.Owner, l.Next.Bytes, strconv.Itoa(len(keys)), l.Next.Queue)
 }
 
 // OwnerOf returns how a lock's value names a job: its jid and, for people, its class, each on a line. After

@@ -71,14 +71,14 @@ func (w *world) begin(release bool) (identity string) {
 	return identity
 }
 
-func locked(outcome job.Outcome, again *Again) Settled {
+func locked(outcome job.Outcome, again *Next) Settled {
 	settled := end("q", "a", outcome)
 	settled.Lock = lockOf("a")
-	settled.Lock.Again = again
+	settled.Lock.Next = again
 	return settled
 }
 
-var onceMore = &Again{Owner: OwnerOf("a2", "Mail"), Bytes: "a2", Queue: "q"}
+var onceMore = &Next{Owner: OwnerOf("a2", "Mail"), Bytes: "a2", Queue: "q"}
 
 func TestPushUnique(t *testing.T) {
 	keep(t,
@@ -381,9 +381,9 @@ func TestLocksOfTheDead(t *testing.T) {
 	recovery := func(w *world, identity string, home Home) {
 		w.lapse(identity)
 		lock := lockOf("a")
-		lock.Again = onceMore
+		lock.Next = onceMore
 		answer := ask(w, w.keys.Recover(identity, []string{"q", "r"}, []Orphans{{Queue: "q", Entries: []Orphan{
-			{Old: "plain", New: "plain"}, {Old: "a", New: "a'", Home: home, Lock: lock},
+			{Old: "plain", New: "plain"}, {Old: "a", New: "a'", Home: home, Owned: Owned{Lock: lock}},
 		}}}, w.today))
 		require.Equal(w, Recovered{State: StateDead, Moved: 2}, answer)
 	}
@@ -416,7 +416,7 @@ func TestLocksOfTheDead(t *testing.T) {
 
 func TestPromoteTakesLocks(t *testing.T) {
 	page := func(jid string) []Promotions {
-		return []Promotions{{Queue: "q", Jobs: []Promotion{{Old: "plain", New: "plain"}, {Old: jid, New: jid, Lock: lockOf(jid)}, {Old: "last", New: "last"}}}}
+		return []Promotions{{Queue: "q", Jobs: []Promotion{{Old: "plain", New: "plain"}, {Old: jid, New: jid, Owned: Owned{Lock: lockOf(jid)}}, {Old: "last", New: "last"}}}}
 	}
 	keep(t,
 		promise{"that_are_free", func(w *world) {

@@ -44,6 +44,9 @@ func MarkOfJob(j *job.Job) Mark {
 	return Mark{j.JID(), created}
 }
 
+// BatchMark returns the mark that says that a batch is invalid: members that have not started are dropped.
+func BatchMark(id string) Mark { return Mark{Created: "batch\n" + id} }
+
 // member returns the mark as it is stored.
 func (m Mark) member() string {
 	if m.Created == "" {

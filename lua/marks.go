@@ -137,6 +137,21 @@ func (m *Marks) Binds(j *job.Job) bool {
 	return marked && own.Created != ""
 }
 
+// Invalid reports whether the batch of a job was invalidated, as far as the marks have been read.
+func (m *Marks) Invalid(j *job.Job) bool {
+	if !m.any.Load() {
+		return false
+	}
+	b, member := batchIn(j, job.FieldBatch)
+	if !member {
+		return false
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, marked := m.at[BatchMark(b.ID)]
+	return marked
+}
+
 // BindsAt reports whether a mark made at an instant binds a job with its jid: the job was created before, and
 // no operator has retried it since. A job without a time of its creation was created before.
 func BindsAt(j *job.Job, marked time.Time) bool {

@@ -5,74 +5,113 @@ import (
 	"strconv"
 )
 
-// owned has the lock and the state of a job, which are taken, moved and released with it; both may be nil.
-type owned struct {
-	lock  *Lock
-	state *JobState
+// Owned is what belongs to a job, and is taken, moved or released in the script that moves the job. A field is
+// nil if the job has no such thing, or if the step does not change it.
+type Owned struct {
+	Lock  *Lock
+	State *JobState
+	// Member is what becomes of a member of a batch.
+	Member *Member
+}
+
+// A belonging is one field of Owned, as scripts get it: see owned.lua.
+type belonging interface {
+	// part returns its name, which says what becomes of it, and what else jobs of one group have in common.
+	// fate is what becomes of a lock.
+	part(fate lockFate) part
+	// keys are those that a group of jobs has once, and key is that of the job; "" for none.
+	keys(k Keys) []string
+	key(k Keys) string
+	// appendTo adds its arguments, and the keys that these point to.
+	appendTo(k Keys, keys, args []string) ([]string, []string)
+}
+
+// A part has the common properties of the belongings of one kind in a group.
+type part struct {
+	name  string
+	width int    // how many arguments each job has
+	of    string // a text that all jobs have in common
 }
 
 // An ownedKind has the common properties of the jobs of one group of a script's arguments.
-type ownedKind struct {
-	locked, again, stateful bool
-	fields                  int
+type ownedKind [3]part
+
+// belongings are the fields that are set, each at the place of its kind.
+func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
+	if o.Lock != nil {
+		all[0] = o.Lock
+	}
+	if o.State != nil {
+		all[1] = o.State
+	}
+	if o.Member != nil {
+		all[2] = o.Member
+	}
+	return all
 }
 
-func (o owned) kind() ownedKind {
-	kind := ownedKind{locked: o.lock != nil, again: o.lock != nil && o.lock.Again != nil, stateful: o.state != nil}
-	if kind.stateful {
-		kind.fields = len(o.state.Fields) / 2
+func (o *Owned) kind(fate lockFate) (kind ownedKind) {
+	if *o == (Owned{}) { // most jobs
+		return kind
+	}
+	for at, b := range o.belongings() {
+		if b != nil {
+			kind[at] = b.part(fate)
+		}
 	}
 	return kind
+}
+
+// Size returns how many bytes of jobs and states a script carries for what belongs to the job.
+func (o *Owned) Size() (bytes int) {
+	if o.Lock != nil && o.Lock.Next != nil {
+		bytes += len(o.Lock.Next.Bytes)
+	}
+	if o.State != nil {
+		for _, text := range o.State.Fields {
+			bytes += len(text)
+		}
+	}
+	return bytes
 }
 
 // appendOwned adds a group of jobs of one ownedKind to the arguments that read_owned reads. own adds the
 // script's own arguments of a job.
 func appendOwned[J any](
-	k Keys, keys, args []string, jobs []J, ownedBy func(j *J) owned, own func(args []string, j *J) []string,
+	k Keys, keys, args []string, kind ownedKind, jobs []J, ownedBy func(j *J) *Owned, own func(args []string, j *J) []string,
 ) ([]string, []string) {
-	kind, locks, flags := ownedBy(&jobs[0]).kind(), 0, 0
-	if kind.locked {
-		locks = len(keys) + 1
+	args = append(args, strconv.Itoa(len(jobs)))
+	if kind == (ownedKind{}) {
+		args = append(args, "0")
 		for i := range jobs {
-			keys = append(keys, k.Lock(ownedBy(&jobs[i]).lock.Digest))
+			args = own(args, &jobs[i])
+		}
+		return keys, args
+	}
+	count := len(args)
+	args = append(args, "")
+	for at, b := range ownedBy(&jobs[0]).belongings() {
+		if b == nil {
+			continue
+		}
+		args = append(args, kind[at].name, strconv.Itoa(len(keys)+1), strconv.Itoa(kind[at].width), kind[at].of)
+		keys = append(keys, b.keys(k)...)
+		for i := range jobs {
+			if key := ownedBy(&jobs[i]).belongings()[at].key(k); key != "" {
+				keys = append(keys, key)
+			}
 		}
 	}
-	if kind.again {
-		flags++
-	}
-	if kind.stateful {
-		flags += 2
-	}
-	args = append(args, strconv.Itoa(locks), strconv.Itoa(flags), strconv.Itoa(len(jobs)))
-	if kind.stateful {
-		args = append(args, strconv.Itoa(len(keys)+1), strconv.Itoa(kind.fields))
-		for i := range jobs {
-			keys = append(keys, k.Iteration(ownedBy(&jobs[i]).state.JID))
-		}
-	}
+	args[count] = strconv.Itoa((len(args) - count) / 4)
 	for i := range jobs {
 		args = own(args, &jobs[i])
-		o := ownedBy(&jobs[i])
-		keys, args = k.appendUnlock(keys, args, o.lock)
-		if o.state != nil {
-			args = append(args, o.state.Created, strconv.FormatInt(o.state.Version, 10), wholeSeconds(o.state.Keep))
-			args = append(args, o.state.Fields...)
+		for _, b := range ownedBy(&jobs[i]).belongings() {
+			if b != nil {
+				keys, args = b.appendTo(k, keys, args)
+			}
 		}
 	}
 	return keys, args
-}
-
-// appendUnlock adds the arguments of unlock, and the key of a queue that they point to.
-func (k Keys) appendUnlock(keys, args []string, lock *Lock) ([]string, []string) {
-	if lock == nil {
-		return keys, args
-	}
-	args = append(args, lock.Digest, lock.Owner, millis(lock.Hold))
-	if lock.Again == nil {
-		return keys, args
-	}
-	keys = append(keys, k.Queue(lock.Again.Queue))
-	return keys, append(args, lock.Again.Owner, lock.Again.Bytes, strconv.Itoa(len(keys)), lock.Again.Queue)
 }
 
 // alike splits items into runs of neighbours with the same key.

@@ -7,12 +7,11 @@ import (
 
 var promoteScript = load("promote")
 
-// A Promotion is one due job: its bytes in the set, and its new bytes. Lock, if set, is taken if it is free.
+// A Promotion is one due job: its bytes in the set, and its new bytes. Its Lock, if set, is taken if it is
+// free. The rest of Owned is for an Act.
 type Promotion struct {
 	Old, New string
-	Lock     *Lock
-	// State is the change that an Act makes to the state of a tracked job; nil for none.
-	State *JobState
+	Owned
 }
 
 // Promotions are due jobs that go to one queue; to its quarantine or to the dead set if that is set.

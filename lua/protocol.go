@@ -12,7 +12,10 @@ const (
 	// Protocol is the version of jobs and keys that this program's workers understand. Every process record
 	// has it, so that a producer can find out whether all workers of a fleet support a feature. It rises with
 	// each feature that an older worker would handle wrongly.
-	Protocol = ExpiryProtocol
+	Protocol = BatchProtocol
+	// BatchProtocol is the first whose workers count the ends of a batch's members. An older one would let the
+	// batch wait for ever.
+	BatchProtocol = 3
 	// ExpiryProtocol is the first whose workers start no job after its ExpiresIn or Deadline. A push requires
 	// it, because a late start would show nowhere.
 	ExpiryProtocol = 2

@@ -29,6 +29,8 @@ type NewJob struct {
 	// lines. A refused job leaves them with the lock, which keeps the later LSN of each name; see
 	// Started.Left.
 	WAL string
+	// Member is the batch that the job joins, if it is stored; nil for none. Its As has no effect.
+	Member *Member
 }
 
 // Later reports whether the job is not for now.
@@ -72,11 +74,14 @@ const (
 	// PushStale says that this call stored nothing, because its scope has a later push, or another one with
 	// this number. An earlier call with the same IdempotencyKey may have stored the jobs.
 	PushStale = "stale"
+	// PushOver says that this call of PushUnique stored nothing, because the batch of a job is over, or does
+	// not exist.
+	PushOver = "over"
 )
 
 // Pushed is the result of a push.
 type Pushed struct {
-	// Word is PushStored or PushStale.
+	// Word is PushStored, PushStale or PushOver.
 	Word string
 	// Holders is for PushUnique. It has, for each duplicate, the jid of the job that holds its lock; the
 	// duplicate was refused or marked. It is "" for any other job: it is stored, now or before with the same

@@ -4,8 +4,8 @@ import "strconv"
 
 var pushUniqueScript = load("push_unique")
 
-// PushUnique is Push for jobs that may need a lock: it stores each job that gets its lock or needs none, in
-// order.
+// PushUnique is Push for jobs that may need a lock or join a batch: it stores each job that gets its lock or
+// needs none, in order, or with PushOver none. A member whose jid is pending in the batch is not stored again.
 func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 	keys := append(make([]string, 0, 6+2*len(jobs)), k.Queues(), k.Schedule(), k.Unique(), k.Refusals())
 	args := append(make([]string, 0, 10+3*len(jobs)), key.args()...)
@@ -17,7 +17,7 @@ func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 			keys = append(keys, k.Queue(group.queue))
 		}
 		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate,
-			bit(group.leaves), group.state, strconv.Itoa(len(jobs)))
+			bit(group.leaves), group.state, group.batch, wholeSeconds(KeepBatch), strconv.Itoa(len(jobs)))
 		for _, j := range jobs {
 			args = append(args, j.Job)
 			if j.Lock != nil {
@@ -27,6 +27,12 @@ func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 			if group.leaves {
 				args = append(args, j.WAL)
 			}
+			if j.Member != nil {
+				args = append(args, j.Member.JID)
+			}
+		}
+		if group.batch != "" {
+			keys = append(keys, k.Batch(group.batch), k.BatchPending(group.batch), k.Batches())
 		}
 	}
 	return asking(pushUniqueScript, keys, args, readPushUnique)
@@ -39,6 +45,7 @@ type uniqueGroup struct {
 	duplicate            string // what to do with one
 	leaves               bool   // positions, if it is not stored
 	state                string // in which locks are taken: see unlock.lua
+	batch                string // the id of the batch that the jobs join; "" for none
 }
 
 func uniqueGroupOf(j *NewJob) uniqueGroup {
@@ -54,6 +61,9 @@ func uniqueGroupOf(j *NewJob) uniqueGroup {
 	}
 	if j.Mark {
 		group.duplicate = "mark"
+	}
+	if j.Member != nil {
+		group.batch = j.Member.Batch.ID
 	}
 	return group
 }

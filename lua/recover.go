@@ -26,10 +26,9 @@ type Orphan struct {
 	Old, New string
 	// Home is HomeQueue when it is empty.
 	Home Home
-	// Lock is the job's lock, if it has one. It is renewed if the job continues, and freed if it ends.
-	Lock *Lock
-	// State is the state of a tracked job that goes to the dead set; nil for any other.
-	State *JobState
+	// Owned is what the crash affects. The lock is renewed if the job continues, and freed if it ends. The
+	// state is that of a tracked job that goes to the dead set.
+	Owned
 }
 
 // Orphans are entries of one list of a dead process, in the list's own order, newest first: of the working list
@@ -57,7 +56,7 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
 		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.QuarantineRun(identity),
-		k.Unique(), k.Queues(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
+		k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
 	}
 	triples := make(map[string]int, len(queues))
 	for i, queue := range queues {
@@ -77,13 +76,13 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 // on the UTC day of today, by Redis' clock. The caller keeps within MaxItems and MaxBytes.
 //
 // script comes from NewScript and includes orphans. Its keys are list, the list of the queue, queues, dead,
-// the index of locks, the counters processed and failed in total and of today, and the heartbeats. Its
+// the counters processed and failed in total and of today, and the heartbeats. Its
 // arguments are the name of the queue, the seconds to keep a day's counters, how many heartbeats there are,
 // both limits of the dead set, and groups as of recover. It returns {"alive"}, or {"recovered", jobs left in
 // list, jobs moved}.
 func (k Keys) RecoverForeign(script *driver.Script, list string, heartbeats []string, orphans Orphans, today time.Time) Ask[Recovered] {
 	keys := append([]string{
-		list, k.Queue(orphans.Queue), k.Queues(), k.Dead(), k.Unique(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
+		list, k.Queue(orphans.Queue), k.Queues(), k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(today), k.FailedOn(today),
 	}, heartbeats...)
 	args := append([]string{orphans.Queue, daySeconds, strconv.Itoa(len(heartbeats))}, k.deadLimits()...)
 	keys, args = k.appendOrphans(keys, args, 1, orphans)
@@ -113,7 +112,7 @@ func (k Keys) appendOrphans(keys, args []string, triple int, list Orphans) ([]st
 	}
 	for like, entries := range alike(list.Entries, orphanKindOf) {
 		args = append(args, strconv.Itoa(triple), hand, string(cmp.Or(like.home, HomeQueue)))
-		keys, args = appendOwned(k, keys, args, entries, (*Orphan).owned, func(args []string, o *Orphan) []string {
+		keys, args = appendOwned(k, keys, args, like.owned, entries, (*Orphan).owns, func(args []string, o *Orphan) []string {
 			return append(args, o.Old, o.New)
 		})
 	}
@@ -126,9 +125,14 @@ type orphanKind struct {
 	owned ownedKind
 }
 
-func orphanKindOf(o *Orphan) orphanKind { return orphanKind{o.Home, o.owned().kind()} }
+func orphanKindOf(o *Orphan) orphanKind {
+	if o.Home == HomeDead {
+		return orphanKind{o.Home, o.kind(lockFree)}
+	}
+	return orphanKind{o.Home, o.kind(lockHold)}
+}
 
-func (o *Orphan) owned() owned { return owned{o.Lock, o.State} }
+func (o *Orphan) owns() *Owned { return &o.Owned }
 
 func readRecovered(r reader) (answer Recovered, err error) {
 	if word := r.text(); word != "recovered" {

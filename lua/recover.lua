@@ -5,10 +5,9 @@
 -- so two janitors at the same time move each job once. A job that goes to the dead set counts as a failed
 -- run: no job dies without a count.
 -- KEYS     1 alive  2 tombstones  3 record  4 dead  5 processes  6 process hash  7 work  8 workers
---          9 list of the quarantined job that it ran  10 index of locks  11 queues (the set of names)
---          12 processed  13 failed  14 processed today  15 failed today
---          then triples, all that the process has: working list, queue list, quarantine list
---          then, by their positions, locks, the queues of jobs that run once more, and states
+--          9 list of the quarantined job that it ran  10 processed  11 failed  12 processed today
+--          13 failed today  then triples, all that the process has: working list, queue list, quarantine list
+--          then, by their positions, the keys of what belongs to jobs
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  4 dead jobs at most
 --          5 dead seconds at most  then groups: triple, from "working" | "quarantined", to "queue" |
 --          "quarantine" | "dead", and the arguments of read_owned, of each job its bytes and its new bytes
@@ -17,11 +16,11 @@
 -- Cost     O(jobs * length of the working list + queues), and the dead jobs that are trimmed, 256 at most
 local alive, tombstones, record, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processes, hash, work, workers = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local running, index, queues = KEYS[9], KEYS[10], KEYS[11]
-local processed, failed, processed_today, failed_today = KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local running = KEYS[9]
+local processed, failed, processed_today, failed_today = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 local dead_most, dead_seconds = tonumber(ARGV[4]), tonumber(ARGV[5])
-for first = 16, 15 + 3 * count_triples, 3 do
+for first = 14, 13 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
 end
 
@@ -40,9 +39,7 @@ if not died then
 end
 
 -- include must_be
--- include unlock
--- include job_state
--- include read_owned
+-- include owned
 -- include count_runs
 -- include trim_dead
 -- include orphans
@@ -57,8 +54,7 @@ if not died then
   -- again.
   redis.call('ZADD', alive, 0, identity)
 end
-local moved, killed = move_orphans(groups, dead, queues, time, now_ms)
-unlocked(index)
+local moved, killed = move_orphans(groups, dead, time, now_ms)
 count_runs(processed, processed_today, killed, day_seconds)
 count_runs(failed, failed_today, killed, day_seconds)
 if killed > 0 then

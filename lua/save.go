@@ -37,6 +37,17 @@ type JobState struct {
 	Fields []string
 }
 
+func (s *JobState) part(lockFate) part { return part{name: "state", width: 3 + len(s.Fields)} }
+
+func (s *JobState) keys(Keys) []string { return nil }
+
+func (s *JobState) key(k Keys) string { return k.Iteration(s.JID) }
+
+func (s *JobState) appendTo(_ Keys, keys, args []string) ([]string, []string) {
+	args = append(args, s.Created, strconv.FormatInt(s.Version, 10), wholeSeconds(s.Keep))
+	return keys, append(args, s.Fields...)
+}
+
 // StateOf returns the state of a job, without fields.
 func StateOf(j *job.Job) JobState {
 	created, _ := j.Field("created_at")

@@ -51,8 +51,8 @@ func readScripts(t *testing.T) []text {
 	return append(texts, takeApart(foreign.Name(), code))
 }
 
-// foreignScript is the script of another module that includes parts of this package's: the rules for scripts are
-// its rules too.
+// foreignScript is the script of another module that includes parts of this package's: the rules for scripts
+// are its rules too.
 func foreignScript(t testing.TB) *driver.Script {
 	t.Helper()
 	text, err := os.ReadFile("../contrib/gitlab/recover_gitlab.lua")
@@ -136,7 +136,7 @@ func TestOnlyWhatIsNewIsRefusedByAFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, s := range readScripts(t) {
 		want := "#!lua flags=allow-oom"
-		if strings.HasPrefix(s.name, "push") || s.name == "tick" || s.name == "statistics" { // which store new things
+		if strings.HasPrefix(s.name, "push") || s.name == "tick" || s.name == "statistics" || s.name == "batch_new" { // which store new things
 			want = "#!lua"
 		}
 		require.Equal(t, want, s.flags, "%s.lua", s.name)
@@ -173,7 +173,10 @@ var statusWords = map[string][]string{
 	"promote_large":    {"promoted", "gone"},
 	"statistics":       nil,
 	"start":            {"started"},
-	"push_unique":      {"pushed", "stale"},
+	"push_unique":      {PushStored, PushStale, PushOver},
+	"batch_new":        {string(BatchNew), string(BatchOpen), string(BatchOver), string(BatchOrphan)},
+	"batch_seal":       {"sealed", "unknown"},
+	"batch_drop":       {string(DropDropped), string(DropKept), string(DropGone)},
 	"renew":            nil,
 	"save":             {string(SaveSaved), string(SaveLost), string(SaveStale), string(SaveCancelled)},
 	"release":          {"released", "free"},
@@ -219,8 +222,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
 		case "act":
 			require.ElementsMatch(t, []string{
-				"set", "list", string(DestinationQueue), string(DestinationDead), string(DestinationNone), string(DestinationTime), string(DestinationSame), "hold",
-				"none", "free", "take", "need",
+				"set", "list", string(DestinationQueue), string(DestinationDead), string(DestinationNone), string(DestinationTime), string(DestinationSame),
 			}, s.words("ARGV"))
 		case "page":
 			require.ElementsMatch(t, []string{
@@ -230,11 +232,27 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 	}
 }
 
+func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
+	t.Parallel()
+	kinds := regexp.MustCompile(`(?m)^kinds\.(\w+) =`)
+	want := []string{
+		string(lockFree), string(lockHold), (&JobState{}).part("").name,
+		string(MemberDone), string(MemberFailed), string(MemberDied), string(MemberRemoved), string(MemberRevived),
+	}
+	for _, s := range readScripts(t) {
+		if found := firsts(kinds, s.code); s.name == "act" {
+			require.ElementsMatch(t, append(want, string(lockTake), string(lockNeed)), found)
+		} else if len(found) > 0 {
+			require.ElementsMatch(t, want, found, "%s.lua", s.name)
+		}
+	}
+}
+
 // harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job
 // at hand, none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
-	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
-	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "HINCRBY", "BITFIELD", "SADD", "SREM", "SISMEMBER", "SMISMEMBER",
+	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "UNLINK", "PUBLISH", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
+	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "HSETNX", "HINCRBY", "BITFIELD", "SADD", "SREM", "SCARD", "SISMEMBER", "SMISMEMBER",
 	"LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LSET", "LPUSH", "RPUSH", "LPOP", "RPOP",
 	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }

@@ -25,10 +25,8 @@ type Settled struct {
 	Quarantined bool
 	Bytes       string
 	Outcome     job.Outcome
-	// Lock is the job's lock, if the end of the run affects one.
-	Lock *Lock
-	// State is the change that the end of the run makes to the job's state; nil if the job has none.
-	State *JobState
+	// Owned is what the end of the run affects. The lock is freed if the job has ended, and renewed if not.
+	Owned
 	// Index is the caller's own; Settle carries it along when it reorders.
 	Index int
 }
@@ -91,7 +89,6 @@ func (k Keys) lists(from origin, identity string) (hand, waiting string) {
 func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	keys := []string{
 		k.Record(s.Identity), k.Retry(), k.Schedule(), k.Dead(), k.Processed(), k.Failed(), k.ProcessedOn(s.Today), k.FailedOn(s.Today),
-		k.Unique(), k.Queues(),
 	}
 	args := make([]string, 0, 12+len(s.Jobs)*2)
 	args = append(args, strconv.FormatInt(s.Number, 10), strconv.FormatInt(s.Mark, 10))
@@ -103,7 +100,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	keys = k.settleLists(keys, pairs, s)
 	for group, jobs := range alike(s.Jobs, groupOf) {
 		args = append(args, string(group.exit), strconv.Itoa(pairs[group.origin]), bit(group.processed), bit(group.failed))
-		keys, args = appendOwned(k, keys, args, jobs, (*Settled).owned, appendSettled)
+		keys, args = appendOwned(k, keys, args, group.owned, jobs, (*Settled).owns, appendSettled)
 	}
 	return asking(settleScript, keys, args, readSettle)
 }
@@ -123,12 +120,14 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 	return keys
 }
 
-func (s *Settled) owned() owned { return owned{s.Lock, s.State} }
+func (s *Settled) owns() *Owned { return &s.Owned }
 
 func groupOf(s *Settled) settleGroup {
-	group := settleGroup{
-		origin: origin{s.Queue, s.Quarantined}, exit: s.Outcome.Exit(), owned: s.owned().kind(),
+	exit, fate := s.Outcome.Exit(), lockHold
+	if exit.Ends() {
+		fate = lockFree
 	}
+	group := settleGroup{origin: origin{s.Queue, s.Quarantined}, exit: exit, owned: s.kind(fate)}
 	group.processed, group.failed = s.Outcome.Counts()
 	return group
 }

@@ -5,15 +5,12 @@
 -- The script looks for each job in the list into which it was taken. A job that is not there belongs to
 -- another process: nothing is written for it. A late settle is valid as long as the job is there, so the
 -- script does not check whether the process is alive.
--- A job's lock is released or prolonged in the same step. Otherwise a crash could leave a lock without an
--- owner, or a job without its lock, beside which a duplicate would be accepted.
--- A job's state is written or deleted in the same step. Otherwise a crash could leave an older cursor for the
+-- What belongs to a job changes in the same step (see owned). Otherwise a crash could leave a lock without an
+-- owner, or a job without its lock, beside which a duplicate would be accepted; or an older cursor for the
 -- job's next run, or a cursor without a job.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
---          9 index of locks  10 queues (the set of names)
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
---          quarantine list
---          then, by their positions, locks, the queues of jobs that run once more, and states
+--          quarantine list; then, by their positions, the keys of what belongs to jobs
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread
 --          then groups: exit, pair, counts as processed (0|1), as failed (0|1), and the arguments of
@@ -28,7 +25,6 @@
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, mark = tonumber(ARGV[1]), tonumber(ARGV[2])
-local index, queues = KEYS[9], KEYS[10]
 local dead_most, dead_seconds, day_seconds = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local most_unread = tonumber(ARGV[6])
 local homes = { retry = retry, snoozed = schedule, dead = dead }
@@ -50,18 +46,15 @@ if number < held_mark then
 end
 
 -- include must_be
--- include unlock
--- include job_state
--- include read_owned
+-- include owned
 -- include count_runs
 -- include trim_dead
 local groups, at = {}, 7
 while at <= #ARGV do
   local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
   local group = read_owned(at + 4, homes[exit] and 3 or 1)
-  group.exit, group.working, group.queue, group.home = exit, KEYS[9 + 2 * pair], KEYS[10 + 2 * pair], homes[exit]
+  group.exit, group.working, group.queue, group.home = exit, KEYS[7 + 2 * pair], KEYS[8 + 2 * pair], homes[exit]
   group.processed, group.failed = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  group.lives_on = exit == 'retry' or exit == 'snoozed' or exit == 'requeued'
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
   if not wrong and group.home then
     wrong = must_be(group.home, 'zset', 'ZADD', group.home, '0', '')
@@ -94,7 +87,7 @@ local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
   -- Locals, because this loop is most of the cost of a job.
-  local working, home, step, owns, arg = group.working, group.home, group.step, group.lock > 0 or group.state, group.first
+  local working, home, step, owns, arg = group.working, group.home, group.step, group.parts, group.first
   local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
     if redis.call('LREM', working, -1, ARGV[arg]) == 0 then
@@ -108,7 +101,7 @@ for _, group in ipairs(groups) do
         redis.call('RPUSH', group.queue, ARGV[arg])
       end
       if owns then
-        end_owned(group, job, queues, now_ms)
+        end_owned(group, job, now_ms)
       end
     end
     arg = arg + step
@@ -117,7 +110,7 @@ for _, group in ipairs(groups) do
   ran, fell = ran + ended * group.processed, fell + ended * group.failed
   died = died + (group.exit == 'dead' and ended or 0)
 end
-unlocked(index)
+finish_owned()
 
 -- pcall from here on: the jobs have ended, and a denied command must not be reported as a failed settle.
 count_runs(processed, processed_today, ran, day_seconds)

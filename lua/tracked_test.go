@@ -35,7 +35,7 @@ func TestTrackedJobs(t *testing.T) {
 			w.lapse(identity)
 			answer := ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
 				{Old: "plain", New: "plain", Home: HomeDead},
-				{Old: dead.Raw(), New: dead.Raw(), Home: HomeDead, State: EndedState(dead, TrackDead, time.Unix(2, 0))},
+				{Old: dead.Raw(), New: dead.Raw(), Home: HomeDead, Owned: Owned{State: EndedState(dead, TrackDead, time.Unix(2, 0))}},
 				{Old: lives.Raw(), New: lives.Raw()},
 			}}}, w.today))
 			require.Equal(w, 3, answer.Moved)
@@ -48,7 +48,7 @@ func TestTrackedJobs(t *testing.T) {
 			failed, err := job.Parse(tracked(w.TB, "j").Patch(job.SetString("error_class", "E"), job.SetString("error_message", long)))
 			require.NoError(w, err)
 			w.dueAt(w.keys.Retry(), -time.Hour, failed.Raw())
-			kill := []ActGroup{{Destination: DestinationDead, Jobs: []Promotion{{Old: failed.Raw(), State: EndedState(failed, TrackDead, time.Unix(2, 0))}}}}
+			kill := []ActGroup{{Destination: DestinationDead, Jobs: []Promotion{{Old: failed.Raw(), Owned: Owned{State: EndedState(failed, TrackDead, time.Unix(2, 0))}}}}}
 			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, kill)))
 			require.Equal(w, Tracked{JID: "j", State: TrackDead, ErrorClass: "E", ErrorMessage: long[:MaxTrackedError]}, w.stateOf("j").Tracked)
 		}},
@@ -56,9 +56,9 @@ func TestTrackedJobs(t *testing.T) {
 			gone := tracked(w.TB, "gone")
 			identity := w.hold("other")
 			w.lapse(identity)
-			orphan := Orphan{Old: gone.Raw(), New: gone.Raw(), Home: HomeDead, State: EndedState(gone, TrackDead, time.Unix(2, 0))}
+			orphan := Orphan{Old: gone.Raw(), New: gone.Raw(), Home: HomeDead, Owned: Owned{State: EndedState(gone, TrackDead, time.Unix(2, 0))}}
 			require.Zero(w, ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{orphan}}}, w.today)).Moved)
-			groups := []ActGroup{{Destination: DestinationNone, Jobs: []Promotion{{Old: gone.Raw(), State: EndedState(gone, TrackCancelled, time.Unix(2, 0))}}}}
+			groups := []ActGroup{{Destination: DestinationNone, Jobs: []Promotion{{Old: gone.Raw(), Owned: Owned{State: EndedState(gone, TrackCancelled, time.Unix(2, 0))}}}}}
 			require.Equal(w, []int{0}, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, groups)).Gone)
 			require.Equal(w, TrackWaiting, w.stateOf("gone").State)
 		}},
@@ -66,13 +66,13 @@ func TestTrackedJobs(t *testing.T) {
 			a, b := tracked(w.TB, "a"), tracked(w.TB, "b")
 			w.dueAt(w.keys.Retry(), -time.Hour, a.Raw(), b.Raw(), "plain")
 			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Retry()}, []ActGroup{
-				{Destination: DestinationNone, Jobs: []Promotion{{Old: "plain"}, {Old: a.Raw(), State: EndedState(a, TrackCancelled, time.Unix(2, 0))}}},
-				{Destination: DestinationDead, Jobs: []Promotion{{Old: b.Raw(), State: EndedState(b, TrackDead, time.Unix(2, 0))}}},
+				{Destination: DestinationNone, Jobs: []Promotion{{Old: "plain"}, {Old: a.Raw(), Owned: Owned{State: EndedState(a, TrackCancelled, time.Unix(2, 0))}}}},
+				{Destination: DestinationDead, Jobs: []Promotion{{Old: b.Raw(), Owned: Owned{State: EndedState(b, TrackDead, time.Unix(2, 0))}}}},
 			})))
 			require.Equal(w, TrackedJob{Tracked{JID: "a", State: TrackCancelled}, a.Raw()}, w.stateOf("a"))
 			require.InDelta(w, 60, w.number("TTL", w.keys.Iteration("a")), 2)
 			require.Equal(w, TrackDead, w.stateOf("b").State)
-			revive := []ActGroup{{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: b.Raw(), New: b.Raw(), State: RevivedState(b)}}}}
+			revive := []ActGroup{{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: b.Raw(), New: b.Raw(), Owned: Owned{State: RevivedState(b)}}}}}
 			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, revive)))
 			require.Equal(w, TrackWaiting, w.stateOf("b").State)
 			require.Empty(w, w.hash(w.keys.Iteration("b"))[FieldEndedAt])

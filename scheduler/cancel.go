@@ -34,7 +34,7 @@ func (p *Poller) dropCancelled(ctx context.Context, set string, jobs []string) (
 			state = &lua.JobState{JID: parsed.JID()} // a cursor of an earlier run ends with the job
 		}
 		group.Jobs = append(group.Jobs, lua.Promotion{
-			Old: raw, Lock: lock.Ending(parsed, parsed.QueueOrDefault(), now, p.cfg.Unit), State: state,
+			Old: raw, Owned: lua.Owned{Lock: lock.Ending(parsed, parsed.QueueOrDefault(), now, p.cfg.Unit), State: state, Member: lua.MemberOf(parsed, lua.MemberRemoved)},
 		})
 		dropped = append(dropped, parsed)
 	}

@@ -67,7 +67,7 @@ var argumentNames = map[string]readNames{
 // flagNames says the same of flags.
 var flagNames = map[string]readNames{
 	"queue": (*inspect.Inspector).QueueNames, "from": (*inspect.Inspector).QueueNames, "to": (*inspect.Inspector).QueueNames,
-	"class": classNames,
+	"class": classNames, "mask": classNames,
 }
 
 // namesIn returns which names an argument of a command is one of, by its position; nil for a command without

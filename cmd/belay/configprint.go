@@ -130,8 +130,8 @@ func printedQueues(of []belay.QueueWeight) []any {
 // password: hardly any Redis has one, and a password is easily written in its place. It hides a malformed URL
 // completely.
 func hiddenURL(text string) (hidden string, secret bool) {
-	parsed, err := url.Parse(text)
-	if err != nil || driver.CheckURL(text) != nil {
+	parsed, err := driver.Structure(text)
+	if err != nil {
 		return "(hidden)", true
 	}
 	if _, secret = parsed.User.Password(); secret {

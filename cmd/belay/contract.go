@@ -50,7 +50,14 @@ details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadl
 	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
-unique job, periodic the name of a periodic job, and payload the whole job.`
+unique job, periodic the name of a periodic job, and payload the whole job, as far as it may be shown.`
+	argNotes = `args is an array. An encrypted argument is the text "[encrypted, key ID]" in it, or "[encrypted]" if Belay does not
+know its key; the args of a class of --mask are ["[masked]"].`
+
+	batchFields = `bid, state, description, total, pending, failed, dead, removed, created_at, complete_at, success_at, death_at,
+invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
+	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed. The
+times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
 
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
@@ -87,7 +94,7 @@ job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; unseen lists the places that were not searched to the end; job
-has the fields of belay dead --json. ` + detailNotes,
+has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
 		exits: map[int]string{
 			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
 			exitUnseen: "if the search was incomplete and did not find the job",
@@ -111,12 +118,12 @@ many runs have failed, and max_attempts how many may: its retries and one, with 
 does not set them; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
 of the last failed runs, if the class keeps them (KeepErrors). Only an unreadable entry has problem, and payload:
 its first bytes. Only belay find JID and the find below have details. With --group it prints one object instead:
-{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}.`,
+{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}. ` + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
 		commands: []string{"dead find", "retries find", "scheduled find", "queues find"}, json: perLine, fields: entryFields, as: "the list",
-		notes: detailNotes,
+		notes: detailNotes + " " + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if a job was not found"},
 	},
 	{
@@ -169,6 +176,23 @@ write-ahead logs.`,
 		exits: map[int]string{exitOK: "if the lock is held", exitFailure: unread, exitAbsent: "if it is free"},
 	},
 	{
+		commands: []string{"batches"}, json: perLine, fields: batchFields, notes: batchNotes,
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"batches show"}, json: single, fields: batchFields, as: "belay batches --json",
+		notes: "It lists at most 100 failed_jids and dead_jids.",
+		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such batch"},
+	},
+	{
+		commands: []string{"batches new"},
+		exits:    map[int]string{exitOK: ", also if the batch is opened again", exitFailure: "if it was not made, or may not have been"},
+	},
+	{
+		commands: []string{"batches *"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if one is not there"},
+	},
+	{
 		commands: []string{"classes"}, json: single,
 		fields: `at, from, step_seconds, class_count, problems [text]
 classes  [{class, runs, failed, time_seconds, mean_seconds,
@@ -183,7 +207,7 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
 		fields: `name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process, paused, last_at, next_at,
 last_run {` + runFields + `}, problem`,
 		notes: `process is "" for an operator's. last_at and next_at are null for none, and so is last_run, which is as
-in belay periodic history. problem is there if this version cannot use the definition.`,
+in belay periodic history. problem is there if this version cannot use the definition. ` + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{commands: []string{"periodic add"}, exits: map[int]string{exitOK: " (also if nothing had to change)", exitFailure: unreachable}},
@@ -213,12 +237,15 @@ in belay periodic history. problem is there if this version cannot use the defin
 	},
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
 	{
-		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, reason, line`,
+		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, replicas, reason, line`,
 		notes: `status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no
-reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.`,
+reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.
+With --replicas, replicas is how many replicas have the job: absent for none, and -1 if Redis did not say.`,
 		exits: map[int]string{
 			exitOK: "if all jobs were enqueued", exitFailure: "if a job was not, or may not have been",
-			exitDuplicate: "if there was no error and a duplicate was refused", exitSignal: "if INT or TERM ended the reading of a file",
+			exitDuplicate: "if there was no error and a duplicate was refused",
+			exitReplicas:  "if jobs were enqueued, but fewer replicas than --replicas have the last of them",
+			exitSignal:    "if INT or TERM ended the reading of a file",
 		},
 	},
 	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work, or Redis denies access at the start"}},

@@ -26,6 +26,7 @@ const (
 	exitDuplicate = 3
 	exitAbsent    = 4
 	exitUnseen    = 5
+	exitReplicas  = 6
 	exitSignal    = 128 // and the number of the signal
 )
 
@@ -39,6 +40,7 @@ Exit status, of every command:
   3  a push was refused as a duplicate
   4  the job, queue, process or lock does not exist, or not any more (belay find: 1)
   5  belay find or belay cancel did not find a job, and its search was incomplete
+  6  belay push stored its jobs, but on fewer replicas than --replicas
   130 or 143  INT or TERM ended the command before it was done
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
@@ -79,7 +81,7 @@ func newRoot() *cobra.Command {
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newTop(at), newCheck(at), newVersion(),
-		newFindJob(at), newListPlace(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newWeb(at), newClasses(at), newPeriodic(at))
+		newFindJob(at), newListPlace(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newBatches(at), newWeb(at), newClasses(at), newPeriodic(at))
 	root.AddCommand(newSets(at)...)
 	describe(root)
 	completeAll(at, root)

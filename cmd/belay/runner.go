@@ -18,6 +18,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/lua"
 )
 
 // A runner runs jobs as programs.
@@ -57,6 +58,9 @@ func (r *runner) handler(p program) launcher.Handler {
 		cmd.Env = append(slices.Clip(r.environ),
 			"BELAY_JID="+j.JID(), "BELAY_CLASS="+j.Class(), "BELAY_QUEUE="+info.Queue,
 			"BELAY_RETRY_COUNT="+strconv.Itoa(j.FailedRuns()))
+		if b, ok := lua.BatchOf(j); ok {
+			cmd.Env = append(cmd.Env, "BELAY_BATCH="+b.ID)
+		}
 		if positions := dedup.ReadWAL(j).Edit(walVariable).JSON; positions != "" {
 			cmd.Env = append(cmd.Env, walVariable+"="+positions)
 		}

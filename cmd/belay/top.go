@@ -43,7 +43,7 @@ The mouse is the terminal's: it selects text to copy. Jids are shown whole.`
 
 func newTop(at *redisFlags) *cobra.Command {
 	var every time.Duration
-	cmd := &cobra.Command{
+	cmd := at.masking(&cobra.Command{
 		Use:     "top",
 		Short:   "Watch processes, jobs and queues in a terminal",
 		Long:    topHelp,
@@ -65,7 +65,7 @@ func newTop(at *redisFlags) *cobra.Command {
 			}
 			return runTop(cmd, inspect.New(keyspace), every)
 		}),
-	}
+	})
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "interval between two reads")
 	return cmd
 }

@@ -45,14 +45,15 @@ type webFlags struct {
 
 func newWeb(at *redisFlags) *cobra.Command {
 	var flags webFlags
-	cmd := &cobra.Command{
+	cmd := at.masking(&cobra.Command{
 		Use:   "web",
 		Short: "Serve the dashboard",
 		Long:  webHelp,
 		Example: `  belay web
   belay web --read-only --addr 127.0.0.1:8080
   belay web --addr :7420 --auth alice:/etc/belay/users --viewer guest:/etc/belay/users
-  belay web --base-path /jobs --host admin.example.com`,
+  belay web --base-path /jobs --host admin.example.com
+  belay web --mask Payment,Signup`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.dead.check(); err != nil {
@@ -63,7 +64,7 @@ func newWeb(at *redisFlags) *cobra.Command {
 			}
 			return serveWeb(cmd, at, flags)
 		},
-	}
+	})
 	set := cmd.Flags()
 	set.StringVar(&flags.addr, "addr", "127.0.0.1:7420", "`HOST:PORT` to listen on")
 	set.StringArrayVar(&flags.users, "auth", nil, "admit a user: `USER:FILE`, FILE with the hash of the password; may be repeated")
@@ -79,8 +80,9 @@ func newWeb(at *redisFlags) *cobra.Command {
 
 func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	users, badUsers := flags.readUsers()
+	mask, badMask := at.masks(cmd)
 	redis, badRedis := at.open()
-	if err := errors.Join(badUsers, badRedis); err != nil {
+	if err := errors.Join(badUsers, badMask, badRedis); err != nil {
 		return statusError{err, exitUsage}
 	}
 	defer func() { _ = redis.Close() }()
@@ -101,7 +103,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	defer func() { _ = scraped.Close() }()
 	cfg := web.Config{
 		BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
-		DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
+		Mask: mask, DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
 		Logger:  slog.New(log),
 		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(keyspace).WithDriver(scraped)})),
 	}

@@ -76,7 +76,7 @@ func TestRecoverGitLab(t *testing.T) {
 			require.Equal(w, lua.PushStored, pushed.Word)
 			w.do("LMOVE", w.keys.Queue("q"), held.key, "RIGHT", "LEFT")
 			moved := func(old string, home lua.Home) lua.Recovered {
-				return w.recover(held, lua.Orphans{Queue: "q", Entries: []lua.Orphan{{Old: old, New: old + "+", Home: home, Lock: lock}}})
+				return w.recover(held, lua.Orphans{Queue: "q", Entries: []lua.Orphan{{Old: old, New: old + "+", Home: home, Owned: lua.Owned{Lock: lock}}}})
 			}
 			require.Equal(w, lua.Recovered{State: lua.StateDead, Moved: 1}, moved("a", lua.HomeQueue))
 			require.Equal(w, "a", w.owner())

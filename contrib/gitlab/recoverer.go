@@ -243,6 +243,7 @@ func (r *recoverer) orphans(l list, entries []string) (all []lua.Orphans) {
 		if err != nil {
 			orphan.New, orphan.Home = job.KeepUnreadable(entry, queue, err, r.now, job.Seconds), lua.HomeDead
 			orphan.State = lua.DeadUnread(entry, entry, job.UnreadableClass, err.Error(), r.now)
+			orphan.Member = lua.MemberUnread(entry, entry, lua.MemberDied)
 		} else {
 			name, _ := parsed.Text("queue")
 			queue = l.queueOf(name)
@@ -267,7 +268,7 @@ func (r *recoverer) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string)
 			"Ruby processes died or stopped %d times while they ran it", count)))
 	}
 	if orphan.New = parsed.Patch(edits...); orphan.Home == lua.HomeDead {
-		orphan.State = lua.DiedState(orphan.New, r.now)
+		orphan.State, orphan.Member = lua.DiedState(orphan.New, r.now), lua.MemberOf(parsed, lua.MemberDied)
 	}
 	orphan.Lock = dedup.AfterCrash(parsed, queue, orphan.Home, r.now, job.Seconds)
 }

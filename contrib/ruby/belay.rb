@@ -44,7 +44,7 @@ module Belay
   # Belay's own script, byte for byte.
   PUSH_UNIQUE = <<'LUA'
 #!lua
--- push_unique: store new jobs, each unique one together with its lock and only if the lock is free.
+-- push_unique: store new jobs: each unique one with its lock, if that is free, each member with its batch.
 -- Why one script: a lock without its job would refuse all others until it expires, and a job without its lock
 -- would refuse none. A duplicate that is marked instead of refused is marked in the step that detects it;
 -- otherwise the mark could name a job that has ended. The WAL positions of a refused duplicate are left with
@@ -54,18 +54,23 @@ module Belay
 -- A lock that is taken in the state "k" (kept) stays until it expires or an operator releases it: no payload
 -- names it, so no script that starts, ends or moves its owner changes it. Each later push is a duplicate, also
 -- one of the owner itself, because the owner may have ended.
--- No allow-oom: a full Redis must refuse new work, so that what it already holds can be drained.
+-- A member of a batch is counted in the step that stores it: a member that is not counted would let the batch
+-- be over too early, and one that is not stored would let it wait for ever. A job with the jid of a pending
+-- member is not stored again. No allow-oom: a full Redis must refuse new work, so that what it already holds
+-- can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 scope, only with an idempotency key (see seen)  then for each group its queue list, if it is for
---          now, and its jobs' locks, if they have any
+--          now, its jobs' locks, if they have any, and of their batch: info, pending, batches
 -- ARGV     1 number of the push in its scope, "" for no idempotency key  2 its mark
 --          3 ms to keep the scope
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
 --          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
 --          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
---          leaves positions (0|1), the state in which locks are taken: "-" | "k", how many jobs, and for each
---          its bytes; in a group with locks also digest and owner, and then the positions, if it leaves any
--- Returns  {"pushed", for each job "" or the jid of the job that holds its lock ...} | {"stale"} (see push)
+--          leaves positions (0|1), the state in which locks are taken: "-" | "k", BID ("" for none),
+--          seconds until the batch expires, how many jobs, and for each its bytes; in a group with locks also
+--          digest and owner, and then the positions, if it leaves any; in a group with a batch then its jid
+-- Returns  {"pushed", for each job "" or the jid of the job that holds its lock ...} | {"stale"} (see push) |
+--          {"over"} (a batch is over, or does not exist: nothing is stored)
 -- Repeat   with an idempotency key: the same answer, and nothing is written. Without: a job that holds its
 --          lock is not stored twice. While it waits, its own push is not a duplicate, unless the lock is kept;
 --          after the start of a run that counts (see unlock), it is
@@ -147,12 +152,18 @@ elseif word then
 end
 
 local wrong = once and may('SET', scope, '') or nil
-local groups, at, key = {}, first_group, once and 6 or 5
+local function may_join(info, pending, batches)
+  return must_be(info, 'hash', 'HINCRBY', info, '', '0') or may('HMGET', info, '')
+    or must_be(pending, 'set', 'SADD', pending, '') or may('SISMEMBER', pending, '')
+    or must_be(batches, 'zset', 'ZADD', batches, '0', '')
+end
+
+local groups, at, key, over = {}, first_group, once and 6 or 5, false
 while at <= #ARGV do
   local group = {
     when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
-    leaves = ARGV[at + 5] == '1', state = ARGV[at + 6], count = tonumber(ARGV[at + 7]), first = at + 8,
-    step = 1, list = false, lock = false, values = false,
+    leaves = ARGV[at + 5] == '1', state = ARGV[at + 6], bid = ARGV[at + 7], keep_seconds = ARGV[at + 8],
+    count = tonumber(ARGV[at + 9]), first = at + 10, step = 1, list = false, lock = false, values = false,
   }
   if group.when == 'now' then
     group.list, key = KEYS[key], key + 1
@@ -170,11 +181,20 @@ while at <= #ARGV do
     group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
     wrong = wrong or group.values.err and group.values
   end
+  if group.bid ~= '' then
+    group.info, group.pending, group.batches, key = KEYS[key], KEYS[key + 1], KEYS[key + 2], key + 3
+    wrong = wrong or may_join(group.info, group.pending, group.batches)
+    group.step = group.step + 1
+    local held = wrong and {} or redis.call('HMGET', group.info, 'created', 'success_at')
+    over = over or not wrong and (not held[1] or held[2])
+  end
   groups[#groups + 1] = group
   at = group.first + group.count * group.step
 end
 if wrong then
   return wrong
+elseif over then
+  return { 'over' }
 end
 
 local time = redis.call('TIME')
@@ -184,7 +204,7 @@ local since = string.format('%.0f', now_ms)
 -- One command per job would cost more than the rest of the script, so each command has several jobs.
 local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
 for _, group in ipairs(groups) do
-  local due, arg, stored, listed, until_ms = now, group.first, {}, {}, nil
+  local due, arg, stored, listed, until_ms, members = now, group.first, {}, {}, nil, {}
   if group.when ~= 'now' then
     due = group.seconds + (group.when == 'in' and now or 0)
   end
@@ -195,10 +215,14 @@ for _, group in ipairs(groups) do
     local lock = group.lock and KEYS[group.lock + job]
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
     local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
+    local jid = group.bid ~= '' and ARGV[arg + group.step - 1]
+    if jid and redis.call('SISMEMBER', group.pending, jid) == 1 then
+      bytes, lock, value = nil, nil, nil
+    end
     -- It is stored already. (Once its run has begun, the push counts as a duplicate: the run may have missed
     -- its change. The owner of a kept lock may have ended.)
     local waits = value and string.sub(value, 2, #owner + 1) == owner and state == '-'
-    if not value then
+    if not value then -- nor a lock, for a member that is stored already
       if lock then
         taken[lock] = group.state .. owner .. since
         redis.call('SET', lock, taken[lock], 'PXAT', until_ms)
@@ -227,6 +251,7 @@ for _, group in ipairs(groups) do
       end
     end
     if bytes then
+      members[#members + 1] = jid or nil
       if not group.list then
         stored[#stored + 1] = due
       end
@@ -244,6 +269,10 @@ for _, group in ipairs(groups) do
   end
   if #listed > 0 then
     redis.pcall('ZADD', index, unpack(listed))
+  end
+  if #members > 0 then
+    redis.call('HINCRBY', group.info, 'total', redis.call('SADD', group.pending, unpack(members)))
+    redis.call('ZADD', group.batches, 'GT', math.floor(now) + group.keep_seconds, group.bid)
   end
 end
 -- pcall: the index, the counter and the names of queues are only for listing, and the jobs are stored.
@@ -353,7 +382,7 @@ LUA
       keys = ["queues", "schedule", "belay:unique", "belay:stat:duplicates"]
       keys << "queue:#{job["queue"]}" unless at
       answer = call(pool, PUSH_UNIQUE, keys << "belay:lock:#{lock["digest"]}", ["", "", "", *group, lock["ttl_ms"],
-        lock["mark"] ? "mark" : "refuse", "0", "-", "1", Sidekiq.dump_json(job), lock["digest"], owner(job)])
+        lock["mark"] ? "mark" : "refuse", "0", "-", "", "0", "1", Sidekiq.dump_json(job), lock["digest"], owner(job)])
       answer[1] == "" || lock["mark"] == true
     end
 

@@ -288,7 +288,7 @@ var bugs = []mutant{
 		edits: []edit{{
 			"client/slice.go", `	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 `, `	for i := range l.jobs {
 		if lock := l.jobs[i].Lock; lock != nil && key == nil {
@@ -298,7 +298,7 @@ var bugs = []mutant{
 	}
 	var push lua.Ask[lua.Pushed]
 	switch {
-	case l.unique:
+	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 `,
 		}},
@@ -310,12 +310,12 @@ var bugs = []mutant{
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
 			"fetch/locks.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
-			lock.Again = dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit)
+			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
 		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
 			k.link.Client.Do(r.Session.Context, driver.Command("SETRANGE", k.Keys.Lock(lock.Digest), "0", "s"))
-			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Again(parsed, r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
+			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
 		}
 `,
 		}},
@@ -337,7 +337,7 @@ var bugs = []mutant{
 		name: "a failed run frees its lock",
 		harm: "while the job waits for its retry an equal job is accepted, and both run",
 		edits: []edit{{
-			"lua/settle.lua", `group.lives_on = exit == 'retry' or exit`, `group.lives_on = exit`,
+			"lua/settle.go", `if exit.Ends() {`, `if exit.Ends() || exit == job.ExitRetry {`,
 		}},
 		pkg: "./integration", run: "TestLocksAreKeptThroughRetries/go-redis",
 		caught: "TestLocksAreKeptThroughRetries/go-redis", says: "is freed, and the job lives on",
@@ -567,9 +567,9 @@ var bugs = []mutant{
 		name: "a claim is pushed without its number",
 		harm: "a relay of the outbox that is killed before it deletes its rows pushes up to 256 jobs twice",
 		edits: []edit{{
-			"client/prepared.go", `	holders, err := c.store(ctx, &stored, s.load)
+			"client/prepared.go", `	a, err := c.store(ctx, &stored, s.load)
 `, `	_ = stored
-	holders, err := c.store(ctx, nil, s.load)
+	a, err := c.store(ctx, nil, s.load)
 `,
 		}},
 		pkg: "./client", run: "TestPreparedJobs/are_stored_once",
@@ -597,7 +597,7 @@ var bugs = []mutant{
 		name: "a job that dies by a crash keeps the state of a waiting one",
 		harm: "a job is dead, and callers that wait for its result wait for ever",
 		edits: []edit{{
-			"lua/shared/orphans.lua", `        end_owned(group, job + 1, queues, now_ms)
+			"lua/shared/orphans.lua", `        end_owned(group, job + 1, now_ms)
 `, ``,
 		}},
 		pkg: "./lua", run: "TestTrackedJobs/that_a_crash",
@@ -676,5 +676,66 @@ var bugs = []mutant{
 		}},
 		pkg: "./janitor", run: "TestCrashPolicy",
 		caught: "TestCrashPolicy/go-redis/a_job_whose_cursor_advanced_in_its_last_run_is_not_quarantined", says: "a_job_whose_cursor_advanced",
+	},
+	{
+		name: "a batch is complete when it is empty",
+		harm: "a batch with a dead member is never complete, and a program that waits for it waits for ever",
+		edits: []edit{{
+			"lua/shared/batch.lua", `if left == redis.call('SCARD', failed) then`, `if left == 0 then`,
+		}},
+		pkg: "./lua", run: "TestBatch/is_complete_when",
+		caught: "TestBatch/is_complete_when_each_member_has_run_and_over_when_each_is_done/go-redis", says: "Complete",
+	},
+	{
+		name: "a refused duplicate is a member",
+		harm: "a batch waits for ever for a job that was never stored",
+		edits: []edit{{
+			"lua/push_unique.lua", `    if bytes then
+      members[#members + 1] = jid or nil
+`, `    members[#members + 1] = jid or nil
+    if bytes then
+`,
+		}},
+		pkg: "./lua", run: "TestBatch/stores_a_pending",
+		caught: "TestBatch/stores_a_pending_member_once_and_counts_what_is_stored/go-redis", says: "a refused duplicate is no member",
+	},
+	{
+		name: "the end of a nested batch has not failed in its parent",
+		harm: "a parent is not complete while a job of its nested batch waits for a retry",
+		edits: []edit{{
+			"lua/batch_new.lua", `  redis.call('SADD', parent_failed, success)
+`, ``,
+		}},
+		pkg: "./lua", run: "TestNestedBatch/its_parent_is_complete",
+		caught: "TestNestedBatch/its_parent_is_complete_after_it_and_over_after_it/go-redis", says: "Not equal",
+	},
+	{
+		name: "the sweep deletes a batch without another look",
+		harm: "a batch that a push has prolonged meanwhile is gone, and its callbacks are never called",
+		edits: []edit{{
+			"lua/batch_drop.lua", `expiry > tonumber(time[1]) then`, `expiry < 0 then`,
+		}},
+		pkg: "./lua", run: "TestBatch/is_deleted_alone",
+		caught: "TestBatch/is_deleted_alone_and_its_jobs_then_count_nowhere/go-redis", says: "kept",
+	},
+	{
+		name: "the callbacks are called after the settle",
+		harm: "a worker that dies between the two calls loses the callbacks of its batch",
+		edits: []edit{{
+			"lua/shared/member.lua", `kinds.done = { may = may_count, over = note, finish = count_all }`,
+			`kinds.done = { may = may_count, over = note, finish = function() end }`,
+		}},
+		pkg: "./lua", run: "TestBatch/calls_complete",
+		caught: "TestBatch/calls_complete_and_success_in_the_step_that_ends_its_last_member/go-redis", says: "Not equal",
+	},
+	{
+		name: "a crash too many does not count in the batch",
+		harm: "a batch waits for ever for a member that is dead",
+		edits: []edit{{
+			"janitor/crash.go", `				orphans[i].Member = lua.MemberOf(parsed, lua.MemberDied)
+`, ``,
+		}},
+		pkg: "./janitor", run: "TestCrashPolicy",
+		caught: "TestCrashPolicy/go-redis/a_crash_alone_kills_at_the_limit", says: "its batch",
 	},
 }

@@ -22,6 +22,8 @@ type stride struct {
 	// turns are what it does to locks, by digest, and turned are those in the order of the commands.
 	turns  map[string]*turn
 	turned []string
+	// altered are the batches whose keys it writes.
+	altered []*batch
 	// noted is what it says of the last ticks of periodic jobs, by name.
 	noted map[string]string
 }
@@ -67,8 +69,10 @@ var verbs = map[string]func(s *stride, c []string){
 	"INCRBY":           func(s *stride, c []string) { s.incr(c[1], c[2]) },
 	"SET":              (*stride).set,
 	"SETRANGE":         (*stride).setrange,
-	"SADD":             (*stride).overwrite,
-	"SREM":             (*stride).overwrite,
+	"HSETNX":           (*stride).hset,
+	"HINCRBY":          (*stride).hset,
+	"SADD":             (*stride).members,
+	"SREM":             (*stride).members,
 	"PEXPIREAT":        (*stride).expire,
 }
 

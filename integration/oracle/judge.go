@@ -75,6 +75,7 @@ func (s *stride) judge() {
 		}
 	}
 	s.judgeLocks()
+	s.judgeBatches()
 	for _, of := range s.touched {
 		s.k.drop(of)
 	}

@@ -26,6 +26,7 @@ type keyspace struct {
 	listed    map[string]float64   // the index of locks: until when
 	ticks     map[string]time.Time // the last tick of each periodic job
 	states    map[string]jobState  // by jid
+	batches   map[string]*batch    // by id
 	ended     map[string]bool      // the jids of jobs that are gone, to know one that comes again
 }
 
@@ -67,7 +68,7 @@ func (k *keyspace) forget() {
 	k.damaged = make(map[string]bool)
 	k.locks, k.holders, k.listed = make(map[string]*lock), make(map[string]*lock), make(map[string]float64)
 	k.ended, k.states = make(map[string]bool), make(map[string]jobState)
-	k.ticks = make(map[string]time.Time)
+	k.ticks, k.batches = make(map[string]time.Time), make(map[string]*batch)
 	for _, p := range k.processes {
 		*p = process{identity: p.identity, queues: p.queues}
 	}

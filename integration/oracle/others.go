@@ -25,6 +25,10 @@ func (s *stride) del(c []string) {
 			s.empty(spot, c[0])
 			continue
 		}
+		if of, set, ok := s.k.batchOf(key); ok {
+			s.dropBatch(of, set)
+			continue
+		}
 		if identity, ok := s.k.recordOf(key); ok {
 			p := s.k.process(identity)
 			p.known = false
@@ -48,6 +52,10 @@ func (s *stride) hset(c []string) {
 	}
 	if jid, ok := s.k.stateOf(c[1]); ok {
 		s.writeState(jid, c)
+		return
+	}
+	if of, _, ok := s.k.batchOf(c[1]); ok {
+		s.writeBatch(of, c)
 		return
 	}
 	identity, ok := s.k.recordOf(c[1])

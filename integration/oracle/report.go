@@ -29,6 +29,7 @@ const (
 	Locks         Rule = "locks"          // come and go with the jobs that own them
 	Tick          Rule = "tick"           // of a periodic job: comes once, in order, in the step that notes it
 	States        Rule = "states"         // are written for running jobs, in order, and go with their jobs
+	Batches       Rule = "batches"        // count their members in the steps that end them, and are called back once
 	Vanished      Rule = "vanished"       // the totals do not agree
 	CannotJudge   Rule = "cannot judge"   // a write that this package does not understand
 )
@@ -98,7 +99,7 @@ type Report struct {
 	// Last is the second of the last step.
 	Last time.Time
 
-	dir     string
+	open    func() (source, error) // opens what is judged, again
 	options []Option
 	events  []Event
 }
@@ -118,8 +119,8 @@ func (e Event) String() string {
 // Timeline reads the log once more, which must still be there, and answers all steps of one job.
 func (r *Report) Timeline(jid string) ([]Event, error) {
 	again := newReplay(r.options)
-	again.traced = jid
-	report, err := again.run(r.dir)
+	again.traced, again.report.open = jid, r.open
+	report, err := again.run()
 	if err != nil {
 		return nil, err
 	}

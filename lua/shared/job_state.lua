@@ -37,16 +37,3 @@ local function write_state(state, created, version, ttl_seconds, first, count)
   end
   redis.call('EXPIRE', state, ttl_seconds)
 end
-
--- end_state: write or delete the state of a job that has moved, one of a group's group.count jobs. Their
--- states are the keys from group.state on. ARGV from group.states_at on, and then every group.step: created_at,
--- the highest version that the caller used, seconds to keep the state (0 deletes it), group.fields fields.
-local function end_state(group, job)
-  local state, at = KEYS[group.state + job - 1], group.states_at + (job - 1) * group.step
-  if ARGV[at + 2] == '0' then
-    redis.call('DEL', state)
-    return
-  end
-  local version = math.max(state_version(state, ARGV[at]), tonumber(ARGV[at + 1])) + 1
-  write_state(state, ARGV[at], version, ARGV[at + 2], at + 3, group.fields)
-end

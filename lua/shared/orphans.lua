@@ -9,7 +9,6 @@ local function read_orphans(triples, running, dead, at)
     local triple, to = triples[tonumber(ARGV[at])], ARGV[at + 2]
     local group = read_owned(at + 3, 2)
     group.hand, group.home = ARGV[at + 1] == 'quarantined' and running or triple.working, triple[to]
-    group.lives_on = group.home ~= nil
     local wrong = must_be(group.hand, 'list', 'LREM', group.hand, '1', '')
     if not wrong and to == 'dead' then
       wrong = must_be(dead, 'zset', 'ZADD', dead, '0', '')
@@ -27,7 +26,7 @@ end
 
 -- move_orphans: how many jobs have moved, and how many of them to the dead set. A job that is not in its list
 -- any more is skipped.
-local function move_orphans(groups, dead, queues, time, now_ms)
+local function move_orphans(groups, dead, time, now_ms)
   local moved, killed = 0, 0
   for _, group in ipairs(groups) do
     for job = 0, group.count - 1 do
@@ -41,9 +40,10 @@ local function move_orphans(groups, dead, queues, time, now_ms)
           redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
           killed = killed + 1
         end
-        end_owned(group, job + 1, queues, now_ms)
+        end_owned(group, job + 1, now_ms)
       end
     end
   end
+  finish_owned()
   return moved, killed
 end

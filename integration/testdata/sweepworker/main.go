@@ -3,7 +3,9 @@
 //
 //	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] [-hold CLASS] [-schedule] [-queue Q]... work
 //	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] push
+//	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] batch
 //
+// With batch it makes a batch, and fills and seals it, under ids that are the same each time.
 // With -schedule the worker has a periodic job in its code, which is not due.
 //
 // What a run does is its job's class: one that begins with what -hold says goes on until it is cancelled. Any
@@ -67,8 +69,10 @@ func main() {
 		err = a.work(queues)
 	case "push":
 		err = a.push(context.Background())
+	case "batch":
+		err = a.batch(context.Background())
 	default:
-		err = fmt.Errorf("%q: work or push?", flag.Arg(0))
+		err = fmt.Errorf("%q: work, push or batch?", flag.Arg(0))
 	}
 	program.Exit(err)
 }
@@ -162,6 +166,28 @@ func (a *actor) push(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// batch makes a batch, fills it and seals it. If it is sealed, all that was done before.
+func (a *actor) batch(ctx context.Context) error {
+	called := func(name string) belay.RawJob {
+		return belay.RawJob{Class: "Called", Queue: "a", JID: a.prefix + "-" + name}
+	}
+	cfg := belay.BatchConfig{ID: a.prefix + "-batch", OnComplete: called("complete"), OnSuccess: called("success")}
+	_, err := belay.NewBatch(ctx, a.client, cfg, func(b *belay.Batch) error {
+		for at, class := range []string{"Done", "Fails", "Done"} {
+			item := a.item(fmt.Sprint("member-", at+1), "b", 0)
+			item.Class, item.Batch = class, b
+			if _, err := a.client.Push(ctx, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, belay.ErrBatchOver) {
+		return nil
+	}
+	return err
 }
 
 func (a *actor) item(name, queue string, in time.Duration) belay.RawJob {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/inspect"
+)
+
+const batchesHelp = `Lists the batches. A batch is a number of jobs with callbacks at their common end: jobs that are pushed when each
+of them has run once (on complete), when all of them are done (on success), and when the first of them dies (on death).
+
+STATE is "open" until the program that made the batch has sealed it, then "running"; "complete" when each member has run
+and some have failed, "dead" when all members that are left have died, and "over" after its success. A member that failed
+runs again by itself; one that died only if an operator retries it, and then it counts. A batch is deleted thirty days
+after its last push, and a day after its success.
+
+A script makes a batch with belay batches new, pushes members with belay push --batch, and seals it.`
+
+func newBatches(at *redisFlags) *cobra.Command {
+	var flags pageFlags
+	cmd := &cobra.Command{
+		Use:   "batches",
+		Short: "List batches, make them and act on them",
+		Long:  batchesHelp,
+		Example: `  belay batches
+  belay batches show 217d2cffc30f4a168b3a76d9
+  BID=$(belay batches new --on-success ImportDone -q imports)
+  belay push ImportRow 42 --batch "$BID"
+  belay batches seal "$BID"`,
+		Args: noWords,
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			total, err := i.BatchCount(context.Background())
+			if err != nil {
+				return err
+			}
+			return printPage(cmd, flags, i.Batches(context.Background()), int(total), batchHeads, batchCells)
+		}),
+	}
+	flags.register(cmd)
+	cmd.AddCommand(newBatchNew(at), newBatchShow(at),
+		batchAct(at, &cobra.Command{
+			Use: "seal BID...", Short: "Record that no more members are pushed into batches",
+			Long: `Seals batches: their programs push no more members. A batch that is not sealed is neither complete nor over. Use
+it at the end of a script, and for a batch whose program died before it had sealed it: the members that it has pushed
+are then all that there are. Members that run may still push more.`,
+			Example: `  belay batches seal 217d2cffc30f4a168b3a76d9`,
+		}, "sealed", (*inspect.Inspector).SealBatch),
+		batchAct(at, &cobra.Command{
+			Use: "invalidate BID...", Short: "Drop the members of batches that have not started",
+			Long: `Makes workers drop the members of batches that have not started, as if they were cancelled. Workers learn of it with
+their next heartbeat. Dropped members are removed from the batch, so it is over when the running ones are done.`,
+			Example: `  belay batches invalidate 217d2cffc30f4a168b3a76d9`,
+		}, "invalidated", (*inspect.Inspector).InvalidateBatch),
+		batchAct(at, &cobra.Command{
+			Use: "delete BID...", Short: "Delete batches, not their jobs",
+			Long: `Deletes batches. Their jobs stay where they are and run, and their callbacks are never pushed. A batch in which a
+deleted one is nested does not wait for it.`,
+			Example: `  belay batches delete 217d2cffc30f4a168b3a76d9`,
+		}, "deleted", (*inspect.Inspector).DeleteBatch))
+	return cmd
+}
+
+var batchHeads = []any{"BID", "STATE", "TOTAL", "PENDING", "FAILED", "DEAD", "REMOVED", "AGE", "DESCRIPTION"}
+
+func batchCells(b inspect.Batch) []any {
+	return []any{b.ID, b.State, b.Total, b.Pending, b.Failed, b.Dead, b.Removed, short(b.Age), cut(b.Description, 40)}
+}
+
+func newBatchShow(at *redisFlags) *cobra.Command {
+	return withJSON(&cobra.Command{
+		Use:   "show BID",
+		Short: "Show a batch",
+		Long: `Shows a batch: its state, how many members it has, when its callbacks were called, and the jids of some members that
+have failed or died. Its figures are not of one instant: while members end, they may not fit together.`,
+		Example: `  belay batches show 217d2cffc30f4a168b3a76d9 --json | jq -r .state`,
+		Args:    oneArg("give the id of a batch, as belay batches shows it"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			b, found, err := i.Batch(context.Background(), args[0])
+			switch {
+			case err != nil:
+				return err
+			case !found:
+				return absent(args)
+			}
+			return show(cmd, b, func(t *table) {
+				t.field("batch", b.ID)
+				t.field("description", b.Description)
+				t.field("state", string(b.State))
+				t.field("members", fmt.Sprintf("%d in all, %d pending, %d failed, %d dead, %d removed", b.Total, b.Pending, b.Failed, b.Dead, b.Removed))
+				t.field("queue", b.Queue)
+				t.field("parent", b.Parent)
+				t.instant("created", b.CreatedAt)
+				t.instant("complete", b.CompleteAt)
+				t.instant("success", b.SuccessAt)
+				t.instant("death", b.DeathAt)
+				t.instant("invalid", b.InvalidAt)
+				t.field("failed", word(len(b.FailedJIDs) > 0, listed(b.FailedJIDs, 10)))
+				t.field("dead", word(len(b.DeadJIDs) > 0, listed(b.DeadJIDs, 10)))
+			})
+		}),
+	})
+}
+
+// batchAct completes a command that does something to each batch that is named.
+func batchAct(at *redisFlags, cmd *cobra.Command, done string, act func(*inspect.Inspector, context.Context, string) (bool, error)) *cobra.Command {
+	cmd.Args = someArgs("give the ids of batches, as belay batches shows them")
+	cmd.RunE = withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, ids []string) error {
+		ctx, stop := untilSignal()
+		defer stop()
+		return each(ids, func(id string) (there bool, err error) {
+			if there, err = act(i, ctx, id); there {
+				printLine(cmd, id+": "+done)
+			}
+			return there, err
+		})
+	})
+	return cmd
+}
+
+// newBatchNew makes the command that makes a batch.
+func newBatchNew(at *redisFlags) *cobra.Command {
+	var cfg client.BatchConfig
+	var complete, success, death string
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "Make a batch, and print its id",
+		Long: `Makes a batch and prints its id, for belay push --batch. Seal it with belay batches seal when all members are pushed.
+Callbacks are jobs of these classes without arguments; a program of belay work --exec finds the id in BELAY_BATCH.
+
+With --id the batch has this id: a script that repeats all of it after a crash, with the same --jid for the same member,
+makes one batch with each member once. A batch that is sealed is not opened again.
+
+It fails while a worker of a version without batches lives, because that worker would not count members.`,
+		Example: `  BID=$(belay batches new --on-success ImportDone --on-death ImportAlarm -q imports)
+  belay batches new --id import-42 --description "orders of May"`,
+		Args: noWords,
+		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
+			maker, err := client.New(redis, client.Config{Prefix: at.prefix})
+			if err != nil {
+				return err
+			}
+			for of, class := range map[*client.RawJob]string{&cfg.OnComplete: complete, &cfg.OnSuccess: success, &cfg.OnDeath: death} {
+				if class != "" {
+					*of = client.RawJob{Class: class, Queue: cfg.Queue}
+				}
+			}
+			batch, err := maker.NewBatch(context.Background(), cfg)
+			if err != nil {
+				return err
+			}
+			printLine(cmd, batch.ID())
+			return nil
+		}),
+	}
+	set := cmd.Flags()
+	set.StringVar(&cfg.ID, "id", "", "the `BID`: 1 to 64 letters, digits, dots, dashes and underscores (default random)")
+	set.StringVar(&cfg.Description, "description", "", "a `TEXT` for people")
+	set.StringVar(&complete, "on-complete", "", "push a job of this `CLASS` when each member has run once")
+	set.StringVar(&success, "on-success", "", "push a job of this `CLASS` when all members are done")
+	set.StringVar(&death, "on-death", "", "push a job of this `CLASS` when the first member dies")
+	set.StringVarP(&cfg.Queue, "queue", "q", client.DefaultQueue, "queue of the callbacks")
+	return cmd
+}

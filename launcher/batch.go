@@ -1,0 +1,32 @@
+package launcher
+
+import (
+	"context"
+
+	"github.com/belayq/belay/batch"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
+)
+
+// BatchOf returns the batch of ctx's run: that of which its job is a member or, in the handler of a callback,
+// that which has called it. pusher is Config.Pusher. ok is false for other jobs, and outside of a run.
+func BatchOf(ctx context.Context) (b lua.Batch, pusher any, ok bool) {
+	run, isRun := ctx.Value(runKey{}).(*run)
+	if !isRun {
+		return b, nil, false
+	}
+	b, ok = lua.BatchOf(run.job)
+	return b, run.launcher().cfg.Pusher, ok
+}
+
+// BatchInvalid reports whether the batch of which ctx's job is a member was invalidated, as far as the process
+// knows.
+func BatchInvalid(ctx context.Context) bool {
+	run, ok := ctx.Value(runKey{}).(*run)
+	return ok && run.launcher().marks.Invalid(run.job)
+}
+
+// builtIn are the classes that every worker runs, unless the program has handlers for them.
+var builtIn = map[string]Handler{
+	batch.NothingClass: func(context.Context, *job.Job) error { return nil },
+}

@@ -1,0 +1,207 @@
+package lua
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
+)
+
+// A Batch names a batch, as its members do.
+type Batch struct {
+	ID string
+	// Queue is where its callbacks go.
+	Queue string
+}
+
+// String returns the text of the field of its members. An id has no slash.
+func (b Batch) String() string { return b.ID + "/" + b.Queue }
+
+var validID = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// maxBatchID is the maximum length of an id.
+const maxBatchID = 64
+
+// CheckBatchID returns an error unless id is valid as the id of a batch.
+func CheckBatchID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("the id of the batch is empty")
+	case len(id) > maxBatchID:
+		return fmt.Errorf("the id of the batch is %d bytes long; at most %d are allowed", len(id), maxBatchID)
+	case !validID.MatchString(id):
+		return fmt.Errorf("the id of the batch is %q: use letters, digits, dots, dashes and underscores", id)
+	}
+	return nil
+}
+
+// ParseBatch reads the text of job.FieldBatch or job.FieldBatchEnded.
+func ParseBatch(text string) (b Batch, err error) {
+	id, queue, found := strings.Cut(text, "/")
+	if !found {
+		return b, fmt.Errorf("the batch %q has no queue: it must be BID/QUEUE", text)
+	}
+	if err := errors.Join(CheckBatchID(id), job.CheckQueue(queue)); err != nil {
+		return b, err
+	}
+	return Batch{id, queue}, nil
+}
+
+// keysOf are the keys of a batch, in the order in which shared/batch.lua has them.
+func (b Batch) keysOf(k Keys) []string {
+	return []string{k.Batch(b.ID), k.BatchPending(b.ID), k.BatchFailed(b.ID), k.BatchDead(b.ID), k.Queue(b.Queue), k.Batches(), k.Queues(), k.Ended()}
+}
+
+// KeepBatch is how long a batch is kept after its last push; after its success it is kept for a day.
+const KeepBatch = 30 * 24 * time.Hour
+
+// notSealed is the member of the pending jobs of a batch that is not sealed: no jid has a space.
+const notSealed = "not sealed"
+
+// BatchMessage is the message on the channel Ended about a batch. It has a space, unlike the jid of a job.
+func BatchMessage(id string) string { return "batch " + id }
+
+// BatchOfMessage returns the id of the batch that a message on the channel Ended is about; ok is false for a
+// jid.
+func BatchOfMessage(message string) (id string, ok bool) {
+	return strings.CutPrefix(message, BatchMessage(""))
+}
+
+// A BatchState is how far a batch has come.
+type BatchState string
+
+// The states. Their names are a contract.
+const (
+	BatchStateOpen     BatchState = "open"     // it is not sealed
+	BatchStateRunning  BatchState = "running"  // it is sealed, and a member has not run yet
+	BatchStateComplete BatchState = "complete" // each member has run, and some are not done
+	BatchStateDead     BatchState = "dead"     // each member that is not done has died
+	BatchStateOver     BatchState = "over"     // it has succeeded
+)
+
+// BatchStatus is what is known about a batch. Instants are by Redis' clock; zero if they have not come.
+type BatchStatus struct {
+	ID          string     `json:"bid"`
+	State       BatchState `json:"state"`
+	Description string     `json:"description,omitempty"`
+	// Total is how many members were ever stored. Pending are not done; Failed of these have failed, Dead of
+	// these have died. Removed were cancelled or deleted.
+	Total   int `json:"total"`
+	Pending int `json:"pending"`
+	Failed  int `json:"failed"`
+	Dead    int `json:"dead"`
+	Removed int `json:"removed"`
+
+	CreatedAt time.Time `json:"created_at"`
+	// CompleteAt, SuccessAt and DeathAt are when the callbacks were called, also those that the batch does not
+	// have.
+	CompleteAt time.Time `json:"complete_at,omitzero"`
+	SuccessAt  time.Time `json:"success_at,omitzero"`
+	DeathAt    time.Time `json:"death_at,omitzero"`
+	// InvalidAt is when the batch was invalidated.
+	InvalidAt time.Time `json:"invalid_at,omitzero"`
+}
+
+// A BatchRead is a BatchStatus with what other scripts need to know.
+type BatchRead struct {
+	BatchStatus
+	// Queue is where its callbacks go.
+	Queue string
+	// Parent is the batch in which it is nested; zero for none. Complete and Success are then the jids of its
+	// end jobs there.
+	Parent            Batch
+	Complete, Success string
+}
+
+// Fields of a batch's hash that its program sets.
+const (
+	batchDescription = "description"
+	batchQueue       = "queue"
+	batchParent      = "parent" // "BID/QUEUE"
+	batchComplete    = "complete"
+	batchSuccess     = "success"
+)
+
+var batchFields = []string{
+	"created", batchDescription, batchQueue, batchParent, batchComplete, batchSuccess,
+	"complete_at", "success_at", "death_at", "total", "removed",
+}
+
+// ReadBatch reads a batch; ok is false if there is none. The reads are not one step.
+func (k Keys) ReadBatch(ctx context.Context, client driver.Client, id string) (b BatchRead, ok bool, err error) {
+	calls, read := k.batchCalls(id)
+	return read(client.Do(ctx, calls...))
+}
+
+// ExpiredBatches returns ids of batches that have expired, the earliest first, at most most of them.
+func (k Keys) ExpiredBatches(ctx context.Context, client driver.Client, now time.Time, most int) ([]string, error) {
+	return Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Batches(), "-inf", strconv.FormatInt(now.Unix(), 10), "LIMIT", "0", strconv.Itoa(most)))[0])
+}
+
+// batchCalls returns the calls that read a batch, and the function that reads their replies.
+func (k Keys) batchCalls(id string) (calls []driver.Call, read func(replies []driver.Reply) (b BatchRead, ok bool, err error)) {
+	calls = []driver.Call{
+		driver.Command(append([]string{"HMGET", k.Batch(id)}, batchFields...)...),
+		driver.Command("SCARD", k.BatchPending(id)), driver.Command("SCARD", k.BatchFailed(id)), driver.Command("SCARD", k.BatchDead(id)),
+		driver.Command("SISMEMBER", k.BatchPending(id), notSealed),
+		driver.Command("ZSCORE", k.Cancelled(), BatchMark(id).member()),
+	}
+	return calls, func(replies []driver.Reply) (b BatchRead, ok bool, err error) {
+		for at, reply := range replies {
+			// A user that pushes may be denied the marks of cancelled jobs.
+			if reply.Err != nil && (at < len(replies)-1 || !driver.Forbidden(reply.Err)) {
+				return b, false, reply.Err
+			}
+		}
+		b.ID = id
+		r := readerOf(replies[0].Value)
+		b.CreatedAt = r.instant()
+		b.Description, b.Queue = r.textOrNil(), r.textOrNil()
+		b.Parent, _ = ParseBatch(r.textOrNil()) // none has no slash
+		b.Complete, b.Success = r.textOrNil(), r.textOrNil()
+		b.CompleteAt, b.SuccessAt, b.DeathAt = r.instant(), r.instant(), r.instant()
+		b.Total, _ = strconv.Atoi(r.textOrNil())
+		b.Removed, _ = strconv.Atoi(r.textOrNil())
+		var counts [4]int
+		for at := range counts {
+			count := readerOf(replies[1+at].Value)
+			counts[at] = count.number()
+		}
+		b.Pending, b.Failed, b.Dead = counts[0]-counts[3], counts[1], counts[2]
+		marked := readerOf(replies[5].Value)
+		if us, err := strconv.ParseFloat(marked.textOrNil(), 64); err == nil {
+			b.InvalidAt = time.UnixMicro(int64(us)).UTC()
+		}
+		b.State = b.stateOf(counts[3] == 0)
+		return b, !b.CreatedAt.IsZero(), r.end()
+	}
+}
+
+func (b *BatchStatus) stateOf(sealed bool) BatchState {
+	switch {
+	case !b.SuccessAt.IsZero():
+		return BatchStateOver
+	case !sealed:
+		return BatchStateOpen
+	case b.Pending > 0 && b.Dead == b.Pending:
+		return BatchStateDead
+	case !b.CompleteAt.IsZero():
+		return BatchStateComplete
+	}
+	return BatchStateRunning
+}
+
+// instant reads an instant in milliseconds since 1970; zero for Redis' nil.
+func (r *reader) instant() time.Time {
+	ms, err := strconv.ParseInt(r.textOrNil(), 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

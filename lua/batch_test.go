@@ -1,0 +1,308 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/job"
+)
+
+// row is the payload of a member of batch b1, whose callbacks go to the queue "calls".
+func row(jid string) string { return rowOf("b1", jid) }
+
+func rowOf(id, jid string) string {
+	return fmt.Sprintf(`{"retry":true,"queue":"q","belay_batch":"%s/calls","args":[],"class":"Row","jid":"%s","created_at":1}`, id, jid)
+}
+
+func memberOf(payload string, as MemberEnd) *Member {
+	j, err := job.Parse(payload)
+	if err != nil {
+		panic(err)
+	}
+	return MemberOf(j, as)
+}
+
+// rows are new members of a batch.
+func rows(id string, jids ...string) []NewJob {
+	jobs := make([]NewJob, len(jids))
+	for i, jid := range jids {
+		payload := rowOf(id, jid)
+		jobs[i] = NewJob{Queue: "q", Job: payload, Member: memberOf(payload, MemberDone)}
+	}
+	return jobs
+}
+
+// callback is the text of a callback of batch b1.
+func callback(what string) string { return `{"class":"` + what + `","jid":"` + what + `","args":[]` }
+
+func (w *world) newBatch(id string, edit func(b *NewBatch)) BatchWord {
+	w.Helper()
+	b := NewBatch{
+		Batch: Batch{id, "calls"}, OnComplete: callback("Complete"), OnSuccess: callback("Success"), OnDeath: callback("Death"), Unit: job.Millis,
+	}
+	if edit != nil {
+		edit(&b)
+	}
+	return ask(w, w.keys.NewBatch(b))
+}
+
+// batchOf makes batch b1 with these members, in the hands of a process, and seals it.
+func (w *world) batchOf(jids ...string) (identity string) {
+	w.Helper()
+	require.Equal(w, BatchNew, w.newBatch("b1", nil))
+	require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b1", jids...))).Word)
+	identity = w.process("q")
+	require.Len(w, w.take(identity, 100, "q").Jobs[0].Bytes, len(jids))
+	w.seal("b1")
+	return identity
+}
+
+func (w *world) seal(id string) {
+	w.Helper()
+	require.True(w, ask(w, w.keys.SealBatch(Batch{id, "calls"})))
+}
+
+// called returns the classes of the callbacks that were enqueued, in order.
+func (w *world) called() (classes []string) {
+	w.Helper()
+	for _, payload := range w.waiting("calls") {
+		j, err := job.Parse(payload)
+		require.NoError(w, err)
+		_, stamped := j.EnqueuedAt()
+		require.True(w, stamped, payload)
+		classes = append(classes, j.Class())
+	}
+	return classes
+}
+
+func (w *world) batch(id string) BatchRead {
+	w.Helper()
+	b, ok, err := w.keys.ReadBatch(w.Context(), w.client, id)
+	require.NoError(w, err)
+	require.True(w, ok)
+	return b
+}
+
+// figures are total, pending, failed, dead and removed.
+func (w *world) figures(id string) [5]int {
+	w.Helper()
+	b := w.batch(id)
+	return [5]int{b.Total, b.Pending, b.Failed, b.Dead, b.Removed}
+}
+
+func memberEnd(jid string, outcome job.Outcome, as MemberEnd) Settled {
+	s := end("q", row(jid), outcome)
+	if as != "" {
+		s.Member = memberOf(s.Bytes, as)
+	}
+	return s
+}
+
+func TestBatch(t *testing.T) {
+	keep(t,
+		promise{"calls_complete_and_success_in_the_step_that_ends_its_last_member", func(w *world) {
+			identity := w.batchOf("1", "2", "3")
+			require.Equal(w, allSettled, w.settle(identity, 1, memberEnd("1", job.Done(), MemberDone), memberEnd("2", job.Done(), MemberDone)))
+			require.Empty(w, w.called())
+			require.Equal(w, [5]int{3, 1, 0, 0, 0}, w.figures("b1"))
+			last := w.settlement(identity, 2, memberEnd("3", job.Done(), MemberDone))
+			require.Equal(w, allSettled, ask(w, w.keys.Settle(last)))
+			require.Equal(w, []string{"Complete", "Success"}, w.called())
+			require.Equal(w, [5]int{3, 0, 0, 0, 0}, w.figures("b1"))
+			require.Contains(w, w.texts("SMEMBERS", w.keys.Queues()), "calls")
+			require.False(w, w.batch("b1").SuccessAt.IsZero())
+			w.within(w.now()+86000, w.score(w.keys.Batches(), "b1"), w.now()+86401)
+			w.unchanged(func() { require.Equal(w, allSettled, ask(w, w.keys.Settle(last)), "the reply was lost") })
+		}},
+		promise{"is_complete_when_each_member_has_run_and_over_when_each_is_done", func(w *world) {
+			identity := w.batchOf("1", "2")
+			w.settle(identity, 1, memberEnd("1", job.Retried(row("1"), time.Hour), MemberFailed))
+			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures("b1"))
+			w.settle(identity, 2, memberEnd("2", job.Done(), MemberDone))
+			require.Equal(w, []string{"Complete"}, w.called())
+			promoted := []Promotions{{Queue: "q", Jobs: []Promotion{{Old: row("1"), New: row("1")}}}}
+			w.redis("ZADD", w.keys.Retry(), "1", row("1"))
+			require.Equal(w, 1, ask(w, w.keys.Promote(w.keys.Retry(), promoted, w.today)))
+			w.take(identity, 1, "q")
+			w.settle(identity, 3, memberEnd("1", job.Retried(row("1"), time.Hour), MemberFailed))
+			require.Equal(w, []string{"Complete"}, w.called(), "it failed again")
+			w.redis("ZADD", w.keys.Retry(), "1", row("1"))
+			ask(w, w.keys.Promote(w.keys.Retry(), promoted, w.today))
+			w.take(identity, 1, "q")
+			w.settle(identity, 4, memberEnd("1", job.Done(), MemberDone))
+			require.Equal(w, []string{"Complete", "Success"}, w.called())
+		}},
+		promise{"calls_death_once_and_counts_a_dead_member_that_an_operator_retries", func(w *world) {
+			identity := w.batchOf("1", "2")
+			w.settle(identity, 1, memberEnd("1", job.Died(row("1")), MemberDied), memberEnd("2", job.Discarded(true), MemberDied))
+			require.Equal(w, []string{"Death", "Complete"}, w.called())
+			require.Equal(w, [5]int{2, 2, 2, 2, 0}, w.figures("b1"))
+			w.within(w.now()+DefaultDeadFor.Seconds()-600, w.score(w.keys.Batches(), "b1"), w.now()+DefaultDeadFor.Seconds()+1)
+			retry := ActGroup{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{
+				{Old: row("1"), New: row("1"), Owned: Owned{Member: memberOf(row("1"), MemberRevived)}},
+			}}
+			require.Equal(w, Acted{}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{retry})))
+			require.Equal(w, [5]int{2, 2, 2, 1, 0}, w.figures("b1"))
+			w.take(identity, 1, "q")
+			w.settle(identity, 2, memberEnd("1", job.Died(row("1")), MemberDied))
+			require.Equal(w, []string{"Death", "Complete"}, w.called())
+			ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{retry}))
+			w.take(identity, 1, "q")
+			w.settle(identity, 3, memberEnd("1", job.Done(), MemberDone))
+			require.Equal(w, [5]int{2, 1, 1, 1, 0}, w.figures("b1"))
+			require.Equal(w, []string{"Death", "Complete"}, w.called(), "the member that was not kept never ends")
+		}},
+		promise{"counts_what_is_cancelled_or_deleted_as_removed", func(w *world) {
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			ask(w, w.keys.PushUnique(nil, rows("b1", "1", "2")))
+			w.seal("b1")
+			group := ActGroup{Destination: DestinationNone, Jobs: []Promotion{
+				{Old: row("1"), Owned: Owned{Member: memberOf(row("1"), MemberRemoved)}},
+				{Old: row("gone"), Owned: Owned{Member: memberOf(row("gone"), MemberRemoved)}},
+			}}
+			require.Equal(w, Acted{Gone: []int{1}}, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1000}, []ActGroup{group})))
+			require.Equal(w, [5]int{2, 1, 0, 0, 1}, w.figures("b1"))
+			identity := w.process("q")
+			w.take(identity, 1, "q")
+			w.settle(identity, 1, memberEnd("2", job.Cancelled(), MemberRemoved))
+			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures("b1"))
+			require.Equal(w, []string{"Complete", "Success"}, w.called())
+		}},
+		promise{"counts_nothing_for_a_job_that_the_process_had_lost", func(w *world) {
+			identity := w.batchOf("1")
+			w.redis("DEL", w.keys.Working("q", identity))
+			require.Equal(w, []int{0}, w.settle(identity, 1, memberEnd("1", job.Done(), MemberDone)).Lost)
+			require.Equal(w, [5]int{1, 1, 0, 0, 0}, w.figures("b1"))
+		}},
+		promise{"counts_a_member_that_its_crashes_kill", func(w *world) {
+			identity := w.batchOf("1", "2", "3")
+			w.lapse(identity)
+			orphans := []Orphan{
+				{Old: row("3"), New: row("3"), Home: HomeDead, Owned: Owned{Member: memberOf(row("3"), MemberDied)}},
+				{Old: row("2"), New: row("2"), Home: HomeQuarantine}, {Old: row("1"), New: row("1")},
+			}
+			require.Equal(w, 3, ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: orphans}}, w.today)).Moved)
+			require.Equal(w, []string{"Death"}, w.called())
+			require.Equal(w, [5]int{3, 3, 1, 1, 0}, w.figures("b1"))
+		}},
+		promise{"counts_a_member_that_is_too_large", func(w *world) {
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			large := strings.Replace(row("1"), "[]", `["`+strings.Repeat("x", 4000)+`"]`, 1)
+			ask(w, w.keys.PushUnique(nil, []NewJob{{Queue: "q", Job: large, Member: memberOf(large, MemberDone)}}))
+			require.True(w, ask(w, w.keys.KillLarge(NewTooLarge(LargeOf(large), w.keys.Queue("q"), "q", 1000, w.today, job.Seconds))))
+			require.Equal(w, []string{"Death"}, w.called())
+			require.Equal(w, [5]int{1, 1, 1, 1, 0}, w.figures("b1"))
+		}},
+		promise{"is_over_at_once_if_it_is_empty", func(w *world) {
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			w.seal("b1")
+			require.Equal(w, []string{"Complete", "Success"}, w.called())
+			w.unchanged(func() { w.seal("b1") })
+			require.False(w, ask(w, w.keys.SealBatch(Batch{"none", "calls"})))
+		}},
+		promise{"is_made_once_and_refuses_members_when_it_is_over", func(w *world) {
+			require.Equal(w, PushOver, ask(w, w.keys.PushUnique(nil, rows("b1", "1"))).Word, "there is none")
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			w.unchanged(func() { require.Equal(w, BatchOpen, w.newBatch("b1", nil)) })
+			w.seal("b1")
+			require.Equal(w, BatchOver, w.newBatch("b1", nil))
+			w.unchanged(func() {
+				require.Equal(w, PushOver, ask(w, w.keys.PushUnique(nil, append(into("q", "other"), rows("b1", "1")...))).Word)
+			})
+		}},
+		promise{"stores_a_pending_member_once_and_counts_what_is_stored", func(w *world) {
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			locked := rows("b1", "1", "2", "3")
+			locked[2].Lock = lockOf("3")
+			locked[2].Lock.Digest = lockOf("other").Digest
+			w.redis("SET", w.keys.Lock(locked[2].Lock.Digest), "-other\nC\n1")
+			key := &IdempotencyKey{Scope: w.keys.IdempotencyScope("s", 1), Number: 1, Mark: "m", Remember: time.Hour}
+			pushed := ask(w, w.keys.PushUnique(key, locked))
+			require.Equal(w, Pushed{Word: PushStored, Holders: []string{"", "", "other"}}, pushed)
+			require.Equal(w, [5]int{2, 2, 0, 0, 0}, w.figures("b1"), "a refused duplicate is no member")
+			w.unchanged(func() { require.Equal(w, pushed, ask(w, w.keys.PushUnique(key, locked))) })
+			require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b1", "2", "4"))).Word)
+			require.Equal(w, []string{row("1"), row("2"), row("4")}, w.waiting("q"))
+			require.Equal(w, [5]int{3, 3, 0, 0, 0}, w.figures("b1"))
+		}},
+		promise{"is_deleted_alone_and_its_jobs_then_count_nowhere", func(w *world) {
+			identity := w.batchOf("1")
+			read := w.batch("b1")
+			w.unchanged(func() { require.Equal(w, DropKept, ask(w, w.keys.DropBatch("b1", read, true))) })
+			w.redis("ZADD", w.keys.Batches(), "1", "b1")
+			require.Equal(w, DropDropped, ask(w, w.keys.DropBatch("b1", read, true)))
+			require.Empty(w, w.texts("KEYS", w.keys.Batch("*")))
+			require.Equal(w, DropGone, ask(w, w.keys.DropBatch("b1", read, false)))
+			require.Equal(w, allSettled, w.settle(identity, 1, memberEnd("1", job.Done(), MemberDone)))
+			require.Empty(w, w.texts("KEYS", w.keys.Batch("*")))
+			require.Empty(w, w.called())
+		}},
+		promise{"refuses_a_settle_whose_callback_could_not_be_stored", func(w *world) {
+			identity := w.batchOf("1")
+			w.redis("SET", w.keys.Queue("calls"), "no list")
+			w.unchanged(func() {
+				refused(w, "WRONGTYPE", w.keys.Settle(w.settlement(identity, 1, memberEnd("1", job.Done(), MemberDone))))
+			})
+		}},
+	)
+}
+
+// nested makes b2 in b1: its end jobs are members of b1.
+func nested(b *NewBatch) {
+	b.Parent, b.Complete, b.Success = Batch{"b1", "calls"}, "E1", "E2"
+	b.OnComplete, b.OnSuccess = strings.TrimSuffix(row("E1"), "}"), strings.TrimSuffix(row("E2"), "}")
+}
+
+func TestNestedBatch(t *testing.T) {
+	keep(t,
+		promise{"its_parent_is_complete_after_it_and_over_after_it", func(w *world) {
+			require.Equal(w, BatchOrphan, w.newBatch("b2", nested), "there is no parent")
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			require.Equal(w, BatchNew, w.newBatch("b2", nested))
+			w.unchanged(func() { require.Equal(w, BatchOpen, w.newBatch("b2", nested)) })
+			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures("b1"))
+			require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b2", "1"))).Word)
+			w.seal("b2")
+			w.seal("b1")
+			identity := w.process("q", "calls")
+			w.take(identity, 1, "q")
+			failed := Settled{Queue: "q", Bytes: rowOf("b2", "1"), Outcome: job.Retried("x", time.Hour), Owned: Owned{Member: memberOf(rowOf("b2", "1"), MemberFailed)}}
+			require.Equal(w, allSettled, w.settle(identity, 1, failed))
+			require.Equal(w, []string{"Row"}, w.called(), "E1")
+			e1 := w.take(identity, 1, "calls").Jobs[0].Bytes[0]
+			w.settle(identity, 2, Settled{Queue: "calls", Bytes: e1, Outcome: job.Done(), Owned: Owned{Member: memberOf(e1, MemberDone)}})
+			require.Equal(w, []string{"Complete"}, w.called(), "the parent is complete: E2 counts as failed")
+			w.push("q", rowOf("b2", "1"))
+			w.take(identity, 1, "q")
+			w.settle(identity, 3, Settled{Queue: "q", Bytes: rowOf("b2", "1"), Outcome: job.Done(), Owned: Owned{Member: memberOf(rowOf("b2", "1"), MemberDone)}})
+			require.Equal(w, []string{"Complete", "Row"}, w.called())
+			w.take(identity, 1, "calls")
+			e2 := w.take(identity, 1, "calls").Jobs[0].Bytes[0]
+			w.settle(identity, 4, Settled{Queue: "calls", Bytes: e2, Outcome: job.Done(), Owned: Owned{Member: memberOf(e2, MemberDone)}})
+			require.Equal(w, []string{"Success"}, w.called())
+		}},
+		promise{"its_parent_does_not_wait_for_it_when_it_is_deleted", func(w *world) {
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			require.Equal(w, BatchNew, w.newBatch("b2", nested))
+			w.seal("b1")
+			require.Equal(w, DropDropped, ask(w, w.keys.DropBatch("b2", w.batch("b2"), false)))
+			require.Equal(w, []string{"Complete", "Success"}, w.called())
+			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures("b1"))
+			require.Equal(w, BatchOrphan, w.newBatch("b3", nested), "its parent is over")
+		}},
+	)
+}
+
+func TestBatchMessages(t *testing.T) {
+	t.Parallel()
+	id, ok := BatchOfMessage("batch b1")
+	require.True(t, ok)
+	require.Equal(t, "b1", id)
+	_, ok = BatchOfMessage("5f1e")
+	require.False(t, ok)
+	require.True(t, strings.Contains(notSealed, " "), "no jid has a space")
+}

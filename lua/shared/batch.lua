@@ -1,0 +1,88 @@
+-- batch: what a batch has in Redis. Its keys are, from b.key on: info (a hash), pending, failed and dead (sets
+-- of jids; dead is a part of failed, and failed of pending), the list of its callbacks' queue, batches (all
+-- batches by the second of their expiry), queues (the set of names), and the channel of what has ended. b.of is
+-- "BID/QUEUE", the field of its members. pending has the members that are not done, and "not sealed" until the
+-- batch is sealed; failed those that have failed and are not done; dead those that died.
+
+-- may_count: nil if nothing can stop count half-way; else the error.
+local function may_count(b)
+  local info, pending, failed, dead, list, batches = unpack(KEYS, b.key, b.key + 5)
+  return must_be(info, 'hash', 'HSETNX', info, '', '') or may('HMGET', info, '') or may('HINCRBY', info, '', '0')
+    or must_be(pending, 'set', 'SREM', pending, '') or may('SMISMEMBER', pending, '') or may('SCARD', pending)
+    or must_be(failed, 'set', 'SADD', failed, '') or may('SREM', failed, '') or may('SCARD', failed)
+    or must_be(dead, 'set', 'SADD', dead, '') or may('SREM', dead, '')
+    or must_be(list, 'list', 'LPUSH', list, '') or must_be(batches, 'zset', 'ZADD', batches, '0', '')
+end
+
+-- call: stores a callback of the batch, unless it was called before. Its text lacks enqueued_at and the end.
+local function call(b, what, now_ms)
+  local info, list, batches, bid = KEYS[b.key], KEYS[b.key + 4], KEYS[b.key + 5], string.match(b.of, '^[^/]*')
+  if redis.call('HSETNX', info, what .. '_at', string.format('%.0f', now_ms)) == 0 then
+    return
+  end
+  local held = redis.call('HMGET', info, 'on_' .. what, 'unit', 'keep_dead')
+  if held[1] then
+    local stamp = held[2] == 'ms' and string.format('%.0f', now_ms) or string.format('%.3f', now_ms / 1000)
+    follow(KEYS[b.key + 6], list, string.match(b.of, '/(.*)$'), held[1] .. ',"enqueued_at":' .. stamp .. '}')
+  end
+  local now = math.floor(now_ms / 1000)
+  if what == 'death' then -- an operator may retry the member while it is in the dead set
+    redis.call('ZADD', batches, 'GT', now + tonumber(held[3] or 0), bid)
+  elseif what == 'success' then
+    redis.call('ZADD', batches, now + 86400, bid)
+  end
+  redis.pcall('PUBLISH', KEYS[b.key + 7], 'batch ' .. bid) -- a hint
+end
+
+-- count: counts what became of members, and calls the callbacks that this decides. b.failed, b.died, b.done,
+-- b.removed and b.revived are lists of jids. Those that are no members any more count nowhere.
+local function count(b, now_ms)
+  local info, pending, failed, dead = unpack(KEYS, b.key, b.key + 3)
+  if redis.call('EXISTS', info) == 0 then
+    return
+  end
+  local function members(jids)
+    local still = {}
+    if #jids > 0 then
+      for at, is in ipairs(redis.call('SMISMEMBER', pending, unpack(jids))) do
+        if is == 1 then
+          still[#still + 1] = jids[at]
+        end
+      end
+    end
+    return still
+  end
+  local function remove(jids)
+    if #jids == 0 then
+      return 0
+    end
+    redis.call('SREM', failed, unpack(jids))
+    redis.call('SREM', dead, unpack(jids))
+    return redis.call('SREM', pending, unpack(jids))
+  end
+
+  local fell, died = members(b.failed), members(b.died)
+  if #fell > 0 then
+    redis.call('SADD', failed, unpack(fell))
+  end
+  if #died > 0 then
+    redis.call('SADD', failed, unpack(died))
+    redis.call('SADD', dead, unpack(died))
+    call(b, 'death', now_ms)
+  end
+  if #b.revived > 0 then
+    redis.call('SREM', dead, unpack(b.revived))
+  end
+  remove(b.done)
+  local removed = remove(b.removed)
+  if removed > 0 then
+    redis.call('HINCRBY', info, 'removed', removed)
+  end
+  local left = redis.call('SCARD', pending)
+  if left == redis.call('SCARD', failed) then
+    call(b, 'complete', now_ms)
+  end
+  if left == 0 then
+    call(b, 'success', now_ms)
+  end
+end
