@@ -29,8 +29,8 @@ type (
 	// RawJob{Class: "Report", Args: []any{42}, Queue: "slow"}. Its fields: go doc
 	// github.com/belayq/belay/client.RawJob.
 	RawJob = client.RawJob
-	// Receipt reports the outcome of a push: the job's JID, Queue and Status, the Reason if it was refused, and
-	// the Holder of a duplicate.
+	// Receipt reports the outcome of a push: the job's JID, Queue and Status, the Reason if it was refused, the
+	// Holder of a duplicate, and for a push that waits for Replicas how many have it.
 	Receipt = client.Receipt
 	// BulkError reports how far a bulk push came.
 	BulkError = client.BulkError
@@ -82,6 +82,10 @@ var (
 	// may store it a second time. A PushOnce job was sent again already, for ClientConfig.RepeatFor;
 	// Client.Repeat sends it again, up to a day after the first time.
 	ErrUnknown = client.ErrUnknown
+	// ErrReplicas is the error of a push that is stored, but on fewer replicas than Replicated or
+	// ClientConfig.Replicas wants. The job runs, and a failover may lose it. Another push may store it a second
+	// time.
+	ErrReplicas = client.ErrReplicas
 	// ErrFull is the error of a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
 	// ErrOldWorker is the error of a push with ExpiresIn or Deadline while a worker that ignores them is
@@ -144,12 +148,20 @@ func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bo
 }
 
 // Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers and is not
-// older than 7.0. A nil config is the zero ClientConfig. The error never shows the URL's password. The caller
-// closes the Client, after the servers made from it.
+// older than 7.0. With Sentinel the URL is redis+sentinel://host1,host2,host3/NAME; with Redis Cluster it is
+// redis+cluster://host1,host2, and the Prefix has a hash tag, such as {shop}. rediss instead of redis means TLS.
+// driver.ParseURL lists all forms and parameters. A nil config is the zero ClientConfig. The error never shows
+// the URL's password. The caller closes the Client, after the servers made from it.
 func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
-	d, err := goredisdriver.Open(url)
+	if cfg == nil {
+		cfg = &ClientConfig{}
+	}
+	d, err := goredisdriver.Open(url, driver.ForPrefix(cfg.Prefix))
 	if err != nil {
 		return nil, fmt.Errorf("belay: open: %w", err)
+	}
+	if d.Unverified() && cfg.Logger != nil {
+		cfg.Logger.Warn("the certificate of Redis is not verified (skip_verify)", "redis", d.Server())
 	}
 	c, err := NewClient(d, cfg)
 	if err == nil {

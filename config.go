@@ -18,7 +18,7 @@ import (
 )
 
 // ClientConfig configures Open and NewClient. The zero value is ready. Its fields: Prefix, Unit,
-// PayloadLimit, RepeatFor, DeduplicateIdempotent and Logger; their defaults: go doc
+// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent and Logger; their defaults: go doc
 // github.com/belayq/belay/client.Config.
 type ClientConfig = client.Config
 
@@ -84,6 +84,12 @@ type ServerConfig struct {
 	// scheduled job in that time. Default: 0.
 	PollWait time.Duration
 
+	// WaitForRedis makes a server wait at its start until Redis accepts its password, its certificate and its
+	// permissions. It logs what is wrong, once a minute, and is not ready meanwhile. Default: Run returns the
+	// error, because waiting alone cures none of these. In either case a server waits for a Redis that does not
+	// answer, and a running server waits for everything.
+	WaitForRedis bool
+
 	// Name replaces the host name in the server's identity. Default: the host name.
 	Name string
 	// Tag and Labels are shown by Sidekiq's dashboard beside the server. Default: none.
@@ -133,9 +139,8 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of := c.Config()
 	var l *launcher.Launcher
-	logFindings := func(ctx context.Context) {
-		wanted := check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
-		check.LogFindings(ctx, c.Driver(), wanted, log)
+	wanted := func() check.Config {
+		return check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 	}
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
@@ -145,7 +150,10 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 		SaveInterval:     cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
-		Check: logFindings, Pusher: c,
+		Pusher:       c,
+		Check:        func(ctx context.Context) { check.LogFindings(ctx, c.Driver(), wanted(), log) },
+		Permitted:    func(ctx context.Context) error { return check.Permitted(ctx, c.Driver(), check.RoleWorker, wanted()) },
+		WaitForRedis: cfg.WaitForRedis,
 	})
 	return l, buffer, log, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/job/args"
+	"github.com/belayq/belay/job/seal"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -55,7 +56,7 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	shape, err := shapeOf(d.of)
 	d.shape, d.problems = shape, append([]error{err}, d.problems...)
 	d.identify()
-	d.problems = append(d.problems, definedOnce(class))
+	d.problems = append(d.problems, d.checkEncryption(), definedOnce(class))
 	if err := d.check(); err != nil {
 		panic(fmt.Sprintf("belay: Define %q: %s", class, strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
@@ -238,7 +239,8 @@ func (d *Definition[T]) jobs(what string, c *Client, args iter.Seq[T], options [
 }
 
 // Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an
-// *ArgumentError, as if fn had returned it. It panics when fn is nil, when the class has a handler already,
+// *ArgumentError, as if fn had returned it; one of an Encrypted class whose key is missing, with a
+// *DecryptError. It panics when fn is nil, when the class has a handler already, when its keys cannot be read,
 // and after the server's Run.
 func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) error) {
 	d.made("Handle")
@@ -246,11 +248,17 @@ func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) e
 }
 
 // Handler returns a Registration of the class with fn as its handler, for Server.Register. Registrations have
-// one type for all T, so constructors can return them and a slice can hold them. It panics when fn is nil.
+// one type for all T, so constructors can return them and a slice can hold them. It panics when fn is nil, and
+// when the class is Encrypted and its keys cannot be read.
 func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Registration {
 	d.made("Handler")
 	if fn == nil {
 		panic("belay: Handle " + d.item.Class + ": the handler is nil")
+	}
+	if rule := d.item.Encrypt; rule != nil {
+		if err := rule.Keys.Check(); err != nil {
+			panic("belay: Handle " + d.item.Class + ": it is encrypted: " + err.Error())
+		}
 	}
 	about := d.about
 	about.Queue, about.RetryQueue = cmp.Or(d.item.Queue, client.DefaultQueue), d.item.RetryQueue
@@ -263,8 +271,9 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 	}}
 }
 
-// Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class,
-// because a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError.
+// Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class, because
+// a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError or, for a
+// job of an Encrypted class, a *DecryptError.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	return argsOf[T](&d.definition, j)
@@ -272,9 +281,16 @@ func (d *Definition[T]) Args(j *Job) (T, error) {
 
 // argsOf reads a job's arguments as the T of a definition.
 func argsOf[T any](d *definition, j *Job) (T, error) {
-	var args T
-	if err := d.shape.Fill(reflect.ValueOf(&args).Elem(), j.Args()); err != nil {
-		var none T
+	var args, none T
+	var keys Keys
+	if d.item.Encrypt != nil {
+		keys = d.item.Encrypt.Keys
+	}
+	list, err := seal.Open(j, keys)
+	if err != nil {
+		return none, fmt.Errorf("read the arguments of %s: %w", d.item.Class, err)
+	}
+	if err := d.shape.Fill(reflect.ValueOf(&args).Elem(), list); err != nil {
 		return none, fmt.Errorf("read the arguments of %s: %w", d.item.Class, err)
 	}
 	return args, nil

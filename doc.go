@@ -171,6 +171,7 @@
 //     [Client] and [RawJob] for classes of another language.
 //   - Reading a replica that must have the data written before the push: [StampWAL] or [WALLocation], and
 //     in the handler [WALPositions] and package dedup/wal.
+//   - Arguments that Redis must not have in plain text: [Encrypted] or [EncryptedAll], with [Keys].
 //   - Refusing duplicates: [Unique], with [UniqueOpts] or [UniqueBy].
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].

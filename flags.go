@@ -36,6 +36,8 @@ func (cfg *MainConfig) Flags() []*flagset.Flag {
 			"less it runs alone", &server.MaxInterruptions, retry.DefaultMaxInterruptions, flagset.ZeroIsInvalid),
 		flagset.Scalar("payload-limit", "maximum payload in `BYTES`, at most 2097152; a job that exceeds it by more than 65536 is moved "+
 			"to the dead set", &cfg.Client.PayloadLimit, job.DefaultPayloadLimit, flagset.ZeroIsInvalid),
+		flagset.Switch("wait-for-redis", "at the start, wait until Redis accepts the password, the certificate and the permissions, instead "+
+			"of ending with an error", &server.WaitForRedis),
 		flagset.Text("name", "name to show instead of the host's", &server.Name),
 		flagset.Text("tag", "tag to show in Sidekiq's dashboard", &server.Tag),
 		flagset.List("label", "label to show in Sidekiq's dashboard; may be repeated", func(labels []string) error {

@@ -111,8 +111,9 @@ func AroundArgs[T any](middleware func(ctx context.Context, args T, j *Job, next
 }
 
 // OnExhausted registers a callback for jobs of the class that have failed for good, as Server.OnDeath
-// describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the
-// job's arguments do not fit T, args is a zero T, and err wraps an *ArgumentError.
+// describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the job's
+// arguments do not fit T, args is a zero T, and err wraps an *ArgumentError; if they cannot be decrypted, a
+// *DecryptError.
 //
 // Go does not compile a callback that uses the variable of its own Definition ("initialization cycle"). The
 // callback does not need that variable: it gets the arguments, and Job.Class has the class.
@@ -120,12 +121,19 @@ func OnExhausted[T any](callback func(ctx context.Context, args T, j *Job, err e
 	return withArgs[T]("OnExhausted", callback == nil, func(def *definition) {
 		def.about.Exhausted = func(ctx context.Context, j *Job, err error) {
 			args, unread := argsOf[T](def, j)
-			if _, is := errors.AsType[*ArgumentError](err); unread != nil && !is {
+			if unread != nil && !isUnread(err) {
 				err = errors.Join(err, unread)
 			}
 			callback(ctx, args, j, err)
 		}
 	})
+}
+
+// isUnread reports whether a run failed because the arguments could not be read.
+func isUnread(err error) bool {
+	_, misfit := errors.AsType[*ArgumentError](err)
+	_, sealed := errors.AsType[*DecryptError](err)
+	return misfit || sealed
 }
 
 // withArgs returns an option with a function that takes the arguments as a T.

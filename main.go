@@ -137,7 +137,7 @@ func (cfg *MainConfig) openRedis(lookup func(string) (string, bool)) (redis driv
 		return redis, func() {}, err
 	}
 	fallback, _ := lookup("REDIS_URL")
-	client, err := goredisdriver.Open(cmp.Or(cfg.RedisURL, fallback, defaultURL)) // not Open: a worker waits for a Redis that is away
+	client, err := goredisdriver.Open(cmp.Or(cfg.RedisURL, fallback, defaultURL), driver.ForPrefix(cfg.Client.Prefix)) // not Open: a worker waits for a Redis that is away
 	if err != nil {
 		return nil, nil, err
 	}

@@ -89,6 +89,7 @@ func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
 	require.Len(t, receipts, 2)
 	for want, option := range map[string]belay.JobOption{
 		"the Key is empty": belay.Key("", time.Hour), "Key for 0s: it must be at least 1ms": belay.Key("k", 0),
+		"Replicated(0): it must be at least 1": belay.Replicated(0, time.Second), "Replicated for 0s": belay.Replicated(1, 0),
 	} {
 		_, err := welcome.Enqueue(t.Context(), client, 1, option)
 		require.ErrorContains(t, err, want)

@@ -123,6 +123,19 @@ func Key(key string, d time.Duration) JobOption {
 // later, up to a day after it was first sent. It has no effect on runs: a job may still run twice.
 func PushOnce() JobOption { return func(i *RawJob) { i.PushOnce = true } }
 
+// Replicated makes the push wait until n replicas have the job, for up to d, which is in whole milliseconds and
+// a minute at most. If fewer have it by then, the error is ErrReplicas, beside a receipt that says how many:
+// the job is stored and runs, and a failover may lose it. ClientConfig.Replicas is the same for all pushes of a
+// client, and says how many replicas are enough.
+func Replicated(n int, d time.Duration) JobOption {
+	return func(i *RawJob) {
+		if n < 1 {
+			i.Fail(fmt.Errorf("Replicated(%d): it must be at least 1; leave it out for none", n))
+		}
+		i.Replicas, i.ReplicaTimeout = n, atLeastMilli(i, "Replicated for", d)
+	}
+}
+
 // Timeout ends a run's context after d, with the cause ErrTimeout. The handler's return value still decides
 // the outcome. At Define it applies to all jobs of the class, instead of ServerConfig.Timeout. At Enqueue it
 // applies to one job, and is stored in its payload in whole milliseconds.

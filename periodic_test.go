@@ -257,7 +257,7 @@ func TestScheduleNamesEverythingThatIsWrong(t *testing.T) {
 		belay.Periodic{Name: "fine", Cron: "@daily", Job: plain.Job(struct{}{})},
 		belay.Periodic{Name: "fine", Cron: "@daily", Job: plain.Job(struct{}{})},
 		belay.Periodic{Cron: "0 3 * *", Job: plain.Job(struct{}{}, belay.In(time.Hour)), Zone: "Nowhere", CatchUp: "some", Overlap: "none", Jitter: -1},
-		belay.Periodic{Name: "jid", Cron: "@daily", Job: plain.Job(struct{}{}, belay.JID("x"), belay.PushOnce())},
+		belay.Periodic{Name: "jid", Cron: "@daily", Job: plain.Job(struct{}{}, belay.JID("x"), belay.PushOnce(), belay.Replicated(1, time.Second))},
 		belay.Periodic{Name: "both", Cron: "@daily", Job: unique.Job(struct{}{}), Overlap: belay.OverlapAllow},
 		belay.Periodic{Name: "nil", Cron: "@daily", Job: plain.Job(struct{}{}, nil)},
 		belay.Periodic{Name: "no job", Cron: "@daily"},
@@ -265,7 +265,7 @@ func TestScheduleNamesEverythingThatIsWrong(t *testing.T) {
 	)
 	for _, says := range []string{
 		`"fine": there is one of this name already`, "the name \"\"", "Nowhere", `catch-up "some"`, `overlap "none"`, "jitter -1ns", "In and At",
-		`"jid": JID`, "PushOnce", "both Unique and an Overlap", "an option is nil", `"no job": the name of the class is empty`, `"no cron": `,
+		`"jid": JID`, "PushOnce", "Replicas: workers enqueue its ticks", "both Unique and an Overlap", "an option is nil", `"no job": the name of the class is empty`, `"no cron": `,
 	} {
 		require.ErrorContains(t, err, says)
 	}

@@ -41,6 +41,14 @@ func TestPushOnce(t *testing.T) {
 		require.Len(t, receipts, 3)
 		stored(t, client, 4)
 	})
+	t.Run("and their replicas are reported, on a Redis that has none", func(t *testing.T) {
+		t.Parallel()
+		client, _ := behind(t, 0)
+		receipt, err := number.Enqueue(t.Context(), client, 1, belay.Replicated(1, 50*time.Millisecond))
+		require.ErrorIs(t, err, belay.ErrReplicas)
+		require.Equal(t, belay.Receipt{JID: receipt.JID, Queue: "default", Status: belay.StatusQueued}, receipt)
+		stored(t, client, 1)
+	})
 	t.Run("are repeated by the program alone if it says so", func(t *testing.T) {
 		t.Parallel()
 		client, proxy := behind(t, -1)

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/internal/drivertest/adapters"
@@ -235,44 +237,38 @@ func TestWhatATrackedJobLeaves(t *testing.T) {
 	})
 }
 
-// A long run shows its progress, and writes it once a second at most, however often it reports.
+// A long run shows its progress, and writes it once a second at most, however often it reports. The clock is that of
+// a bubble.
 func TestProgressIsWrittenOnceASecondAtMost(t *testing.T) {
 	t.Parallel()
-	redis := drivertest.Start(t)
-	client, err := belay.Open(t.Context(), redis.URL(), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	server, class := newServer(t, client, belay.ServerConfig{}), wish()
-	var reports, stop atomic.Int64
-	class.Handle(server, func(ctx context.Context, _ order) (sum, error) {
-		for stop.Load() == 0 {
-			belay.Progress(ctx, reports.Add(1), 1<<40)
-			time.Sleep(10 * time.Microsecond)
-		}
-		return sum{}, nil
-	})
-	running(t, server)
-	receipt, err := class.Enqueue(t.Context(), client, order{"goes on"})
-	require.NoError(t, err)
-	begun := time.Now()
-	seen := make(map[int64]bool)
-	for len(seen) < 4 {
-		require.Less(t, time.Since(begun), patience)
-		tracked, err := client.Tracked(t.Context(), receipt.JID)
+	synctest.Test(t, func(t *testing.T) {
+		client := belaytest.New(t).Client()
+		server, class := newServer(t, client, belay.ServerConfig{}), wish()
+		const pause, seconds = 10 * time.Millisecond, 10 // between two reports, and that the run takes
+		class.Handle(server, func(ctx context.Context, _ order) (sum, error) {
+			for n := range int64(seconds * time.Second / pause) {
+				belay.Progress(ctx, n+1, 1<<40)
+				time.Sleep(pause)
+			}
+			return sum{}, nil
+		})
+		running(t, server)
+		receipt, err := class.Enqueue(t.Context(), client, order{"goes on"})
 		require.NoError(t, err)
-		if tracked.Done > 0 {
-			require.Equal(t, belay.TrackRunning, tracked.State)
+		seen := make(map[int64]bool)
+		for {
+			tracked, err := client.Tracked(t.Context(), receipt.JID)
+			require.NoError(t, err)
 			seen[tracked.Done] = true
+			if tracked.State == belay.TrackDone {
+				require.Equal(t, int64(seconds*time.Second/pause), tracked.Done, "the last report comes with the end")
+				break
+			}
+			time.Sleep(tick)
 		}
-		time.Sleep(tick)
-	}
-	// Four writes are three intervals; a second is the duty's, and half of one what a timer may be late.
-	require.Greater(t, time.Since(begun), 2500*time.Millisecond)
-	require.Greater(t, reports.Load(), int64(1000))
-	stop.Store(1)
-	tracked, err := client.Wait(t.Context(), receipt.JID)
-	require.NoError(t, err)
-	require.Equal(t, reports.Load(), tracked.Done, "the last report comes with the end")
+		// None before the first write; then one a second, and that of the end.
+		require.InDelta(t, seconds, len(seen)-1, 1)
+	})
 }
 
 func TestDefineResultNeedsARetention(t *testing.T) {

@@ -1,7 +1,6 @@
 package belay
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -112,13 +111,9 @@ func UniqueBy[T any](identity func(args T) any) DefineOption {
 			def.problems = append(def.problems, fmt.Errorf("UniqueBy wants a %v, and the arguments are a %v", reflect.TypeFor[T](), def.of))
 		}
 		def.uniqueBy = func(argsJSON string) (string, error) {
-			var texts []json.RawMessage
-			if err := json.Unmarshal([]byte(argsJSON), &texts); err != nil {
-				return "", errors.New("the arguments are not a JSON array")
-			}
-			list := make([]string, len(texts))
-			for i, text := range texts {
-				list[i] = string(text)
+			list, err := job.SplitArgs(argsJSON)
+			if err != nil {
+				return "", err
 			}
 			var args T
 			if err := def.shape.Fill(reflect.ValueOf(&args).Elem(), list); err != nil {

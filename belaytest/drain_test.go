@@ -279,7 +279,7 @@ func TestInline(t *testing.T) {
 			})
 			k.Inline()
 			push(t, k, 2, belay.PushOnce())
-			push(t, k, 0, belay.PushOnce())
+			push(t, k, 0, belay.PushOnce(), belay.Replicated(2, time.Second))
 			require.Equal(t, []int{2, 1, 0, 0}, ran)
 		})
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/seal"
 )
 
 // RequireEnqueued fails the test unless exactly one waiting job of the definition has these arguments and
@@ -33,9 +34,10 @@ func RequireEnqueuedMany[T any](t testing.TB, k *Kit, d *belay.Definition[T], wa
 	found, others := k.match(w)
 	left := wantedOf(t, d, want, options).args
 	for _, waiting := range found {
-		at := slices.Index(left, waiting.Job.ArgsJSON())
+		args := w.plain(waiting.Job)
+		at := slices.Index(left, args)
 		if at < 0 {
-			t.Fatalf("belaytest: unexpected %s among %d jobs enqueued as %s%s", waiting.Job.ArgsJSON(), len(found), w, listed(found)+others)
+			t.Fatalf("belaytest: unexpected %s among %d jobs enqueued as %s%s", args, len(found), w, listed(found)+others)
 		}
 		left = slices.Delete(left, at, at+1)
 	}
@@ -83,11 +85,13 @@ type wanted struct {
 	class string
 	args  []string // the accepted arguments as JSON; empty accepts all
 	item  belay.RawJob
+	// plain returns the arguments of a job of the class as JSON, decrypted.
+	plain func(j *belay.Job) string
 }
 
 func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []belay.JobOption) wanted {
 	t.Helper()
-	w := wanted{class: d.Class()}
+	w := wanted{class: d.Class(), plain: func(j *belay.Job) string { return plainArgs(d, j) }}
 	for _, arg := range args {
 		text, err := job.MarshalArgs(d.Job(arg).Args)
 		if err != nil {
@@ -99,6 +103,21 @@ func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []b
 		option(&w.item)
 	}
 	return w
+}
+
+// plainArgs returns the arguments of a job as JSON, and those of an Encrypted class as they were pushed. If a
+// key is missing, it returns what a dashboard shows.
+func plainArgs[T any](d *belay.Definition[T], j *belay.Job) string {
+	shown := seal.Shown(j)
+	if shown == j.ArgsJSON() {
+		return shown
+	}
+	if args, err := d.Args(j); err == nil {
+		if text, err := job.MarshalArgs(d.Job(args).Args); err == nil {
+			return text
+		}
+	}
+	return shown
 }
 
 // String returns the description in one line: WelcomeEmail [42,"short"] with Queue mail.
@@ -147,7 +166,10 @@ func (w wanted) objection(checks []check, waiting Waiting) (why string) {
 		return ": different class"
 	case waiting.Retry:
 		return ": waits for a retry"
-	case len(w.args) > 0 && !slices.Contains(w.args, waiting.Job.ArgsJSON()):
+	case len(w.args) > 0 && !slices.Contains(w.args, w.plain(waiting.Job)):
+		if args := w.plain(waiting.Job); args != waiting.Job.ArgsJSON() {
+			return ": different arguments " + args
+		}
 		return ": different arguments"
 	}
 	for _, check := range checks {

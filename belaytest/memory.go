@@ -106,7 +106,7 @@ func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
 	subscriber := m.topics.NewSubscriber()
 	subscriber.Subscribe(channel)
-	defer subscriber.Unsubscribe(channel)
+	defer unsubscribe(subscriber, channel)
 	subscribed()
 	for {
 		select {
@@ -114,6 +114,23 @@ func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), 
 			return ctx.Err()
 		case message := <-subscriber.Messages():
 			received(message.Message)
+		}
+	}
+}
+
+// unsubscribe ends a subscription. Miniredis holds a lock while it sends a message, and unsubscribing needs
+// that lock, so it drops the messages that are sent meanwhile.
+func unsubscribe(subscriber *miniredis.Subscriber, channel string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		subscriber.Unsubscribe(channel)
+	}()
+	for {
+		select {
+		case <-subscriber.Messages():
+		case <-done:
+			return
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/job/seal"
 	"github.com/belayq/belay/retry"
 )
 
@@ -33,7 +34,7 @@ func (r Run) String() string {
 
 // name identifies the run; it leaves out the result.
 func (r Run) name() string {
-	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), r.Job.ArgsJSON(), r.Attempt)
+	return fmt.Sprintf("%s %s, attempt %d", r.Job.DisplayClass(), seal.Shown(r.Job), r.Attempt)
 }
 
 // OnFailure makes the Kit call f for each failed run from now on, instead of failing the test. A snooze, and a

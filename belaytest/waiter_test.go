@@ -96,3 +96,37 @@ func TestACallWhoseContextHasEndedIsNotSent(t *testing.T) {
 	require.ErrorAs(t, replies[1].Err, &unsent)
 	require.Equal(t, "1", m.Do(t.Context(), driver.Command("GET", "a"))[0].Value)
 }
+
+// A subscription that ends while a message is on its way neither waits for ever nor stops the sender.
+func TestAListenerLeavesWhileAnotherPublishes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t)
+		for range 20 { // each time chance decides between the message and the end
+			ctx, leave := context.WithCancel(t.Context())
+			received, goOn, sent := make(chan struct{}, 2), make(chan struct{}), make(chan struct{}, 2)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = m.Listen(ctx, "news", func() { received <- struct{}{} }, func(string) {
+					received <- struct{}{}
+					<-goOn
+				})
+			}()
+			<-received // it has subscribed
+			publish := func() {
+				_ = m.Do(t.Context(), driver.Command("PUBLISH", "news", "x"))
+				sent <- struct{}{}
+			}
+			go publish()
+			<-received
+			<-sent
+			go publish()
+			synctest.Wait() // until it waits for the listener, which is busy
+			leave()
+			close(goOn)
+			<-ended
+			<-sent
+		}
+	})
+}

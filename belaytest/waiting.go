@@ -10,6 +10,7 @@ import (
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/seal"
 )
 
 // A Waiting is a job that waits to run.
@@ -29,7 +30,7 @@ type Waiting struct {
 //
 //	WelcomeEmail [42,"short"] in queue mail
 func (w Waiting) String() string {
-	text := fmt.Sprintf("%s %s in queue %s", w.Job.DisplayClass(), w.Job.ArgsJSON(), w.Queue)
+	text := fmt.Sprintf("%s %s in queue %s", w.Job.DisplayClass(), seal.Shown(w.Job), w.Queue)
 	switch {
 	case w.Retry:
 		text += fmt.Sprintf(", retry %d due in %v", w.Job.FailedRuns(), w.due())

@@ -16,7 +16,8 @@ import (
 // A field that is inserted, moved or removed changes the arguments of a class without any other error: jobs
 // that wait were written in the old form, and the new code reads their arguments into other fields. So one such
 // test for each class shows the change before a deploy does. Choose arguments that differ from each other and
-// are not zero. The failure shows what the new code makes of the old form.
+// are not zero. The failure shows what the new code makes of the old form. The arguments of an Encrypted class
+// are compared as they are before the encryption.
 func Wire[T any](t testing.TB, d *belay.Definition[T], args T, want string) {
 	t.Helper()
 	argsJSON, err := job.MarshalArgs(d.Job(args).Args)

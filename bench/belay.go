@@ -38,13 +38,13 @@ func belaySubject() map[string]subject.Func {
 	return all
 }
 
-// openClient opens the client of that name.
-func openClient(name, url string) (driver.Client, error) {
+// openClient opens the client of that name, for the keys with a prefix.
+func openClient(name, url, prefix string) (driver.Client, error) {
 	switch name {
 	case "", "go-redis":
-		return goredisdriver.Open(url)
+		return goredisdriver.Open(url, driver.ForPrefix(prefix))
 	case "rueidis":
-		return rueidisdriver.Open(url)
+		return rueidisdriver.Open(url, driver.ForPrefix(prefix))
 	default:
 		return nil, fmt.Errorf("client %q: it is go-redis or rueidis", name)
 	}
@@ -62,7 +62,7 @@ type belayPeer struct {
 // openBelay opens what the task names. It dials as many connections as there are producers, so that none is
 // dialled while the clock runs. The caller closes it.
 func openBelay(ctx context.Context, task subject.Task) (*belayPeer, error) {
-	conn, err := openClient(task.Client, task.URL)
+	conn, err := openClient(task.Client, task.URL, task.Prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"net/url"
 	"regexp"
 	"strings"
 
@@ -29,12 +28,12 @@ func (o *options) hide(text string) string {
 	if o.redis == "" {
 		return withoutCredentials(text)
 	}
-	if driver.CheckURL(o.redis) != nil { // a part of a password may stand anywhere in it
+	parsed, err := driver.Structure(o.redis)
+	if err != nil { // a part of a password may stand anywhere in it
 		return withoutCredentials(strings.ReplaceAll(text, o.redis, hidden))
 	}
 	text = withoutCredentials(text)
-	parsed, err := url.Parse(o.redis)
-	if err != nil || parsed.User == nil {
+	if parsed.User == nil {
 		return text
 	}
 	// A client in another language may report the failed AUTH with its arguments. What is shorter than this

@@ -16,8 +16,9 @@ type server struct {
 	dir     string
 }
 
-// startServer starts a redis-server on a free loopback port, without persistence, unless url names one.
-func startServer(ctx context.Context, url string) (*server, error) {
+// startServer starts a redis-server on a free loopback port, without persistence, unless url names one. args are
+// added to its command line.
+func startServer(ctx context.Context, url string, args ...string) (*server, error) {
 	if url != "" {
 		return &server{url: url}, nil
 	}
@@ -34,7 +35,9 @@ func startServer(ctx context.Context, url string) (*server, error) {
 		return nil, err
 	}
 	s := &server{url: fmt.Sprintf("redis://127.0.0.1:%s/0", port), dir: dir}
-	s.process = exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	s.process = exec.CommandContext(ctx, path, append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir,
+	}, args...)...)
 	s.process.SysProcAttr = diesWithUs()
 	if err := s.process.Start(); err != nil {
 		_ = os.RemoveAll(dir)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -118,5 +119,19 @@ func TestRTT(t *testing.T) {
 		require.Equal(t, report.Floor, bound.Kind)
 		require.Positive(t, r.Rows[0].Median)
 		require.LessOrEqual(t, bound.Median, defaultConcurrency/farAway.Seconds(), "no round trip is shorter than the delay")
+	})
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	t.Run("a server alone and a node of a Cluster are compared in the same round", func(t *testing.T) {
+		b := quietBench(t)
+		b.client, b.jobs, b.repeat = "go-redis", 2000, 1
+		r, err := b.measure(bounded(t), clusterMeasure)
+		require.NoError(t, err)
+		ratio := slices.IndexFunc(r.Rows, func(row report.Row) bool { return row.Metric == ratioToServer })
+		require.NotEqual(t, -1, ratio)
+		require.Equal(t, "a node of a Cluster", r.Rows[ratio].Case)
+		require.Positive(t, r.Rows[ratio].Median)
 	})
 }

@@ -92,8 +92,12 @@ func Redis(ctx context.Context, client driver.Client, cfg Config) (Findings, err
 	return facts.findings(), nil
 }
 
-// versionCheck is the first check. With a server that is too old it is the only one.
-const versionCheck = "version"
+const (
+	// versionCheck is the first check. With a server that is too old it is the only one.
+	versionCheck = "version"
+	// sightCheck says what the other checks could not see.
+	sightCheck = "sight"
+)
 
 // checks are all checks, in reading order. Each returns a Finding without a severity if it has nothing to
 // say.
@@ -119,7 +123,7 @@ var checks = []struct {
 	{"sizes", checkSizes},
 	{"output buffers", checkOutput},
 	{"sidekiq", checkSidekiq},
-	{"sight", checkSight},
+	{sightCheck, checkSight},
 }
 
 func (f *facts) findings() Findings {
@@ -162,7 +166,8 @@ const logFindingsTimeout = 30 * time.Second
 
 // LogFindings checks Redis over a connection of its own and logs each finding that is not ok, at level warn. A
 // worker calls it at its start, and runs regardless of the findings. It returns as soon as ctx ends. It logs
-// nothing if Redis is away, or if the server has no version, such as miniredis in a program's tests.
+// nothing if Redis is away, or if the server has no version, such as miniredis in a program's tests. It does
+// not log that settings cannot be seen, because a worker's user should not see them ([RoleWorker]).
 func LogFindings(ctx context.Context, client driver.Client, cfg Config, log *slog.Logger) {
 	limited, cancel := context.WithTimeout(ctx, logFindingsTimeout)
 	defer cancel()
@@ -180,7 +185,7 @@ func LogFindings(ctx context.Context, client driver.Client, cfg Config, log *slo
 		return // no Redis, but what stands in for it in a test
 	}
 	for _, finding := range findings {
-		if finding.Severity != SeverityOK {
+		if finding.Severity != SeverityOK && finding.Name != sightCheck {
 			log.Warn(finding.Found, "check", finding.Name, "severity", string(finding.Severity), "advice", finding.Advice)
 		}
 	}

@@ -70,7 +70,7 @@ func TestChecks(t *testing.T) {
 	}
 	denied := func(commands ...string) func(*facts) {
 		return func(f *facts) {
-			for _, n := range needs(lua.NewKeys("app"), f.cfg.Queues, "host:1:aa") {
+			for _, n := range needs(lua.NewKeys("app"), sampleOf(f.cfg.Queues, "host:1:aa")) {
 				for _, command := range commands {
 					if n.command == command {
 						f.permissions.denied = append(f.permissions.denied, n)
@@ -108,7 +108,8 @@ func TestChecks(t *testing.T) {
 		{"Redis 6", info("redis_version", "6.2.14"), "version", SeverityBad, "too old"},
 		{"Redis 10", info("redis_version", "10.0"), "version", SeverityOK, "10.0"},
 		{"Valkey", info("server_name", "valkey", "valkey_version", "8.1.0", "redis_version", "7.2.4"), "version", SeverityOK, "Valkey 8.1.0"},
-		{"Dragonfly", info("dragonfly_version", "df-1.30", "redis_version", "7.4.0"), "version", SeverityWarn, "Dragonfly"},
+		{"KeyDB", info("mvcc_depth", "0", "redis_version", "6.3.4"), "version", SeverityBad, "KeyDB 6.3.4"},
+		{"Dragonfly", info("dragonfly_version", "df-1.30", "redis_version", "7.4.0"), "version", SeverityWarn, "acl_check_cmd"},
 		{"a version without INFO", func(f *facts) { f.info, f.version = nil, "7.2.4" }, "version", SeverityOK, "7.2.4"},
 		{"no version", func(f *facts) { f.info = nil }, "version", SeverityWarn, "cannot see"},
 
@@ -131,7 +132,8 @@ func TestChecks(t *testing.T) {
 		{"a busy server", func(f *facts) { f.byText, f.byAddress = refusal("BUSY Redis is busy"), refusal("BUSY") }, "scripts", SeverityBad, "at the moment"},
 
 		{"a denied command", denied("zadd"), "permissions", SeverityBad, "zadd app:"},
-		{"a command that only status needs", denied("srandmember"), "permissions", SeverityWarn, "srandmember app:queues"},
+		{"a command that only status needs", denied("hgetall"), "permissions", SeverityOK, "hgetall app:host:1:aa:work"},
+		{"a command that workers can do without", denied("bitfield"), "permissions", SeverityWarn, "bitfield app:h|Class"},
 		{"permissions that cannot be read", func(f *facts) { f.permissions.known = false }, "permissions", SeverityWarn, "cannot see"},
 		{"permissions to wait that cannot be read", func(f *facts) { f.permissions.known = false }, "blocking", "", ""},
 		{"no BLMOVE", denied("blmove"), "blocking", SeverityWarn, "blmove app:queue:default"},
@@ -165,10 +167,12 @@ func TestChecks(t *testing.T) {
 		{"no failure", info(), "disk", "", ""},
 
 		{"no replicas", info(), "replication", SeverityOK, "no replicas"},
-		{"replicas that need not keep up", info("connected_slaves", "2"), "replication", SeverityWarn, "no replica had received"},
+		{"replicas that need not keep up", info("connected_slaves", "2"), "replication", SeverityWarn, "min-replicas-to-write is off"},
 		{"replicas that must keep up", both(info("connected_slaves", "2", "min_slaves_good_slaves", "2"), config("min-replicas-to-write", "1")), "replication", SeverityOK, "1 must keep up within 10"},
+		{"replicas that may lag for ever", both(info("connected_slaves", "2"), config("min-replicas-to-write", "1", "min-replicas-max-lag", "0")), "replication", SeverityWarn, "min-replicas-to-write is off"},
 		{"too few replicas", both(info("min_slaves_good_slaves", "0"), config("min-replicas-to-write", "1")), "replication", SeverityBad, "writes are refused"},
-		{"replicas without CONFIG", both(blind, info("connected_slaves", "1")), "replication", SeverityOK, "failover"},
+		{"replicas without CONFIG", both(blind, info("connected_slaves", "1")), "replication", SeverityOK, "min-replicas-to-write is off or cannot be seen"},
+		{"replicas that must keep up, without CONFIG", both(blind, info("connected_slaves", "2", "min_slaves_good_slaves", "1")), "replication", SeverityOK, "min-replicas-to-write is on: 1 keep up"},
 
 		{"clocks that agree", ahead(0), "clock", SeverityOK, "agree within 5ms"},
 		{"a clock ahead", ahead(time.Hour), "clock", SeverityWarn, "1h0m0s ahead of"},

@@ -103,13 +103,20 @@ func (f *facts) replicas() int64 {
 	return n
 }
 
+// checkReplication says what the server itself does against losses in a failover. What clients do cannot be
+// seen there.
 func checkReplication(f *facts) Finding {
 	if f.info["role"] != "master" {
 		return silence
 	}
-	const failover = "a failover loses the jobs that no replica had received, and jobs that ended in that time run again (Belay does not WAIT for replicas)"
+	const failover = "a failover loses the jobs that no replica had received, and jobs that ended in that time run again"
 	required, known := number(f.config, "min-replicas-to-write")
-	if good, shown := number(f.info, "min_slaves_good_slaves"); shown && known && good < required {
+	lag := cmp.Or(f.config["min-replicas-max-lag"], "10")
+	if lag == "0" {
+		required = 0 // Redis' word for "off"
+	}
+	good, on := number(f.info, "min_slaves_good_slaves") // Redis counts them only if it requires some
+	if on && known && good < required {
 		return bad("bring the replicas back, or lower min-replicas-to-write",
 			"min-replicas-to-write is %d and %d replicas keep up: all writes are refused", required, good)
 	}
@@ -118,11 +125,13 @@ func checkReplication(f *facts) Finding {
 		return ok("no replicas: jobs wait while Redis is down")
 	case known && required == 0:
 		return warn("CONFIG SET min-replicas-to-write 1, with min-replicas-max-lag 10",
-			"%d replicas, asynchronous: %s. A primary that is cut off still accepts jobs for a while, and they are lost too", replicas, failover)
+			"%d replicas, asynchronous, and min-replicas-to-write is off: %s. A primary that is cut off still accepts jobs for a while, and they are lost too", replicas, failover)
 	case known:
-		return ok("%d replicas, of which %d must keep up within %s seconds: %s", replicas, required,
-			cmp.Or(f.config["min-replicas-max-lag"], "10"), failover)
+		return ok("%d replicas, and min-replicas-to-write is on: %d must keep up within %s seconds (min-replicas-max-lag), or writes are refused. Still %s",
+			replicas, required, lag, failover)
+	case on:
+		return ok("%d replicas, and min-replicas-to-write is on: %d keep up. Still %s", replicas, good, failover)
 	default:
-		return ok("%d replicas, asynchronous: %s", replicas, failover)
+		return ok("%d replicas, asynchronous, and min-replicas-to-write is off or cannot be seen: %s", replicas, failover)
 	}
 }

@@ -51,7 +51,9 @@ func readFacts(ctx context.Context, client driver.Client, cfg Config) (*facts, e
 	var old *driver.OldServerError
 	var err error
 	if f.version, err = driver.CheckVersion(ctx, client); errors.As(err, &old) {
-		return f, nil // what more could be found would follow from the version
+		text, _ := client.Do(ctx, driver.Command("INFO"))[0].Value.(string)
+		f.info = driver.ParseInfo(text) // which names servers that are not Redis
+		return f, nil                   // what more could be found would follow from the version
 	}
 	if err = f.noteRefusal(err); err != nil || f.refused != nil {
 		return f, err

@@ -13,11 +13,17 @@ import (
 type purpose string
 
 const (
-	toWork purpose = "work"   // jobs cannot be pushed, taken or ended
-	toWait purpose = "wait"   // an idle worker must poll, or stops slowly
-	toLook purpose = "status" // an operator sees less
-	toAct  purpose = "act"    // an operator cannot list jobs, or act on them
-	toRead purpose = "check"  // the check itself sees less
+	toCall  purpose = "call"   // nothing works
+	toPush  purpose = "push"   // jobs cannot be pushed
+	toWork  purpose = "work"   // jobs cannot be taken or ended
+	toWait  purpose = "wait"   // an idle worker must poll, or stops slowly
+	toTell  purpose = "tell"   // statistics and warnings of a worker are missing, or others learn of its work later
+	toAwait purpose = "await"  // waits for tracked jobs are slow
+	toLook  purpose = "status" // an operator sees less
+	toList  purpose = "list"   // an operator cannot list jobs
+	toAct   purpose = "act"    // an operator cannot act on jobs
+	toRead  purpose = "check"  // the check itself sees less
+	toAdmin purpose = "admin"  // the check cannot see settings, which only an administrator should see
 )
 
 // A need is a command that Belay calls, with its keys. Commands are spelled as in ACL rules: in lower case, a
@@ -41,13 +47,35 @@ func (n need) words() []string {
 	return words
 }
 
+// A sample has a name for each part of a key that differs between jobs, processes and days.
+type sample struct {
+	queues   []string
+	patterns bool // some queues are patterns
+	identity string
+	digest   string
+	jid      string
+	bid      string // of a batch
+	class    string
+	name     string // of a periodic job
+	number   int    // of an idempotency scope
+	at       time.Time
+}
+
+// sampleOf returns the names of no job. Permissions are asked for with these.
+func sampleOf(queues []string, identity string) sample {
+	return sample{
+		queues: queues, patterns: slices.ContainsFunc(queues, job.IsPattern), identity: identity, digest: strings.Repeat("0", 32),
+		jid: "jid", bid: "0", class: "Class", name: "nightly", number: 1, at: time.Now(),
+	}
+}
+
 // maxQueuesAsked bounds the queues whose keys are checked, because one script checks all of them. ACL rules
 // are patterns: what they permit for some queues they usually permit for all.
 const maxQueuesAsked = 16
 
 // needs returns all commands that Belay calls, with their keys. Tests compare it with the scripts, and run a
 // worker whose user may do nothing else.
-func needs(keys lua.Keys, queues []string, identity string) []need {
+func needs(keys lua.Keys, names sample) []need {
 	list := slices.Clone(keyless)
 	on := func(purpose purpose, key, commands string) {
 		for _, command := range strings.Fields(commands) {
@@ -57,119 +85,154 @@ func needs(keys lua.Keys, queues []string, identity string) []need {
 	move := func(purpose purpose, command, from, to string) {
 		list = append(list, need{purpose: purpose, command: command, keys: []string{from, to}})
 	}
-	lock := keys.Lock(strings.Repeat("0", 32)) // a digest that no job has
-	for _, queue := range queues[:min(len(queues), maxQueuesAsked)] {
-		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, identity), keys.Quarantine(queue)
-		on(toWork, waiting, "type lpush rpush")
+	lock := keys.Lock(names.digest)
+	for _, queue := range names.queues[:min(len(names.queues), maxQueuesAsked)] {
+		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, names.identity), keys.Quarantine(queue)
+		on(toPush, waiting, "type lpush")
+		on(toWork, waiting, "rpush")
 		move(toWork, "lmove", waiting, working)
 		move(toWait, "blmove", waiting, working)
 		on(toWork, working, "type exists llen lindex lpos lrem")
 		on(toWork, quarantined, "type llen lindex lpush rpush")
-		move(toWork, "lmove", quarantined, keys.QuarantineRun(identity))
+		move(toWork, "lmove", quarantined, keys.QuarantineRun(names.identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toLook, waiting, "llen lindex")
-		on(toAct, waiting, "type llen lrange lpos lrem lpush lindex lpop lset")
-		on(toAct, quarantined, "type llen lrange lpos lrem lindex lpop lset")
+		on(toLook, quarantined, "llen lindex")
+		on(toLook, working, "llen lindex")
+		on(toList, waiting, "type lrange")
+		on(toList, quarantined, "type lrange")
+		on(toAct, waiting, "lrem lpush lpop lset")
+		on(toAct, quarantined, "lrem lpush lpop lset")
 	}
-	on(toWork, keys.QuarantineRun(identity), "type exists llen lindex lpos lrem")
-	on(toWork, keys.Queues(), "sadd")
-	if slices.ContainsFunc(queues, job.IsPattern) {
+	on(toWork, keys.QuarantineRun(names.identity), "type exists llen lindex lpos lrem")
+	on(toLook, keys.QuarantineRun(names.identity), "lindex")
+	on(toPush, keys.Queues(), "sadd")
+	on(toTell, keys.Queues(), "scard srandmember sismember")
+	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}
-	on(toWork, keys.IdempotencyScope(identity, 1), "type get set del")
+	on(toPush, keys.IdempotencyScope(names.identity, names.number), "get set del")
 	on(toWork, keys.Paused(), "smismember")
-	on(toWork, lock, "type mget set setrange pexpire del")
-	on(toWork, keys.Left("jid"), "mget set del")
-	on(toWork, keys.Iteration("jid"), "type hmget hset hexists hdel expire del")
-	on(toWork, keys.Unique(), "type zadd zrem zrangebyscore")
-	on(toWork, keys.Refusals(), "incrby")
-	on(toWork, keys.Schedule(), "type zadd zrem zscore zrange zrangebyscore")
+	on(toPush, lock, "mget set")
+	on(toWork, lock, "type setrange pexpire del")
+	on(toWork, keys.Left(names.jid), "mget set del")
+	on(toAwait, keys.Iteration(names.jid), "hmget")
+	on(toWork, keys.Iteration(names.jid), "type hmget hset hexists hdel expire del")
+	on(toPush, keys.Unique(), "zadd")
+	on(toWork, keys.Unique(), "type zrem zrangebyscore")
+	on(toPush, keys.Refusals(), "incrby")
+	on(toPush, keys.Schedule(), "type zadd")
+	on(toWork, keys.Schedule(), "zrem zscore zrange zrangebyscore")
 	on(toWork, keys.Retry(), "type zadd zrem zscore zrange zrangebyscore")
 	on(toWork, keys.Dead(), "type zadd zcard zcount zremrangebyrank")
-	today := time.Now()
-	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.ProcessedOn(today), keys.FailedOn(today)} {
+	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.ProcessedOn(names.at), keys.FailedOn(names.at)} {
 		on(toWork, counter, "incrby")
 	}
-	on(toWork, keys.ProcessedOn(today), "expire")
-	on(toWork, keys.FailedOn(today), "expire")
-	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrange zrangebyscore")
+	on(toWork, keys.ProcessedOn(names.at), "expire")
+	on(toWork, keys.FailedOn(names.at), "expire")
+	on(toPush, keys.Alive(), "zrangebyscore")
+	on(toPush, keys.Record(names.identity), "hget")
+	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrange")
 	on(toWork, keys.Up(), "get set")
 	on(toWork, keys.Tombstones(), "zadd zrem zscore zrangebyscore zrevrange")
-	on(toWork, keys.Record(identity), "exists hget hmget hset hdel hexists del")
-	for _, lease := range []string{keys.Claim(identity), keys.Poller(), keys.Sweeper()} {
+	on(toWork, keys.Record(names.identity), "exists hmget hset hdel hexists del")
+	for _, lease := range []string{keys.Claim(names.identity), keys.Poller(), keys.Sweeper()} {
 		on(toWork, lease, "get pttl set del")
 	}
-	on(toWork, keys.Periodic(), "type zadd zrem zscore zrangebyscore")
-	for _, hash := range []string{keys.PeriodicDefinitions(), keys.PeriodicLast()} {
-		on(toWork, hash, "type hget hmget hset hdel")
+	// Operators change periodic jobs by the scripts of the poller.
+	for _, purpose := range []purpose{toWork, toAct} {
+		on(purpose, keys.Periodic(), "type zadd zrem zscore zrangebyscore")
+		for _, hash := range []string{keys.PeriodicDefinitions(), keys.PeriodicLast()} {
+			on(purpose, hash, "type hget hmget hset hdel")
+		}
+		on(purpose, keys.PeriodicSeen(), "type zadd zrem zscore zrangebyscore")
+		on(purpose, keys.PeriodicUptime(), "type get incrby")
+		on(purpose, keys.PeriodicRuns(names.name), "type lpush rpop del")
 	}
-	on(toWork, keys.PeriodicSeen(), "type zadd zrem zscore zrangebyscore")
-	on(toWork, keys.PeriodicUptime(), "type get incrby")
-	on(toWork, keys.PeriodicRuns("nightly"), "type lpush rpop del")
-	on(toAct, keys.PeriodicRuns("nightly"), "lrange")
+	on(toList, keys.PeriodicRuns(names.name), "lrange")
 	on(toLook, keys.Periodic(), "zrange zscore")
-	on(toWork, keys.Batch("0"), "type exists hmget hset hsetnx hincrby unlink")
-	for _, members := range []string{keys.BatchPending("0"), keys.BatchFailed("0"), keys.BatchDead("0")} {
-		on(toWork, members, "type sadd srem scard sismember smismember unlink")
+	// A producer makes and seals batches, and the script that seals one may end it.
+	on(toPush, keys.Batch(names.bid), "exists hmget hset hsetnx hincrby")
+	on(toWork, keys.Batch(names.bid), "type unlink")
+	for _, members := range []string{keys.BatchPending(names.bid), keys.BatchFailed(names.bid), keys.BatchDead(names.bid)} {
+		on(toPush, members, "sadd srem scard sismember smismember")
+		on(toWork, members, "type unlink")
 	}
-	on(toWork, keys.Batches(), "type zadd zrem zscore zrangebyscore")
+	on(toPush, keys.Batches(), "zadd")
+	on(toWork, keys.Batches(), "type zrem zscore zrangebyscore")
+	on(toLook, keys.PeriodicDefinitions(), "hmget")
+	on(toLook, keys.PeriodicLast(), "hmget")
 	on(toWork, keys.Processes(), "sadd srem")
-	for _, shown := range []string{keys.Process(identity), keys.Work(identity), keys.Workers(identity)} {
+	for _, shown := range []string{keys.Process(names.identity), keys.Work(names.identity), keys.Workers(names.identity)} {
 		on(toWork, shown, "hset expire del")
 	}
-	on(toWork, keys.Signals(identity), "rpop")
+	on(toWork, keys.Signals(names.identity), "rpop")
+	on(toWork, keys.Cancelled(), "type zadd zrem zscore zrange zrank zcount zremrangebyscore")
 
 	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
 		on(toLook, set, "zcard")
-		on(toAct, set, "type zcard zrange zrevrange zrank zcount zscore zrem zadd")
+		on(toList, set, "type zrange zrevrange zrank zcount zscore")
+		on(toAct, set, "zrem zadd")
 	}
 	on(toAct, keys.Dead(), "zremrangebyrank")
-	on(toAct, keys.Queues(), "sadd sismember")
+	on(toAct, keys.Queues(), "sadd")
 	on(toAct, keys.Paused(), "sadd srem")
 	on(toAct, keys.Processes(), "sismember")
-	on(toAct, keys.Alive(), "zscore")
-	on(toAct, keys.Signals(identity), "type lpush expire")
-	on(toAct, keys.Cancelled(), "type zadd zrem zscore zrange zrank zcount zremrangebyscore expire")
-	on(toAct, keys.Iteration("jid"), "hsetnx expire")
-	on(toAct, lock, "type get mget pttl set pexpire del")
-	on(toAct, keys.Unique(), "type zadd zrem zcount zrange zrank zscore")
+	on(toAct, keys.Signals(names.identity), "type lpush expire")
+	on(toList, keys.Cancelled(), "zscore")
+	on(toAct, keys.Cancelled(), "type zadd zrem zscore zcount zremrangebyscore expire")
+	on(toList, keys.Iteration(names.jid), "hmget")
+	on(toAct, keys.Iteration(names.jid), "type hmget hset hsetnx hdel expire del")
+	on(toList, lock, "get mget pttl")
+	on(toAct, lock, "type set pexpire del")
+	on(toList, keys.Unique(), "type zcount zrange zrank zscore")
+	on(toAct, keys.Unique(), "zadd zrem")
 	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.Refusals()} {
 		on(toLook, counter, "get")
 		on(toAct, counter, "set")
 	}
-	on(toLook, keys.ProcessedOn(today), "mget")
-	on(toLook, keys.FailedOn(today), "mget")
-	on(toLook, keys.Queues(), "scard srandmember sscan")
+	on(toLook, keys.ProcessedOn(names.at), "mget")
+	on(toLook, keys.FailedOn(names.at), "mget")
+	on(toLook, keys.Queues(), "scard srandmember sscan sismember")
 	on(toLook, keys.Processes(), "scard srandmember sscan")
-	on(toLook, keys.Paused(), "sismember")
-	on(toLook, keys.Alive(), "zrange")
-	on(toLook, keys.Process(identity), "hmget")
-	on(toLook, keys.Work(identity), "hgetall")
-	on(toLook, keys.Workers(identity), "hgetall")
-	// Without these, waits for tracked jobs are slow, and a worker that stands by polls a moment later.
-	for _, channel := range []string{keys.Ended(), keys.PollerLeft()} {
-		list = append(list, need{purpose: toLook, command: "publish", channel: channel}, need{purpose: toLook, command: "subscribe", channel: channel})
+	on(toLook, keys.Paused(), "smismember sismember")
+	on(toLook, keys.Alive(), "zrange zscore")
+	on(toLook, keys.Up(), "get")
+	on(toLook, keys.Record(names.identity), "hget hmget")
+	on(toLook, keys.Process(names.identity), "hmget")
+	on(toLook, keys.Work(names.identity), "hgetall")
+	on(toLook, keys.Workers(names.identity), "hgetall")
+	send := func(purpose purpose, command, channel string) {
+		list = append(list, need{purpose: purpose, command: command, channel: channel})
 	}
+	send(toAwait, "subscribe", keys.Ended())
+	send(toTell, "publish", keys.Ended())
+	send(toAct, "publish", keys.Ended())
+	// Without these a worker that stands by polls a moment later.
+	send(toTell, "publish", keys.PollerLeft())
+	send(toTell, "subscribe", keys.PollerLeft())
 	// Workers run without these too: they are about the statistics of classes.
-	for _, figures := range []string{keys.ClassMinute(today), keys.ClassTen(today)} {
-		on(toLook, figures, "hincrby expire hgetall hmget")
+	for _, figures := range []string{keys.ClassMinute(names.at), keys.ClassTen(names.at)} {
+		on(toTell, figures, "hincrby expire")
+		on(toLook, figures, "hgetall hmget")
 	}
-	for _, histogram := range []string{keys.RunHistogram("Class", today), keys.WaitHistogram("Class", today)} {
-		on(toLook, histogram, "bitfield expire get")
+	for _, histogram := range []string{keys.RunHistogram(names.class, names.at), keys.WaitHistogram(names.class, names.at)} {
+		on(toTell, histogram, "bitfield expire")
+		on(toLook, histogram, "get")
 	}
 	return list
 }
 
 // keyless are the needs without a key. Redis never denies AUTH, HELLO and their kind.
 var keyless = []need{
-	{purpose: toWork, command: "evalsha"},
-	{purpose: toWork, command: "eval"},
-	{purpose: toWork, command: "time"},
-	{purpose: toWork, command: "ping"},
+	{purpose: toCall, command: "evalsha"},
+	{purpose: toCall, command: "eval"},
+	{purpose: toCall, command: "time"},
+	{purpose: toCall, command: "ping"},
 	{purpose: toWait, command: "client|id"},
 	{purpose: toWait, command: "client|unblock"},
 	{purpose: toRead, command: "info"},
-	{purpose: toRead, command: "config|get"},
 	{purpose: toRead, command: "acl|whoami"},
+	{purpose: toAdmin, command: "config|get"},
 }

@@ -49,7 +49,7 @@ func (p permissions) may(command string) bool {
 // readPermissions asks what this user may do. Only a script can ask without an administrator's permissions, and
 // a user that may not run scripts must get that permission first.
 func (f *facts) readPermissions(ctx context.Context, client driver.Client) {
-	f.ask(ctx, client, needs(lua.NewKeys(f.cfg.Prefix), f.cfg.Queues, sampleIdentity()))
+	f.ask(ctx, client, needs(lua.NewKeys(f.cfg.Prefix), sampleOf(f.cfg.Queues, sampleIdentity())))
 	if f.permissions.may("acl|whoami") {
 		f.permissions.user, _ = client.Do(ctx, driver.Command("ACL", "WHOAMI"))[0].Value.(string)
 	}

@@ -120,12 +120,14 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 		name    string
 		says    []string
 	}{
-		{"all", "~* +@all", []string{}, "permissions", []string{"may do all"}},
-		{"only_our_keys", "~app:* +@all", []string{}, "permissions", []string{"may do all"}},
+		{"all", "~* &* +@all", []string{}, "permissions", []string{"may do all"}},
+		{"only_our_keys", "~app:* &app:* +@all", []string{}, "permissions", []string{"may do all"}},
 		{"others_keys", "~other:* +@all", []string{"permissions"}, "permissions", []string{"app:queue:", "~app:*"}},
 		{"reading", "%R~app:* +@all", []string{"permissions"}, "permissions", []string{"lpush app:queue:", "lmove"}},
 		{"not_a_few_commands", "~app:* +@all -zadd -smismember", []string{"permissions"}, "permissions", []string{"zadd app:", "+zadd", "+smismember", "odd"}},
-		{"not_what_status_reads", "~app:* +@all -srandmember", []string{}, "permissions", []string{"belay status", "srandmember app:queues"}},
+		{"not_what_status_reads", "~app:* &* +@all -hgetall", []string{}, "permissions", []string{"belay status", "hgetall app:"}},
+		{"no_channels", "~app:* +@all", []string{}, "permissions", []string{"not essential", "subscribe app:belay:ended", "&app:belay:ended"}},
+		{"not_what_statistics_need", "~app:* &* +@all -bitfield", []string{}, "permissions", []string{"not essential", "bitfield app:h|Class"}},
 		{"not_EVALSHA", "~app:* +@all -evalsha", []string{"scripts", "permissions"}, "scripts", []string{"EVALSHA is refused", "ACL SETUSER odd +eval +evalsha"}},
 		{"not_EVALSHA_is_also_a_lack", "~app:* +@all -evalsha", []string{"scripts", "permissions"}, "permissions", []string{"this user may not evalsha"}},
 		{"not_EVAL", "~app:* +@all -eval", []string{"scripts"}, "scripts", []string{"scripts cannot be run", "+eval +evalsha"}},

@@ -24,19 +24,23 @@ func checkAccess(f *facts) Finding {
 		"Redis refuses access: %s", f.refused.Message)
 }
 
-// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis. Valkey,
-// whose first version was 7.2, may work: it is not tested, so no finding advises it.
+// checkVersion requires Redis 7.0, the first whose scripts may declare that they run on a full Redis, or
+// Valkey, whose first version was 7.2. The other servers that speak Redis' protocol are named, with what they
+// lack.
 func checkVersion(f *facts) Finding {
+	const advice = "use Redis 7.0 or newer, or Valkey"
 	version := cmp.Or(f.info["redis_version"], f.version)
-	if valkey := f.info["valkey_version"]; valkey != "" || f.info["server_name"] == "valkey" {
-		return ok("Valkey %s, compatible with Redis 7; Belay is not tested with it", cmp.Or(valkey, version))
-	}
-	if dragonfly := f.info["dragonfly_version"]; dragonfly != "" {
-		return warn("try it well before you rely on it", "Dragonfly %s: Belay is not tested with it", dragonfly)
-	}
-	switch {
+	_, keyDB := f.info["mvcc_depth"]
+	switch valkey, dragonfly := f.info["valkey_version"], f.info["dragonfly_version"]; {
+	case valkey != "" || f.info["server_name"] == "valkey":
+		return ok("Valkey %s", cmp.Or(valkey, version))
+	case dragonfly != "":
+		return warn(advice, "Dragonfly %s: Belay is not tested with it. It does not know the flag allow-oom of scripts, so that a full one "+
+			"may refuse to hand out and end jobs, nor redis.acl_check_cmd, so that a lack of permissions shows only when something fails", dragonfly)
+	case keyDB:
+		return bad(advice, "KeyDB %s has the scripts of Redis 6, without the flag allow-oom and redis.acl_check_cmd: workers and clients refuse it", version)
 	case version == "":
-		return warn("make sure that it is Redis 7.0 or newer", "cannot see the version")
+		return warn("make sure that it is Redis 7.0 or newer, or Valkey", "cannot see the version")
 	case driver.OldVersion(version):
 		return bad("upgrade to Redis 7.0 or newer", "Redis %s is too old: workers and clients refuse it", version)
 	}
@@ -118,15 +122,15 @@ func checkPermissions(f *facts) Finding {
 	if !p.known {
 		return warn("permit EVAL and EVALSHA, and run belay check again", "cannot see what this user may do: that needs a script and redis.acl_check_cmd")
 	}
-	if toRepair, missed := p.lacking(toWork); len(toRepair) > 0 {
-		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s", missed)
+	if toRepair, missed := p.lacking(toCall, toPush, toWork); len(toRepair) > 0 {
+		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s%s", missed, p.suffices())
 	}
-	if toRepair, missed := p.lacking(toLook); len(toRepair) > 0 {
-		return warn(p.permit(f.cfg.Prefix, toRepair), "workers may do all they need, but belay status and belay classes see less, or waits for tracked jobs are slow: this user may not %s", missed)
+	if toRepair, missed := p.lacking(toTell, toAwait); len(toRepair) > 0 {
+		return warn(p.permit(f.cfg.Prefix, toRepair), "jobs run, but what is not essential fails (statistics of classes, hints at a start, quick waits for tracked jobs): this user may not %s", missed)
 	}
-	if _, missed := p.lacking(toAct); missed != "" {
+	if _, missed := p.lacking(toLook, toList, toAct); missed != "" {
 		// A worker's user need not have an operator's permissions.
-		return ok("this user may do all that workers do, but not all that belay queues, retries, scheduled, dead and processes do: it may not %s", missed)
+		return ok("this user may do all that workers do, but not all that operators do with belay status, queues, dead and the like: it may not %s", missed)
 	}
 	return ok("this user may do all that Belay does")
 }
@@ -145,12 +149,26 @@ func checkBlocking(f *facts) Finding {
 	return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle workers poll their queues a few times a second instead of waiting", missed)
 }
 
-// lacking returns the denied needs of a purpose, and the first few of them as text.
-func (p permissions) lacking(of purpose) (list []need, words string) {
+// suffices says for which roles the permissions of a user that cannot work are enough.
+func (p permissions) suffices() string {
+	var enough []string
+	for _, role := range Roles() {
+		if p.permits(role) {
+			enough = append(enough, string(role))
+		}
+	}
+	if len(enough) == 0 {
+		return ""
+	}
+	return ". It may do all that a " + strings.Join(enough, " or a ") + " does, which is enough for such a program"
+}
+
+// lacking returns the denied needs of some purposes, and the first few of them as text.
+func (p permissions) lacking(of ...purpose) (list []need, words string) {
 	const atMost = 4
 	var named []string
 	for _, n := range p.denied {
-		if n.purpose != of {
+		if !slices.Contains(of, n.purpose) {
 			continue
 		}
 		list = append(list, n)

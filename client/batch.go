@@ -167,7 +167,8 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 func doAgain[T any](ctx context.Context, c *Client, ask lua.Ask[T]) (answer T, err error) {
 	begun, backoff := time.Now(), link.Backoff{First: minPause, Max: maxPause}
 	for {
-		answer, err = ask.Read(c.do(ctx, ask.Call))
+		reply, _ := c.do(ctx, load{}, true, ask.Call)
+		answer, err = ask.Read(reply)
 		pause := backoff.Next()
 		if err == nil || !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || time.Since(begun)+pause > c.cfg.RepeatFor {
 			return answer, err

@@ -69,14 +69,14 @@ const maxErrors = 10
 //   - An invalid job is left out alone: its receipt has StatusNotPushed, and its slice is stored without it.
 //   - A slice that is certainly not in Redis, because Redis is away, is sent again for Config.RepeatFor.
 //
-// Any other error ends it: a lost reply, after which only a slice with a PushOnce job is sent again; a full
-// Redis; a push that Redis denies; middleware that fails; the end of ctx.
+// Any other error ends it: a lost reply, after which only a slice with a PushOnce job is sent again; a slice
+// that too few replicas have; a full Redis; a push that Redis denies; middleware that fails; the end of ctx.
 //
 // n is how many jobs, the first of the sequence, have a known outcome: stored, refused, or left out as invalid.
 // After an error that ended PushSeq, the jobs that were read beyond them are those of the last slice: none of
-// them is stored or, after ErrUnknown, all or none. The error is nil if no job was invalid and nothing ended
-// PushSeq, else a *BulkError, which counts all outcomes. It wraps the error that ended PushSeq and those of the
-// first slice with an error.
+// them is stored or, after ErrUnknown, all or none. After ErrReplicas all are stored, and n counts them. The
+// error is nil if no job was invalid and nothing ended PushSeq, else a *BulkError, which counts all outcomes.
+// It wraps the error that ended PushSeq and those of the first slice with an error.
 func (c *Client) PushSeq(ctx context.Context, jobs iter.Seq[RawJob], progress func(receipts []Receipt, err error)) (n int, err error) {
 	if jobs == nil {
 		panic("belay: a bulk push: the sequence is nil")
@@ -209,7 +209,7 @@ func (b *bulk) send(ctx context.Context) error {
 
 // away reports whether err means that Redis is away, and certainly has none of the jobs of the call.
 func away(err error) bool {
-	lasting := []error{ErrUnknown, ErrStale, ErrNotRepeatable, ErrFull, ErrOldWorker}
+	lasting := []error{ErrUnknown, ErrReplicas, ErrStale, ErrNotRepeatable, ErrFull, ErrOldWorker}
 	return driver.Outage(err) && !slices.ContainsFunc(lasting, func(other error) bool { return errors.Is(err, other) })
 }
 
@@ -234,7 +234,7 @@ func (b *bulk) end(err error) bool {
 		}
 	}
 	b.stopped = err != nil
-	if !b.stopped {
+	if !b.stopped || errors.Is(err, ErrReplicas) {
 		b.settled += len(receipts)
 	}
 	if len(b.invalid) > 0 {
@@ -253,9 +253,6 @@ func (b *bulk) end(err error) bool {
 func (b *bulk) report(receipts []Receipt, err error) {
 	for _, push := range b.pushed {
 		receipt, why := receipts[push.at], cmp.Or(push.err, err)
-		if receipt.Status != StatusUnknown && receipt.Status != StatusNotPushed {
-			why = nil
-		}
 		push.call(receipt, why)
 	}
 	clear(b.pushed)

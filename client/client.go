@@ -30,6 +30,15 @@ type Config struct {
 	// within the caller's context. After that the push returns ErrUnknown. A push that has certainly failed
 	// is not repeated. Default: 10 s; negative means not at all.
 	RepeatFor time.Duration
+	// Replicas is how many replicas must have a push before it returns without an error, and ReplicaTimeout how
+	// long it waits for them; ErrReplicas says what happens after that. Redis tells a client how many have what
+	// was pushed, not which, and Sentinel promotes the most advanced one that it reaches: if no failover may
+	// lose a job, Replicas is the number of all replicas. Each push waits, also that of PushMany, Repeat and
+	// PushPrepared, over a further connection. What workers write does not wait: a run that a failover forgets
+	// is repeated. A push that is coalesced with others shares the wait. Defaults: none, and
+	// DefaultReplicaTimeout; at most a minute.
+	Replicas       int
+	ReplicaTimeout time.Duration
 	// DeduplicateIdempotent makes each Idempotent job that sets neither Unique nor NotUnique unique until it
 	// starts, as GitLab does for its idempotent workers: while such a job waits, another one with the same
 	// arguments is refused. It applies after the middleware. Each client has its own setting: a client
@@ -55,6 +64,7 @@ type Client struct {
 	// refusals logs refused duplicates.
 	refusals *refusals
 	waits    waits
+	durable  durable
 
 	clock lua.Clock
 	born  time.Time
@@ -73,6 +83,9 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if cfg.RepeatFor == 0 {
 		cfg.RepeatFor = DefaultRepeatFor
 	}
+	if cfg.ReplicaTimeout == 0 {
+		cfg.ReplicaTimeout = DefaultReplicaTimeout
+	}
 	var errs []error
 	if client == nil {
 		errs = append(errs, errors.New("no client: pass a driver.Client"))
@@ -84,16 +97,18 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if cfg.Unit != job.Seconds && cfg.Unit != job.Millis {
 		errs = append(errs, fmt.Errorf("time unit %d: it must be job.Seconds or job.Millis", cfg.Unit))
 	}
-	errs = append(errs, lua.CheckPrefix(cfg.Prefix))
+	errs = append(errs, checkDurability(cfg.Replicas, cfg.ReplicaTimeout), lua.CheckPrefix(cfg.Prefix))
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
 	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
 	keys := lua.NewKeys(cfg.Prefix)
-	return &Client{
+	c := &Client{
 		driver: client, link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys,
 		linger: maxWait, scopes: newScopes(keys), refusals: newRefusals(log), born: time.Now(),
-	}, nil
+	}
+	c.durable.client, c.durable.turn = c, make(chan struct{}, 1)
+	return c, nil
 }
 
 // Driver returns the driver that the Client was made with.
@@ -115,6 +130,7 @@ func (c *Client) Config() Config { return c.cfg }
 // idempotency keys of pushes whose replies have all arrived, which takes a second at most, and ends the Waits.
 func (c *Client) Close() error {
 	c.waits.close()
+	c.durable.close()
 	c.forget()
 	return c.driver.Close()
 }

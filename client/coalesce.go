@@ -21,7 +21,8 @@ import (
 // or not.
 //
 // Pushes that need a reply of their own are not coalesced: unique ones, scheduled ones, PushOnce, and those
-// that are refused while an old worker is alive (ExpiresIn, Deadline).
+// that are refused while an old worker is alive (ExpiresIn, Deadline). Durable pushes share calls in their own
+// way: see durable.
 
 const (
 	// coalesceFrom is how many pushes must be under way before one of them yields. With fewer, the yield may
@@ -62,7 +63,7 @@ type groups struct {
 
 // mayCoalesce reports whether the job may share a call.
 func (r *ready) mayCoalesce() bool {
-	return r.Status == StatusQueued && r.stored.Lock == nil && !r.once && r.needs <= lua.FirstProtocol
+	return r.Status == StatusQueued && r.stored.Lock == nil && !r.once && r.needs <= lua.FirstProtocol && r.replicas == 0
 }
 
 // pushCoalesced stores a job together with the jobs that others push to its queue at this moment.
@@ -97,7 +98,7 @@ func (c *Client) lead(ctx context.Context, g *group, queue string) {
 	answered := false
 	defer func() {
 		if !answered {
-			g.err = g.slice.end(nil, outcomeOf(&driver.UncertainError{Err: errBrokenOff}), nil)
+			g.err = g.slice.end(answer{}, outcomeOf(&driver.UncertainError{Err: errBrokenOff}), nil)
 		}
 		close(g.sent)
 	}()

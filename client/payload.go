@@ -12,6 +12,7 @@ import (
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/seal"
 )
 
 // A draft is a RawJob that was checked, as its payload is written. It lacks the timestamps.
@@ -28,7 +29,7 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 	fields, badFields := j.fields(begin)
 	wal, badWAL := j.wal()
 	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
-		badArgs, badRetry, badFields, badWAL, j.checkTime())
+		badArgs, badRetry, badFields, badWAL, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
 	d := draft{
 		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
 		wal:   wal,
@@ -39,7 +40,22 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 	if d.lock, err = j.lock(d.Draft); !d.lock.None() && !d.lock.Kept() {
 		d.Extra = append(d.Extra, d.lock.Edit())
 	}
+	if err == nil && j.Encrypt != nil {
+		err = d.seal(j.Encrypt)
+	}
 	return d, err
+}
+
+// seal encrypts the arguments, after they have been compared with those of other jobs.
+func (d *draft) seal(rule *seal.Rule) error {
+	sealed, ok, err := rule.Seal(d.Class, d.ArgsJSON)
+	if err != nil {
+		return fmt.Errorf("encrypt the arguments: %w", err)
+	}
+	if ok {
+		d.ArgsJSON, d.Extra = sealed, append(d.Extra, job.Edit{Name: seal.Field, JSON: "true"})
+	}
+	return nil
 }
 
 // lock returns the lock of the job, by its Key or by Unique.
@@ -50,10 +66,16 @@ func (j *RawJob) lock(d job.Draft) (dedup.Lock, error) {
 			"NotUnique ends the Unique of the class")
 	case j.Key != "":
 		return dedup.KeyLock(j.Key, cmp.Or(j.KeyFor, dedup.DefaultKeyFor), d.JID)
-	case j.Unique != nil:
-		return j.Unique.Lock(d)
+	case j.Unique == nil:
+		return dedup.Lock{}, nil
 	}
-	return dedup.Lock{}, nil
+	lock, err := j.Unique.Lock(d)
+	if err == nil && j.Encrypt != nil {
+		// The digest of the arguments is in the payload and in the lock's key. Of few possible arguments, such
+		// as all phone numbers, it would tell which they are.
+		lock.Digest, err = j.Encrypt.Keys.Digest(lock.Digest)
+	}
+	return lock, err
 }
 
 // fields returns the fields that not every job has, first those of the job's options, then those of Extra, and
@@ -139,6 +161,9 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 func (j *RawJob) checkField(field job.Edit) error {
 	if field.Name == dedup.DuplicateOf && j.Unique != nil {
 		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
+	}
+	if field.Name == seal.Field && j.Encrypt != nil {
+		return fmt.Errorf("the field %q cannot be set like this in a job that is encrypted: the push sets it", field.Name)
 	}
 	if field.Name == dedup.FieldName {
 		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)

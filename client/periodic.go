@@ -111,8 +111,11 @@ func (p Periodic) Definition() (*scheduler.Periodic, error) {
 	refuse(j.In != 0 || !j.At.IsZero(), "In and At: its schedule says when a periodic job is enqueued")
 	refuse(j.JID != "", "JID: each tick has a jid of its own")
 	refuse(j.PushOnce, "PushOnce: each tick is enqueued once in any case")
+	refuse(j.Encrypt != nil, "Encrypted: its arguments are in the program's code, and a new nonce would make it a new "+
+		"definition at each start; enqueue the encrypted job from the handler of a periodic one")
 	refuse(j.Key != "", "Key: it would be the key of every tick")
 	refuse(j.Unique != nil && j.Unique.Until == dedup.UntilExpired, "UntilExpired: its schedule says how often a periodic job is enqueued")
+	refuse(j.Replicas != 0, "Replicas: workers enqueue its ticks, and do not wait for replicas")
 	refuse(len(j.WAL) > 0, "WAL: a tick has no position")
 	refuse(j.Unique != nil && p.Overlap != "", "both Unique and an Overlap: choose one")
 	refuse(j.Unique != nil && j.Unique.MarkDuplicates, "MarkDuplicates: a tick is enqueued or left out; use OverlapAllow")

@@ -29,9 +29,10 @@ type Prepared struct {
 // StatusRefused if middleware refused the job: then the Prepared is empty.
 //
 // In, ExpiresIn and Deadline count from now, by Redis' clock if the client has pushed before, else by this
-// machine's. PushOnce has no effect. Neither Prepare nor PushPrepared returns ErrOldWorker: a job that is
-// already committed must not wait for a deploy. A program that pushes prepared jobs must know their kind of
-// lock: one from before Key and dedup.UntilExpired refuses such a job, and every job that is pushed with it.
+// machine's. PushOnce and Replicas have no effect. Neither Prepare nor PushPrepared returns ErrOldWorker: a job
+// that is already committed must not wait for a deploy. A program that pushes prepared jobs must know their
+// kind of lock: one from before Key and dedup.UntilExpired refuses such a job, and every job that is pushed
+// with it.
 func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, error) {
 	r, err := c.pass(ctx, &j)
 	var p Prepared
@@ -74,7 +75,8 @@ const keepScope = 100 * 365 * 24 * time.Hour
 // PushPrepared stores jobs, all of them except duplicates, or none. However often it is called with one
 // IdempotencyKey and the same jobs, by whichever process, they are stored once, as long as Redis keeps its
 // data. It sends one request. The receipts and errors are those of Push; after ErrUnknown it may be called
-// again. The error may also be ErrStale. At most lua.MaxItems jobs with lua.MaxBytes of payload are allowed.
+// again, and after ErrReplicas, to wait for the replicas once more. The error may also be ErrStale. At most
+// lua.MaxItems jobs with lua.MaxBytes of payload are allowed.
 func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Prepared) ([]Receipt, error) {
 	var s slice
 	for i, p := range jobs {
@@ -91,8 +93,9 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 	stored := lua.IdempotencyKey{
 		Scope: c.keys.IdempotencyScope(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + s.digest(), Remember: keepScope,
 	}
-	holders, err := c.store(ctx, &stored, s.load)
-	return s.receipts, s.end(holders, outcomeOf(err), nil)
+	s.durability = c.durability(0, 0)
+	a, err := c.store(ctx, &stored, s.load)
+	return s.receipts, s.end(a, outcomeOf(err), nil)
 }
 
 // digest identifies the jobs by their jids. It is part of the mark in Redis, so that a push of other jobs

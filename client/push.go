@@ -13,6 +13,7 @@ import (
 // the outcome, also if there is an error. The error is
 //   - nil if the job is queued or scheduled, or was refused by middleware or as a duplicate;
 //   - an *InvalidError if the job cannot be pushed: nothing was sent;
+//   - ErrReplicas if it is queued or scheduled, but on fewer replicas than wanted;
 //   - ErrFull if Redis is at its maxmemory: nothing was stored;
 //   - ErrUnknown if Redis may or may not have the job;
 //   - another error if the job is certainly not in Redis, for example because there is no connection.
@@ -54,6 +55,7 @@ type ready struct {
 	stored lua.NewJob
 	once   bool
 	needs  int // as in RawJob
+	durability
 	pushed callbacks
 }
 
@@ -94,6 +96,7 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 // if the lock is kept, for readPrepared, which removes it.
 func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error) {
 	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs, pushed: j.pushed}
+	r.durability = c.durability(j.Replicas, j.ReplicaTimeout)
 	if j.ExpiresIn > 0 || j.Deadline > 0 {
 		r.needs = max(r.needs, lua.ExpiryProtocol)
 	}

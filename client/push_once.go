@@ -38,8 +38,8 @@ type oncePush struct {
 	ambiguous bool
 	since     time.Duration
 	stored    bool
-	holders   []string // who holds the locks of refused duplicates: see lua.Pushed
-	spent     error    // why it cannot be sent again
+	answer    answer // once it is stored
+	spent     error  // why it cannot be sent again
 	// dropped gives the scope back when the garbage collector has taken the last receipt of an ambiguous push.
 	dropped runtime.Cleanup
 }
@@ -105,10 +105,10 @@ func (p *oncePush) once(ctx context.Context) error {
 		p.number = p.scope.last + 1
 	}
 	key := lua.IdempotencyKey{Scope: p.scope.name, Number: p.number, Mark: p.mark, Remember: remember}
-	holders, err := p.client.store(ctx, &key, p.load)
+	a, err := p.client.store(ctx, &key, p.load)
 	switch {
 	case err == nil:
-		p.scope.last, p.stored, p.holders = p.number, true, holders
+		p.scope.last, p.stored, p.answer = p.number, true, a
 	case errors.Is(err, ErrStale):
 		return p.collided(ctx)
 	case !driver.Certain(err) && !p.ambiguous:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/seal"
 )
 
 const (
@@ -59,6 +60,13 @@ type RawJob struct {
 
 	// endOf is the batch whose callback the job is; nil for most jobs.
 	endOf *Batch
+	// Replicas is how many replicas must have the job before its push returns without an error, and
+	// ReplicaTimeout how long the push waits for them. Jobs that are pushed in one slice wait for the most that
+	// one of them wants. See Config.Replicas and ErrReplicas. Prepare and periodic jobs do not push: Prepare
+	// ignores them, and SetPeriodic refuses them. Defaults: those of the client.
+	Replicas       int
+	ReplicaTimeout time.Duration
+
 	// needs is the protocol that workers must understand to run the job; 0 if every worker can run it.
 	needs int
 
@@ -86,6 +94,9 @@ type RawJob struct {
 	// those of the primaries after the writes that preceded the push. If the job is refused as a duplicate,
 	// the job that holds the lock gets them, unless the lock is kept until it expires. Default: none.
 	WAL dedup.WAL
+	// Encrypt encrypts the last argument, or all, when the payload is written: after all middleware, which sees
+	// the plain ones. Default: nothing is encrypted.
+	Encrypt *seal.Rule
 	// Timeout ends the context of each run of the job after this long, in whole milliseconds. Default: the
 	// timeout of its class, else that of the worker.
 	Timeout time.Duration
@@ -115,7 +126,11 @@ type RawJob struct {
 // callbacks are those of OnPushed.
 type callbacks []func(r Receipt, err error)
 
+// call passes the outcome on. The error of a slice is not that of a job that was stored or refused.
 func (s callbacks) call(r Receipt, err error) {
+	if r.Status != StatusUnknown && r.Status != StatusNotPushed {
+		err = nil
+	}
 	for _, callback := range s {
 		callback(r, err)
 	}
@@ -148,9 +163,10 @@ func (j RawJob) withDefaults() RawJob {
 }
 
 // Check returns, joined, the errors for which any client would refuse to push the job, or nil. It does not
-// check what depends on the client: middleware and PayloadLimit.
+// check what depends on the client, middleware and PayloadLimit, and whether there are keys for Encrypt.
 func (j RawJob) Check() error {
 	j = j.withDefaults()
+	j.Encrypt = nil
 	d, err := j.draft(time.Time{})
 	if err != nil {
 		return err

@@ -46,6 +46,9 @@ type Receipt struct {
 	// (dedup.Rule.MarkDuplicates). With a Key or dedup.UntilExpired that job may have ended. If a job is pushed
 	// again under its own jid after its start, Holder is that jid.
 	Holder string `json:"holder,omitempty"`
+	// Replicas is how many replicas have the push, if it waited for any (RawJob.Replicas, Config.Replicas), and
+	// ReplicasUnknown if Redis has not said how many. For a duplicate they have the job that holds the lock.
+	Replicas int `json:"replicas,omitempty"`
 
 	// push can send the job again, and planned is its Status once it is stored. Both are set while the job is
 	// not known to be stored.

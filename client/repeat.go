@@ -35,10 +35,8 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 		return r, err
 	}
 	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.planned}
-	if holders := r.push.holders; r.at < len(holders) && holders[r.at] != "" {
-		stored.setHolder(holders[r.at], r.marks)
-	}
-	return stored, nil
+	r.push.answer.write(&stored, r.at, r.marks)
+	return stored, r.push.answer.err
 }
 
 // stillUnknown adds to an error that the outcome is still unknown.

@@ -26,6 +26,7 @@ type load struct {
 	jobs    []lua.NewJob
 	bytes   int  // of their payloads
 	checked bool // one job takes a lock or joins a batch, so not each job may be stored
+	durability
 }
 
 // next returns an empty slice. It reuses the memory of this one's jobs, unless they may have to be sent again.
@@ -50,6 +51,7 @@ func (s *slice) add(r ready) {
 	s.once = s.once || r.once
 	s.needs = max(s.needs, r.needs)
 	s.checked = s.checked || r.stored.Lock != nil || r.stored.Member != nil
+	s.durability = s.durability.with(r.durability)
 	s.bytes += len(r.stored.Job)
 }
 
@@ -63,20 +65,18 @@ func (s *slice) full(limit int, page func() int) bool {
 	return len(s.receipts) >= lua.MaxItems || s.bytes >= s.page || s.bytes+limit > lua.MaxBytes
 }
 
-// end writes the outcome of the call that stored the slice into the receipts: who holds the locks of its
-// duplicates, or the caller's error, which it returns. push sends the jobs again on request; it is nil if that
-// is not possible.
-func (s *slice) end(holders []string, err error, push *oncePush) error {
+// end writes the outcome of the call that stored the slice into the receipts: what Redis answered, or the
+// caller's error, which it returns. It returns an ErrReplicas too. push sends the jobs again on request; it is
+// nil if that is not possible.
+func (s *slice) end(a answer, err error, push *oncePush) error {
 	if err != nil {
 		s.fail(statusOf(err), push)
 		return err
 	}
-	for i, holder := range holders {
-		if holder != "" {
-			s.receipts[s.at[i]].setHolder(holder, s.jobs[i].Mark)
-		}
+	for i, at := range s.at {
+		a.write(&s.receipts[at], i, s.jobs[i].Mark)
 	}
-	return nil
+	return a.confirmed.err
 }
 
 // fail sets the status of all jobs to store.
@@ -102,15 +102,15 @@ func (c *Client) send(ctx context.Context, s *slice) error {
 		return nil
 	}
 	if err := c.checkWorkers(ctx, s.needs); err != nil {
-		return s.end(nil, err, nil)
+		return s.end(answer{}, err, nil)
 	}
 	if s.once {
 		push := c.newOncePush(s.load)
 		err := push.send(ctx)
-		return s.end(push.holders, err, push)
+		return s.end(push.answer, err, push)
 	}
-	holders, err := c.store(ctx, nil, s.load)
-	return s.end(holders, outcomeOf(err), nil)
+	a, err := c.store(ctx, nil, s.load)
+	return s.end(a, outcomeOf(err), nil)
 }
 
 // currentFor is how long the answer that no worker is too old is used: a program is seldom replaced by an older
@@ -140,11 +140,32 @@ func (c *Client) checkWorkers(ctx context.Context, needs int) error {
 	return nil
 }
 
-// do sends the calls and returns the reply to the last one. When Redis' time has to be read again, it asks
-// for that in the same round trip.
-func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
+// An answer is Redis' reply to a call that has stored a load.
+type answer struct {
+	// holders has, if the load is unique, for each duplicate the jid of the job that holds its lock, and "" for
+	// any other job.
+	holders []string
+	confirmed
+}
+
+// write writes what Redis answered about the load's job at i into its receipt.
+func (a *answer) write(r *Receipt, i int, marked bool) {
+	r.Replicas = a.replicas
+	if i < len(a.holders) && a.holders[i] != "" {
+		r.setHolder(a.holders[i], marked)
+	}
+}
+
+// do sends the calls of a load and returns the reply to the last one, and what replicas have confirmed.
+func (c *Client) do(ctx context.Context, l load, once bool, calls ...driver.Call) (driver.Reply, confirmed) {
 	withTime := c.timeIsDue()
-	if withTime {
+	if l.replicas > 0 {
+		if withTime {
+			c.askTime(ctx) // by a call of its own: with a wait in it, the call would not measure the time
+		}
+		return c.durable.push(ctx, l.durability, l.bytes, once, calls)
+	}
+	if withTime { // in the same round trip
 		calls = append([]driver.Call{lua.AskTime}, calls...)
 	}
 	begun := time.Now()
@@ -152,38 +173,43 @@ func (c *Client) do(ctx context.Context, calls ...driver.Call) driver.Reply {
 	if withTime {
 		c.sawTime(replies[0], begun)
 	}
-	return replies[len(replies)-1]
+	return replies[len(replies)-1], confirmed{}
 }
 
-// store sends a load once, and logs the duplicates that were refused. If the load is checked, holders has, for
-// each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
-// idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale.
-func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (holders []string, _ error) {
-	if key != nil {
+// store sends a load once, and logs the duplicates that were refused. If the load is checked, the answer's holders
+// have, for each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
+// idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale. That of a
+// durable push is set when its turn has come.
+func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a answer, err error) {
+	if key != nil && l.replicas == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.link.Allowed(l.bytes))
 		defer cancel()
 	}
+	var reply driver.Reply
 	var push lua.Ask[lua.Pushed]
 	switch {
 	case l.checked:
 		push = c.keys.PushUnique(key, l.jobs)
 	case key == nil && l.oneQueue():
-		return nil, c.do(ctx, c.keys.PushOne(l.jobs)...).Err
+		reply, a.confirmed = c.do(ctx, l, false, c.keys.PushOne(l.jobs)...)
+		return a, reply.Err
 	default:
 		push = c.keys.Push(key, l.jobs)
 	}
-	answer, err := push.Read(c.do(ctx, push.Call))
+	reply, a.confirmed = c.do(ctx, l, key != nil, push.Call)
+	pushed, err := push.Read(reply)
 	switch {
 	case err != nil:
-		return nil, err
-	case answer.Word == lua.PushStale:
-		return nil, ErrStale
-	case answer.Word == lua.PushOver:
-		return nil, errOver
+		return answer{}, err
+	case pushed.Word == lua.PushStale:
+		return answer{}, ErrStale
+	case pushed.Word == lua.PushOver:
+		return answer{}, errOver
 	}
-	c.refusals.log(time.Now(), l.jobs, answer.Holders)
-	return answer.Holders, nil
+	c.refusals.log(time.Now(), l.jobs, pushed.Holders)
+	a.holders = pushed.Holders
+	return a, nil
 }
 
 // errOver is an error of the server: it is certain that nothing was stored, and it is no outage.

@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -167,9 +166,9 @@ func (r Rule) identity(argsJSON string) (string, error) {
 
 // pick returns the JSON array of the arguments at these positions.
 func pick(argsJSON string, positions []int) (string, error) {
-	var args []json.RawMessage
-	if err := json.Unmarshal([]byte(argsJSON), &args); err != nil {
-		return "", errors.New("the arguments are not a JSON array")
+	args, err := job.SplitArgs(argsJSON)
+	if err != nil {
+		return "", err
 	}
 	out := []byte{'['}
 	for i, position := range positions {

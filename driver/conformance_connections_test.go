@@ -27,9 +27,9 @@ var connectionPromises = []promise{
 	{name: "connections_closed_while_idle_repeat_no_call", keep: idleConnections, fake: noClientKill},
 	{name: "a_restart_is_survived", keep: aRestart, fake: noSignals},
 	{name: "closing_ends_what_is_under_way", keep: closingEnds},
-	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError},
-	{name: "a_unix_socket_works", keep: aUnixSocket, fake: "it listens on TCP alone"},
-	{name: "tls_works", keep: overTLS, fake: "it has no TLS"},
+	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError, anyKind: true},
+	{name: "a_unix_socket_works", keep: aUnixSocket, anyKind: true, fake: "it listens on TCP alone"},
+	{name: "tls_works", keep: overTLS, anyKind: true, fake: "it has no TLS"},
 	{name: "a_refused_password_is_certain", keep: aRefusedPassword, fake: noACL},
 	{name: "it_sends_nothing_of_its_own_that_a_tight_acl_can_deny", keep: nothingOfItsOwn, fake: noACL},
 }
@@ -48,7 +48,7 @@ func nothingIsDialled(t *testing.T, w *world) {
 }
 
 func manyMayCall(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	client, p := w.open(t, w.addr(t)), prefix(t)
 	script := counting(p, "many")
 	client.Do(t.Context(), driver.Call{Script: script, Keys: []string{p + "warm"}}) // or it would run after the rest
 	const callers, times = 50, 20
@@ -71,14 +71,14 @@ func manyMayCall(t *testing.T, w *world) {
 }
 
 func aLaneKeepsToItsConnections(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	lane := w.lane(t, w.open(t, proxy.Addr()), 2)
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p, Do: faultproxy.Delay(5 * time.Millisecond)})
 	var running sync.WaitGroup
 	for range 20 {
 		running.Go(func() {
-			lane.Do(t.Context(), driver.Command("INCR", p+"n"))
-			lane.Do(t.Context(), driver.Command("INCR", p+"n"), driver.Command("INCR", p+"n"))
+			lane.Do(within(t, patience), driver.Command("INCR", p+"n"))
+			lane.Do(within(t, patience), driver.Command("INCR", p+"n"), driver.Command("INCR", p+"n"))
 		})
 	}
 	running.Wait()
@@ -87,7 +87,7 @@ func aLaneKeepsToItsConnections(t *testing.T, w *world) {
 }
 
 func aSilentLane(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	silent, other := w.lane(t, client, 1), w.lane(t, client, 1)
 	gate := faultproxy.NewGate()
@@ -96,7 +96,7 @@ func aSilentLane(t *testing.T, w *world) {
 	go func() { slow <- silent.Do(context.WithoutCancel(t.Context()), driver.Command("INCR", p+"slow")) }()
 	<-gate.Arrived()
 	for _, free := range []driver.Client{client, other} {
-		replies := free.Do(within(t, 2*time.Second), driver.Command("PING"), driver.Command("PING"))
+		replies := free.Do(within(t, patience), driver.Command("PING"), driver.Command("PING"))
 		require.Equal(t, []driver.Reply{{Value: "PONG"}, {Value: "PONG"}}, replies)
 	}
 	gate.Open()
@@ -105,7 +105,7 @@ func aSilentLane(t *testing.T, w *world) {
 
 // A server that was frozen may have been replaced meanwhile, under the same name.
 func aSilentServer(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	lane := w.lane(t, w.open(t, proxy.Addr()), 1)
 	require.Equal(t, []any{"PONG", "PONG"}, []any{get(t, lane, "PING"), get(t, lane, "PING")})
 	gate := faultproxy.NewGate()
@@ -170,20 +170,18 @@ func aRestart(t *testing.T, w *world) {
 }
 
 func closingEnds(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	lane := w.lane(t, w.open(t, proxy.Addr()), 1)
 	gate := faultproxy.NewGate()
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "slow", Nth: 1, Do: faultproxy.Hold(gate)})
 	slow := make(chan []driver.Reply, 1)
 	go func() { slow <- lane.Do(context.WithoutCancel(t.Context()), driver.Command("INCR", p+"slow")) }()
 	<-gate.Arrived()
-	start := time.Now()
 	require.NoError(t, lane.Close())
-	requireUncertain(t, (<-slow)[0].Err)
-	require.Less(t, time.Since(start), 3*time.Second)
+	requireUncertain(t, (<-slow)[0].Err) // without a close it would have none, for the reply never comes
 	require.NoError(t, lane.Close())
 	requireNotSent(t, lane.Do(t.Context(), driver.Command("PING"))[0].Err)
-	drivertest.Eventually(t, func() bool { return proxy.Open() == 0 }, 5*time.Second, time.Millisecond)
+	drivertest.Eventually(t, func() bool { return proxy.Open() == 0 }, patience, time.Millisecond)
 }
 
 // canary is a password that must be seen nowhere.
@@ -225,12 +223,8 @@ func aUnixSocket(t *testing.T, w *world) {
 
 func aRefusedPassword(t *testing.T, w *world) {
 	server := drivertest.Start(t, "--requirepass", "right")
-	for url, code := range map[string]string{
-		"redis://:" + canary + "@" + server.Addr():        "WRONGPASS",
-		"redis://unknown:" + canary + "@" + server.Addr(): "WRONGPASS",
-		"redis://" + server.Addr():                        "NOAUTH",
-	} {
-		client, err := w.maker(url)
+	for user, code := range map[string]string{":" + canary + "@": "WRONGPASS", "unknown:" + canary + "@": "WRONGPASS", "": "NOAUTH"} {
+		client, err := w.maker(w.kind.url(t, user+server.Addr()))
 		require.NoError(t, err)
 		replies := client.Do(t.Context(), driver.Command("PING"), driver.Command("PING"))
 		_, _, waitErr := w.waiter(t, client).Wait(t.Context(), "a", "b", time.Second)
@@ -248,7 +242,7 @@ func aRefusedPassword(t *testing.T, w *world) {
 		require.NotEmpty(t, driver.Denial(many[0].Err), "%v", many[0].Err)
 		require.NoError(t, client.Close())
 	}
-	client, err := w.maker("redis://:right@" + server.Addr() + "/3")
+	client, err := w.maker(w.kind.url(t, ":right@"+server.Addr()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close()) }()
 	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
@@ -281,7 +275,7 @@ func nothingOfItsOwn(t *testing.T, w *world) {
 	waiter := w.waiter(t, client)
 	require.NoError(t, released(t, waiter, wait(t, waiter, "from", "to", 10*time.Second)).err)
 	l.end()
-	require.ErrorIs(t, l.over(t, 2*time.Second), context.Canceled)
+	require.ErrorIs(t, l.over(t), context.Canceled)
 
 	require.Subset(t, expected, slices.Collect(maps.Keys(proxy.Counts())))
 	denied, err := server.Do(t.Context(), "ACL", "LOG")

@@ -21,7 +21,7 @@ var scriptPromises = []promise{
 }
 
 func anUnknownScript(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	run := driver.Call{Script: counting(p, "new"), Keys: []string{p + "n"}}
 	for i := range 4 {
@@ -30,12 +30,12 @@ func anUnknownScript(t *testing.T, w *world) {
 	lane := w.lane(t, client, 1)
 	require.Equal(t, []driver.Reply{{Value: int64(5)}}, lane.Do(t.Context(), run))
 	// Where "#!lua" is unknown, one EVAL finds that out and another goes without.
-	require.Equal(t, map[bool]int{true: 1, false: 2}[w.real], proxy.Count("EVAL"))
+	require.Equal(t, map[bool]int{true: 1, false: 2}[!w.kind.fake], proxy.Count("EVAL"))
 	require.Equal(t, 5, proxy.Count("EVALSHA"))
 }
 
 func onlyTheUnknownOne(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	known, unknown := counting(p, "known"), counting(p, "unknown")
 	client.Do(t.Context(), driver.Call{Script: known, Keys: []string{p + "warm"}})
@@ -54,7 +54,7 @@ func onlyTheUnknownOne(t *testing.T, w *world) {
 }
 
 func unknownScriptsKeepOrder(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	client, p := w.open(t, w.addr(t)), prefix(t)
 	settle := driver.NewScript("settle", "#!lua\n-- "+p+"\nredis.call('SET', KEYS[1], ARGV[1])\nreturn 'ok'")
 	take := driver.NewScript("take", "#!lua\n-- "+p+"\nreturn redis.call('GET', KEYS[1])")
 	replies := client.Do(t.Context(),
@@ -67,7 +67,7 @@ func unknownScriptsKeepOrder(t *testing.T, w *world) {
 }
 
 func aLostReplyByText(t *testing.T, w *world) {
-	proxy, p := w.proxy(t), drivertest.Prefix(t)
+	proxy, p := w.proxy(t), prefix(t)
 	client := w.open(t, proxy.Addr())
 	client.Do(t.Context(), driver.Call{Script: counting(p, "first"), Keys: []string{p + "warm"}}) // flags are decided
 
@@ -85,7 +85,7 @@ func aLostReplyByText(t *testing.T, w *world) {
 
 func scriptsSurviveAFlush(t *testing.T, w *world) {
 	addr := w.addr(t)
-	if w.real {
+	if !w.kind.fake && !w.memory {
 		addr = drivertest.Start(t).Addr() // others' scripts would go too
 	}
 	client := w.open(t, addr)
@@ -97,7 +97,7 @@ func scriptsSurviveAFlush(t *testing.T, w *world) {
 }
 
 func aBrokenScript(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	client, p := w.open(t, w.addr(t)), prefix(t)
 	broken := driver.NewScript("broken", "#!lua\nreturn +")
 	sound := counting(p, "sound")
 	for i := range 2 {
@@ -109,7 +109,7 @@ func aBrokenScript(t *testing.T, w *world) {
 }
 
 func flagsHold(t *testing.T, w *world) {
-	client, p := w.open(t, w.addr(t)), drivertest.Prefix(t)
+	client, p := w.open(t, w.addr(t)), prefix(t)
 	reading := driver.NewScript("reading", "#!lua flags=no-writes\nreturn redis.call('INCR', KEYS[1])")
 	for range 2 {
 		client.Do(t.Context(), driver.Call{Script: driver.NewScript("broken", "#!lua\nreturn +")}) // teaches nothing wrong

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ type promise struct {
 	// memory reports that the client of package belaytest keeps it too, which has no connection. That client
 	// can release a wait, whatever fake says.
 	memory bool
+	// anyKind means that it does not depend on the way to the server.
+	anyKind bool
 }
 
 // TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis
@@ -33,23 +36,35 @@ type promise struct {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	promises := slices.Concat(valuePromises, certaintyPromises, scriptPromises, waiterPromises, listenPromises, connectionPromises, urlPromises)
-	for name, maker := range adapters.Open {
-		for _, server := range []string{"redis", "miniredis"} {
+	all := kinds(t)
+	var running sync.WaitGroup
+	defer running.Wait()
+	room := make(chan struct{}, 4) // more than -parallel, because most of them wait
+	run := func(name string, test func(t *testing.T)) {
+		running.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			t.Run(name, test)
+		})
+	}
+	for name, maker := range adapters.For("{conformance}") {
+		for server, kind := range all {
 			for _, p := range promises {
-				t.Run(name+"/"+server+"/"+p.name, func(t *testing.T) {
-					if server == "miniredis" && p.fake != "" {
+				if kind.found && p.anyKind {
+					continue
+				}
+				run(name+"/"+server+"/"+p.name, func(t *testing.T) {
+					if kind.fake && p.fake != "" {
 						t.Skip("miniredis: " + p.fake)
 					}
-					t.Parallel()
-					p.keep(t, &world{maker: maker, real: server == "redis"})
+					p.keep(t, &world{maker: maker, kind: kind})
 				})
 			}
 		}
 	}
 	for _, p := range promises {
 		if p.memory {
-			t.Run("belaytest/memory/"+p.name, func(t *testing.T) {
-				t.Parallel()
+			run("belaytest/memory/"+p.name, func(t *testing.T) {
 				client := belaytest.New(t).Client().Driver()
 				p.keep(t, &world{maker: func(string) (driver.Client, error) { return client, nil }, memory: true})
 			})
@@ -70,7 +85,7 @@ const (
 // A world is where one promise is tested: the adapter, and which kind of server it meets.
 type world struct {
 	maker func(url string) (driver.Client, error)
-	real  bool
+	kind  kind
 	// memory: the client has its server in itself.
 	memory bool
 }
@@ -81,10 +96,13 @@ func (w *world) addr(t *testing.T) string {
 	if w.memory {
 		return "memory"
 	}
-	if w.real {
-		return drivertest.Redis(t).Addr()
-	}
-	return drivertest.Miniredis(t).Addr()
+	return w.kind.addr(t)
+}
+
+// prefix returns a prefix of key names that no other test uses, with a hash tag.
+func prefix(t *testing.T) string {
+	t.Helper()
+	return "{" + drivertest.Prefix(t) + "}"
 }
 
 // proxy returns a proxy before such a server.
@@ -93,10 +111,13 @@ func (w *world) proxy(t *testing.T) *faultproxy.Proxy {
 	return faultproxy.New(t, w.addr(t))
 }
 
-// open returns a client of the adapter for the server at addr.
-func (w *world) open(t *testing.T, addr string) driver.Client {
+// open returns a client of the adapter for the server at host:port, or at user:password@host:port.
+func (w *world) open(t *testing.T, at string) driver.Client {
 	t.Helper()
-	return w.openURL(t, "redis://"+addr)
+	if w.memory {
+		return w.openURL(t, at)
+	}
+	return w.openURL(t, w.kind.url(t, at))
 }
 
 func (w *world) openURL(t *testing.T, url string) driver.Client {
@@ -131,10 +152,13 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
+const patience = 20 * time.Second
+
 // get returns the value of a call, which must not fail.
 func get(t *testing.T, client driver.Client, words ...string) any {
 	t.Helper()
-	reply := client.Do(t.Context(), driver.Command(words...))[0]
+	reply := client.Do(within(t, patience), driver.Command(words...))[0]
 	require.NoError(t, reply.Err)
 	return reply.Value
 }

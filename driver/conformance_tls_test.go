@@ -1,16 +1,10 @@
 package driver_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,24 +17,25 @@ import (
 	"github.com/belayq/belay/internal/drivertest/relay"
 )
 
-// A Redis without TLS answers nothing to a handshake; other servers answer text.
+// A Redis without TLS answers nothing to a handshake; other servers answer text. Neither is told the password.
 func TestTLSToAPlainPortIsExplained(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t)
+	var told drivertest.Buffer
 	text := relay.Serve(t, func(conn net.Conn) {
 		_, _ = io.WriteString(conn, "-ERR max number of clients reached\r\n")
-		_, _ = io.Copy(io.Discard, conn)
+		_, _ = io.Copy(&told, conn)
 	}).Addr()
+	silent := relay.Serve(t, func(conn net.Conn) { _, _ = io.Copy(&told, conn) }).Addr()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
-		for addr, says := range map[string]string{
-			redis.Addr(): "does not answer the TLS handshake, and probably does not speak TLS at this port",
-			text:         "does not speak TLS at this port",
-		} {
-			err := open(t, "rediss://"+addr).Do(t.Context(), driver.Command("PING"))[0].Err
-			require.ErrorContains(t, err, says)
+		for addr, denied := range map[string]bool{redis.Addr(): true, text: true, silent: false} { // the silent one may be away
+			err := open(t, "rediss://:"+canary+"@"+addr).Do(t.Context(), driver.Command("PING"))[0].Err
+			require.ErrorContains(t, err, "does not speak TLS at this port")
 			require.ErrorContains(t, err, "write redis:// instead of rediss://")
+			require.Equal(t, denied, driver.Denial(err) != "", "%v", err)
 			require.True(t, driver.Certain(err), "%T", err)
 			require.True(t, driver.Outage(err), "%T", err)
+			require.NotContains(t, told.String(), canary)
 		}
 	})
 }
@@ -57,7 +52,9 @@ func TestTLSToNoServerIsNotExplained(t *testing.T) {
 
 // overTLS checks that a client, a lane, a waiter and a Listen work over TLS, and that a certificate is verified.
 func overTLS(t *testing.T, w *world) {
-	addr := withTLS(t)
+	authority := drivertest.NewAuthority(t)
+	cert, key := authority.Issue(t, nil)
+	_, addr := drivertest.StartTLS(t, authority, cert, key)
 	client := w.openURL(t, "rediss://"+addr+"/3?skip_verify=true")
 	lane := w.lane(t, client, 1)
 	waiter := w.waiter(t, lane)
@@ -78,24 +75,104 @@ func overTLS(t *testing.T, w *world) {
 	require.ErrorContains(t, err, "certificate")
 }
 
-// withTLS starts a server with TLS, whose certificate no client trusts, and returns its address.
-func withTLS(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+// Each certificate that is not accepted has an error that says so, and what to do. It is known that nothing was
+// sent.
+func TestTLSErrorsAreExplained(t *testing.T) {
+	t.Parallel()
+	authority, other := drivertest.NewAuthority(t), drivertest.NewAuthority(t)
+	server := func(change func(*x509.Certificate), args ...string) string {
+		cert, key := authority.Issue(t, change)
+		_, addr := drivertest.StartTLS(t, authority, cert, key, args...)
+		return addr
 	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	cert, private := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
-	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o600))
-	require.NoError(t, os.WriteFile(private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
-	addr := drivertest.FreeAddr(t)
-	_, port, err := net.SplitHostPort(addr)
-	require.NoError(t, err)
-	drivertest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", private, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
-	return addr
+	right, named := server(nil), server(func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"redis.example.com"} })
+	expired := server(func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	})
+	mutual := server(nil, "--tls-auth-clients", "yes")
+	cert, key := authority.Issue(t, nil)
+	foreign, foreignKey := other.Issue(t, nil)
+	trusting := "?ca=" + authority.File
+	as := func(cert, key string) string { return trusting + "&cert=" + cert + "&key=" + key }
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		for name, row := range map[string]struct{ url, denial string }{
+			"right":                      {"rediss://" + right + trusting, ""},
+			"unknown_authority":          {"rediss://" + right, "give the authority by ca=FILE"},
+			"wrong_authority":            {"rediss://" + right + "?ca=" + other.File, "give the authority by ca=FILE"},
+			"expired":                    {"rediss://" + expired + trusting, "has expired"},
+			"wrong_name":                 {"rediss://" + named + trusting, "another name"},
+			"right_name":                 {"rediss://" + named + trusting + "&server_name=redis.example.com", ""},
+			"unverified":                 {"rediss://" + expired + "?skip_verify=true", ""},
+			"no_client_certificate":      {"rediss://:" + canary + "@" + mutual + trusting, "give it by cert=FILE&key=FILE"},
+			"wrong_client_certificate":   {"rediss://:" + canary + "@" + mutual + as(foreign, foreignKey), "give it by cert=FILE&key=FILE"},
+			"right_client_certificate":   {"rediss://" + mutual + as(cert, key), ""},
+			"a_key_of_another":           {"rediss://" + mutual + as(cert, foreignKey), "a certificate and its own key"},
+			"no_file":                    {"rediss://" + right + "?ca=/" + canary, "the file that ca in the Redis URL names"},
+			"no_certificate_in_the_file": {"rediss://" + right + "?ca=" + key, "certificates in PEM form"},
+			"plain":                      {"redis://" + right, "write rediss:// instead of redis://"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				client := open(t, row.url)
+				err := client.Do(t.Context(), driver.Command("PING"))[0].Err
+				waiter, failed := client.Waiter()
+				require.NoError(t, failed)
+				defer func() { require.NoError(t, waiter.Close()) }()
+				_, _, waiting := waiter.Wait(t.Context(), "from", "to", time.Millisecond)
+				for _, err := range []error{err, waiting} {
+					if row.denial == "" {
+						require.NoError(t, err)
+						continue
+					}
+					requireNotSent(t, err)
+					require.Contains(t, driver.Denial(err), row.denial, "%v", err)
+					require.ErrorContains(t, err, row.denial, "for programs that show only the error")
+					require.True(t, driver.Outage(err))
+					require.NotContains(t, err.Error(), canary)
+				}
+				unverified, _ := client.(interface{ Unverified() bool })
+				require.Equal(t, name == "unverified", unverified.Unverified())
+			})
+		}
+	})
+}
+
+// Files are read again at the next connection: a renewed authority and a renewed client's certificate need no
+// restart.
+func TestCertificatesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		authority := drivertest.NewAuthority(t)
+		cert, key := authority.Issue(t, nil)
+		server, addr := drivertest.StartTLS(t, authority, cert, key, "--tls-auth-clients", "yes")
+		own, ownKey := authority.Issue(t, nil)
+		client := open(t, "rediss://"+addr+"?ca="+authority.File+"&cert="+own+"&key="+ownKey)
+		get(t, client, "PING")
+
+		renewed := drivertest.NewAuthority(t)
+		overwrite := func(target string, source string) {
+			text, err := os.ReadFile(source)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(target, text, 0o600))
+		}
+		serverCert, serverKey := renewed.Issue(t, nil)
+		clientCert, clientKey := renewed.Issue(t, nil)
+		overwrite(cert, serverCert)
+		overwrite(key, serverKey)
+		old, err := os.ReadFile(authority.File)
+		require.NoError(t, err)
+		overwrite(authority.File, renewed.File) // the server reads it too
+		server.Restart(t)
+		require.NoError(t, os.WriteFile(authority.File, old, 0o600))
+		drivertest.Eventually(t, func() bool {
+			return driver.Denial(client.Do(t.Context(), driver.Command("PING"))[0].Err) != ""
+		}, 10*time.Second, time.Millisecond, "the old authority does not do")
+		overwrite(authority.File, renewed.File)
+		drivertest.Eventually(t, func() bool {
+			return strings.Contains(driver.Denial(client.Do(t.Context(), driver.Command("PING"))[0].Err), "cert=FILE")
+		}, 10*time.Second, time.Millisecond, "nor does the old certificate of the client")
+		overwrite(own, clientCert)
+		overwrite(ownKey, clientKey)
+		get(t, client, "PING")
+	})
 }

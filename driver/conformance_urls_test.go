@@ -9,8 +9,8 @@ import (
 )
 
 var urlPromises = []promise{
-	{name: "urls_are_read_alike_by_all_adapters", keep: urlsAreReadAlike},
-	{name: "a_client_names_its_server_and_no_password", keep: serversAreNamed},
+	{name: "urls_are_read_alike_by_all_adapters", keep: urlsAreReadAlike, anyKind: true},
+	{name: "a_client_names_its_server_and_no_password", keep: serversAreNamed, anyKind: true},
 }
 
 func serversAreNamed(t *testing.T, w *world) {

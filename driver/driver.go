@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,13 +17,29 @@ type Call struct {
 	Keys []string
 	// Args are the script's ARGV, or the command's words.
 	Args []string
-	// Announces marks a plain command that announces what scripts of its pipeline did. If one of them had to
-	// be loaded first, it ran after this command, so the command is sent once more, behind it.
+	// Announces marks a plain command about what scripts of its pipeline did. If one of them had to be loaded
+	// first, it ran after this command, so the command is sent once more, behind it and on the same connection.
 	Announces bool
+
+	// blocks: the command is one of unfit and may be sent all the same.
+	blocks bool
 }
 
 // Command returns the Call of a plain command: Command("GET", "a").
 func Command(words ...string) Call { return Call{Args: words} }
+
+// AwaitReplicas returns the last Call of a pipeline that must survive a failover. Its reply is how many
+// replicas have everything that the primary had executed when it executed the call before this one; it comes as
+// soon as they are replicas, or after timeout, in whole milliseconds.
+//
+// It blocks its connection for up to timeout, so send it over a lane that nothing else uses. Send it in the
+// pipeline of the calls that it is about: alone on a new connection, it counts every replica, whatever that
+// has.
+func AwaitReplicas(replicas int, timeout time.Duration) Call {
+	call := Command("WAIT", strconv.Itoa(replicas), strconv.FormatInt(max(timeout.Milliseconds(), 1), 10)) // 0 would be for ever
+	call.Announces, call.blocks = true, true
+	return call
+}
 
 // Name returns the name of the script or of the command, for messages.
 func (c Call) Name() string {
@@ -47,8 +64,9 @@ var unfit = map[string]bool{
 	"BZPOPMIN": true, "BZPOPMAX": true, "BZMPOP": true, "WAIT": true, "WAITAOF": true,
 }
 
-// Check returns an error, a *NotSentError, if the call must not be sent through Client.Do: it has no
-// command, or one that blocks (use a Waiter) or changes the connection (use a script for a transaction).
+// Check returns an error, a *NotSentError, if the call must not be sent through Client.Do: it has no command,
+// or one that blocks (use a Waiter, or AwaitReplicas) or changes the connection (use a script for a
+// transaction).
 func (c Call) Check() error {
 	if c.Script != nil {
 		return nil
@@ -60,7 +78,7 @@ func (c Call) Check() error {
 	if name == "HELLO" && len(c.Args) == 1 {
 		return nil // it only asks
 	}
-	if unfit[name] || name == "CLIENT" && len(c.Args) > 1 && strings.EqualFold(c.Args[1], "REPLY") {
+	if unfit[name] && !c.blocks || name == "CLIENT" && len(c.Args) > 1 && strings.EqualFold(c.Args[1], "REPLY") {
 		return &NotSentError{Err: fmt.Errorf("driver: %s cannot be sent over a shared connection", name)}
 	}
 	return nil

@@ -1,11 +1,7 @@
 package driver
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"net"
 	"strings"
 )
 
@@ -18,7 +14,8 @@ var ErrClosedAtOnce = errors.New("the server closed the new connection at once (
 
 // A ServerError is an error reply: the server refused the call, or a script stopped.
 type ServerError struct {
-	// Code is the first word in capitals: WRONGTYPE, OOM, NOPERM, ERR.
+	// Code is the first word in capitals: WRONGTYPE, OOM, NOPERM, ERR. It is NOPERM too for what a script was
+	// denied, which Redis 7.0 calls ERR.
 	Code string
 	// Message is the whole text, including the code.
 	Message string
@@ -31,6 +28,9 @@ func NewServerError(text string) *ServerError {
 	code, _, _ := strings.Cut(text, " ")
 	if code == "" || strings.ToUpper(code) != code {
 		code = "ERR"
+	}
+	if code == "ERR" && strings.Contains(text, deniedInScript) {
+		code = "NOPERM"
 	}
 	return &ServerError{Code: code, Message: text}
 }
@@ -59,12 +59,25 @@ func Certain(err error) bool {
 	return errors.As(err, &refused) || errors.As(err, &unsent)
 }
 
+// An AccessError is a failure to connect that waiting does not cure: a certificate that is not accepted, a port
+// with another protocol, a file of the Redis URL that cannot be read. The same call succeeds once an operator has
+// done what Advice says (see Denial).
+type AccessError struct {
+	Advice string
+	Err    error
+}
+
+func (e *AccessError) Error() string { return e.Err.Error() + ": " + e.Advice }
+func (e *AccessError) Unwrap() error { return e.Err }
+
 // outageCodes are the error replies that mean "not now": the same call succeeds later, by itself or after
 // an operator's action. Password errors are among them because the same call succeeds once the password is
-// right; see Denial.
+// right; see Denial. So are a Cluster's redirections: a call is never sent after them, but the connection is
+// replaced (see ReconnectLimiter), and while a slot moves, waiting cures them.
 var outageCodes = map[string]bool{
 	"LOADING": true, "READONLY": true, "BUSY": true, "OOM": true, "NOAUTH": true, "WRONGPASS": true, "MASTERDOWN": true,
 	"MISCONF": true, "NOREPLICAS": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "UNBLOCKED": true, "UNKILLABLE": true,
+	"MOVED": true, "ASK": true,
 }
 
 // Outage reports whether err is temporary: no connection, no reply, or an error reply that means "not now".
@@ -89,6 +102,8 @@ func outageText(message string) bool {
 
 // Texts of errors whose code is ERR.
 const (
+	// deniedInScript is what Redis 7.0 says of a command of a script that the user may not call.
+	deniedInScript = "The user executing the script can't"
 	tooManyClients = "max number of clients"
 	// unauthenticated is the refusal of a call that is too large for an unauthenticated client.
 	unauthenticated = "Protocol error: unauthenticated"
@@ -109,11 +124,16 @@ func Forbidden(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == "NOPERM" || strings.Contains(strings.ToLower(refused.Message), "unknown"))
 }
 
-// Denial returns what an operator must do if the server denied this client or this call access, and "" for
-// every other error. Waiting does not cure a denial. If Outage is true as well, the password is wrong, and
-// the same call succeeds once it is right; otherwise a permission is missing.
+// Denial returns what an operator must do if the server denied this client or this call access, or the client
+// refused the server (see AccessError), and "" for every other error. Waiting does not cure a denial. If Outage
+// is true as well, the password or the certificate is wrong, and the same call succeeds once it is right;
+// otherwise a permission is missing.
 func Denial(err error) string {
 	var refused *ServerError
+	var access *AccessError
+	if errors.As(err, &access) {
+		return access.Advice
+	}
 	if !errors.As(err, &refused) {
 		return ""
 	}
@@ -129,20 +149,3 @@ func Denial(err error) string {
 	}
 	return ""
 }
-
-// ExplainTLS returns the error of a dial with TLS, with its probable cause if the server did not answer the
-// handshake in TLS. A Redis without TLS takes the handshake for the beginning of a line and waits for its
-// end, so the error would only be an exceeded deadline.
-func ExplainTLS(err error) error {
-	var dial *net.OpError
-	var plain tls.RecordHeaderError
-	switch {
-	case errors.As(err, &plain):
-		return fmt.Errorf("the server does not speak TLS at this port: %s: %w", tlsAdvice, err)
-	case errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &dial):
-		return fmt.Errorf("the server does not answer the TLS handshake, and probably does not speak TLS at this port: %s: %w", tlsAdvice, err)
-	}
-	return err
-}
-
-const tlsAdvice = "write redis:// instead of rediss:// (with a TLS config of your own, remove it), or give the port with TLS"

@@ -43,12 +43,14 @@ func TestCertain(t *testing.T) {
 func TestADenialSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for text, part := range map[string]string{
-		"WRONGPASS invalid username-password pair or user is disabled.":                                  "is wrong",
-		"NOAUTH Authentication required.":                                                                "wants a password",
-		"ERR Protocol error: unauthenticated multibulk length":                                           "wants a password",
-		"ERR Protocol error: unauthenticated bulk length":                                                "wants a password",
-		"ERR AUTH <password> called without any password configured for the default user. Are you sure?": "has no password",
-		"NOPERM this user has no permissions to run the 'evalsha' command":                               "belay check",
+		"WRONGPASS invalid username-password pair or user is disabled.":                                              "is wrong",
+		"NOAUTH Authentication required.":                                                                            "wants a password",
+		"ERR Protocol error: unauthenticated multibulk length":                                                       "wants a password",
+		"ERR Protocol error: unauthenticated bulk length":                                                            "wants a password",
+		"ERR AUTH <password> called without any password configured for the default user. Are you sure?":             "has no password",
+		"NOPERM this user has no permissions to run the 'evalsha' command":                                           "belay check",
+		"ERR The user executing the script can't run this command or subcommand script: 0d, on @user_script:40.":     "belay check",
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments": "belay check",
 	} {
 		require.Contains(t, Denial(fmt.Errorf("beat: %w", &NotSentError{Err: NewServerError(text)})), part)
 	}
@@ -71,6 +73,7 @@ func TestNewServerError(t *testing.T) {
 	t.Parallel()
 	for text, code := range map[string]string{
 		"OOM no room": "OOM", "ERR unknown": "ERR", "NOSCRIPT": "NOSCRIPT", "user_script:3: attempt": "ERR", "": "ERR",
+		"ERR The user executing the script can't run this command or subcommand script: 0d, on @user_script:40.": "NOPERM",
 	} {
 		err := NewServerError(text)
 		require.Equal(t, code, err.Code, text)

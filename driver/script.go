@@ -69,8 +69,8 @@ func (f ScriptForm) Words(script *Script) (verb, body string) {
 type Send func(calls []Call, replies []Reply, indexes []int, form ScriptForm)
 
 // Do implements Client.Do: it refuses calls that must not be sent and sends the others once. Only the
-// scripts that the server did not have are sent again, in order, by their text, and behind them the calls
-// with Announces.
+// scripts that the server did not have are sent again, in order, by their text, and behind them, in the same
+// pipeline, the calls with Announces.
 func (s *ScriptSender) Do(calls []Call, send Send) []Reply {
 	replies := make([]Reply, len(calls))
 	indexes := make([]int, 0, len(calls))
@@ -82,26 +82,30 @@ func (s *ScriptSender) Do(calls []Call, send Send) []Reply {
 	flags := !s.plain.Load()
 	once(send, calls, replies, indexes, ScriptForm{flags: flags})
 	unknown := matching(replies, indexes, isUnknownScript)
-	once(send, calls, replies, unknown, ScriptForm{text: true, flags: flags})
-	if flags {
-		s.withoutFlags(send, calls, replies, matching(replies, unknown, isNotCompiled))
+	if len(unknown) == 0 {
+		return replies
 	}
-	if len(unknown) > 0 {
-		once(send, calls, replies, slices.DeleteFunc(indexes, func(i int) bool { return !calls[i].Announces }), ScriptForm{})
+	behind := slices.DeleteFunc(indexes, func(i int) bool { return !calls[i].Announces })
+	once(send, calls, replies, slices.Concat(unknown, behind), ScriptForm{text: true, flags: flags})
+	if flags {
+		s.withoutFlags(send, calls, replies, matching(replies, unknown, isNotCompiled), behind)
 	}
 	return replies
 }
 
 // withoutFlags sends scripts that did not compile once more, without their line of flags. If any of them then
 // compiles, the server does not know such lines, and gets no more of them.
-func (s *ScriptSender) withoutFlags(send Send, calls []Call, replies []Reply, refused []int) {
+func (s *ScriptSender) withoutFlags(send Send, calls []Call, replies []Reply, refused, behind []int) {
 	flagged := refused[:0]
 	for _, i := range refused {
 		if calls[i].Script.sourceSHA != calls[i].Script.plainSHA {
 			flagged = append(flagged, i)
 		}
 	}
-	once(send, calls, replies, flagged, ScriptForm{text: true})
+	if len(flagged) == 0 {
+		return
+	}
+	once(send, calls, replies, slices.Concat(flagged, behind), ScriptForm{text: true})
 	if len(matching(replies, flagged, isNotCompiled)) < len(flagged) {
 		s.plain.Store(true)
 	}

@@ -1,8 +1,10 @@
 package driver
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -68,10 +70,35 @@ func TestDialect(t *testing.T) {
 		require.True(t, server.known[digest])
 	})
 
+	t.Run("sends_what_announces_again_in_the_pipeline_of_the_scripts", func(t *testing.T) {
+		t.Parallel()
+		for _, old := range []bool{false, true} {
+			var sender ScriptSender
+			server := &scripted{known: map[string]bool{}, old: old}
+			var pipelines [][]int
+			replies := sender.Do([]Call{Command("GET", "a"), AwaitReplicas(2, time.Second), {Script: flagged}},
+				func(calls []Call, replies []Reply, indexes []int, form ScriptForm) {
+					pipelines = append(pipelines, slices.Clone(indexes))
+					for k, i := range indexes {
+						if calls[i].Script != nil {
+							server.send(calls, replies, indexes[k:k+1], form)
+						}
+					}
+				})
+			require.NoError(t, replies[2].Err)
+			// On another connection WAIT would count replicas that do not have what the script wrote.
+			want := [][]int{{0, 1, 2}, {2, 1}}
+			if old {
+				want = append(want, []int{2, 1})
+			}
+			require.Equal(t, want, pipelines)
+		}
+	})
+
 	t.Run("refuses_before_sending", func(t *testing.T) {
 		t.Parallel()
 		var sender ScriptSender
-		replies := sender.Do([]Call{{}, Command("SUBSCRIBE", "c")}, func([]Call, []Reply, []int, ScriptForm) { t.Error("sent") })
+		replies := sender.Do([]Call{{}, Command("SUBSCRIBE", "c"), Command("WAIT", "1", "0")}, func([]Call, []Reply, []int, ScriptForm) { t.Error("sent") })
 		for _, reply := range replies {
 			var unsent *NotSentError
 			require.ErrorAs(t, reply.Err, &unsent)

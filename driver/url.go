@@ -1,50 +1,188 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
+	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// ParseURL normalizes a Redis URL for an adapter, whose client library then parses it. It makes all adapters
-// accept and refuse the same URLs:
+// A URL is what a Redis URL says, for an adapter: which server its connections lead to, and how they begin.
+type URL struct {
+	Kind Kind
+	// Network is tcp or unix.
+	Network string
+	// Addrs are the addresses, host:port, of the server, of the sentinels or of nodes of the Cluster; or the
+	// path of the server's socket. There is at least one.
+	Addrs []string
+	// Name is the name of the primary, with sentinels.
+	Name string
+	// DB is the number of the database.
+	DB         int
+	ClientName string
+	// Credentials and SentinelCredentials return the user and the password of a new connection to a server and
+	// to a sentinel; nil for none. They read password files anew each time.
+	Credentials, SentinelCredentials Credentials
+	// TLS is nil for connections without it.
+	TLS *TLS
+	// DialTimeout bounds a dial, with the search for the server; it is at most the constant DialTimeout.
+	DialTimeout time.Duration
+	// Pool are the parameters among PoolParameters, which only go-redis reads.
+	Pool url.Values
+
+	prefix string
+}
+
+// A Kind is what the addresses of a URL are those of.
+type Kind int
+
+// The kinds of URLs.
+const (
+	// KindServer is the server itself, whatever its role is.
+	KindServer Kind = iota
+	// KindSentinel is sentinels, which know the address of a primary by its name.
+	KindSentinel
+	// KindCluster is nodes of a Redis Cluster, which know the address of the primary of a slot.
+	KindCluster
+)
+
+// An Option adds to a URL what its text does not say.
+type Option func(*URL)
+
+// ForPrefix tells which prefix the keys have, so that a client finds the node of a Redis Cluster that serves
+// them: the one of the prefix' hash tag. Other kinds of URLs do not need it.
+func ForPrefix(prefix string) Option { return func(u *URL) { u.prefix = prefix } }
+
+// ParseURL parses a Redis URL, alike for all adapters:
 //
-//	redis://[user:password@]host[:port][/db]    rediss:// with TLS; valkey:// and valkeys:// mean the same two
+//	redis://[user:password@]host[:port][/db]
 //	unix://[user:password@]/path[?db=N]
+//	redis+sentinel://[user:password@]host1[:port],host2,…/NAME[/db]    the primary that the sentinels call NAME
+//	redis+cluster://[user:password@]host1[:port],host2,…               the primary of the slot of the prefix
 //
-// Every adapter accepts the parameters db (which overrides the path), dial_timeout (a duration, or whole
-// seconds), client_name, and with TLS skip_verify=true. Parameters in own are passed on for the client library
-// to judge. Parameters of go-redis for retries, timeouts, pools and the protocol are otherwise accepted and
-// removed, because the adapters set these.
+// rediss instead of redis means TLS, also for the sentinels; valkey and valkeys mean the same two. A prefix for
+// a Cluster needs a hash tag, such as {shop}, which puts all of its keys into one slot (see ForPrefix).
 //
-// The returned URL has the scheme redis, rediss or unix, and the database in its path, or for a socket in the
-// parameter db. No error repeats any of the text, which may hold a password in any place.
-func ParseURL(text string, own ...string) (*url.URL, error) {
-	parsed, err := structure(text)
+// Parameters of every URL: db (which overrides the path), dial_timeout (a duration, or whole seconds),
+// client_name, and password_file. With TLS: ca, cert and key (PEM files: whom to trust instead of the system's
+// authorities, and the client's certificate), server_name (the name to verify instead of the host), and
+// skip_verify=true. With sentinels: sentinel_user and sentinel_password_file; user and password of the URL are
+// those of the servers. master_set and addr, rueidis' own form, turn redis:// into redis+sentinel://. All files
+// are read again for each connection. The parameters in PoolParameters are go-redis' own. Its parameters for
+// retries, timeouts and the protocol are accepted and removed, because the adapters set these.
+//
+// No error repeats any of the text, which may hold a password in any place.
+func ParseURL(text string, options ...Option) (*URL, error) {
+	parts, err := Structure(text)
 	if err != nil {
 		return nil, err
 	}
-	query, err := parameters(parsed, own)
+	query, err := parameters(parts)
 	if err != nil {
 		return nil, err
 	}
-	db, err := database(parsed, query)
-	if err != nil {
-		return nil, err
+	u := &URL{Network: "tcp", ClientName: query.Get("client_name"), DialTimeout: DialTimeout, Pool: pool(query)}
+	for _, option := range options {
+		option(u)
 	}
-	query.Del("db")
+	_, kind, _ := strings.Cut(parts.Scheme, "+")
 	switch {
-	case parsed.Scheme != "unix":
-		parsed.Path, parsed.RawPath = "/"+strconv.Itoa(db), ""
-	case db != 0:
-		query.Set("db", strconv.Itoa(db))
+	case parts.Scheme == "unix":
+		u.Network, u.Addrs = "unix", []string{strings.TrimSpace(parts.Path)}
+	case kind == "cluster":
+		u.Kind = KindCluster
+		if _, tagged := hashTag(u.prefix); !tagged {
+			return nil, errors.New("the Redis URL is that of a Cluster, so the prefix of the keys needs a hash tag, such as {shop}: " +
+				"it puts all of them into one slot, and so onto one node (--prefix '{shop}', or ClientConfig.Prefix)")
+		}
+	case kind == "sentinel", query.Has("master_set"):
+		u.Kind = KindSentinel
 	}
-	parsed.RawQuery, parsed.ForceQuery = query.Encode(), false
-	return parsed, nil
+	if err := errors.Join(u.setAddrs(parts, query), u.setDatabase(parts, query), u.setSecrets(parts, query)); err != nil {
+		return nil, err
+	}
+	if limit, err := duration(query.Get("dial_timeout")); err == nil && limit > 0 {
+		u.DialTimeout = min(limit, DialTimeout)
+	}
+	return u, nil
+}
+
+// setAddrs sets the addresses.
+func (u *URL) setAddrs(parts *url.URL, query url.Values) error {
+	if u.Network == "unix" {
+		return nil
+	}
+	port := "6379"
+	if u.Kind == KindSentinel {
+		port = "26379"
+	}
+	hosts := strings.Split(parts.Host, ",")
+	if u.Kind == KindServer && len(hosts) > 1 {
+		return errors.New("the Redis URL has several hosts: it needs the scheme redis+sentinel or redis+cluster")
+	}
+	for _, host := range append(hosts, query["addr"]...) {
+		parsed := url.URL{Host: host}
+		name, own := parsed.Hostname(), parsed.Port()
+		if host == "" && len(hosts) > 1 || strings.ContainsAny(name, " @[]\\") || strings.Contains(name, ":") && host[0] != '[' {
+			return errors.New("the Redis URL has a host that cannot be parsed: it should look like host:port, or [::1]:port")
+		}
+		u.Addrs = append(u.Addrs, net.JoinHostPort(cmp.Or(name, "localhost"), cmp.Or(own, port)))
+	}
+	return nil
+}
+
+// setDatabase sets the database, and the name of the primary.
+func (u *URL) setDatabase(parts *url.URL, query url.Values) error {
+	path := strings.Trim(parts.Path, "/")
+	switch name := query.Get("master_set"); {
+	case u.Network == "unix":
+		path = ""
+	case u.Kind == KindSentinel && name != "":
+		u.Name = name
+	case u.Kind == KindSentinel:
+		u.Name, path, _ = strings.Cut(path, "/")
+		if u.Name == "" {
+			return errors.New("the Redis URL lacks the name of the primary: it should look like redis+sentinel://host1,host2,host3/NAME")
+		}
+	}
+	if query.Has("db") {
+		path = query.Get("db")
+	} else if path == "" {
+		return nil
+	}
+	db, err := strconv.ParseUint(path, 10, 31)
+	if err != nil {
+		return errors.New("the database in the Redis URL must be a number, 0 or more, as in redis://host:port/0")
+	}
+	u.DB = int(db)
+	return nil
+}
+
+// Node returns the URL of one sentinel of a URL of sentinels, or of one node of a Cluster.
+func (u *URL) Node(addr string) *URL {
+	node := &URL{Network: "tcp", Addrs: []string{addr}, Credentials: u.Credentials, TLS: u.TLS, DialTimeout: u.DialTimeout}
+	if u.Kind == KindSentinel {
+		node.Credentials = u.SentinelCredentials
+	}
+	return node
+}
+
+// String returns the URL for display: addresses, name and database, without user, password or parameters.
+func (u *URL) String() string {
+	shown := ServerURL(u.Network, strings.Join(u.Addrs, ","), u.DB, u.TLS != nil)
+	scheme, rest, _ := strings.Cut(shown, "://")
+	switch u.Kind {
+	case KindServer:
+	case KindCluster:
+		return scheme + "+cluster://" + rest
+	case KindSentinel:
+		hosts, db, _ := strings.Cut(rest, "/")
+		return scheme + "+sentinel://" + hosts + "/" + url.PathEscape(u.Name) + "/" + db
+	}
+	return shown
 }
 
 // ServerURL returns the URL of a server for display: its address and database, without user, password or
@@ -61,142 +199,4 @@ func ServerURL(network, addr string, db int, withTLS bool) string {
 		shown.Scheme = "rediss"
 	}
 	return shown.String()
-}
-
-// CheckURL reports what is wrong with a Redis URL, except its database and parameters. A program that shows
-// URLs without their passwords must not show one that CheckURL refuses: a part of the password may be anywhere
-// in it.
-func CheckURL(text string) error {
-	_, err := structure(text)
-	return err
-}
-
-// structure parses the scheme, the user and the address.
-func structure(text string) (*url.URL, error) {
-	if text == "" {
-		return nil, errors.New("the Redis URL is empty: give one such as redis://localhost:6379/0")
-	}
-	if passwordInHost(text) {
-		return nil, errors.New("the Redis URL has a # or an @ in the wrong place: percent-encode special characters in the password (%23, %40)")
-	}
-	parsed, err := url.Parse(text)
-	if err != nil || parsed.Scheme == "" {
-		return nil, errors.New("the Redis URL cannot be parsed: it should look like redis://host:port/db, or " +
-			"redis://user:password@host:port/db with special characters percent-encoded")
-	}
-	switch parsed.Scheme {
-	case "valkey":
-		parsed.Scheme = "redis"
-	case "valkeys":
-		parsed.Scheme = "rediss"
-	case "redis", "rediss", "unix":
-	default:
-		return nil, errors.New("the Redis URL has a scheme that is not redis, rediss or unix: it should look like redis://host:port/db")
-	}
-	if parsed.Scheme == "unix" {
-		if parsed.Host != "" || parsed.Opaque != "" || strings.Trim(parsed.Path, " /") == "" {
-			return nil, errors.New("the Redis URL names no socket: it should look like unix:///path/to/redis.sock")
-		}
-		return parsed, nil
-	}
-	// Without the slashes it has no host, and URL parsers return the default host.
-	if _, rest, _ := strings.Cut(text, ":"); !strings.HasPrefix(rest, "//") {
-		return nil, errors.New("the Redis URL lacks the // after its scheme: it should look like redis://host:port/db")
-	}
-	return parsed, nil
-}
-
-// passwordInHost reports whether a part of a password may be in the place of the host. URL parsers end the host
-// at a bare #, ? or /, so an error that names the host would show the beginning of such a password.
-func passwordInHost(text string) bool {
-	if strings.HasPrefix(text, "unix:") {
-		return false
-	}
-	_, rest, _ := strings.Cut(text, "://")
-	if strings.Contains(rest, "#") {
-		return true
-	}
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		return false
-	}
-	before, _, at := strings.Cut(rest[end:], "@")
-	return at && !(before[0] == '?' && strings.Contains(before, "=")) // a parameter's value may have an @
-}
-
-// database returns the number of the database, 0 by default.
-func database(parsed *url.URL, query url.Values) (int, error) {
-	text := ""
-	if parsed.Scheme != "unix" {
-		text = strings.Trim(parsed.Path, "/")
-	}
-	if query.Has("db") {
-		text = query.Get("db")
-	} else if text == "" {
-		return 0, nil
-	}
-	db, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return 0, errors.New("the database in the Redis URL must be a number, 0 or more, as in redis://host:port/0")
-	}
-	return int(db), nil
-}
-
-// Parameters in shared mean the same to every adapter. Parameters in overruled are removed for every adapter,
-// because the promises of Client depend on these settings.
-var (
-	shared    = []string{"db", "dial_timeout", "client_name", "skip_verify"}
-	overruled = []string{"max_retries", "protocol", "read_timeout", "write_timeout"}
-)
-
-// PoolParameters are go-redis' parameters for its pool and retries. Its adapter passes them on; others remove
-// them, so that one URL works with all.
-var PoolParameters = []string{
-	"conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "idle_timeout", "max_active_conns", "max_concurrent_dials",
-	"max_conn_age", "max_idle_conns", "max_retry_backoff", "min_idle_conns", "min_retry_backoff", "pipeline_pool_size",
-	"pipeline_read_buffer_size", "pipeline_write_buffer_size", "pool_fifo", "pool_size", "pool_timeout",
-}
-
-// parameters returns the parameters for the adapter's client library.
-func parameters(parsed *url.URL, own []string) (url.Values, error) {
-	query, err := url.ParseQuery(parsed.RawQuery)
-	if err != nil {
-		return nil, errors.New("the Redis URL has parameters that cannot be parsed: percent-encode their special characters")
-	}
-	for name, values := range query {
-		switch {
-		case slices.Contains(own, name): // the client library judges it
-		case slices.Contains(overruled, name), slices.Contains(PoolParameters, name):
-			query.Del(name)
-		case !slices.Contains(shared, name):
-			known := slices.Sorted(slices.Values(slices.Concat(shared, own)))
-			return nil, fmt.Errorf("the Redis URL has a parameter that is not one of %s; user and password go before the host",
-				strings.Join(known, ", "))
-		case len(values) > 1: // one library would use the first, another one the last
-			return nil, fmt.Errorf("the Redis URL has the parameter %s twice", name)
-		}
-	}
-	if query.Has("dial_timeout") {
-		limit, err := duration(query.Get("dial_timeout"))
-		if err != nil {
-			return nil, errors.New("the dial_timeout of the Redis URL must be a duration, such as 1500ms")
-		}
-		query.Set("dial_timeout", limit.String())
-	}
-	if query.Has("skip_verify") {
-		skip, err := strconv.ParseBool(query.Get("skip_verify"))
-		if err != nil || parsed.Scheme != "rediss" {
-			return nil, errors.New("the skip_verify of the Redis URL must be true or false, and needs rediss://")
-		}
-		query.Set("skip_verify", strconv.FormatBool(skip))
-	}
-	return query, nil
-}
-
-// duration parses a duration as go-redis does in URLs: a bare number is seconds.
-func duration(text string) (time.Duration, error) {
-	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return time.Duration(n) * time.Second, nil
-	}
-	return time.ParseDuration(text) //nolint:wrapcheck // not shown
 }

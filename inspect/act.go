@@ -290,7 +290,7 @@ func (a *act) page(ctx context.Context, page []Entry) error {
 	var chosen []*pick
 	for n, entry := range page {
 		a.looked += 1 + entry.raw.LeftOut
-		entry.parse()
+		a.i.parse(&entry)
 		p := &picks[n]
 		p.Entry = entry
 		if p.stays = !a.selects(p); !p.stays {

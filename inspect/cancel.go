@@ -198,7 +198,7 @@ func (c *cancelling) completed(ctx context.Context) error {
 		}
 		for _, job := range read {
 			if job.State.Ended() && job.Payload != "" && job.EndedAt.Before(c.markedAt) {
-				c.found(CancelDone, completedJob(job))
+				c.found(CancelDone, c.i.completedJob(job))
 			}
 		}
 	}

@@ -105,6 +105,9 @@ func (i *Inspector) Classes(ctx context.Context, window ClassWindow) (Classes, e
 		return Classes{}, err
 	}
 	i.readFigures(ctx, &r, w)
+	if len(w.classes) == 0 && r.err == nil && len(r.refused) > 0 && driver.Denial(r.refused[0]) != "" {
+		r.err = fmt.Errorf("nothing can be read: %w", r.refused[0])
+	}
 	list := Classes{At: now, From: w.from, Step: Seconds{w.step}, ClassCount: len(w.classes)}
 	list.Classes = w.sorted()
 	if w.step == time.Minute {

@@ -13,7 +13,8 @@ import (
 // the payload.
 type Details struct {
 	Tags []string `json:"tags,omitempty"`
-	// Meta are the fields that the program added at the push, and those of Sidekiq's middleware in Ruby.
+	// Meta are the fields that the program added at the push, and those of Sidekiq's middleware in Ruby; none
+	// for a job with hidden arguments.
 	Meta map[string]string `json:"meta,omitempty"`
 	// Retry is how often a failed job is retried: a number, "default" (that of its worker), or "never".
 	Retry string `json:"retry"`
@@ -26,7 +27,7 @@ type Details struct {
 	Lock string `json:"lock,omitempty"`
 	// Periodic is the name of the periodic job that it was enqueued for.
 	Periodic string `json:"periodic,omitempty"`
-	// Payload is the whole job.
+	// Payload is the whole job, with its arguments as they may be shown.
 	Payload json.RawMessage `json:"payload"`
 }
 
@@ -41,7 +42,10 @@ func (e *Entry) Describe() {
 	if j == nil {
 		return
 	}
-	details := Details{Tags: e.tags(), Meta: j.Meta(), Retry: retryDefault, Payload: json.RawMessage(j.Raw())}
+	details := Details{Tags: e.tags(), Meta: j.Meta(), Retry: retryDefault, Payload: e.payload()}
+	if e.hidden {
+		details.Meta = nil
+	}
 	switch rule := j.RetryRule(); rule.Kind {
 	case job.RetryLimit:
 		details.Retry = strconv.Itoa(rule.Limit)

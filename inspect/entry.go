@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/seal"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
@@ -30,7 +31,9 @@ type Entry struct {
 	// Queue is the queue in which it waits, or that its payload names.
 	Queue string `json:"queue"`
 	// At is when it runs, or when a dead job died, by Redis' clock; zero in a queue.
-	At   time.Time       `json:"at,omitzero"`
+	At time.Time `json:"at,omitzero"`
+	// Args are its arguments as they may be shown. An encrypted one is the text "[encrypted, key ID]", or
+	// "[encrypted]" if the ID of its key is not known. See also Inspector.WithMask.
 	Args json.RawMessage `json:"args,omitempty"`
 	// Attempt is how many runs have failed, which is the number of the last of them: runs are counted as in
 	// belay.RunInfo. MaxAttempts is the highest Attempt that there will be: its retries and one; 0 if its
@@ -60,6 +63,7 @@ type Entry struct {
 	raw    lua.Entry
 	parsed *job.Job // nil when it cannot be read
 	index  int      // in a list, counted from the oldest
+	hidden bool     // by a mask
 }
 
 // A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run
@@ -105,7 +109,7 @@ func (e *Entry) parse() {
 		return
 	}
 	e.parsed = parsed
-	e.ID, e.Class, e.Args, e.Interrupted = parsed.JID(), parsed.DisplayClass(), json.RawMessage(parsed.ArgsJSON()), parsed.InterruptedCount()
+	e.ID, e.Class, e.Args, e.Interrupted = parsed.JID(), parsed.DisplayClass(), json.RawMessage(seal.Shown(parsed)), parsed.InterruptedCount()
 	if e.ID == "" { // Ruby does not push such a job, and without an ID it could not be selected
 		e.ID = unreadableID(raw.Bytes)
 	}

@@ -16,7 +16,7 @@ type Filter struct {
 	Tag string
 	// Text is the ID of the job, or occurs in the args (in their JSON or in a string of theirs), in the class
 	// or the message of the error, or in the tags. It is not a pattern. The case of letters does not matter. In
-	// an unreadable entry, any of its bytes are searched.
+	// an unreadable entry, any of its bytes are searched. What a Mask or encryption hides is not searched.
 	Text string
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string
@@ -51,12 +51,16 @@ func (f Filter) matchesRun(run Run) bool {
 func (f Filter) inText(e Entry) bool {
 	text := strings.ToLower(f.Text)
 	if e.parsed == nil {
-		return strings.Contains(strings.ToLower(e.raw.Bytes), text)
+		return !e.hidden && strings.Contains(strings.ToLower(e.raw.Bytes), text)
 	}
 	tags, _ := e.parsed.Field("tags")
-	return strings.EqualFold(e.ID, text) || slices.ContainsFunc([]string{e.ErrorClass, e.ErrorMessage, string(e.Args), tags}, func(in string) bool {
+	args := string(e.Args)
+	if e.hidden {
+		args = ""
+	}
+	return strings.EqualFold(e.ID, text) || slices.ContainsFunc([]string{e.ErrorClass, e.ErrorMessage, args, tags}, func(in string) bool {
 		return strings.Contains(strings.ToLower(in), text)
-	}) || escaped(string(e.Args), text) || escaped(tags, text)
+	}) || escaped(args, text) || escaped(tags, text)
 }
 
 // escaped reports whether a string within a JSON value contains a text in lower case. Encoders differ in what

@@ -25,8 +25,7 @@ func (i *Inspector) Get(ctx context.Context, home Home, ref string) (entry Entry
 		search = i.atScore
 	}
 	err = search(ctx, home.key(i.keys), at, func(index int, raw lua.Entry) bool {
-		entry = newEntry(home, raw)
-		entry.index = index
+		entry = i.entry(Entry{home: home, raw: raw, index: index})
 		ok = entry.ID == id && (!exact || digest(raw.Bytes) == sum)
 		return ok
 	})

@@ -24,6 +24,7 @@ type Inspector struct {
 	unit   job.TimeUnit // of the jobs that it makes
 	// orderly is the constant orderly; tests have shorter queues.
 	orderly int
+	mask    Mask
 }
 
 // New returns an Inspector of a client's keyspace: of its Redis, under its prefix. It sends nothing, and uses

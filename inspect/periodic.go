@@ -30,6 +30,8 @@ type Periodic struct {
 	Class string          `json:"class"`
 	Queue string          `json:"queue"`
 	Args  json.RawMessage `json:"args"`
+	// Masked reports whether a Mask hides arguments.
+	Masked bool `json:"-"`
 	// Process is the identity of the process whose definition is in force; "" for one that an operator added.
 	Process string `json:"process"`
 	Paused  bool   `json:"paused"`
@@ -133,6 +135,7 @@ func (i *Inspector) readPeriodic(ctx context.Context, names []string) ([]periodi
 			return nil, fmt.Errorf("read periodic jobs: %w", err)
 		}
 		all[n] = periodicEntryOf(s, score, now)
+		i.maskPeriodic(&all[n])
 		if len(runs) > 0 {
 			all[n].LastRun = &runs[0]
 		}

@@ -48,7 +48,7 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 			}
 			for _, entry := range page {
 				jobs.passed(entry, true)
-				entry.parse()
+				i.parse(&entry)
 				if !yield(entry, nil) {
 					return
 				}

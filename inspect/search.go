@@ -206,7 +206,7 @@ func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) 
 			if !s.may(entry.raw.Bytes) {
 				continue
 			}
-			if entry.parse(); s.finds(entry) && s.found(entry.Found()) {
+			if s.i.parse(&entry); s.finds(entry) && s.found(entry.Found()) {
 				s.at.Way = jobs.position()
 				return true, nil
 			}
@@ -220,7 +220,9 @@ func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) 
 // found visits a job, with its state if it is tracked.
 func (s *search) found(f Found) bool {
 	if read := s.tracked[f.JID]; read != nil {
-		f.Tracked = &read.Tracked
+		tracked := read.Tracked // a second pass finds it again
+		f.Tracked = &tracked
+		s.i.result(f)
 	}
 	return s.visit(f)
 }

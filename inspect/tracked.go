@@ -44,8 +44,8 @@ func (i *Inspector) trackedJobs(ctx context.Context, jids []string) ([]lua.Track
 }
 
 // completedJob returns the Found of a tracked job that has ended and is in no other place.
-func completedJob(read lua.TrackedJob) Found {
-	found := newEntry(Home{place: PlaceCompleted}, lua.Entry{Bytes: read.Payload}).Found()
+func (i *Inspector) completedJob(read lua.TrackedJob) Found {
+	found := i.entry(Entry{home: Home{place: PlaceCompleted}, raw: lua.Entry{Bytes: read.Payload}}).Found()
 	found.JID, found.Since = read.JID, read.EndedAt
 	return found
 }
@@ -79,7 +79,7 @@ func (s *search) completed(context.Context) (stopped bool, err error) {
 			continue
 		}
 		s.looked++
-		stopped = s.found(completedJob(*read)) || stopped
+		stopped = s.found(s.i.completedJob(*read)) || stopped
 	}
 	if stopped {
 		s.at.Stage++

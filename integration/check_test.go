@@ -85,8 +85,8 @@ func TestCheckTellsWhatIsBad(t *testing.T) {
 	}
 }
 
-// Who follows the advice of belay check has a user that may do all that Belay does, and nothing else: neither
-// pushing, working, a crash and its recovery, a retry nor status is ever denied anything.
+// Who follows the advice of belay check has a user that may do all that workers do, and nothing else: neither
+// pushing, working, a crash and its recovery nor a retry is ever denied anything.
 func TestCheckAdvisesAUserThatSuffices(t *testing.T) {
 	t.Parallel()
 	bothClients(t, []string{"--appendonly", "yes"}, func(t *testing.T, s *site) {
@@ -131,7 +131,7 @@ func TestCheckAdvisesAUserThatSuffices(t *testing.T) {
 		book.awaitEnd(later)
 		book.awaitEnd(killed)
 		eventually(t, "the failure to be written down", func() bool { return len(s.set(s.keys.Retry())) == 1 })
-		require.Positive(t, s.status().Processed)
+		require.Positive(t, s.by(s.server.URL()).status().Processed)
 		successor.signal(syscall.SIGTERM)
 		require.Zero(t, successor.wait(), successor.log())
 		denied := s.do("ACL", "LOG")

@@ -45,12 +45,13 @@ type site struct {
 	url string
 	// client is the Redis client that they use.
 	client string
+	users  users
 }
 
 func newSite(t *testing.T, server *drivertest.Server) *site {
 	t.Helper()
 	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis"}
+	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis", users: newUsers(t, server, prefix)}
 }
 
 // ordinarySite is a keyspace on an audited server, for tests in which the choice of a client plays no part.
@@ -78,10 +79,11 @@ func recorded(t *testing.T, args ...string) (server *drivertest.Server, dir stri
 }
 
 // recording are the settings of a server that writes down every step.
-func recording(dir string) []string {
-	return []string{"--dir", dir, "--appendonly", "yes", "--appendfsync", "no",
-		"--auto-aof-rewrite-percentage", "0", "--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"}
-}
+func recording(dir string) []string { return append([]string{"--dir", dir}, stepwise...) }
+
+// stepwise are those settings without the directory.
+var stepwise = []string{"--appendonly", "yes", "--appendfsync", "no",
+	"--auto-aof-rewrite-percentage", "0", "--aof-use-rdb-preamble", "no", "--aof-timestamp-enabled", "yes"}
 
 // judge ends the server and lets the oracle judge what it has written down.
 func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracle.Option) *oracle.Report {
@@ -89,6 +91,13 @@ func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracl
 	server.Kill()
 	report, err := oracle.Replay(dir, append([]oracle.Option{oracle.Prefixes()}, options...)...)
 	require.NoError(t, err)
+	tellViolations(t, report)
+	return report
+}
+
+// tellViolations logs what a log tells, and fails the test for each violation.
+func tellViolations(t *testing.T, report *oracle.Report) {
+	t.Helper()
 	t.Log(report)
 	shown := make(map[string]bool)
 	for _, violation := range report.Violations[:min(len(report.Violations), 5)] {
@@ -103,7 +112,6 @@ func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracl
 			t.Logf("in the timeline of job %s: %v", violation.JID, event)
 		}
 	}
-	return report
 }
 
 // by is the same keyspace, reached by another way.
@@ -179,7 +187,8 @@ func (s *site) push(class, queue, args string) string {
 // belay runs the program, on this keyspace, to its end, and answers what it printed and its exit status.
 func (s *site) belay(words ...string) (out, errs string, status int) {
 	s.t.Helper()
-	return runBelay(s.t, nil, append(words, "--redis", s.url, "--prefix", s.prefix, "--client", s.client)...)
+	url := s.urlOf(roleOf(words))
+	return runBelay(s.t, nil, append(words, "--redis", url, "--prefix", s.prefix, "--client", s.client)...)
 }
 
 // runBelay runs belay to its end, with env added to its environment.
@@ -260,7 +269,7 @@ func (s *site) launch(path string, words ...string) *process {
 	p := &process{t: s.t, logPath: filepath.Join(s.t.TempDir(), "log"), done: make(chan struct{})}
 	log, err := os.Create(p.logPath)
 	require.NoError(s.t, err)
-	cmd := exec.Command(path, words...)
+	cmd := exec.Command(path, s.asWorker(words)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)

@@ -69,10 +69,11 @@ func (o *outage) requireEachOnce(jids []string) {
 
 // requireNothingBegun holds that no job was started after the lease was over: a TTL without a confirmed beat,
 // less one beat. pushAt leaves what was begun just before the time to become a program.
-func (o *outage) requireNothingBegun(from, back time.Time) {
+func (o *outage) requireNothingBegun() {
 	o.t.Helper()
 	for _, start := range o.book.starts("") {
-		require.False(o.t, start.At.After(from.Add(pushAt)) && start.At.Before(back), "%s was started %v into the outage", start.JID, start.At.Sub(from))
+		require.False(o.t, start.At.After(o.began.Add(pushAt)) && start.At.Before(o.ended), "%s was started %v into the outage of %v",
+			start.JID, start.At.Sub(o.began), o.ended.Sub(o.began))
 	}
 }
 

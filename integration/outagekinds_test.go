@@ -94,15 +94,16 @@ func fill(o *outage) {
 // loading lasts as long as the server takes to load, which it answers to every call.
 func loading(o *outage) {
 	o.server.Kill()
+	o.began = time.Now()
 	saw := make(chan struct{})
 	loaded, cancel := context.WithCancel(o.t.Context())
 	go func() {
 		defer close(saw)
 		for loaded.Err() == nil {
+			asked, sent := time.Now(), o.tally()
 			if _, err := o.server.Do(loaded, "GET", "x"); err != nil && strings.HasPrefix(err.Error(), "LOADING") {
-				// What is sent once it has loaded, and before this test notices, is not of the outage.
-				sent := o.tally()
-				o.sent = &sent
+				// What happens once it has loaded, and before this test notices, is not of the outage.
+				o.ended, o.sent = asked, &sent
 			}
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -53,7 +53,7 @@ func TestRedisKilledUnderLoad(t *testing.T) {
 				time.Sleep(rand.N(every))
 				server.Restart(t)
 				back := time.Now()
-				h.awaitStart(back)
+				h.awaitStart(t, back)
 				t.Logf("a job stored since Redis is back began after %v", time.Since(back))
 				require.Less(t, time.Since(back), resumed)
 			}

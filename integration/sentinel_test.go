@@ -2,14 +2,8 @@ package integration
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,8 +20,6 @@ import (
 )
 
 const (
-	// watched is the name under which the sentinels know the primary.
-	watched = "belay"
 	// replicated is how old a job must be, when the primary fails, to be on the replicas for sure. On loopback
 	// they have it within a millisecond.
 	replicated = 500 * time.Millisecond
@@ -38,12 +30,12 @@ const (
 // sentinelClients are either Redis client's own way to ask sentinels.
 var sentinelClients = map[string]func(t *testing.T, addrs []string) driver.Client{
 	"go-redis": func(t *testing.T, addrs []string) driver.Client {
-		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: watched, SentinelAddrs: addrs})
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: drivertest.WatchedName, SentinelAddrs: addrs})
 		t.Cleanup(func() { _ = client.Close() })
 		return goredisdriver.New(client)
 	},
 	"rueidis": func(t *testing.T, addrs []string) driver.Client {
-		client, err := rueidisdriver.New(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: watched}})
+		client, err := rueidisdriver.New(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: drivertest.WatchedName}})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = client.Close() })
 		return client
@@ -53,68 +45,25 @@ var sentinelClients = map[string]func(t *testing.T, addrs []string) driver.Clien
 // A watchedSite is a keyspace on a primary with two replicas, which three sentinels watch.
 type watchedSite struct {
 	*site
-	servers   []*drivertest.Server // the primary first, as it was at the beginning
-	sentinels []string
+	*drivertest.Watched
+	sentinels []string // their addresses
 }
 
-func newWatchedSite(t *testing.T) *watchedSite {
+func newWatchedSite(t *testing.T, args ...string) *watchedSite {
 	t.Helper()
-	w := &watchedSite{}
-	for range 3 {
-		w.servers = append(w.servers, drivertest.Start(t, "--repl-diskless-sync-delay", "0"))
-	}
-	w.site = newSite(t, w.servers[0])
-	for _, replica := range w.servers[1:] {
-		w.on(replica).follow(w.servers[0])
-	}
-	for range 3 {
-		w.sentinels = append(w.sentinels, startSentinel(t, w.servers[0]))
-	}
-	for _, addr := range w.sentinels {
-		eventually(t, "a sentinel to know all servers", func() bool {
-			facts := askSentinel(addr, "SENTINEL", "MASTER", watched)
-			return facts["num-slaves"] == "2" && facts["num-other-sentinels"] == "2" && facts["flags"] == "master"
-		})
+	w := &watchedSite{Watched: drivertest.StartSentinel(t, args...)}
+	w.site = newSite(t, w.Servers[0])
+	for _, sentinel := range w.Sentinels {
+		w.sentinels = append(w.sentinels, sentinel.Addr())
 	}
 	return w
-}
-
-// startSentinel starts one, and answers its address.
-func startSentinel(t *testing.T, primary *drivertest.Server) (addr string) {
-	t.Helper()
-	addr = drivertest.FreeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	host, primaryPort, _ := net.SplitHostPort(primary.Addr())
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "port %s\nbind 127.0.0.1\nprotected-mode no\ndir %q\n"+
-		"sentinel monitor %s %s %s 2\nsentinel down-after-milliseconds %s 1000\nsentinel failover-timeout %s 3000\nsentinel parallel-syncs %s 2\n",
-		port, filepath.Dir(config), watched, host, primaryPort, watched, watched, watched), 0o600))
-	cmd := exec.Command("redis-server", config, "--sentinel")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return addr
-}
-
-// askSentinel answers what a sentinel says, as pairs; nothing when it does not answer.
-func askSentinel(addr string, words ...any) map[string]string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	sentinel := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
-	defer func() { _ = sentinel.Close() }()
-	texts, _ := sentinel.Do(ctx, words...).StringSlice()
-	facts := make(map[string]string)
-	for pair := range slices.Chunk(texts, 2) {
-		facts[pair[0]] = pair[len(pair)-1]
-	}
-	return facts
 }
 
 // promoted waits until one of the replicas has become the primary, and answers when.
 func (w *watchedSite) promoted() time.Time {
 	w.t.Helper()
 	eventually(w.t, "another primary", func() bool {
-		for _, server := range w.servers {
+		for _, server := range w.Servers {
 			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 			role, err := server.Do(ctx, "ROLE")
 			cancel()
@@ -162,7 +111,7 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 		old.Stop()
 		promoted := w.promoted()
 		t.Logf("promoted %v after the primary was frozen", promoted.Sub(failed))
-		resumed := h.awaitStart(promoted)
+		resumed := h.awaitStart(t, promoted)
 		t.Logf("jobs run again after %v", resumed.Sub(promoted))
 		require.Less(t, resumed.Sub(promoted), found)
 		time.Sleep(time.Until(failed.Add(frozen)))
@@ -170,7 +119,7 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 		woken := time.Now()
 		eventually(t, "the old primary to follow", func() bool { return follows(t, old) })
 		settled := time.Now()
-		h.awaitStart(settled)
+		h.awaitStart(t, settled)
 		t.Logf("the old primary followed after %v; stored and lost: %d", settled.Sub(woken), h.rest(t, failed.Add(-replicated), settled))
 		h.requireOnce(t, failed.Add(-replicated), settled)
 		h.forget()

@@ -103,6 +103,15 @@ func TestJanitorJudges(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat), at(2*beat, "victim"), nil, at(3*beat, "victim"), at(4*beat, "victim"), at(4*beat+beat/2, "victim")))
 	})
+	t.Run("a_server_that_does_not_know_us_breaks_our_sight", func(t *testing.T) {
+		t.Parallel()
+		other := func(start time.Duration) heartbeat { // after a failover that lost our registration
+			reply := heartbeatAt(start+3*beat, "victim")
+			reply.State = lua.StateUnknown
+			return reply
+		}
+		require.Empty(t, look(t, at(0), at(beat, "victim"), at(2*beat, "victim"), other, at(4*beat, "victim"), at(4*beat+beat/2, "victim")))
+	})
 	t.Run("a_gap_in_our_own_beats_breaks_our_sight", func(t *testing.T) {
 		t.Parallel()
 		require.Empty(t, look(t, at(0), at(beat, "victim"), at(4*beat, "victim"), at(5*beat, "victim")))
@@ -231,7 +240,7 @@ func TestRecovery(t *testing.T) {
 			r.lapse(r.victim)
 			j, session := r.newJanitor()
 			round := func() error {
-				r.look(j, session)
+				r.watch(j, session)
 				return j.Pass(context.Background(), session.Identity)
 			}
 			var passErr error
@@ -240,14 +249,14 @@ func TestRecovery(t *testing.T) {
 					passErr = err
 				}
 				return len(r.list(r.keys.Queue("good"))) == 1 && passErr != nil
-			}, 10*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 			require.ErrorContains(t, passErr, "broken")
 			require.Len(t, r.working("broken"), 1, "not lost")
 			r.do("DEL", r.keys.Queue("broken"))
 			drivertest.Eventually(t, func() bool {
 				require.NoError(t, round())
 				return len(r.list(r.keys.Queue("broken"))) == 1
-			}, 10*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 		})
 
 		t.Run("a_list_longer_than_a_page_comes_back_in_order", func(t *testing.T) {
@@ -288,7 +297,7 @@ func TestLatecomers(t *testing.T) {
 			drivertest.Eventually(r.t, func() bool {
 				swept(r.t, j, session.Identity)
 				return until()
-			}, 10*time.Second, 20*time.Millisecond)
+			}, patience, 20*time.Millisecond)
 		}
 
 		t.Run("a_wait_answered_after_a_clean_exit_is_found_as_it_was", func(t *testing.T) {
@@ -304,7 +313,7 @@ func TestLatecomers(t *testing.T) {
 			}()
 			drivertest.Eventually(t, func() bool {
 				return strings.Contains(fmt.Sprint(r.do("CLIENT", "LIST")), "cmd=blmove")
-			}, 10*time.Second, 5*time.Millisecond)
+			}, patience, 5*time.Millisecond)
 			left, err := r.keys.Deregister(r.victim, r.record.Queues).Do(t.Context(), r.client)
 			require.NoError(t, err)
 			require.Zero(t, left)

@@ -76,7 +76,7 @@ func TestManyDeadProcessesAreSeenAndRecoveredTogether(t *testing.T) {
 		}
 		j, session := r.newJanitor()
 		client := &trips{Client: r.client}
-		j.link = link.Link{Client: client}
+		j.link = link.Link{Client: client, Round: patience}
 		look := func() {
 			r.stay()
 			r.watch(j, session)

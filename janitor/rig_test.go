@@ -39,7 +39,11 @@ type rig struct {
 	log    *drivertest.Buffer
 }
 
-const rigTTL = 4 * time.Second
+// rigTTL is how long a process of the tests lives without a heartbeat: longer than a test takes on a busy machine.
+const rigTTL = time.Minute
+
+// patience bounds every wait and every call: far above what anything here takes, so that only a hang fails by it.
+const patience = 20 * time.Second
 
 func newRig(t *testing.T, open opener, queues ...string) *rig {
 	t.Helper()
@@ -109,7 +113,7 @@ func (r *rig) newJanitor() (*Janitor, *process) {
 	record := r.record
 	record.Beat, record.TTL, record.Formerly = 20*time.Millisecond, time.Second, ""
 	j := New(Config{
-		Client: r.client, Keys: r.keys, Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
+		Round: patience, Client: r.client, Keys: r.keys, Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Beat: record.Beat, TTL: record.TTL, Between: record.Beat,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 	})
 	return j, &process{Identity: r.register("janitor", record), ttl: record.TTL}
@@ -138,7 +142,7 @@ func (r *rig) recover(j *Janitor, p *process, until func() bool) {
 		r.watch(j, p)
 		require.NoError(r.t, j.Pass(context.Background(), p.Identity))
 		return until()
-	}, 10*time.Second, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 }
 
 func (r *rig) isTombstoned(identity string) bool {

@@ -164,5 +164,5 @@ func TestTheSweepFollowsAFormerNameToo(t *testing.T) {
 		require.NoError(t, j.Pass(r.ctx, session.Identity))
 		swept(t, j, session.Identity)
 		return len(r.list(r.keys.Queue("mail"))) == 1
-	}, 3*time.Second, 20*time.Millisecond, "the job lies in %s", r.keys.Working("mail", former))
+	}, patience, 20*time.Millisecond, "the job lies in %s", r.keys.Working("mail", former))
 }

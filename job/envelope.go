@@ -2,6 +2,7 @@ package job
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"regexp"
 	"slices"
@@ -70,12 +71,23 @@ func QueueInEnds(head, tail string) (queue string, ok bool) {
 func (j *Job) ArgsJSON() string { return j.text(fieldArgs) }
 
 // Args returns the raw JSON of each argument, in order.
-func (j *Job) Args() []string {
-	text := j.text(fieldArgs)
+func (j *Job) Args() []string { return elements(j.text(fieldArgs)) } // Parse has checked it
+
+// SplitArgs returns the raw JSON of each element of an array, in order. The error does not quote them.
+func SplitArgs(argsJSON string) ([]string, error) {
+	start := skipSpace(argsJSON, 0)
+	end, why := skipValue(argsJSON, start, 1)
+	if why != sound || argsJSON[start] != '[' || skipSpace(argsJSON, end) != len(argsJSON) {
+		return nil, errors.New("the arguments are not a JSON array")
+	}
+	return elements(argsJSON[start:end]), nil
+}
+
+// elements returns the elements of an array that has no fault.
+func elements(text string) []string {
 	args := []string{}
 	at := skipSpace(text, 1)
 	for text[at] != ']' {
-		// There can be no fault: Parse has checked the text.
 		end, _ := skipValue(text, at, 2)
 		args = append(args, text[at:end])
 		at = skipSpace(text, end)

@@ -240,3 +240,18 @@ func TestOptions(t *testing.T) {
 		require.Equal(t, 1<<31, parse(t, payload(`"interrupted_count":99999999999`)).InterruptedAgain(), "it cannot grow for ever")
 	})
 }
+
+func TestSplitArgs(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		`[]`: {}, ` [ ] `: {}, `[1]`: {"1"}, " [1 ,\n{\"a\":[1,2]} , \"x,]\"] ": {"1", `{"a":[1,2]}`, `"x,]"`},
+	} {
+		got, err := job.SplitArgs(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{``, ` `, `{}`, `null`, `1`, `[`, `[1`, `[1,]`, `[1]x`, `["SECRET"`, `"[1]"`} {
+		_, err := job.SplitArgs(text)
+		require.EqualError(t, err, "the arguments are not a JSON array", text)
+	}
+}

@@ -60,6 +60,11 @@ type Config struct {
 	Check func(context.Context)
 	// Pusher is what handlers get from BatchOf: the client with which they push. The launcher does not use it.
 	Pusher any
+	// Permitted is called before the process registers, and returns an error if the Redis user lacks a
+	// permission that it needs. Default: not asked.
+	Permitted func(context.Context) error
+	// WaitForRedis is ServerConfig.WaitForRedis.
+	WaitForRedis bool
 }
 
 // The defaults of a Config.

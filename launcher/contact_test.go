@@ -50,3 +50,19 @@ func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 	<-others
 	<-others
 }
+
+// A process becomes quiet and stops a moment later: what a duty does when it ends is done to its end. Half of it
+// would give up a lease, and wake no process that waits for it.
+func TestAStopDoesNotInterruptADutyThatLeaves(t *testing.T) {
+	t.Parallel()
+	l := &Launcher{cfg: Config{TTL: time.Second}, report: link.NewReporter(logbook.OrDiscard(nil))}
+	l.quiet.Store(true)
+	ctx, stop := context.WithCancel(t.Context())
+	left := errors.New("it has not left")
+	l.repeat(ctx, duty{name: "poll", intake: true, leave: func(ctx context.Context) error {
+		stop()
+		left = ctx.Err()
+		return nil
+	}})
+	require.NoError(t, left)
+}

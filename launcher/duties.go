@@ -24,7 +24,8 @@ type duty struct {
 	intake bool
 	// now, if set, triggers a pass before its time.
 	now <-chan struct{}
-	// leave, if set, ends a duty of intake when the process becomes quiet.
+	// leave, if set, ends a duty of intake when the process becomes quiet. Its calls have deadlines of their
+	// own.
 	leave func(ctx context.Context) error
 	// rest is the maximum delay after failures. Default: link.MaxRest.
 	rest time.Duration
@@ -175,7 +176,9 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		}
 		if d.intake && l.quiet.Load() {
 			if d.leave != nil {
-				_ = d.leave(ctx) // what it gives up expires soon
+				// A stop that follows at once waits for it, or it might give up a lease and wake no other
+				// process. After an error what it gives up expires soon.
+				_ = d.leave(context.WithoutCancel(ctx))
 			}
 			l.report.Succeed(d.name) // it makes no more calls, so an outage must not wait for it to succeed
 			return

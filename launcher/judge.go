@@ -127,6 +127,9 @@ func (l *Launcher) intends() Finding {
 	case l.quiet.Load():
 		return Finding{Reason: reasonQuiet}
 	case l.Identity() == "":
+		if err := l.report.Denied(); err != nil {
+			return reached(err)
+		}
 		return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
 	}
 	return Finding{OK: true}

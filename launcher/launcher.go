@@ -326,7 +326,8 @@ func (l *Launcher) close() {
 }
 
 // callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or
-// Stop is called. It returns a denial at once, so that the operator sees the error at the start.
+// Stop is called. It returns a denial at once, so that the operator sees the error at the start, unless the
+// process is to wait for what an operator does about it.
 func (l *Launcher) callThroughOutage(
 	ctx context.Context, name string, pace *link.Pace, call func(context.Context) error,
 ) error {
@@ -336,7 +337,8 @@ func (l *Launcher) callThroughOutage(
 			l.report.Succeed(name)
 			return nil
 		}
-		if ctx.Err() != nil || l.stopping.Load() || driver.Denial(err) != "" || !driver.Outage(err) {
+		denied := driver.Denial(err) != ""
+		if ctx.Err() != nil || l.stopping.Load() || denied && !l.cfg.WaitForRedis || !denied && !driver.Outage(err) {
 			return err
 		}
 		l.report.Fail(name, err)
@@ -355,6 +357,9 @@ func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err er
 		_, err := driver.CheckVersion(ctx, l.lanes.heart) // the error of a script would not explain itself
 		return err
 	})
+	if err == nil && l.cfg.Permitted != nil {
+		err = l.callThroughOutage(ctx, "register", &l.heartPace, l.cfg.Permitted)
+	}
 	if err == nil {
 		err = l.callThroughOutage(ctx, "register", &l.heartPace, func(ctx context.Context) (err error) {
 			session, err = l.newSession(ctx, "")

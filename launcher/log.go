@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/seal"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/retry"
 )
@@ -161,10 +162,10 @@ func (l *Launcher) errorText(class string, err error) string {
 	return logbook.Cut(redacted(func() string { return l.cfg.Logging.RedactError(class, err) }), maxText)
 }
 
-// argsText returns what may be shown of a job's arguments. It is a text even if they are JSON, so that a log
-// store does not make a field of each argument.
+// argsText returns what may be shown of a job's arguments, and of encrypted ones the ID of the key. It is a
+// text even if they are JSON, so that a log store does not make a field of each argument.
 func (l *Launcher) argsText(j *job.Job) string {
-	args := j.ArgsJSON()
+	args := seal.Shown(j)
 	if hide := l.cfg.Logging.Redact; hide != nil {
 		args = redacted(func() string { return string(hide(j.DisplayClass(), json.RawMessage(args))) })
 	}

@@ -28,6 +28,7 @@ func TestBackoff(t *testing.T) {
 		require.LessOrEqual(t, usual.Next(), MaxRest)
 	}
 	require.GreaterOrEqual(t, usual.Next(), MaxRest/2)
+	require.Less(t, 2*MaxRest, 5*time.Second, "workers reconnect within five seconds")
 
 	drawn := make(map[time.Duration]bool)
 	for range 20 {

@@ -3,10 +3,12 @@ package scheduler_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -35,28 +37,28 @@ func (c *counted) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 // when idle.
 func TestAnIdlePollerCostsOneRoundTripALook(t *testing.T) {
 	t.Parallel()
-	eachClient(t, func(r *rig) {
-		c := &counted{Client: r.client, scripts: make(map[string]int)}
-		poller := scheduler.New(scheduler.Config{Client: c, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit})
-		_, err := poller.Pass(r.t.Context(), "me") // which asks to be the poller first
-		require.NoError(r.t, err)
-		*c = counted{Client: r.client, scripts: make(map[string]int)}
-		const span = 2500 * time.Millisecond // longer than a lease
+	synctest.Test(t, func(t *testing.T) { // by the clock of a bubble, so that a busy machine delays no look
+		keys, redis := lua.NewKeys("p"), belaytest.New(t).Client().Driver()
+		c := &counted{Client: redis, scripts: make(map[string]int)}
+		poller := scheduler.New(scheduler.Config{Client: c, Keys: keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit})
+		_, err := poller.Pass(t.Context(), "me") // which asks to be the poller first
+		require.NoError(t, err)
+		*c = counted{Client: redis, scripts: make(map[string]int)}
+		const span = 10 * time.Second // longer than a lease
 		begin, looks := time.Now(), 0
 		for ; time.Since(begin) < span; looks++ {
-			next, err := poller.Pass(r.t.Context(), "me")
-			require.NoError(r.t, err)
-			require.LessOrEqual(r.t, next, 100*time.Millisecond, "still the poller")
+			next, err := poller.Pass(t.Context(), "me")
+			require.NoError(t, err)
+			require.LessOrEqual(t, next, 100*time.Millisecond, "still the poller")
 			time.Sleep(next) // as the launcher does
 		}
-		perSecond := func(n int) float64 { return float64(n) / time.Since(begin).Seconds() }
-		r.t.Logf("idle: %.1f looks, %.1f round trips, %.1f commands a second: %v", perSecond(looks), perSecond(c.trips), perSecond(c.calls), c.scripts)
-		require.Equal(r.t, looks, c.trips)
-		require.InDelta(r.t, 2*looks+c.scripts["lease"], c.scripts["due"], 0, "one look at each set, and one at the periodic jobs with each lease")
-		require.InDelta(r.t, 2, c.scripts["lease"], 1, "about one a second")
-		require.Equal(r.t, c.calls, c.scripts["due"]+c.scripts["lease"])
-		ttl, _ := r.do("PTTL", r.keys.Poller()).(int64)
-		require.Positive(r.t, ttl, "the lease was never let go")
+		require.InDelta(t, 100, looks, 1, "ten a second")
+		require.Equal(t, looks, c.trips)
+		require.InDelta(t, 2*looks+c.scripts["lease"], c.scripts["due"], 0, "one look at each set, and one at the periodic jobs with each lease")
+		require.InDelta(t, 10, c.scripts["lease"], 1, "about one a second")
+		require.Equal(t, c.calls, c.scripts["due"]+c.scripts["lease"])
+		ttl, _ := redis.Do(t.Context(), driver.Command("PTTL", keys.Poller()))[0].Value.(int64)
+		require.Positive(t, ttl, "the lease was never let go")
 	})
 }
 

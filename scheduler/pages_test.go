@@ -28,7 +28,7 @@ func TestDueJobsComeThroughASmallOutputBuffer(t *testing.T) {
 			defer func() { require.NoError(t, client.Close()) }()
 			r := &rig{t: t, client: client, keys: lua.NewKeys(drivertest.Prefix(t))}
 			r.poller = scheduler.New(scheduler.Config{
-				Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
+				Round: patience, Client: client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 			})
 			for _, set := range []string{r.keys.Schedule(), r.keys.Retry()} {
 				for range 30 {

@@ -36,7 +36,7 @@ func eachClient(t *testing.T, test func(r *rig)) {
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 		r := &rig{t: t, client: open(t, drivertest.Redis(t).URL()), keys: lua.NewKeys(drivertest.Prefix(t))}
 		r.poller = scheduler.New(scheduler.Config{
-			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
+			Round: patience, Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&r.log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit + job.PayloadSlack,
 			Marks: &r.marks,
 		})
 		test(r)
@@ -137,9 +137,10 @@ func TestPoller(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(r *rig) {
 			for tries := 0; ; tries++ {
-				require.Less(r.t, tries, 50, "a pass takes 60 ms")
+				require.Less(r.t, tries, 200, "a pass takes a second")
+				ahead := min(time.Duration(tries+1)*60*time.Millisecond, 900*time.Millisecond) // longer on a busy machine
 				begun := time.Now()
-				soon := begun.Add(60 * time.Millisecond)
+				soon := begun.Add(ahead)
 				if soon.Unix() != begun.Unix() {
 					time.Sleep(time.Until(soon)) // in one second, so that code that cuts instants to seconds is found out
 					continue
@@ -151,7 +152,7 @@ func TestPoller(t *testing.T) {
 					r.do("DEL", r.keys.Queue("q")) // a busy machine: it may have come to its pass when the job was due
 					continue
 				}
-				require.LessOrEqual(r.t, next, 60*time.Millisecond)
+				require.LessOrEqual(r.t, next, min(ahead, 100*time.Millisecond))
 				require.Positive(r.t, next)
 				require.Empty(r.t, r.waiting("q"))
 				break
@@ -232,7 +233,7 @@ func TestPoller(t *testing.T) {
 		eachClient(t, func(r *rig) {
 			r.pass()
 			strained := scheduler.New(scheduler.Config{
-				Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit,
+				Round: patience, Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit,
 				Processes: func() int { return 500 },
 			})
 			next, err := strained.Pass(r.t.Context(), "another")
@@ -266,7 +267,7 @@ func TestDeniedCommands(t *testing.T) {
 	server := drivertest.Start(t)
 	client := adapters.All["go-redis"](t, server.URL())
 	r := &rig{t: t, client: client, keys: lua.NewKeys("p")}
-	r.poller = scheduler.New(scheduler.Config{Client: client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit})
+	r.poller = scheduler.New(scheduler.Config{Round: patience, Client: client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit})
 	r.due(r.keys.Schedule(), job.Draft{Class: "A", Queue: "q"}.Encode())
 	_, err := server.Do(t.Context(), "ACL", "SETUSER", "default", "-lpush")
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func TestDueJobsAreQuarantinedOnQueuesOfBelaysWorkers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(r *rig) {
 		r.poller = scheduler.New(scheduler.Config{
-			Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit, Queues: func() []string { return []string{"own"} },
+			Round: patience, Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit, Queues: func() []string { return []string{"own"} },
 		})
 		_, err := r.keys.Register("h:1:other", lua.Record{Queues: []string{"other"}, TTL: time.Hour, Beat: time.Second}).Do(r.t.Context(), r.client)
 		require.NoError(r.t, err)
@@ -86,7 +86,7 @@ func TestAPollerThatIsOffPromotesNothing(t *testing.T) {
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 		r := &rig{t: t, client: open(t, drivertest.Redis(t).URL()), keys: lua.NewKeys(drivertest.Prefix(t))}
 		var log bytes.Buffer
-		off := scheduler.New(scheduler.Config{Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit, Off: true})
+		off := scheduler.New(scheduler.Config{Round: patience, Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Log: slog.New(logbook.JSON(&log, slog.LevelDebug)), Largest: job.DefaultPayloadLimit, Off: true})
 		r.due(r.keys.Schedule(), job.Draft{Class: "A", Queue: "q"}.Encode())
 		left, renewed := int64(1<<62), false
 		drivertest.Eventually(t, func() bool { // until it has renewed its lease, which it needs for the ticks

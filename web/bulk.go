@@ -40,9 +40,6 @@ func (d *Dashboard) readActForm(form url.Values) (actForm, error) {
 	if !f.task.Action.PossibleIn(home.Place()) {
 		return f, fail(http.StatusBadRequest, "There is no such act on these jobs.")
 	}
-	if err := d.mayFilter(f.act.Text); err != nil {
-		return f, err
-	}
 	filter := f.act.filter()
 	switch {
 	case f.act.All && filter != (inspect.Filter{}):

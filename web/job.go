@@ -21,8 +21,8 @@ type jobBody struct {
 	Args      string
 	ArgsBytes int // of the args, if they are cut
 	Masked    bool
-	Details   *inspect.Details // without Meta if args are masked
-	Payload   string           // empty if args are masked: fields beside the args may repeat them
+	Details   *inspect.Details
+	Payload   string
 	// PayloadBytes is the length of the payload, if it is cut.
 	PayloadBytes int
 	Result       string
@@ -59,7 +59,7 @@ func (d *Dashboard) job(v *visit) error {
 		v.redirect("./")
 		return nil
 	}
-	body := jobBody{JID: jid, Masked: d.cfg.Mask != nil, Delays: delays}
+	body := jobBody{JID: jid, Delays: delays}
 	found, err := d.getJob(v)
 	refresh := v.r.Header.Get("X-Belay-Refresh") != ""
 	switch {
@@ -76,7 +76,7 @@ func (d *Dashboard) job(v *visit) error {
 		body.Gone = true
 	} else {
 		body.Found = *found
-		d.describeJob(&body)
+		describeJob(&body)
 	}
 	if body.Ref != "" {
 		self := url.Values{"jid": {jid}, "in": {body.Home}, "queue": {body.Queue}, "ref": {body.Ref}}
@@ -116,15 +116,13 @@ func (d *Dashboard) findJob(v *visit, body *jobBody) (*inspect.Found, error) {
 }
 
 // describeJob fills in what the page shows of a job that was found.
-func (d *Dashboard) describeJob(b *jobBody) {
+func describeJob(b *jobBody) {
 	if e := b.Found.Entry; e != nil {
 		if b.Acts = inspect.ActionsIn(b.Found.Place); b.Acts != nil {
 			b.Home, b.Queue, b.Ref = e.In, e.Home().Queue(), e.Ref()
 		}
-		text := d.argsOf(*e)
-		if d.cfg.Mask == nil {
-			text = indented(e.Args)
-		}
+		b.Masked = e.Masked()
+		text := indented(e.Args)
 		if len(text) > maxArgs {
 			b.ArgsBytes = len(text)
 		}
@@ -132,38 +130,23 @@ func (d *Dashboard) describeJob(b *jobBody) {
 		b.Stack = e.Backtrace()
 		b.Stack = b.Stack[:min(len(b.Stack), maxStack)]
 		if e.Describe(); e.Details != nil {
-			details := *e.Details
-			if b.Details = &details; d.cfg.Mask == nil {
-				text := indented(details.Payload)
-				// Most of a large payload is the args, which the page has already.
-				if b.Payload = cut(maxArgs-min(len(b.Args), maxArgs*3/4), text); len(b.Payload) < len(text) {
-					b.PayloadBytes = len(text)
-				}
-			} else {
-				details.Meta = nil
+			b.Details = e.Details
+			text := indented(b.Details.Payload)
+			// Most of a large payload is the args, which the page has already.
+			if b.Payload = cut(maxArgs-min(len(b.Args), maxArgs*3/4), text); len(b.Payload) < len(text) {
+				b.PayloadBytes = len(text)
 			}
-		}
-		if d.cfg.Mask != nil {
-			e.Payload = ""
 		}
 	}
 	b.Timeline, b.Share = timeline(b.Found), -1
 	if t := b.Found.Tracked; t != nil {
 		if t.Result != nil {
-			b.Result = cut(maxArgs, d.resultOf(b.Found.Class, t.Result))
+			b.Result = cut(maxArgs, indented(t.Result))
 		}
 		if t.Total > 0 && t.Done >= 0 && t.Done <= t.Total {
 			b.Share = int(float64(t.Done) / float64(t.Total) * 100)
 		}
 	}
-}
-
-// resultOf returns a result as it may be shown. A Mask gets it as the only element of an array, like args.
-func (d *Dashboard) resultOf(class string, result json.RawMessage) string {
-	if d.cfg.Mask == nil {
-		return indented(result)
-	}
-	return d.argsOf(inspect.Entry{Class: class, Args: slices.Concat(json.RawMessage("["), result, json.RawMessage("]"))})
 }
 
 func indented(args json.RawMessage) string {

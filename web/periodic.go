@@ -30,10 +30,9 @@ func (d *Dashboard) periodic(v *visit) error {
 
 // historyBody is what the page of one periodic job shows.
 type historyBody struct {
-	Job    inspect.Periodic
-	Args   string
-	Masked bool
-	Runs   []inspect.PeriodicRun
+	Job  inspect.Periodic
+	Args string
+	Runs []inspect.PeriodicRun
 }
 
 func (d *Dashboard) history(v *visit) error {
@@ -45,8 +44,7 @@ func (d *Dashboard) history(v *visit) error {
 	if err != nil {
 		return err
 	}
-	args := d.argsOf(inspect.Entry{Class: job.Class, Args: job.Args})
-	body := historyBody{Job: job, Args: cut(maxArgs, spaced(args)), Masked: d.cfg.Mask != nil, Runs: runs}
+	body := historyBody{Job: job, Args: cut(maxArgs, spaced(string(job.Args))), Runs: runs}
 	return d.show(v, "history", page{Title: name, Nav: "periodic", Live: 4, Body: body})
 }
 

@@ -39,17 +39,22 @@ const (
 	stopTimeout  = 3 * time.Second
 )
 
-// Serve serves a dashboard until ctx ends, and records samples for its plots. It admits only these users, or,
-// without users, every request.
-func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *Users) error {
+// server returns the server of the dashboard for these users.
+func (d *Dashboard) server(users *Users) *http.Server {
 	handler := held(d)
 	if users.Len() > 0 {
 		handler = users.Require(d)
 	}
-	server := &http.Server{
+	return &http.Server{
 		Handler: handler, ConnContext: withConn, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(d.cfg.Logger.Handler(), slog.LevelWarn),
 	}
+}
+
+// Serve serves a dashboard until ctx ends, and records samples for its plots. It admits only these users, or,
+// without users, every request.
+func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *Users) error {
+	server := d.server(users)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 2)
 	go func() { ended <- d.Run(ctx) }()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,6 @@ type setBody struct {
 	Filter    inspect.Filter // in a set also by queue
 	Filtered  bool
 	Filters   bool // the page offers a filter
-	Texts     bool // the filter may look into args
 	Total     int
 	Rows      []row
 	Acts      []inspect.Action
@@ -46,7 +44,7 @@ type offers struct{ Classes, ErrorClasses []string }
 // A row is one job of a set.
 type row struct {
 	inspect.Entry
-	Args string // masked and cut
+	Args string // cut
 }
 
 const (
@@ -61,7 +59,7 @@ const (
 
 func (d *Dashboard) searchTimeOf(v *visit) time.Duration {
 	if v.form.Get("patient") != "" {
-		return patientTime
+		return d.patientTime
 	}
 	return d.searchTime
 }
@@ -109,29 +107,18 @@ func liveOf(b setBody) int {
 // bare reports whether the form of an act needs nothing but the jobs. Other forms also name a queue or a time.
 func bare(action inspect.Action) bool { return action != inspect.Move && action != inspect.Reschedule }
 
-// mayFilter refuses a search in masked args: the matches would reveal them.
-func (d *Dashboard) mayFilter(text string) error {
-	if d.cfg.Mask != nil && text != "" {
-		return fail(http.StatusForbidden, "Arguments are masked, so no search looks into them.")
-	}
-	return nil
-}
-
 // readSet reads the page of a set that the query names.
 func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 	home, err := homeOf(in, queue)
 	if err != nil {
 		return b, err
 	}
-	b = setBody{In: in, Queue: queue, Acts: inspect.ActionsIn(home.Place()), Filters: in != "quarantined", Texts: d.cfg.Mask == nil}
+	b = setBody{In: in, Queue: queue, Acts: inspect.ActionsIn(home.Place()), Filters: in != "quarantined"}
 	if b.Filters {
 		b.Filter = Act{
 			In: in, Queue: v.form.Get("queue"), Class: v.form.Get("class"), ErrorClass: v.form.Get("error"), Tag: v.form.Get("tag"),
 			Text: v.form.Get("text"),
 		}.filter()
-		if err := d.mayFilter(b.Filter.Text); err != nil {
-			return b, err
-		}
 	}
 	b.Filtered = b.Filter != inspect.Filter{}
 	b.Back = pageOf(Act{In: in, Queue: queue})
@@ -195,7 +182,7 @@ func (d *Dashboard) readPage(v *visit, b *setBody, home inspect.Home, rows int) 
 		if err != nil {
 			return err
 		}
-		b.Rows = append(b.Rows, d.rowOf(entry))
+		b.Rows = append(b.Rows, rowOf(entry))
 		if len(b.Rows) == rows {
 			break
 		}
@@ -220,7 +207,7 @@ func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) er
 	}
 	for _, found := range results.Found {
 		if found.Entry != nil {
-			b.Rows = append(b.Rows, d.rowOf(*found.Entry))
+			b.Rows = append(b.Rows, rowOf(*found.Entry))
 		}
 	}
 	b.Looked = results.Looked + count(v.form, "looked")
@@ -230,17 +217,14 @@ func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) er
 	return nil
 }
 
-func (d *Dashboard) rowOf(e inspect.Entry) row {
-	r := row{Entry: e, Args: cut(maxRowArgs, spaced(d.argsOf(e)))}
-	if d.cfg.Mask != nil {
-		r.Payload = ""
-	}
-	return r
-}
+func rowOf(e inspect.Entry) row { return row{Entry: e, Args: cut(maxRowArgs, spaced(string(e.Args)))} }
 
-// spaced returns args with a space after each comma and colon, so that lines break between them. Long ones
-// stay as they are: a row shows only their beginning.
+// spaced returns args without the brackets around them, and with a space after each comma and colon, so that
+// lines break between them. Long ones get no spaces: a row shows only their beginning.
 func spaced(args string) string {
+	if n := len(args); n >= 2 && args[0] == '[' && args[n-1] == ']' {
+		args = args[1 : n-1]
+	}
 	var out bytes.Buffer
 	if len(args) > 10*maxRowArgs || json.Indent(&out, []byte("["+args+"]"), "", "") != nil {
 		return args
@@ -248,16 +232,4 @@ func spaced(args string) string {
 	// In JSON, newlines stand between values only.
 	text := strings.NewReplacer("[\n", "[", "{\n", "{", "\n]", "]", "\n}", "}", "\n", " ").Replace(out.String())
 	return text[1 : len(text)-1]
-}
-
-// argsOf returns the args as they may be shown, without the brackets around them.
-func (d *Dashboard) argsOf(e inspect.Entry) string {
-	text := string(e.Args)
-	if d.cfg.Mask != nil && e.Args != nil {
-		text = d.cfg.Mask(e.Class, slices.Clone(e.Args))
-	}
-	if n := len(text); n >= 2 && text[0] == '[' && text[n-1] == ']' {
-		text = text[1 : n-1]
-	}
-	return text
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,11 +29,10 @@ type Config struct {
 	// Authorize decides whether a request may do an act; its error is shown to the user. Nil permits all. It is
 	// called again for each step of an act on many jobs.
 	Authorize func(r *http.Request, act Act) error
-	// Mask returns what may be shown of a job's args (a JSON array) as JSON or as any text. It is also called
-	// for the result of a tracked job, as the only element of an array. Nil shows all. With a Mask, payloads,
-	// the fields that programs add to them (Meta) and the bytes of entries that cannot be read are not shown,
-	// and no search looks into args. Error messages and tags are shown as they are.
-	Mask func(class string, args json.RawMessage) string
+	// Mask returns what may be shown of a job's args (a JSON array) as JSON or as any text, such as
+	// inspect.MaskClasses("Card"). Nil shows all. inspect.Inspector.WithMask says what else it hides: of a job
+	// whose args it changes, the fields that programs add, and the bytes of entries that cannot be read.
+	Mask inspect.Mask
 	// User returns the name of the user for the audit log. Default: the user that Serve authenticated.
 	User func(r *http.Request) string
 	// Hosts are the host names, without port, by which browsers may address the handler; others are refused.
@@ -79,7 +77,7 @@ type Dashboard struct {
 	slots     chan struct{}
 	secret    [32]byte // signs the cookies that carry the answer of an act to the next page
 	// See the constants of these names; tests take one step at a time.
-	stepTime, searchTime time.Duration
+	stepTime, searchTime, patientTime time.Duration
 
 	mutex    sync.Mutex // held during a read of the status, so that concurrent requests share one
 	last     inspect.Status
@@ -97,7 +95,7 @@ func New(c *client.Client, cfg Config) (*Dashboard, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("web: the client is nil; check the error of Open")
 	}
-	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime}
+	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime, patientTime: patientTime}
 	_, _ = rand.Read(d.secret[:]) // it never returns an error
 	var errs []error
 	for _, origin := range cfg.TrustedOrigins {
@@ -120,7 +118,7 @@ func New(c *client.Client, cfg Config) (*Dashboard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: open connections of its own: %w", err)
 	}
-	d.lane, d.inspector = lane, inspect.New(c).WithDriver(lane).WithDeadLimits(cfg.DeadLimit, cfg.DeadFor)
+	d.lane, d.inspector = lane, inspect.New(c).WithDriver(lane).WithDeadLimits(cfg.DeadLimit, cfg.DeadFor).WithMask(cfg.Mask)
 	d.prefix, d.routes = c.Config().Prefix, routes()
 	return d, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,33 +16,78 @@ version, role, Cluster, scripts, the permissions of the user, eviction, memory, 
 trips, connections. It changes nothing. It reports what it is not allowed to read, such as CONFIG on many managed services.
 
 Each finding is ok, warn (it works, but is worth knowing) or bad (it does not work, loses jobs or breaks a promise).
-"belay work" checks the same at its start, and logs what is not ok. Workers that are Go programs can call check.Redis.`
+"belay work" checks the same at its start, and logs what is not ok. Workers that are Go programs can call check.Redis.
+
+With --acl ROLE it prints an ACL SETUSER command instead, for redis-cli: it lets the user of --user do in this prefix
+what the programs of that role do, and nothing else. It needs no Redis, and it neither sets nor changes a password.
+  worker     runs jobs and pushes them: belay work, belay return
+  producer   pushes jobs: belay push. It can neither read nor delete what waits
+  operator   sees everything and acts on it: belay web, top, queues, dead, cancel, periodic and the like
+  dashboard  sees the same and changes nothing: belay web --read-only, status, find, the lists
+A program that does several of these, such as a worker that cancels jobs, needs a user with both rules: leave out what
+stands before -@all in the second one, and -@all.`
 
 func newCheck(at *redisFlags) *cobra.Command {
-	return withJSON(&cobra.Command{
+	var role, user string
+	cmd := withJSON(&cobra.Command{
 		Use:   "check",
-		Short: "Check whether Redis is fit for Belay",
+		Short: "Check whether Redis is fit for Belay, or print the permissions that a program needs",
 		Long:  checkHelp,
 		Example: `  belay check
   belay check --redis redis://worker:secret@redis.example.com:6379/2 --prefix shop
-  belay check --json | jq -r '.findings[] | select(.severity != "ok") | .advice'`,
+  belay check --json | jq -r '.findings[] | select(.severity != "ok") | .advice'
+  belay check --acl worker --user shop-worker --prefix shop | redis-cli   # then: ACL SETUSER shop-worker >PASSWORD`,
 		Args: noArgs,
-		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
-			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-			defer cancel()
-			findings, err := check.Redis(ctx, redis, check.Config{Prefix: at.prefix})
-			if err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("acl") || cmd.Flags().Changed("user") {
+				return printRule(cmd, at, check.Role(role), user)
 			}
-			if err := show(cmd, checked{findings.Worst(), findings}, func(t *table) { printFindings(t, findings) }); err != nil {
-				return err
-			}
-			if count := findings.Count(check.SeverityBad); count > 0 {
-				return fmt.Errorf("%d of %d findings are bad", count, len(findings))
-			}
-			return nil
-		}),
+			return withRedis(at, printChecks(at))(cmd, args)
+		},
 	})
+	cmd.Flags().StringVar(&role, "acl", "", "print the permissions of a `ROLE`: worker, producer, operator or dashboard; with --user")
+	cmd.Flags().StringVar(&user, "user", "", "the Redis user `NAME` that --acl is for")
+	return cmd
+}
+
+func printChecks(at *redisFlags) func(*cobra.Command, driver.Client, []string) error {
+	return func(cmd *cobra.Command, redis driver.Client, _ []string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+		defer cancel()
+		findings, err := check.Redis(ctx, redis, check.Config{Prefix: at.prefix})
+		if err != nil {
+			return err
+		}
+		if err := show(cmd, checked{findings.Worst(), findings}, func(t *table) { printFindings(t, findings) }); err != nil {
+			return err
+		}
+		if count := findings.Count(check.SeverityBad); count > 0 {
+			return fmt.Errorf("%d of %d findings are bad", count, len(findings))
+		}
+		return nil
+	}
+}
+
+// printRule prints the permissions of a role.
+func printRule(cmd *cobra.Command, at *redisFlags, role check.Role, user string) error {
+	switch {
+	case !slices.Contains(check.Roles(), role):
+		return usage("--acl %q: it is worker, producer, operator or dashboard", string(role))
+	case user == "":
+		return usage("--acl needs --user NAME, the Redis user that gets the permissions")
+	}
+	rule, err := check.Rule(role, user, check.Config{Prefix: at.prefix})
+	if err != nil {
+		return usage("--user: %w", err)
+	}
+	return show(cmd, aclRule{role, user, rule}, func(t *table) { t.row(rule) })
+}
+
+// aclRule is what --acl prints with --json.
+type aclRule struct {
+	Role check.Role `json:"role"`
+	User string     `json:"user"`
+	Rule string     `json:"rule"`
 }
 
 // checked is what --json prints.

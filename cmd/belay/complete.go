@@ -20,6 +20,7 @@ var enumerations = map[string][]string{
 	"client": {"go-redis", "rueidis"}, "log-level": {"debug", "info", "warn", "error"}, "log-format": {"auto", "json", "console"},
 	"retry-formula": {"8.x", "6.x", "4.2.3"}, "timestamps": {"seconds", "milliseconds"},
 	"unique": {"until_executing", "until_executed", "until_expired"}, "retry": {"true", "false"},
+	"acl": {"worker", "producer", "operator", "dashboard"},
 }
 
 // fileFlags are the flags whose values name files. The shell offers files for these only.
@@ -66,7 +67,7 @@ var argumentNames = map[string]readNames{
 // flagNames says the same of flags.
 var flagNames = map[string]readNames{
 	"queue": (*inspect.Inspector).QueueNames, "from": (*inspect.Inspector).QueueNames, "to": (*inspect.Inspector).QueueNames,
-	"class": classNames,
+	"class": classNames, "mask": classNames,
 }
 
 // namesIn returns which names an argument of a command is one of, by its position; nil for a command without

@@ -21,7 +21,7 @@ type setting struct {
 	others   []string // Sidekiq's other keys for it; of several in a file the first counts, as in Sidekiq
 	flag     string   // empty for a setting of the file alone
 	variable string   // empty for a setting that the environment cannot give
-	kind     string   // of its value in the file: int, duration, string, strings, queues, capsules or programs
+	kind     string   // of its value in the file: int, duration, bool, string, strings, queues, capsules or programs
 }
 
 // settings are all settings, in the order in which they are printed: the flags of all workers, and a few of

@@ -334,6 +334,10 @@ func (r *fileReader) scalar(kind, key string, node *yaml.Node) string {
 		number := 0
 		want, ok = "a whole number", node.Tag == "!!int" && node.Decode(&number) == nil
 		text = strconv.Itoa(number)
+	case "bool":
+		on := false
+		want, ok = "true or false", node.Tag == "!!bool" && node.Decode(&on) == nil
+		text = strconv.FormatBool(on)
 	case "duration": // a number is seconds, because Sidekiq's timeout is one
 		text += word(node.Tag == "!!int" || node.Tag == "!!float", "s")
 		_, err := time.ParseDuration(text)

@@ -85,6 +85,8 @@ func printedValue(s setting, flags *pflag.FlagSet, server belay.ServerConfig) *y
 	switch {
 	case s.kind == "int" && err == nil:
 		return inYAML(number)
+	case s.kind == "bool":
+		return inYAML(text == "true")
 	case s.kind == "duration" && text == "":
 		return inYAML(derivedDefault(s.key, server).String())
 	case s.key == "redis":
@@ -128,8 +130,8 @@ func printedQueues(of []belay.QueueWeight) []any {
 // password: hardly any Redis has one, and a password is easily written in its place. It hides a malformed URL
 // completely.
 func hiddenURL(text string) (hidden string, secret bool) {
-	parsed, err := url.Parse(text)
-	if err != nil || driver.CheckURL(text) != nil {
+	parsed, err := driver.Structure(text)
+	if err != nil {
 		return "(hidden)", true
 	}
 	if _, secret = parsed.User.Password(); secret {

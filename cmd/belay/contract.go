@@ -50,7 +50,9 @@ details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadl
 	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
-unique job, periodic the name of a periodic job, and payload the whole job.`
+unique job, periodic the name of a periodic job, and payload the whole job, as far as it may be shown.`
+	argNotes = `args is an array. An encrypted argument is the text "[encrypted, key ID]" in it, or "[encrypted]" if Belay does not
+know its key; the args of a class of --mask are ["[masked]"].`
 
 	batchFields = `bid, state, description, total, pending, failed, dead, removed, created_at, complete_at, success_at, death_at,
 invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
@@ -81,7 +83,7 @@ processed, failed} instead, one object a line.`,
 	{commands: []string{"status reset"}, exits: map[int]string{exitOK: "", exitFailure: unreachable}},
 	{
 		commands: []string{"top"},
-		exits:    map[int]string{exitOK: "", exitFailure: "if the terminal cannot be used", exitUsage: wrongLine + ", or if there is no terminal"},
+		exits:    map[int]string{exitOK: "", exitFailure: "if the terminal cannot be used, or Redis denies access at the start", exitUsage: wrongLine + ", or if there is no terminal"},
 	},
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
@@ -92,7 +94,7 @@ job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; unseen lists the places that were not searched to the end; job
-has the fields of belay dead --json. ` + detailNotes,
+has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
 		exits: map[int]string{
 			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
 			exitUnseen: "if the search was incomplete and did not find the job",
@@ -116,12 +118,12 @@ many runs have failed, and max_attempts how many may: its retries and one, with 
 does not set them; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
 of the last failed runs, if the class keeps them (KeepErrors). Only an unreadable entry has problem, and payload:
 its first bytes. Only belay find JID and the find below have details. With --group it prints one object instead:
-{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}.`,
+{groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}. ` + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
 		commands: []string{"dead find", "retries find", "scheduled find", "queues find"}, json: perLine, fields: entryFields, as: "the list",
-		notes: detailNotes,
+		notes: detailNotes + " " + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if a job was not found"},
 	},
 	{
@@ -205,7 +207,7 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
 		fields: `name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process, paused, last_at, next_at,
 last_run {` + runFields + `}, problem`,
 		notes: `process is "" for an operator's. last_at and next_at are null for none, and so is last_run, which is as
-in belay periodic history. problem is there if this version cannot use the definition.`,
+in belay periodic history. problem is there if this version cannot use the definition. ` + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{commands: []string{"periodic add"}, exits: map[int]string{exitOK: " (also if nothing had to change)", exitFailure: unreachable}},
@@ -230,21 +232,24 @@ in belay periodic history. problem is there if this version cannot use the defin
 	},
 	{
 		commands: []string{"check"}, json: single, fields: `worst, findings [{name, severity, found, advice}]`,
-		notes: "worst is the worst severity among the findings.",
+		notes: "worst is the worst severity among the findings. With --acl it prints {role, user, rule} instead.",
 		exits: map[int]string{exitOK: "if nothing is bad", exitFailure: "with a bad finding, or if no Redis answers"},
 	},
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
 	{
-		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, reason, line`,
+		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, replicas, reason, line`,
 		notes: `status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no
-reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.`,
+reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.
+With --replicas, replicas is how many replicas have the job: absent for none, and -1 if Redis did not say.`,
 		exits: map[int]string{
 			exitOK: "if all jobs were enqueued", exitFailure: "if a job was not, or may not have been",
-			exitDuplicate: "if there was no error and a duplicate was refused", exitSignal: "if INT or TERM ended the reading of a file",
+			exitDuplicate: "if there was no error and a duplicate was refused",
+			exitReplicas:  "if jobs were enqueued, but fewer replicas than --replicas have the last of them",
+			exitSignal:    "if INT or TERM ended the reading of a file",
 		},
 	},
-	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work"}},
-	{commands: []string{"web"}, exits: map[int]string{exitOK: "after INT or TERM", exitFailure: "if the address cannot be opened"}},
+	{commands: []string{"work"}, exits: map[int]string{exitOK: "after a stop", exitFailure: "if it could not work, or Redis denies access at the start"}},
+	{commands: []string{"web"}, exits: map[int]string{exitOK: "after INT or TERM", exitFailure: "if the address cannot be opened, or Redis denies access at the start"}},
 	{
 		commands: []string{"demo"}, json: "exactly one JSON object on standard output, and all other text on standard error",
 		fields: `enqueued, done, reruns, kills, interrupted, unfinished, lost, workers, seconds, redis`,

@@ -220,7 +220,7 @@ func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 		}
 		return printPage(cmd, flags, entries(i, query), total, []any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}, entryCells)
 	})
-	flags.register(cmd)
+	flags.register(at.masking(cmd))
 	set := cmd.Flags()
 	registerFilter(set, &filter, "only jobs")
 	if l.queue == "" {

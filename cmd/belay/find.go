@@ -65,7 +65,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			return printFound(cmd, found[0])
 		}),
 	})
-	search.register(cmd.Flags())
+	search.register(at.masking(cmd).Flags())
 	at.completeFilter(cmd, nil)
 	_ = cmd.RegisterFlagCompletionFunc("in", completeList(placeNames()))
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
@@ -74,7 +74,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 
 // newFind makes the command below a listing that shows all fields of its jobs.
 func newFind(at *redisFlags, l listing) *cobra.Command {
-	return withJSON(&cobra.Command{
+	return at.masking(withJSON(&cobra.Command{
 		Use:   "find " + l.queue + "JID...",
 		Short: "Show all fields of jobs",
 		Long: `Shows all fields of jobs, with their last error. It reads page by page, and reads twice before it reports that a
@@ -96,7 +96,7 @@ job is not there, as belay find does.`,
 			}
 			return printEntries(cmd, found)
 		}),
-	})
+	}))
 }
 
 // printEntries prints all fields of the jobs that were found. Those that were not are an error.

@@ -122,7 +122,8 @@ func newLockOf(at *redisFlags) *cobra.Command {
 		Short: "Show the lock that a job would need",
 		Long: `Shows which job holds the lock that a job of this class with these arguments would need if it were pushed now. Arguments
 that differ only in spelling are equal (1 and 1.0). Give --by if the class is unique by some Fields, and --queue if
-it has PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys.
+it has PerQueue. The locks of classes with UniqueBy cannot be found here, because Go code computes their keys, nor
+those of encrypted classes, whose keys need a secret: belay locks --jid finds them.
 
 With --key it shows which job was pushed with this key; belay locks release DIGEST frees the key.`,
 		Example: `  belay locks find Reindex 42

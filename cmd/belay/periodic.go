@@ -39,18 +39,18 @@ func newPeriodic(at *redisFlags) *cobra.Command {
 		}
 		return showAll(cmd, all, func(t *table) { printPeriodic(t, all) })
 	})
-	cmd := withJSON(&cobra.Command{
+	cmd := at.masking(withJSON(&cobra.Command{
 		Use: "periodic", Short: "List periodic jobs and act on them", Long: periodicHelp, Args: noWords, RunE: list,
 		Example: `  belay periodic
   belay periodic add nightly '0 3 * * *' Report '"all"' --zone Europe/Berlin -q reports
   belay periodic run nightly
   belay periodic pause nightly
   belay periodic history nightly`,
-	})
-	cmd.AddCommand(withJSON(&cobra.Command{
+	}))
+	cmd.AddCommand(at.masking(withJSON(&cobra.Command{
 		Use: "list", Short: "List periodic jobs", Long: periodicHelp, Args: noWords, RunE: list,
 		Example: "  belay periodic list\n  belay periodic list --json | jq -r .name",
-	}), newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
+	})), newPeriodicAdd(at), newPeriodicRun(at), newPeriodicHistory(at),
 		newPeriodicAct(at, "remove", "Remove periodic jobs", `Removes periodic jobs. Jobs that were enqueued stay. A periodic job that a live process has in its code cannot be
 removed, because it would come back: pause it, or remove it from the program. If the removed job replaced one in code,
 the one in code is active again within half a minute.`, "removed", "", func(i *inspect.Inspector, ctx context.Context, name string) (bool, error) {

@@ -64,6 +64,11 @@ the position of the primary after all data that the job needs was written (SELEC
 push is refused as a duplicate, the job that holds the lock gets the position. In a file, a line may have an object
 "wal_locations".
 
+With --replicas a push waits until so many replicas of Redis have it, for --replica-timeout at most. If fewer have it by
+then, the job is stored all the same and the exit status is 6: a failover may lose the job, and another push would store a
+second one. Redis says how many replicas have a job, not which: if no failover may lose it, give the number of all replicas.
+With --file the push ends there, and the summary counts the lines that are stored.
+
 If no living worker takes jobs from a queue, a hint on standard error names the queue at the end: its name may be
 misspelled. The exit status does not change.`
 
@@ -72,6 +77,7 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Reminder 42 --in 36h
   belay push Reindex 42 --unique until_executed --unique-ttl 1h
   belay push Webhook '{"id":"evt_123"}' --key stripe:evt_123 --key-for 72h
+  belay push Payment 42 --replicas 2
   belay push --file jobs.ndjson
   belay push --file rows.ndjson --batch 217d2cffc30f4a168b3a76d9
   zcat jobs.gz | belay push --file - --json`
@@ -131,6 +137,8 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.job.JID, "jid", "", "the job's `ID`, which must be unique (default random)")
 	set.StringVar(&flags.file, "file", "", "push the jobs in `FILE`, one JSON object a line; - is standard input")
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
+	set.IntVar(&flags.job.Replicas, "replicas", 0, "wait until this `NUMBER` of replicas have the job (default none)")
+	set.DurationVar(&flags.job.ReplicaTimeout, "replica-timeout", client.DefaultReplicaTimeout, "how long to wait for --replicas")
 	flags.unique.register(set)
 	set.StringVar(&flags.job.Key, "key", "", "store one job for this `KEY`, such as the id of an event; a further one is a duplicate")
 	set.DurationVar(&flags.job.KeyFor, "key-for", dedup.DefaultKeyFor, "how long a key is remembered, from when the job is due")
@@ -170,6 +178,12 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--expires-in and --deadline must not be negative")
 	case cmd.Flags().Changed("track") && f.job.Track < time.Millisecond:
 		return usage("--track %v: it must be at least 1ms", f.job.Track)
+	case cmd.Flags().Changed("replicas") && f.job.Replicas < 1:
+		return usage("--replicas %d: it must be at least 1; leave it out for none", f.job.Replicas)
+	case f.job.Replicas == 0 && cmd.Flags().Changed("replica-timeout"):
+		return usage("--replica-timeout requires --replicas")
+	case f.job.ReplicaTimeout < time.Millisecond || f.job.ReplicaTimeout > client.MaxReplicaTimeout:
+		return usage("--replica-timeout %v: it must be at least 1ms, and at most %v", f.job.ReplicaTimeout, client.MaxReplicaTimeout)
 	case f.repeatFor < 0:
 		return usage("--repeat-for %v: it must not be negative", f.repeatFor)
 	case f.file == "" && len(args) == 0:
@@ -232,7 +246,8 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {
 	if _, invalid := errors.AsType[*client.InvalidError](err); invalid {
 		return statusError{err, exitUsage}
 	}
-	if asJSON(cmd) || err == nil {
+	lacksReplicas := errors.Is(err, client.ErrReplicas)
+	if asJSON(cmd) || err == nil || lacksReplicas {
 		printReceipt(cmd, receipt, 0)
 	}
 	queues := hints{}
@@ -240,6 +255,9 @@ func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {
 	queues.print(cmd, pusher)
 	if receipt.Status == client.StatusDuplicate {
 		return statusError{fmt.Errorf("a duplicate of %s: nothing was pushed", receipt.Holder), exitDuplicate}
+	}
+	if lacksReplicas {
+		return statusError{err, exitReplicas}
 	}
 	if receipt.Status == client.StatusUnknown {
 		return fmt.Errorf("%w (its jid is %s)", err, receipt.JID)
@@ -276,7 +294,7 @@ func persist(
 // worthRepeating reports whether a failed push may still succeed, without being stored twice.
 func worthRepeating(err error, known bool) bool {
 	switch {
-	case err == nil || errors.Is(err, client.ErrNotRepeatable):
+	case err == nil || errors.Is(err, client.ErrNotRepeatable) || errors.Is(err, client.ErrReplicas):
 		return false
 	case errors.Is(err, client.ErrUnknown):
 		return true

@@ -42,6 +42,22 @@ func TestPush(t *testing.T) {
 		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"retry":false`)
 		require.Empty(t, h.payloads("KEYS", h.key("belay:pushes:*")), "what has been answered need not be remembered")
 	})
+	t.Run("a_job_on_too_few_replicas_is_stored", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		answer := h.invoke("", "push", "A", "--jid", "a", "--replicas", "2", "--replica-timeout", "50ms")
+		require.Equal(t, exitReplicas, answer.code)
+		require.Equal(t, "a\n", answer.out)
+		require.Contains(t, answer.errs, "0 of 2 within 50ms")
+		answer = h.invoke(`{"class":"A","jid":"b"}`, "push", "--file", "-", "--replicas", "1", "--replica-timeout", "50ms", "--json")
+		require.Equal(t, exitReplicas, answer.code)
+		require.JSONEq(t, `{"jid":"b","queue":"default","status":"queued","line":1}`, answer.out)
+		require.Contains(t, answer.errs, "nothing after line 1 was pushed")
+		require.Len(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"), 2)
+		for _, args := range [][]string{{"--replicas", "0"}, {"--replica-timeout", "1s"}, {"--replicas", "1", "--replica-timeout", "2m"}} {
+			require.Equal(t, exitUsage, h.invoke("", append([]string{"push", "A"}, args...)...).code, args)
+		}
+	})
 	t.Run("a_later_job_goes_to_the_schedule", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)

@@ -63,6 +63,8 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error 
 	duplicates := word(b.duplicates > 0 || flags.unique.until != "", fmt.Sprintf("%d duplicates, ", b.duplicates))
 	cmd.PrintErrf("%d queued, %s%d refused, %d unknown, %d not pushed\n", b.queued, duplicates, b.refused, b.unknown, b.missed)
 	switch {
+	case errors.Is(err, client.ErrReplicas):
+		return statusError{fmt.Errorf("%w; nothing after line %d was pushed", err, b.through), exitReplicas}
 	case err != nil:
 		return err
 	case b.refused > 0:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/inspect"
 )
@@ -40,6 +41,9 @@ func (h hints) print(cmd *cobra.Command, pusher *client.Client) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
+	if check.Permitted(ctx, pusher.Driver(), check.RoleDashboard, check.Config{Prefix: pusher.Config().Prefix}) != nil {
+		return // a producer need not see processes, and denied calls would fill the ACL LOG
+	}
 	without, err := inspect.New(pusher).WithoutConsumer(ctx, slices.Sorted(maps.Keys(h)))
 	if err != nil || len(without) == 0 {
 		return

@@ -2,11 +2,16 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
@@ -24,6 +29,8 @@ var urlVariables = []string{"BELAY_REDIS_URL", "REDIS_URL"}
 type redisFlags struct {
 	url, client, prefix string
 	set                 *pflag.FlagSet
+	// mask is the flag of the commands that show arguments: see masking.
+	mask []string
 }
 
 func (f *redisFlags) register(flags *pflag.FlagSet) {
@@ -58,9 +65,9 @@ func (f *redisFlags) open() (driver.Client, error) {
 	var err error
 	switch f.client {
 	case "go-redis":
-		client, err = goredisdriver.Open(url)
+		client, err = goredisdriver.Open(url, driver.ForPrefix(f.prefix))
 	case "rueidis":
-		client, err = rueidisdriver.Open(url)
+		client, err = rueidisdriver.Open(url, driver.ForPrefix(f.prefix))
 	default:
 		return nil, usage("--client %q: it must be go-redis or rueidis", f.client)
 	}
@@ -91,6 +98,21 @@ func withRedis(at *redisFlags, do func(*cobra.Command, driver.Client, []string) 
 	}
 }
 
+// admittedTimeout bounds the question of admitted: a program that goes on without an answer waits no longer.
+const admittedTimeout = 2 * time.Second
+
+// admitted returns an error if Redis denies this program access, or a permission that every program of the role
+// needs. A Redis that is away is no error: programs that run on wait for it.
+func (f *redisFlags) admitted(redis driver.Client, role check.Role) error {
+	ctx, cancel := context.WithTimeout(context.Background(), admittedTimeout)
+	defer cancel()
+	err := check.Permitted(ctx, redis, role, check.Config{Prefix: f.prefix})
+	if driver.Denial(err) == "" {
+		return nil
+	}
+	return err
+}
+
 // withInspector makes the body of a command that reads Redis or acts on it.
 func withInspector(
 	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
@@ -100,6 +122,47 @@ func withInspector(
 		if err != nil {
 			return err
 		}
-		return do(cmd, inspect.New(keyspace), args)
+		mask, err := at.masks(cmd)
+		if err != nil {
+			return err
+		}
+		return do(cmd, inspect.New(keyspace).WithMask(mask), args)
 	})
+}
+
+// maskVariable has the classes of --mask for all commands that do not have the flag on their command line.
+const maskVariable = "BELAY_MASK"
+
+// maskHelp is what the help of a command that shows arguments says of those that it does not show.
+const maskHelp = `
+
+An encrypted argument is shown as "[encrypted, key ID]". --mask CLASS, or ` + maskVariable + `, also hides the arguments and results of
+jobs of a class, as "[masked]", in --json too: with them, the fields of the payload that programs add. No --text finds a
+job by what is hidden. Error messages and tags are shown as they are.`
+
+// masking adds the flag --mask to a command that shows arguments.
+func (f *redisFlags) masking(cmd *cobra.Command) *cobra.Command {
+	cmd.Long += maskHelp
+	cmd.Flags().StringSliceVar(&f.mask, "mask", nil, "show no arguments of jobs of this `CLASS`; may be repeated, or a list with commas (default $"+maskVariable+")")
+	return cmd
+}
+
+// masks returns the mask that the flag or the environment asks for; nil for none. An empty flag is refused: the
+// variable of a script was probably empty, and everything would be shown.
+func (f *redisFlags) masks(cmd *cobra.Command) (inspect.Mask, error) {
+	classes := f.mask
+	given := cmd != nil && cmd.Flags().Changed("mask")
+	if !given {
+		classes = strings.FieldsFunc(os.Getenv(maskVariable), func(r rune) bool { return r == ',' })
+	}
+	for n := range classes {
+		classes[n] = strings.TrimSpace(classes[n])
+	}
+	switch {
+	case given && len(classes) == 0, slices.Contains(classes, ""):
+		return nil, usage("--mask: it must name a class; leave it out to show all arguments")
+	case len(classes) == 0:
+		return nil, nil
+	}
+	return inspect.MaskClasses(classes...), nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ const (
 	exitDuplicate = 3
 	exitAbsent    = 4
 	exitUnseen    = 5
+	exitReplicas  = 6
 	exitSignal    = 128 // and the number of the signal
 )
 
@@ -38,6 +40,7 @@ Exit status, of every command:
   3  a push was refused as a duplicate
   4  the job, queue, process or lock does not exist, or not any more (belay find: 1)
   5  belay find or belay cancel did not find a job, and its search was incomplete
+  6  belay push stored its jobs, but on fewer replicas than --replicas
   130 or 143  INT or TERM ended the command before it was done
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
@@ -88,12 +91,18 @@ func newRoot() *cobra.Command {
 // readEverywhere reads from the environment what all commands must agree on: a worker with one prefix takes
 // no job that was pushed with another.
 func readEverywhere(flags *pflag.FlagSet) error {
-	for _, key := range []string{"client", "prefix"} {
-		s, _ := settingOf(key)
-		if text := os.Getenv(s.variable); text != "" && !flags.Changed(s.flag) {
-			if err := flags.Lookup(s.flag).Value.Set(text); err != nil {
-				return usage("%s: %w", s.variable, err)
-			}
+	return cmp.Or(readVariable(flags, "client"), readVariable(flags, "prefix"))
+}
+
+// waitKey is the key of the setting that belay web has too.
+const waitKey = "wait_for_redis"
+
+// readVariable sets the flag of a setting from the environment, if it was not given.
+func readVariable(flags *pflag.FlagSet, key string) error {
+	s, _ := settingOf(key)
+	if text := os.Getenv(s.variable); text != "" && !flags.Changed(s.flag) {
+		if err := flags.Lookup(s.flag).Value.Set(text); err != nil {
+			return usage("%s: %w", s.variable, err)
 		}
 	}
 	return nil
@@ -199,19 +208,21 @@ func oneLine(text string) string {
 	return plain(text)
 }
 
-// advice returns what to do about a Redis that is unreachable or refuses access.
+// advice returns what to do about a Redis that is unreachable or denies access.
 func advice(err error) string {
+	if denial := driver.Denial(err); denial != "" && !strings.Contains(err.Error(), denial) {
+		return ": " + denial + word(driver.Outage(err), " ("+whereTheURLIs+")")
+	}
 	if _, refused := errors.AsType[*driver.ServerError](err); refused {
-		if driver.Denial(err) != "" && driver.Outage(err) {
-			return ": are the user and the password in the Redis URL right? It is --redis, BELAY_REDIS_URL or REDIS_URL"
-		}
 		return ""
 	}
 	if _, unsent := errors.AsType[*driver.NotSentError](err); unsent && driver.Outage(err) {
-		return ": is Redis running there? The URL is --redis, BELAY_REDIS_URL or REDIS_URL"
+		return ": is Redis running there? " + whereTheURLIs
 	}
 	return ""
 }
+
+const whereTheURLIs = "The URL is --redis, BELAY_REDIS_URL or REDIS_URL"
 
 func newVersion() *cobra.Command {
 	return withJSON(&cobra.Command{

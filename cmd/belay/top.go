@@ -15,6 +15,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/check"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 )
 
@@ -41,22 +43,29 @@ The mouse is the terminal's: it selects text to copy. Jids are shown whole.`
 
 func newTop(at *redisFlags) *cobra.Command {
 	var every time.Duration
-	cmd := &cobra.Command{
+	cmd := at.masking(&cobra.Command{
 		Use:     "top",
 		Short:   "Watch processes, jobs and queues in a terminal",
 		Long:    topHelp,
 		Example: "  belay top\n  belay top --every 500ms --redis redis://redis.example.com:6379/2",
 		Args:    noArgs,
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
 			switch {
 			case every < minEvery:
 				return usage("--every %v: it must be at least %v", every, minEvery)
 			case !isTerminal(cmd.OutOrStdout()):
 				return usage("standard output is not a terminal: use belay status, with --watch to repeat it")
 			}
-			return runTop(cmd, i, every)
+			keyspace, err := at.keyspace(redis)
+			if err == nil {
+				err = at.admitted(redis, check.RoleDashboard)
+			}
+			if err != nil {
+				return err
+			}
+			return runTop(cmd, inspect.New(keyspace), every)
 		}),
-	}
+	})
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "interval between two reads")
 	return cmd
 }

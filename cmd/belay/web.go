@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/metrics"
@@ -38,33 +39,38 @@ type webFlags struct {
 	addr, base     string
 	users, viewers []string
 	hosts, origins []string
-	readOnly       bool
+	readOnly, wait bool
 	dead           deadLimits
 }
 
 func newWeb(at *redisFlags) *cobra.Command {
 	var flags webFlags
-	cmd := &cobra.Command{
+	cmd := at.masking(&cobra.Command{
 		Use:   "web",
 		Short: "Serve the dashboard",
 		Long:  webHelp,
 		Example: `  belay web
   belay web --read-only --addr 127.0.0.1:8080
   belay web --addr :7420 --auth alice:/etc/belay/users --viewer guest:/etc/belay/users
-  belay web --base-path /jobs --host admin.example.com`,
+  belay web --base-path /jobs --host admin.example.com
+  belay web --mask Payment,Signup`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.dead.check(); err != nil {
 				return err
 			}
+			if err := readVariable(cmd.Flags(), waitKey); err != nil {
+				return err
+			}
 			return serveWeb(cmd, at, flags)
 		},
-	}
+	})
 	set := cmd.Flags()
 	set.StringVar(&flags.addr, "addr", "127.0.0.1:7420", "`HOST:PORT` to listen on")
 	set.StringArrayVar(&flags.users, "auth", nil, "admit a user: `USER:FILE`, FILE with the hash of the password; may be repeated")
 	set.StringArrayVar(&flags.viewers, "viewer", nil, "admit a user who may not act: `USER:FILE`; may be repeated")
 	set.BoolVar(&flags.readOnly, "read-only", false, "show no buttons and refuse all acts")
+	set.BoolVar(&flags.wait, "wait-for-redis", false, "serve also while Redis denies access, instead of ending with an error at the start [BELAY_WAIT_FOR_REDIS]")
 	set.StringVar(&flags.base, "base-path", "", "`PATH` before all others, if a proxy does not remove it")
 	set.StringArrayVar(&flags.hosts, "host", nil, "answer requests for this `NAME` too (on a loopback address); may be repeated")
 	set.StringArrayVar(&flags.origins, "origin", nil, "trust acts from pages of this `ORIGIN`, such as https://admin.example.com; may be repeated")
@@ -74,13 +80,17 @@ func newWeb(at *redisFlags) *cobra.Command {
 
 func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	users, badUsers := flags.readUsers()
+	mask, badMask := at.masks(cmd)
 	redis, badRedis := at.open()
-	if err := errors.Join(badUsers, badRedis); err != nil {
+	if err := errors.Join(badUsers, badMask, badRedis); err != nil {
 		return statusError{err, exitUsage}
 	}
 	defer func() { _ = redis.Close() }()
 	keyspace, err := at.keyspace(redis)
 	if err != nil {
+		return err
+	}
+	if err := at.admitted(redis, check.RoleDashboard); err != nil && !flags.wait {
 		return err
 	}
 	log := logbook.JSON(zerolog.ConsoleWriter{
@@ -93,7 +103,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	defer func() { _ = scraped.Close() }()
 	cfg := web.Config{
 		BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
-		DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
+		Mask: mask, DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
 		Logger:  slog.New(log),
 		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(keyspace).WithDriver(scraped)})),
 	}

@@ -101,7 +101,10 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	f.shared = f.main.Flags()
 	for _, flag := range f.shared {
 		if flag.Name != "redis" && flag.Name != "prefix" { // flags of all commands
-			flags.VarP(collecting{flag, &f.wrong}, flag.Name, flag.Short, flag.Usage)
+			shown := flags.VarPF(collecting{flag, &f.wrong}, flag.Name, flag.Short, flag.Usage)
+			if flag.IsBoolFlag() {
+				shown.NoOptDefVal = "true"
+			}
 		}
 	}
 	flags.StringArrayVar(&f.programs, "exec", nil,

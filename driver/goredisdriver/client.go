@@ -2,9 +2,7 @@ package goredisdriver
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,42 +13,60 @@ var _ driver.Client = (*Client)(nil)
 
 // Client is a driver.Client over a *redis.Client. It is safe for concurrent use.
 type Client struct {
-	redis   *redis.Client
-	options *redis.Options // as given, for further clients
-	owned   bool
-	sender  *driver.ScriptSender
-	closed  atomic.Bool
+	*pool
+	source *source
+	sender *driver.ScriptSender
 
 	reconnects driver.ReconnectLimiter
 }
 
-// Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
-// unix://[user:password@]/path?db=N. It accepts the parameters of driver.ParseURL, like other adapters, and
-// those of go-redis for its pool (pool_size, pool_timeout and so on). Nothing is dialled before the first
-// use. Its error never contains the URL, which may have a password.
-func Open(url string, opts ...Option) (*Client, error) {
-	options, err := parseURL(url)
+// A source is what all connections to a server are made of, for further clients.
+type source struct {
+	options *redis.Options // as given
+	url     *driver.URL    // nil for a user's own client, and then so is the dialer
+	dialer  *driver.Dialer
+}
+
+// doubt tells the dialer that its server is the wrong one.
+func (s *source) doubt() {
+	if s.dialer != nil {
+		s.dialer.Doubt()
+	}
+}
+
+// Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:// for a
+// socket, redis+sentinel:// or redis+cluster://, as driver.ParseURL describes them. A Cluster needs the option
+// driver.ForPrefix. It also accepts the parameters of go-redis for its pool (pool_size, pool_timeout and so on).
+// Nothing is dialled before the first use. Its error never contains the URL, which may have a password.
+func Open(url string, options ...driver.Option) (*Client, error) {
+	u, err := driver.ParseURL(url, options...)
+	if err != nil {
+		return nil, fmt.Errorf("goredisdriver: %w", err)
+	}
+	return open(u)
+}
+
+func open(u *driver.URL) (*Client, error) {
+	dialer := driver.NewDialer(u, func(node *driver.URL) (driver.Client, error) { return open(node) })
+	options, err := optionsOf(u, dialer)
 	if err != nil {
 		return nil, err
 	}
-	for _, opt := range opts {
-		opt(options)
-	}
-	return newClient(options, 0, &driver.ScriptSender{}), nil
+	return newClient(&source{options, u, dialer}, 0, &driver.ScriptSender{}), nil
 }
 
-// newClient returns a client whose pool has this size; 0 is that of options.
-func newClient(options *redis.Options, conns int, sender *driver.ScriptSender) *Client {
-	o := enforced(options, 0)
+// newClient returns a client whose pool has this size; 0 is that of the options.
+func newClient(from *source, conns int, sender *driver.ScriptSender) *Client {
+	o := enforced(from.options)
 	o.PoolSize = cmp.Or(conns, o.PoolSize)
-	return &Client{redis: redis.NewClient(o), options: options, owned: true, sender: sender}
+	return &Client{pool: newPool(o, 0), source: from, sender: sender}
 }
 
 // New returns a Client that uses a user's own client. Its Do uses client with its hooks, pool and timeouts,
 // but sends nothing again; its lanes and waiters are new clients with the same address, credentials and
 // dialer. Close leaves client open.
 func New(client *redis.Client) *Client {
-	return &Client{redis: client, options: client.Options(), sender: &driver.ScriptSender{}}
+	return &Client{pool: &pool{redis: client}, source: &source{options: client.Options()}, sender: &driver.ScriptSender{}}
 }
 
 // Lane implements driver.Client. A Do waits for one of the lane's connections until the deadline of its
@@ -59,31 +75,24 @@ func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("goredisdriver: a lane of %d connections: at least one is needed", conns)
 	}
-	return newClient(c.options, conns, c.sender), nil
+	return newClient(c.source, conns, c.sender), nil
 }
 
-// Close implements driver.Client. Closing again does nothing.
-func (c *Client) Close() error {
-	if !c.owned {
-		return nil
-	}
-	c.closed.Store(true)
-	return closeOnce(c.redis)
-}
-
-// Closed reports whether Close has closed its connections. For a user's own client it is always false.
-func (c *Client) Closed() bool { return c.closed.Load() }
-
-// Server returns the URL of the server without user, password and parameters, for display. For a client
-// that uses Sentinel it is the primary's name.
+// Server returns the URL of the server without user, password and parameters, for display. For a user's own
+// client that uses Sentinel it is the primary's name.
 func (c *Client) Server() string {
-	o := c.redis.Options()
+	if c.source.url != nil {
+		return c.source.url.String()
+	}
+	o := c.source.options
 	return driver.ServerURL(o.Network, o.Addr, o.DB, o.TLSConfig != nil)
 }
 
-func closeOnce(client *redis.Client) error {
-	if err := client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
-		return fmt.Errorf("close go-redis client: %w", err)
+// Unverified reports whether it uses TLS without verifying the server's certificate.
+func (c *Client) Unverified() bool {
+	if u := c.source.url; u != nil {
+		return u.TLS != nil && u.TLS.SkipVerify
 	}
-	return nil
+	config := c.source.options.TLSConfig
+	return config != nil && config.InsecureSkipVerify && config.VerifyPeerCertificate == nil && config.VerifyConnection == nil
 }

@@ -2,6 +2,7 @@ package goredisdriver
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,6 +134,44 @@ func TestAnOutageIsNotLogged(t *testing.T) {
 		require.Error(t, client.Do(t.Context(), driver.Command("PING"))[0].Err)
 	}
 	require.NoError(t, client.Close())
+	require.Empty(t, lines)
+}
+
+// When go-redis' pool is closed while a connection is in use, it logs a mistake once the reply has come.
+func TestClosingWhileCallsRunIsNotLogged(t *testing.T) {
+	// Not parallel: the logger is go-redis' own, one for the process.
+	lines := make(chan string, 1000)
+	redis.SetLogger(recorder{lines})
+	url, ping := drivertest.Redis(t).URL(), driver.Command("PING")
+	for range 100 {
+		client, err := Open(url)
+		require.NoError(t, err)
+		waiter, err := client.Waiter()
+		require.NoError(t, err)
+		var calls sync.WaitGroup
+		begun := make(chan struct{}, 5)
+		until := func(do func() error) {
+			calls.Go(func() {
+				begun <- struct{}{}
+				for do() == nil {
+				}
+			})
+		}
+		for range 4 {
+			until(func() error { return client.Do(t.Context(), ping)[0].Err })
+		}
+		until(func() error {
+			_, _, err := waiter.Wait(t.Context(), "a", "b", time.Millisecond)
+			return err
+		})
+		for range cap(begun) {
+			<-begun
+		}
+		require.NoError(t, client.Do(t.Context(), ping)[0].Err)
+		require.NoError(t, waiter.Close())
+		require.NoError(t, client.Close())
+		calls.Wait()
+	}
 	require.Empty(t, lines)
 }
 

@@ -6,39 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/belayq/belay/driver"
 )
 
 // A dialer connects to an address.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// failLate returns a dialer that never fails: instead of an error it returns a connection that fails on
-// first use. After a failed dial, go-redis' pool would log every attempt on a process-wide logger, and
-// after PoolSize of them refuse to dial for a second or more, with a goroutine that outlives Close. So an
-// outage logs nothing and ends without a delay. grace is that of each conn.
-func failLate(o *redis.Options, grace time.Duration) dialer {
-	dial := o.Dialer
-	if dial == nil {
-		dial = redis.NewDialer(o)
-	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		raw, err := dial(ctx, network, addr)
-		if err == nil {
-			return newConn(raw, grace), nil
-		}
-		if o.TLSConfig != nil {
-			err = driver.ExplainTLS(err)
-		}
-		return failedDial{&driver.NotSentError{Err: err}}, nil
-	}
-}
 
 // A failedDial is a connection that could not be made. All of its methods return the reason.
 type failedDial struct{ err error }
@@ -61,18 +37,30 @@ type conn struct {
 	deadline atomic.Pointer[time.Time] // of reads
 	replied  atomic.Bool               // a reply has been read
 	full     atomic.Bool               // that reply was the refusal of a server with too many clients
+	encoded  bool                      // with TLS: a server that refuses a connection does so before the end of the handshake
+	unwatch  func() bool               // ends the watch of the pool, whose end closes the connection
 }
 
-func newConn(raw net.Conn, grace time.Duration) net.Conn {
+func (p *pool) newConn(raw net.Conn, grace time.Duration) net.Conn {
 	c := &conn{Conn: raw, grace: grace}
+	c.unwatch = context.AfterFunc(p.over, func() { _ = raw.Close() })
 	if checkable, ok := raw.(syscall.Conn); ok { // go-redis uses it to check whether an idle connection was closed
 		return struct {
 			*conn
 			syscall.Conn
 		}{c, checkable}
 	}
-	c.replied.Store(true) // a server with TLS refuses a connection before the end of the handshake
+	c.encoded = true
 	return c
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	if !c.unwatch() { // the pool's end has closed it, too
+		return nil
+	}
+	return err
 }
 
 // Read implements net.Conn.
@@ -82,15 +70,25 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.extend()
 	}
 	switch {
+	case !c.replied.Load():
+		return c.first(p, n, err)
 	case c.full.Load() && err != nil:
 		// go-redis takes the first error of a connection for that of an old server that has no HELLO, and
 		// goes on.
 		err = closedAtOnce(err)
-	case c.replied.Load():
+	}
+	return n, err
+}
+
+// first returns the result of a read before any reply.
+func (c *conn) first(p []byte, n int, err error) (int, error) {
+	switch refused := driver.ExplainFirstRead(c.Conn, p[:n], err); {
+	case refused != nil:
+		return 0, firstError(refused)
 	case n > 0:
 		c.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
 		c.replied.Store(true)
-	case closed(err):
+	case closed(err) && !c.encoded:
 		err = closedAtOnce(err)
 	}
 	return n, err
@@ -108,18 +106,18 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err == nil || c.replied.Load() || !closed(err) {
 		return n, err
 	}
-	reply := make([]byte, 256)
-	_ = c.SetReadDeadline(time.Now().Add(lastReply))
-	if length, _ := c.Conn.Read(reply); length > 0 && reply[0] == '-' {
-		line, _, _ := strings.Cut(string(reply[1:length]), "\r\n")
-		return n, fmt.Errorf("%s: %w", line, err)
+	if refused := driver.ExplainFirstWrite(c.Conn, err); refused != nil {
+		return n, firstError(refused)
+	}
+	if c.encoded {
+		return n, err
 	}
 	return n, closedAtOnce(err)
 }
 
-// lastReply bounds the read of the server's last reply after it closed the connection: the bytes are there
-// already, or never arrive.
-const lastReply = 10 * time.Millisecond
+// firstError returns the error of a connection that the server has not accepted. go-redis unwraps such an error
+// once.
+func firstError(err error) error { return &driver.NotSentError{Err: err} }
 
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(at time.Time) error {

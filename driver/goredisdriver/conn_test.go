@@ -1,6 +1,7 @@
 package goredisdriver
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -36,8 +37,9 @@ func (closedTCPConn) SyscallConn() (syscall.RawConn, error) { return nil, syscal
 
 func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	t.Parallel()
+	p := &pool{over: context.Background()}
 	tcp := func(sent string) net.Conn {
-		return newConn(closedTCPConn{&closedConn{sent: strings.NewReader(sent)}}, 0)
+		return p.newConn(closedTCPConn{&closedConn{sent: strings.NewReader(sent)}}, 0)
 	}
 	write := func(c net.Conn) error { _, err := c.Write([]byte("PING")); return err }
 	read := func(c net.Conn) error { _, err := c.Read(make([]byte, 256)); return err }
@@ -59,7 +61,7 @@ func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	require.NotErrorIs(t, write(served), driver.ErrClosedAtOnce, "it had room for this one")
 	require.NotErrorIs(t, read(served), driver.ErrClosedAtOnce)
 
-	require.NotErrorIs(t, read(newConn(&closedConn{sent: strings.NewReader("")}, 0)), driver.ErrClosedAtOnce, "with TLS")
+	require.NotErrorIs(t, read(p.newConn(&closedConn{sent: strings.NewReader("")}, 0)), driver.ErrClosedAtOnce, "with TLS")
 	_, checkable := tcp("").(syscall.Conn)
 	require.True(t, checkable, "go-redis could not check whether an idle connection was closed")
 }

@@ -39,15 +39,17 @@ func (c *Client) send(ctx context.Context, calls []driver.Call, replies []driver
 // exec passes the batch to go-redis. It returns the batch's error, because go-redis does not always set it
 // on each command.
 func (c *Client) exec(ctx context.Context, batch []command) error {
-	if len(batch) == 1 {
-		return c.redis.Process(ctx, &batch[0])
-	}
-	pipe := c.redis.Pipeline()
-	for k := range batch {
-		_ = pipe.Process(ctx, &batch[k]) // queues it; the error is always nil
-	}
-	_, err := pipe.Exec(ctx)
-	return err
+	return c.call(func() error {
+		if len(batch) == 1 {
+			return c.redis.Process(ctx, &batch[0])
+		}
+		pipe := c.redis.Pipeline()
+		for k := range batch {
+			_ = pipe.Process(ctx, &batch[k]) // queues it; the error is always nil
+		}
+		_, err := pipe.Exec(ctx)
+		return err
+	})
 }
 
 // retire is called when the last reply of the batch has been read. It returns an error, with which go-redis
@@ -56,6 +58,7 @@ func (c *Client) retire(batch []command) error {
 	waited := time.Since(batch[0].written)
 	for k := range batch {
 		if c.reconnects.Due(batch[k].reply.err, waited, c.redis.Options().PoolSize) {
+			c.source.doubt()
 			return errRetired
 		}
 	}

@@ -13,14 +13,14 @@ import (
 
 // Listen implements driver.Client.
 func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
-	options := enforced(c.options, 0)
+	options := enforced(c.source.options)
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
-	over, end := context.WithCancel(ctx)
-	defer end()
-	options.Dialer = closedAtTheEndOf(over, options.Dialer)
-	client := redis.NewClient(options)
-	defer func() { _ = closeOnce(client) }()
-	subscription := client.Subscribe(ctx)
+	client := newPool(options, 0)
+	defer func() { _ = client.Close() }()
+	// go-redis does not watch a context while it reads, and a subscription that is being made holds the lock that
+	// its Close needs.
+	defer context.AfterFunc(ctx, client.end)()
+	subscription := client.redis.Subscribe(ctx)
 	defer func() { _ = subscription.Close() }()
 
 	begin, began := context.WithTimeout(ctx, driver.CallTimeout)
@@ -54,16 +54,4 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 		return driver.NewServerError(refused.Error())
 	}
 	return fmt.Errorf("listen: %w", err)
-}
-
-// closedAtTheEndOf returns a dialer of connections that are closed when ctx ends. go-redis does not watch a
-// context while it reads, and a subscription that is being made holds the lock that its Close needs.
-func closedAtTheEndOf(ctx context.Context, dial dialer) dialer {
-	return func(dialing context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(dialing, network, addr)
-		if err == nil {
-			context.AfterFunc(ctx, func() { _ = conn.Close() })
-		}
-		return conn, err
-	}
 }

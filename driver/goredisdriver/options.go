@@ -1,9 +1,9 @@
 package goredisdriver
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"time"
+	"net"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -11,27 +11,23 @@ import (
 	"github.com/belayq/belay/driver"
 )
 
-// An Option changes the go-redis options that Open has read from its URL. The settings for the promises of
-// driver.Client (no retries, deadlines from contexts) are applied later and cannot be changed.
-type Option func(*redis.Options)
-
-// parseURL reads a URL. Its errors do not contain any of it, while go-redis quotes the part that it cannot
-// read. enforced overrides its parameters for idle connections, pipelines and retries.
-func parseURL(text string) (*redis.Options, error) {
-	parsed, err := driver.ParseURL(text, driver.PoolParameters...)
-	if err != nil {
-		return nil, fmt.Errorf("goredisdriver: %w", err)
-	}
-	options, err := redis.ParseURL(parsed.String())
+// optionsOf returns the options for a URL, with its dialer. go-redis reads only the parameters of its pool, of
+// which enforced overrides those for idle connections, pipelines and retries.
+func optionsOf(u *driver.URL, dialer *driver.Dialer) (*redis.Options, error) {
+	options, err := redis.ParseURL("redis://?" + u.Pool.Encode())
 	if err != nil {
 		return nil, errors.New("goredisdriver: the Redis URL has a parameter whose value go-redis does not understand")
+	}
+	options.Network, options.Addr, options.DB, options.ClientName = u.Network, u.Addrs[0], u.DB, u.ClientName
+	options.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.Dial(ctx) }
+	if u.Credentials != nil {
+		options.CredentialsProviderContext = func(context.Context) (string, string, error) { return u.Credentials() }
 	}
 	return options, nil
 }
 
-// enforced copies options and applies the settings for the promises of driver.Client. grace is that of each
-// conn.
-func enforced(from *redis.Options, grace time.Duration) *redis.Options {
+// enforced copies options and applies the settings for the promises of driver.Client.
+func enforced(from *redis.Options) *redis.Options {
 	o := *from
 	o.MaxRetries = -1 // 0 would mean three
 	o.ContextTimeoutEnabled = true
@@ -40,7 +36,6 @@ func enforced(from *redis.Options, grace time.Duration) *redis.Options {
 	if o.DialTimeout <= 0 || o.DialTimeout > driver.DialTimeout {
 		o.DialTimeout = driver.DialTimeout
 	}
-	o.Dialer = failLate(&o, grace)
 	// RESP2: nothing here uses pushes, and with RESP3 go-redis would look for them before every command.
 	o.Protocol = 2
 	o.DisableIdentity = true // saves a round trip of every new connection

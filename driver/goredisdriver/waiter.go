@@ -14,7 +14,8 @@ import (
 
 // A waiter blocks on the one connection of a client of its own.
 type waiter struct {
-	redis      *redis.Client
+	*pool
+	source     *source
 	release    driver.Releaser
 	reconnects driver.ReconnectLimiter
 	// id is the server's id of the connection, 0 before it is known. Each new connection asks for its own id,
@@ -24,8 +25,8 @@ type waiter struct {
 
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
-	w := &waiter{release: driver.Releaser{Client: c}}
-	options := enforced(c.options, driver.WaitGrace)
+	w := &waiter{source: c.source, release: driver.Releaser{Client: c}}
+	options := enforced(c.source.options)
 	options.PoolSize = 1
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	onConnect := options.OnConnect
@@ -37,7 +38,7 @@ func (c *Client) Waiter() (driver.Waiter, error) {
 		}
 		return w.introduce(ctx, conn)
 	}
-	w.redis = redis.NewClient(options)
+	w.pool = newPool(options, driver.WaitGrace)
 	return w, nil
 }
 
@@ -66,11 +67,12 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 		move.prepare(ctx, &call, driver.ScriptForm{})
 		move.reply.atEnd = func() error {
 			if w.reconnects.Due(move.reply.err, 0, 1) { // a wait is silent while there are no jobs
+				w.source.doubt()
 				return errRetired
 			}
 			return nil
 		}
-		return move.answer(w.redis.Process(ctx, &move))
+		return move.answer(w.call(func() error { return w.redis.Process(ctx, &move) }))
 	})
 }
 
@@ -91,6 +93,3 @@ func (m *blockingMove) Args() []any {
 func (w *waiter) Release(ctx context.Context) (bool, error) {
 	return w.release.Release(ctx, w.id.Load())
 }
-
-// Close implements driver.Waiter. Closing again does nothing.
-func (w *waiter) Close() error { return closeOnce(w.redis) }

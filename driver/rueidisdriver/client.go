@@ -1,9 +1,12 @@
 package rueidisdriver
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/bits"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +20,7 @@ var _ driver.Client = (*Client)(nil)
 
 // Client is a driver.Client over a rueidis client of its own. It is safe for concurrent use.
 type Client struct {
-	options rueidis.ClientOption // as given
+	source source
 	*connection
 	sender *driver.ScriptSender
 
@@ -26,23 +29,45 @@ type Client struct {
 	calls sync.RWMutex
 }
 
-// An Option changes the rueidis options that Open has read from its URL. The settings for the promises of
-// driver.Client are applied later and cannot be changed.
-type Option func(*rueidis.ClientOption)
+// A source is what all connections to a server are made of, for further clients.
+type source struct {
+	options    rueidis.ClientOption // their dialer finds the server
+	server     string               // for display
+	unverified bool                 // TLS without a verified certificate
+	finder     *driver.Finder
+}
 
-// Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
-// unix://[user:password@]/path?db=N. It accepts the parameters of driver.ParseURL, like other adapters, and
-// those of rueidis for Sentinel: master_set, and addr for each further sentinel. Nothing is dialled before
-// the first use. Its error never contains the URL, which may have a password.
-func Open(url string, opts ...Option) (*Client, error) {
-	options, err := parseURL(url)
+// Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:// for a
+// socket, redis+sentinel:// or redis+cluster://, as driver.ParseURL describes them. A Cluster needs the option
+// driver.ForPrefix. Nothing is dialled before the first use. Its error never contains the URL, which may have a
+// password.
+func Open(url string, options ...driver.Option) (*Client, error) {
+	u, err := driver.ParseURL(url, options...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rueidisdriver: %w", err)
 	}
-	for _, opt := range opts {
-		opt(&options)
+	return open(u)
+}
+
+func open(u *driver.URL) (*Client, error) {
+	dialer := driver.NewDialer(u, func(node *driver.URL) (driver.Client, error) { return open(node) })
+	options := rueidis.ClientOption{
+		InitAddress: u.Addrs[:1], SelectDB: u.DB, ClientName: u.ClientName,
+		DialCtxFn: func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return dialer.Dial(ctx)
+		},
 	}
-	return New(options)
+	if u.Credentials != nil {
+		options.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			user, password, err := u.Credentials()
+			if err != nil {
+				return rueidis.AuthCredentials{}, &driver.NotSentError{Err: fmt.Errorf("rueidisdriver: %w", err)}
+			}
+			return rueidis.AuthCredentials{Username: user, Password: password}, nil
+		}
+	}
+	from := source{options: options, server: u.String(), unverified: u.TLS != nil && u.TLS.SkipVerify, finder: dialer.Finder}
+	return newClient(from, usualRoom, &driver.ScriptSender{})
 }
 
 // New returns a Client with a user's own options: addresses, credentials, TLS, dialer. It cannot use an
@@ -56,18 +81,32 @@ func New(options rueidis.ClientOption) (*Client, error) {
 	case options.Sentinel.MasterSet == "" && n != 1:
 		return nil, fmt.Errorf("rueidisdriver: %d addresses: exactly one is needed", n)
 	}
-	return newClient(options, 256, &driver.ScriptSender{})
+	from := source{options: options}
+	network := "tcp"
+	if strings.HasPrefix(options.InitAddress[0], "/") {
+		network = "unix"
+	}
+	config := options.TLSConfig
+	from.server = driver.ServerURL(network, options.InitAddress[0], options.SelectDB, config != nil)
+	from.unverified = config != nil && config.InsecureSkipVerify && config.VerifyPeerCertificate == nil && config.VerifyConnection == nil
+	if options.Sentinel.MasterSet != "" {
+		from.options, from.finder = throughSentinels(options)
+	}
+	return newClient(from, usualRoom, &driver.ScriptSender{})
 }
+
+// usualRoom is the room of a client that is no lane.
+const usualRoom = 256
 
 // newClient returns a client with room for a number of pipelines in flight; one more waits its turn. Room is
 // what takes rueidis longest to make for a new connection, and in an outage connections are made again and
 // again.
-func newClient(options rueidis.ClientOption, room int, sender *driver.ScriptSender) (*Client, error) {
-	conn, err := connect(options, func(o *rueidis.ClientOption) { o.RingScaleEachConn = bits.Len(uint(room - 1)) })
+func newClient(from source, room int, sender *driver.ScriptSender) (*Client, error) {
+	conn, err := connect(from.options, func(o *rueidis.ClientOption) { o.RingScaleEachConn = bits.Len(uint(room - 1)) })
 	if err != nil {
 		return nil, err
 	}
-	return &Client{options: options, connection: conn, sender: sender}, nil
+	return &Client{source: from, connection: conn, sender: sender}, nil
 }
 
 // A connection is a rueidis client and its link.
@@ -107,24 +146,6 @@ func (c *connection) Close() error {
 	return nil
 }
 
-// ownParameters are the URL parameters that only rueidis knows. client_cache has no effect, because there
-// is no cache.
-var ownParameters = []string{"addr", "client_cache", "master_set"}
-
-// parseURL reads a URL. Its errors do not contain any of it, while rueidis quotes the part that it cannot
-// read.
-func parseURL(text string) (rueidis.ClientOption, error) {
-	parsed, err := driver.ParseURL(text, ownParameters...)
-	if err != nil {
-		return rueidis.ClientOption{}, fmt.Errorf("rueidisdriver: %w", err)
-	}
-	options, err := rueidis.ParseURL(parsed.String())
-	if err != nil {
-		return options, errors.New("rueidisdriver: the Redis URL has a part that rueidis does not understand")
-	}
-	return options, nil
-}
-
 // enforced applies the settings for the promises of driver.Client.
 func enforced(o rueidis.ClientOption) rueidis.ClientOption {
 	o.DisableRetry = true
@@ -136,8 +157,6 @@ func enforced(o rueidis.ClientOption) rueidis.ClientOption {
 	o.BlockingPipeline = -1  // however long a pipeline is, it is not moved to the blocking pool
 	o.BlockingPoolSize = 1
 	o.ForceSingleClient = true
-	// The link finds the primary, so one address is enough.
-	o.Sentinel, o.InitAddress = rueidis.SentinelOption{}, o.InitAddress[:1]
 	o.DisableCache = true
 	o.AlwaysRESP2 = true // nothing here uses pushes, and replies have one form
 	o.ClientSetInfo = rueidis.DisableClientSetInfo
@@ -160,19 +179,15 @@ func (c *Client) Lane(conns int) (driver.Client, error) {
 	if conns < 1 {
 		return nil, fmt.Errorf("rueidisdriver: a lane of %d connections: at least one is needed", conns)
 	}
-	return newClient(c.options, 16*conns, c.sender)
+	return newClient(c.source, 16*conns, c.sender)
 }
 
-// Server returns the URL of the server without user, password and parameters, for display. For a client
-// that uses Sentinel it is the first sentinel's.
-func (c *Client) Server() string {
-	o := c.options
-	network := "tcp"
-	if strings.HasPrefix(o.InitAddress[0], "/") {
-		network = "unix"
-	}
-	return driver.ServerURL(network, o.InitAddress[0], o.SelectDB, o.TLSConfig != nil)
-}
+// Server returns the URL of the server without user, password and parameters, for display. For a client made
+// by New that uses Sentinel it is the first sentinel's.
+func (c *Client) Server() string { return c.source.server }
+
+// Unverified reports whether it uses TLS without verifying the server's certificate.
+func (c *Client) Unverified() bool { return c.source.unverified }
 
 // Closed reports whether Close has closed its connections.
 func (c *Client) Closed() bool { return c.link.shut.Load() }

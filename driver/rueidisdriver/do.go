@@ -70,29 +70,34 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	}
 	switch {
 	case broken && ending != gaveUp:
-		c.replace(used)
+		c.replace(used, c.redis.B().Ping().Build())
 	case c.link.waited(used) >= driver.Silence && c.calls.TryLock(): // no other call is cut
 		if c.reconnects.Due(nil, driver.Silence, 1) {
-			c.replace(used)
+			c.replace(used, c.redis.B().Ping().Build())
 		}
 		c.calls.Unlock()
 	}
 }
 
-// isBroken reports whether the connection must not be used again: it failed, or its server has become a
-// replica.
+// isBroken reports whether the connection must not be used again: it failed, or its server is the wrong one.
 func (c *Client) isBroken(err error) bool {
+	return err != nil && !driver.Certain(err) || c.source.isWrong(err, &c.reconnects)
+}
+
+// isWrong reports whether the connection with this reply must be replaced because its server is the wrong one.
+func (s *source) isWrong(err error, reconnects *driver.ReconnectLimiter) bool {
 	var refused *driver.ServerError
-	if errors.As(err, &refused) {
-		return c.reconnects.Due(refused, 0, 1)
+	if !errors.As(err, &refused) || !reconnects.Due(refused, 0, 1) {
+		return false
 	}
-	return err != nil && !driver.Certain(err)
+	s.finder.Doubt()
+	return true
 }
 
 // replace cuts the connection and waits until rueidis has noticed: rueidis returns a failure to callers a
 // little before it stops using the connection, so the next call would fail on it too. If another connection
-// was dialled meanwhile, replace does nothing.
-func (c *Client) replace(generation int64) {
+// was dialled meanwhile, replace does nothing. ping is a call for this connection.
+func (c *connection) replace(generation int64, ping rueidis.Completed) {
 	gone := c.link.gone(generation)
 	if gone == nil {
 		return
@@ -107,7 +112,7 @@ func (c *Client) replace(generation int64) {
 	// passed.
 	ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 	defer cancel()
-	c.redis.Do(driver.Until(ctx, time.Now()), c.redis.B().Ping().Build())
+	c.redis.Do(driver.Until(ctx, time.Now()), ping)
 }
 
 // pingTimeout matters only if the connection was replaced at that moment and is silent again.

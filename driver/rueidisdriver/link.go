@@ -35,20 +35,22 @@ type dialer func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, e
 
 // newLink returns the link of a client with these options. It uses their dialer, if there is one.
 func newLink(o rueidis.ClientOption) *link {
-	l := &link{born: time.Now(), dial: dialPlain}
+	l := &link{born: time.Now(), dial: dialerOf(o)}
 	l.shut.Store(true)
+	return l
+}
+
+// dialerOf returns the dialer of a user's options.
+func dialerOf(o rueidis.ClientOption) dialer {
 	switch {
 	case o.DialCtxFn != nil:
-		l.dial = o.DialCtxFn
+		return o.DialCtxFn
 	case o.DialFn != nil:
-		l.dial = func(_ context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
+		return func(_ context.Context, addr string, d *net.Dialer, c *tls.Config) (net.Conn, error) {
 			return o.DialFn(addr, d, c)
 		}
 	}
-	if o.Sentinel.MasterSet != "" {
-		l.dial = throughSentinels(o, l.dial)
-	}
-	return l
+	return dialPlain
 }
 
 func dialPlain(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -188,6 +190,11 @@ func (t *tracked) Close() error {
 
 func (t *tracked) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
+	if !t.answered.Load() {
+		if refused := driver.ExplainFirstRead(t.Conn, p[:n], err); refused != nil {
+			return 0, &driver.NotSentError{Err: refused}
+		}
+	}
 	if n > 0 {
 		t.answered.Store(true)
 		t.noteReceived()
@@ -206,7 +213,13 @@ func (t *tracked) Write(p []byte) (int, error) {
 		t.link.noteWritten(t.generation)
 	}
 	t.since.CompareAndSwap(0, int64(time.Since(t.link.born)))
-	return t.Conn.Write(p)
+	n, err := t.Conn.Write(p)
+	if err != nil && !t.answered.Load() {
+		if refused := driver.ExplainFirstWrite(t.Conn, err); refused != nil {
+			return n, &driver.NotSentError{Err: refused}
+		}
+	}
+	return n, err
 }
 
 // noteWritten records that a call may have been written on the connection of the generation.

@@ -15,7 +15,7 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	if err := c.unusable(ctx); err != nil {
 		return &driver.NotSentError{Err: err}
 	}
-	conn, err := connect(c.options, func(o *rueidis.ClientOption) {
+	conn, err := connect(c.source.options, func(o *rueidis.ClientOption) {
 		forOne(o)
 		o.AlwaysRESP2 = false
 		// rueidis sends a PING at the second look that finds no new reply, and waits this long for its own.

@@ -115,7 +115,7 @@ func TestSentinelsAreAskedAtEveryDial(t *testing.T) {
 			client := watched(t, first, second)
 			for range 3 {
 				require.NoError(t, client.Do(t.Context(), driver.Command("PING"))[0].Err)
-				client.replace(client.link.generation()) // as after a failure
+				client.replace(client.link.generation(), client.redis.B().Ping().Build()) // as after a failure
 			}
 			require.Equal(t, 1, first.asked(), "the one that answered is asked first from then on")
 			require.Equal(t, 3, second.asked())
@@ -127,7 +127,7 @@ func TestSentinelsAreAskedAtEveryDial(t *testing.T) {
 		s := newFakeSentinel(t, unknown)
 		client := watched(t, s)
 		err := client.Do(t.Context(), driver.Command("PING"))[0].Err
-		require.ErrorContains(t, err, "find the primary m")
+		require.ErrorContains(t, err, "find the primary m by its sentinels")
 		require.True(t, driver.Certain(err))
 		require.True(t, driver.Outage(err), "it may come back")
 		s.answer(named(redis.Addr()))

@@ -14,8 +14,10 @@ import (
 // contexts that never end; if the server is silent, the connection is cut.
 type waiter struct {
 	*connection
-	release driver.Releaser
-	known   atomic.Pointer[known]
+	source     source
+	release    driver.Releaser
+	reconnects driver.ReconnectLimiter
+	known      atomic.Pointer[known]
 }
 
 // known is the server's id of the connection of a generation, so that a release never uses the id of an
@@ -24,11 +26,11 @@ type known struct{ id, generation int64 }
 
 // Waiter implements driver.Client. Its Release uses the client that made it.
 func (c *Client) Waiter() (driver.Waiter, error) {
-	conn, err := connect(c.options, forOne)
+	conn, err := connect(c.source.options, forOne)
 	if err != nil {
 		return nil, err
 	}
-	return &waiter{connection: conn, release: driver.Releaser{Client: c}}, nil
+	return &waiter{connection: conn, source: c.source, release: driver.Releaser{Client: c}}, nil
 }
 
 // Wait implements driver.Waiter. A limit below a millisecond counts as one.
@@ -59,6 +61,9 @@ func (w *waiter) move(from, to string, deadline time.Time) driver.Reply {
 	left := driver.Seconds(time.Until(deadline) - driver.WaitGrace)
 	move := w.redis.B().Arbitrary("BLMOVE", from, to, "RIGHT", "LEFT", left).Blocking()
 	reply := answer(w.redis.Do(unending, move), late.Load(), false)
+	if w.source.isWrong(reply.Err, &w.reconnects) {
+		w.replace(w.link.generation(), w.redis.B().Arbitrary("PING").Blocking())
+	}
 	if reply.Err != nil && !driver.Certain(reply.Err) {
 		// rueidis dials the next connection inside a call, so its id must be asked for again: a wait with the
 		// id of a broken connection could never be released.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay"
@@ -101,4 +102,27 @@ func Example_prefix() {
 	must(Welcome.Enqueue(ctx, other, WelcomeArgs{42}))
 	fmt.Println(len(kit.Waiting()))
 	// Output: 0
+}
+
+type PayArgs struct{ Order, Card string }
+
+// Redis has the order in plain text, and the card encrypted: also in its snapshots, in logs and on dashboards. A
+// program has its keys from a variable, by belay.KeysFromEnv.
+var Pay = belay.Define[PayArgs]("Pay", belay.Idempotent(),
+	belay.Encrypted(must(belay.ParseKeys("2026-09:d14a028c2a3a2bc9476102bb288234c415a2b01f828ea62ac5b3e42f55a1b0c4"))))
+
+func Example_secretArgument() {
+	kit := newKit()
+	kit.Serve(func(server *belay.Server) {
+		Pay.Handle(server, func(_ context.Context, args PayArgs) error {
+			fmt.Println("pay with", args.Card)
+			return nil
+		})
+	})
+	must(Pay.Enqueue(ctx, kit.Client(), PayArgs{"order-7", "4111-1111"}))
+	fmt.Println(strings.Contains(kit.Waiting()[0].Job.Raw(), "4111"), kit.Waiting()[0])
+	kit.Drain()
+	// Output:
+	// false Pay ["order-7","[encrypted, key 2026-09]"] in queue default
+	// pay with 4111-1111
 }

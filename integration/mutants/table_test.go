@@ -567,9 +567,9 @@ var bugs = []mutant{
 		name: "a claim is pushed without its number",
 		harm: "a relay of the outbox that is killed before it deletes its rows pushes up to 256 jobs twice",
 		edits: []edit{{
-			"client/prepared.go", `	holders, err := c.store(ctx, &stored, s.load)
+			"client/prepared.go", `	a, err := c.store(ctx, &stored, s.load)
 `, `	_ = stored
-	holders, err := c.store(ctx, nil, s.load)
+	a, err := c.store(ctx, nil, s.load)
 `,
 		}},
 		pkg: "./client", run: "TestPreparedJobs/are_stored_once",

@@ -23,7 +23,7 @@ type Step struct {
 	// Commands are its writes, name first.
 	Commands [][]string
 
-	base bool // it builds what was there when the log began
+	base bool // it is what was there when the log began, of one database
 	db   int
 }
 
@@ -135,9 +135,13 @@ func (l *Log) Next() (Step, error) {
 	}
 }
 
-// step reads one step; one without commands changed nothing but the reader's own state.
+// step reads one step; one without commands changed nothing but the reader's own state. The whole base is one:
+// its commands are in no order.
 func (l *Log) step() (Step, error) {
-	step := Step{base: l.parts[0].base}
+	if l.parts[0].base {
+		return l.baseStep()
+	}
+	step := Step{}
 	within := false
 	for {
 		command, err := readCommand(l.reader, &l.at)
@@ -164,6 +168,30 @@ func (l *Log) step() (Step, error) {
 		}
 		if !within {
 			return step, nil
+		}
+	}
+}
+
+func (l *Log) baseStep() (Step, error) {
+	step := Step{base: true, db: l.db}
+	for {
+		command, err := readCommand(l.reader, &l.at)
+		switch {
+		case errors.Is(err, io.EOF) && len(step.Commands) > 0:
+			return step, nil // and the end of the file is read again
+		case err != nil:
+			return step, err
+		case command[0] == "SELECT":
+			if l.db, err = strconv.Atoi(command[1]); err != nil {
+				return step, fmt.Errorf("unknown database %q", command[1])
+			}
+			if l.db != step.db && len(step.Commands) > 0 {
+				return step, nil
+			}
+			step.db = l.db
+		case command[0] != "MULTI" && command[0] != "EXEC":
+			step.At = l.at
+			step.Commands = append(step.Commands, command)
 		}
 	}
 }

@@ -88,6 +88,26 @@ func TestABaseIsWhereALogBegins(t *testing.T) {
 		report.Edges[oracle.Edge{From: oracle.Nowhere, To: oracle.Dead, Move: oracle.Restored}])
 }
 
+// A rewritten log, as that of a replica with all data of its primary, begins with the keys in any order.
+func TestABaseIsInNoOrder(t *testing.T) {
+	t.Parallel()
+	base := &aof{}
+	base.write(c("SELECT 0"))
+	base.step(c("SET "+lockKey, "-1\nC\n1"))
+	base.step(c("PEXPIREAT " + lockKey + " " + ms(60)))
+	base.step(c("RPUSH "+mine, unique("1", executed)))
+	base.step(c("ZADD belay:unique " + ms(60) + " d1"))
+	base.text.WriteString(begin().text.String())
+	a := &aof{}
+	a.write(c("SELECT 0"))
+	a.at(1)
+	a.settle(1, 0, append([][]string{c("LREM "+mine+" -1", unique("1", executed))}, release()...)...)
+	report, err := oracle.Replay(a.save(t, base.text.String()))
+	require.NoError(t, err)
+	require.Empty(t, report.Violations)
+	require.Equal(t, 1, report.Done)
+}
+
 // A snapshot may hold jobs, and none is read.
 func TestASnapshotAsBaseIsRefused(t *testing.T) {
 	t.Parallel()

@@ -98,8 +98,17 @@ type replay struct {
 // tells is in the Report.
 func Replay(dir string, options ...Option) (*Report, error) {
 	r := newReplay(options)
-	r.report.dir, r.report.options = dir, options
-	return r.run(dir)
+	r.report.open, r.report.options = func() (source, error) { return Open(dir) }, options
+	return r.run()
+}
+
+// A source is what steps are read from: one log, or those of several nodes of a Cluster.
+type source interface {
+	// Next returns the next step; io.EOF after the last.
+	Next() (Step, error)
+	// Truncated says how the last log ends if it ends within a step.
+	Truncated() string
+	Close() error
 }
 
 func newReplay(options []Option) *replay {
@@ -116,8 +125,8 @@ func newReplay(options []Option) *replay {
 	return r
 }
 
-func (r *replay) run(dir string) (*Report, error) {
-	log, err := Open(dir)
+func (r *replay) run() (*Report, error) {
+	log, err := r.report.open()
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
@@ -144,6 +153,9 @@ func (r *replay) take(step *Step) {
 	r.report.Steps++
 	if step.db != 0 {
 		return // keyspaces lie in database 0
+	}
+	if step.base {
+		r.recordsFirst(step.Commands)
 	}
 	var strides []*stride
 	of := func(k *keyspace) *stride {
@@ -175,6 +187,19 @@ func (r *replay) take(step *Step) {
 	for _, s := range strides {
 		s.judge()
 	}
+}
+
+// recordsFirst moves the records of processes to the front: they say which keys are working lists.
+func (r *replay) recordsFirst(commands [][]string) {
+	rank := func(c []string) int {
+		if k := r.space(c[1], true); k != nil {
+			if _, record := k.recordOf(c[1]); record {
+				return 0
+			}
+		}
+		return 1
+	}
+	slices.SortStableFunc(commands, func(a, b []string) int { return rank(a) - rank(b) })
 }
 
 // touched are the keyspaces that a command names keys of.

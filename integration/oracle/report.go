@@ -99,7 +99,7 @@ type Report struct {
 	// Last is the second of the last step.
 	Last time.Time
 
-	dir     string
+	open    func() (source, error) // opens what is judged, again
 	options []Option
 	events  []Event
 }
@@ -119,8 +119,8 @@ func (e Event) String() string {
 // Timeline reads the log once more, which must still be there, and answers all steps of one job.
 func (r *Report) Timeline(jid string) ([]Event, error) {
 	again := newReplay(r.options)
-	again.traced = jid
-	report, err := again.run(r.dir)
+	again.traced, again.report.open = jid, r.open
+	report, err := again.run()
 	if err != nil {
 		return nil, err
 	}

@@ -36,9 +36,9 @@ func (f *Flags) Add() {
 // Open opens the Redis client that the flags name, and Belay's client over it. The caller closes the second.
 func (f *Flags) Open() (redis driver.Client, client *belay.Client, err error) {
 	if f.Client == "rueidis" {
-		redis, err = rueidisdriver.Open(f.URL)
+		redis, err = rueidisdriver.Open(f.URL, driver.ForPrefix(f.Prefix))
 	} else {
-		redis, err = goredisdriver.Open(f.URL)
+		redis, err = goredisdriver.Open(f.URL, driver.ForPrefix(f.Prefix))
 	}
 	if err != nil {
 		return nil, nil, err

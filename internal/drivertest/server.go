@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,14 +30,53 @@ import (
 // A Server is a redis-server process of this test process, without persistence unless its arguments say
 // otherwise. It ends with the test process, even if that is killed.
 type Server struct {
+	form
 	port int
-	dir  string
-	env  []string
-	args []string
 
 	mu     sync.Mutex
 	proc   *os.Process
 	exited chan struct{} // closed when proc has been waited for
+}
+
+// A form is how a server is started.
+type form struct {
+	dir  string
+	env  []string
+	args []string
+	// sentinel is the configuration file of a sentinel, which writes what it learns into it; empty for a server
+	// with data.
+	sentinel string
+}
+
+// commandLine returns the arguments of redis-server.
+func (f form) commandLine(port int) []string {
+	line := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", f.dir}
+	if f.sentinel != "" {
+		return slices.Concat([]string{f.sentinel, "--sentinel"}, line, f.args)
+	}
+	line = append(line, "--save", "", "--appendonly", "no", "--enable-debug-command", "local")
+	if f.keepsUsers() {
+		line = append(line, "--aclfile", f.usersFile())
+	}
+	return append(line, f.args...)
+}
+
+// Roles reports whether programs run as users of Redis that have the permissions of their role, and no others.
+func Roles() bool { return os.Getenv("BELAY_ACL") == "1" }
+
+// keepsUsers reports whether ACL SAVE makes users outlive a restart of the server.
+func (f form) keepsUsers() bool {
+	return Roles() && f.sentinel == "" && !slices.Contains(f.args, "--requirepass")
+}
+
+func (f form) usersFile() string { return filepath.Join(f.dir, "users.acl") }
+
+// ready returns the words of the log by which the server says that it accepts connections.
+func (f form) ready() string {
+	if f.sentinel != "" {
+		return "Sentinel ID is"
+	}
+	return "Ready to accept connections"
 }
 
 // startTimeout is how long a redis-server may take to accept connections; on an idle machine it takes 10
@@ -50,7 +92,12 @@ func Start(t testing.TB, args ...string) *Server {
 // StartWith is Start with env, of the form NAME=VALUE, added to the server's environment.
 func StartWith(t testing.TB, env []string, args ...string) *Server {
 	t.Helper()
-	s, err := launch(t.TempDir(), env, args...)
+	return start(t, form{dir: t.TempDir(), env: env, args: args})
+}
+
+func start(t testing.TB, f form) *Server {
+	t.Helper()
+	s, err := launch(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,15 +105,20 @@ func StartWith(t testing.TB, env []string, args ...string) *Server {
 	return s
 }
 
+// programVariable names the server to test with, such as valkey-server. Default: redis-server.
+const programVariable = "REDIS_SERVER"
+
+func program() string { return cmp.Or(os.Getenv(programVariable), "redis-server") }
+
 // launch starts a server on a port that was free a moment ago. It tries another port if this one has been
 // taken since.
-func launch(dir string, env []string, args ...string) (*Server, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, errors.New("redis-server not found: apt-get install redis-server")
+func launch(f form) (*Server, error) {
+	if _, err := exec.LookPath(program()); err != nil {
+		return nil, fmt.Errorf("%s not found: apt-get install redis-server, or name another server in %s", program(), programVariable)
 	}
 	var err error
 	for range 5 {
-		s := &Server{dir: dir, env: env, args: args}
+		s := &Server{form: f}
 		if s.port, err = freePort(); err != nil {
 			return nil, err
 		}
@@ -103,15 +155,19 @@ func freePort() (port int, err error) {
 
 // start runs the process and returns when it accepts connections.
 func (s *Server) start() error {
-	cmd := exec.Command("redis-server", append([]string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
-		"--save", "", "--appendonly", "no", "--enable-debug-command", "local",
-	}, s.args...)...)
+	if s.keepsUsers() {
+		users, err := os.OpenFile(s.usersFile(), os.O_CREATE, 0o600)
+		if err != nil {
+			return fmt.Errorf("make the file of users: %w", err)
+		}
+		_ = users.Close()
+	}
+	cmd := exec.Command(program(), s.commandLine(s.port)...)
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.SysProcAttr = diesWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("start redis-server: %w", err)
+		return fmt.Errorf("start %s: %w", program(), err)
 	}
 	cmd.Stderr = cmd.Stdout // it reports wrong arguments there
 	started, exited := make(chan error, 1), make(chan struct{})
@@ -126,7 +182,7 @@ func (s *Server) start() error {
 			s.mu.Lock()
 			s.proc, s.exited = cmd.Process, exited
 			s.mu.Unlock()
-			err = awaitReady(out)
+			err = s.awaitReady(out)
 		}
 		started <- err
 		if cmd.Process != nil {
@@ -147,11 +203,11 @@ func (s *Server) start() error {
 }
 
 // awaitReady reads the server's log until it says that it accepts connections.
-func awaitReady(log io.Reader) error {
+func (s *Server) awaitReady(log io.Reader) error {
 	var output strings.Builder
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
-		if strings.Contains(lines.Text(), "Ready to accept connections") {
+		if strings.Contains(lines.Text(), s.ready()) {
 			return nil
 		}
 		output.WriteString(lines.Text() + "\n")

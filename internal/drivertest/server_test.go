@@ -63,7 +63,7 @@ func TestServer(t *testing.T) {
 	})
 	t.Run("that_cannot_start_says_why", func(t *testing.T) {
 		t.Parallel()
-		_, err := launch(t.TempDir(), nil, "--no-such-option", "1")
+		_, err := launch(form{dir: t.TempDir(), args: []string{"--no-such-option", "1"}})
 		require.ErrorContains(t, err, "no-such-option")
 	})
 }

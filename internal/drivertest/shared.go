@@ -33,7 +33,7 @@ func Redis(t testing.TB) *Server {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server, err := launch(dir, nil)
+		server, err := launch(form{dir: dir})
 		if err != nil {
 			_ = os.RemoveAll(dir)
 			t.Fatal(err)

@@ -105,6 +105,12 @@ func (s *Shape) addFields(t reflect.Type, path []int) error {
 	return errors.Join(errs...)
 }
 
+// EndsAlike reports whether the last argument of every value is that of the same field.
+func (s *Shape) EndsAlike() bool {
+	last := len(s.places) - 1
+	return last >= 0 && s.rest == nil && s.places[last].isEmpty == nil
+}
+
 func (s *Shape) add(p place) error {
 	if s.rest != nil {
 		return fmt.Errorf("field %s follows %s, which takes the rest: put %[2]s last", p.name, s.rest.name)

@@ -52,7 +52,7 @@ func (f *Flag) Set(value string) error {
 	return nil
 }
 
-// Type returns the kind of the value: "int", "duration", "string" or "strings".
+// Type returns the kind of the value: "int", "duration", "bool", "string" or "strings".
 func (f *Flag) Type() string { return f.kind }
 
 // Check returns an error if the value is invalid. Set does not return it, so that a program can report all
@@ -96,6 +96,27 @@ func Text(name, usage string, to *string) *Flag {
 	f.set = func(value string) error { *to = value; return nil }
 	return f
 }
+
+// Switch returns a flag that is true or false. Its name alone means true.
+func Switch(name, usage string, to *bool) *Flag {
+	f := newFlag(name, kindBool, usage)
+	f.value = func() string { return strconv.FormatBool(*to) }
+	f.set = func(value string) error {
+		on, err := strconv.ParseBool(value)
+		if err != nil {
+			return errors.New("it must be true or false")
+		}
+		*to = on
+		return nil
+	}
+	return f
+}
+
+// kindBool is the kind that package flag and package pflag know.
+const kindBool = "bool"
+
+// IsBoolFlag reports whether the flag's name alone is a value; package flag asks for it.
+func (f *Flag) IsBoolFlag() bool { return f.kind == kindBool }
 
 // Choice returns a flag of few values; byDefault is the text of T's zero value.
 func Choice[T comparable](name, usage string, to *T, byDefault string, values map[string]T, allowed string) *Flag {

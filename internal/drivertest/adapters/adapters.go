@@ -14,9 +14,15 @@ import (
 
 // Open has the constructors of all clients by name: the one list of them. Whatever could differ between them is
 // tested with each.
-var Open = map[string]func(url string) (driver.Client, error){
-	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+var Open = For("")
+
+// For returns the constructors of Open for keys with a prefix, which a Cluster needs.
+func For(prefix string) map[string]func(url string) (driver.Client, error) {
+	with := driver.ForPrefix(prefix)
+	return map[string]func(url string) (driver.Client, error){
+		"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url, with) },
+		"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url, with) },
+	}
 }
 
 // An Opener opens a client for a URL, which is closed when the test ends.

@@ -70,9 +70,13 @@ Flags:
 const defaultURL = "redis://127.0.0.1:6379/0"
 
 // clients are the constructors of the Redis clients that --client names.
-var clients = map[string]func(url string) (driver.Client, error){
-	"go-redis": func(url string) (driver.Client, error) { return goredisdriver.Open(url) },
-	"rueidis":  func(url string) (driver.Client, error) { return rueidisdriver.Open(url) },
+var clients = map[string]func(url string, options ...driver.Option) (driver.Client, error){
+	"go-redis": func(url string, options ...driver.Option) (driver.Client, error) {
+		return goredisdriver.Open(url, options...)
+	},
+	"rueidis": func(url string, options ...driver.Option) (driver.Client, error) {
+		return rueidisdriver.Open(url, options...)
+	},
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -131,7 +135,7 @@ func execute(args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.Client, err = clients[o.client](o.url); err != nil {
+	if o.Client, err = clients[o.client](o.url, driver.ForPrefix(o.Prefix)); err != nil {
 		return statusError{err, exitUsage}
 	}
 	defer func() { _ = o.Client.Close() }()

@@ -1,0 +1,193 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A Role is a kind of program, by what its user of Redis must be allowed to do.
+type Role string
+
+const (
+	// RoleWorker runs jobs, and pushes them.
+	RoleWorker Role = "worker"
+	// RoleProducer pushes jobs, and waits for tracked ones. It can neither read nor delete what waits.
+	RoleProducer Role = "producer"
+	// RoleOperator sees all jobs, queues and processes, and acts on them.
+	RoleOperator Role = "operator"
+	// RoleDashboard sees what an operator sees, and changes nothing.
+	RoleDashboard Role = "dashboard"
+)
+
+// purposes are what the programs of a role do.
+var purposes = map[Role][]purpose{
+	RoleWorker:    {toCall, toPush, toWork, toWait, toTell, toAwait, toRead},
+	RoleProducer:  {toCall, toPush, toAwait, toRead},
+	RoleOperator:  {toCall, toLook, toList, toAct, toRead},
+	RoleDashboard: {toCall, toLook, toList, toRead},
+}
+
+// Roles returns all roles.
+func Roles() []Role { return []Role{RoleWorker, RoleProducer, RoleOperator, RoleDashboard} }
+
+// Rule returns the ACL SETUSER command that allows a user what the programs of a role do in the keyspace of
+// cfg.Prefix, and nothing else. It changes neither the user's passwords nor those of others. Redis checks a
+// script's commands one by one, so a user that may run scripts can do no more in them than outside. It returns
+// an error if the role does not exist, or the user cannot have that name.
+//
+// A key of Sidekiq's is named after the host of a process, so all roles but the producer's may use their
+// commands on every key of the prefix. A producer has a selector for each kind of key.
+func Rule(role Role, user string, cfg Config) (string, error) {
+	of, exists := purposes[role]
+	if !exists {
+		return "", fmt.Errorf("there is no role %q", string(role))
+	}
+	if err := checkUser(user); err != nil {
+		return "", err
+	}
+	rule := strings.Fields("ACL SETUSER " + user + " on resetkeys resetchannels clearselectors -@all")
+	keyless, channels, commands := commandsOf(of, cfg)
+	rule = append(append(rule, "+select"), keyless...) // the URL may name a database
+	if all := "~" + escaped(cfg.Prefix) + "*"; commands[all] != nil {
+		rule = append(append(rule, inOrder(slices.Concat(slices.Collect(maps.Values(commands))...))...), all)
+		return strings.Join(append(rule, channels...), " "), nil
+	}
+	// All keys of a script must be allowed together with EVALSHA. What the script does to each is another
+	// question, which the selectors answer.
+	keys := slices.Sorted(maps.Keys(commands))
+	rule = append(append(rule, keys...), channels...)
+	same := map[string][]string{}
+	for _, key := range keys {
+		list := strings.Join(inOrder(commands[key]), " ")
+		same[list] = append(same[list], key)
+	}
+	for _, list := range slices.Sorted(maps.Keys(same)) {
+		rule = append(rule, "("+list+" "+strings.Join(same[list], " ")+")")
+	}
+	return strings.Join(rule, " "), nil
+}
+
+// commandsOf returns, as words of a rule, the commands without a key, the channels, and for each pattern of
+// keys the commands that these purposes need.
+func commandsOf(of []purpose, cfg Config) (keyless, channels []string, commands map[string][]string) {
+	keys := lua.NewKeys(strings.TrimSuffix(escaped(cfg.Prefix), ":"))
+	one, other := needs(keys, samples[0]), needs(keys, samples[1])
+	commands = map[string][]string{}
+	for i, n := range one {
+		switch {
+		case !slices.Contains(of, n.purpose):
+		case len(n.keys) > 0:
+			patterns := make([]string, len(n.keys))
+			for k, key := range n.keys {
+				patterns[k] = "~" + common(key, other[i].keys[k])
+			}
+			group := strings.Join(patterns, " ")
+			commands[group] = append(commands[group], "+"+n.command)
+		default:
+			keyless = append(keyless, "+"+n.command)
+			if n.channel != "" {
+				channels = append(channels, "&"+n.channel)
+			}
+		}
+	}
+	return inOrder(keyless), inOrder(channels), commands
+}
+
+func inOrder(words []string) []string { return slices.Compact(slices.Sorted(slices.Values(words))) }
+
+// samples have no name in common, and neither a beginning nor an end of one: what their keys have in common is
+// common to all keys of the kind.
+var samples = [2]sample{
+	{
+		queues: []string{"first"}, patterns: true, identity: "one:1:a", digest: strings.Repeat("0", 32), jid: "123", bid: "12", class: "First", name: "daily",
+		number: 1, at: time.Date(1999, 1, 2, 3, 4, 0, 0, time.UTC),
+	},
+	{
+		queues: []string{"second"}, patterns: true, identity: "two:2:b", digest: strings.Repeat("f", 32), jid: "456", bid: "45", class: "Second", name: "weekl",
+		number: 2, at: time.Date(2888, 11, 30, 15, 56, 0, 0, time.UTC),
+	},
+}
+
+// common returns the pattern of the keys that begin and end as both of these do; the key itself if they are
+// equal.
+func common(one, other string) string {
+	if one == other {
+		return one
+	}
+	shorter := min(len(one), len(other))
+	head, tail := 0, 0
+	for head < shorter && one[head] == other[head] {
+		head++
+	}
+	for tail < shorter-head && one[len(one)-1-tail] == other[len(other)-1-tail] {
+		tail++
+	}
+	return one[:head] + "*" + one[len(one)-tail:]
+}
+
+// escaped returns the beginning of all keys with this prefix as a pattern. A rule cannot contain white space or
+// quotation marks, so it has "any character" in their place.
+func escaped(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	var pattern strings.Builder
+	for _, c := range prefix {
+		switch {
+		case unicode.IsSpace(c) || unicode.IsControl(c) || c == '"' || c == '\'':
+			pattern.WriteString(strings.Repeat("?", len(string(c)))) // Redis counts bytes
+		case strings.ContainsRune(`*?[]\`, c):
+			pattern.WriteString(`\` + string(c))
+		default:
+			pattern.WriteRune(c)
+		}
+	}
+	return pattern.String() + ":"
+}
+
+func checkUser(user string) error {
+	switch {
+	case user == "":
+		return errors.New("the user has no name")
+	case user == "default":
+		return errors.New(`the user "default" is that of all clients without a name: choose another name`)
+	case strings.ContainsFunc(user, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || strings.ContainsRune(`"'`, c) }):
+		return fmt.Errorf("user %q: a user's name has neither white space nor quotation marks", user)
+	}
+	return nil
+}
+
+// Permitted returns an error if this user may not do what the programs of a role cannot do without, with the
+// rule that is missing. It is one of a server that denies access: see [driver.Denial]. It returns nil if the
+// server cannot say what the user may do. Nothing is added to the ACL LOG.
+func Permitted(ctx context.Context, client driver.Client, role Role, cfg Config) error {
+	f := facts{cfg: cfg.withDefaults()}
+	f.readPermissions(ctx, client)
+	if err := cmp.Or(f.byText, f.byAddress); err != nil && (driver.Denial(err) != "" || driver.Outage(err)) {
+		return fmt.Errorf("ask what this user may do: %w", err)
+	}
+	list, missed := f.permissions.lacking(slices.DeleteFunc(slices.Clone(purposes[role]), func(p purpose) bool { return inessential[p] })...)
+	if len(list) == 0 {
+		return nil
+	}
+	refusal := "NOPERM this user may not " + missed + "; the missing rule is: " + f.permissions.permit(f.cfg.Prefix, list)
+	return fmt.Errorf("a %s needs more permissions: %w", role, driver.NewServerError(refusal))
+}
+
+// inessential are the purposes that programs can do without.
+var inessential = map[purpose]bool{toWait: true, toTell: true, toAwait: true, toRead: true}
+
+// permits reports whether nothing of what a role does is known to be denied, except what only a check needs.
+func (p permissions) permits(role Role) bool {
+	return !slices.ContainsFunc(p.denied, func(n need) bool { return n.purpose != toRead && slices.Contains(purposes[role], n.purpose) })
+}
