@@ -34,7 +34,9 @@ type Sampler struct {
 // NewSampler returns a Sampler.
 func NewSampler(cfg Config) *Sampler {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
-	return &Sampler{keys: cfg.Keys, clock: cfg.Clock, link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "sample"}}
+	return &Sampler{keys: cfg.Keys, clock: cfg.Clock, link: link.Link{
+		Client: cfg.Client, Freight: cfg.Freight, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "sample",
+	}}
 }
 
 // Pass adds a sample if this process, whose identity is me, is the poller.
