@@ -155,6 +155,11 @@ current minute and the one before it.`,
 		exits: map[int]string{exitOK: "", exitFailure: "if Redis, or a queue that standard error names, cannot be read"},
 	},
 	{
+		commands: []string{"queues history"}, json: perLine + ", one for each minute", fields: `at, processed, failed, queues [{name, size, latency_seconds}]`,
+		notes: "processed and failed are those of belay status at that time.",
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
 		commands: []string{"queues pause", "queues resume"},
 		exits:    map[int]string{exitOK: ", also if a queue was in that state already", exitFailure: unreachable},
 	},
