@@ -585,6 +585,26 @@ var bugs = []mutant{
 		caught: "TestPreparedJobs/are_stored_once,_however_often_they_are_pushed", says: "should have 1 item(s), but has 3",
 	},
 	{
+		name: "WAIT before the script that it is about",
+		harm: "after a restart or a failover, a push is reported as replicated that no replica has",
+		edits: []edit{{
+			"driver/driver.go", `call.Announces, call.blocks = true, true`, `call.blocks = true`,
+		}},
+		pkg: "./client", run: "TestAPushWaitsForItsReplicas",
+		caught: "TestAPushWaitsForItsReplicas/go-redis", says: "in chain but got nil",
+	},
+	{
+		name: "duties keep their connections",
+		harm: "where Redis has too many clients, a heartbeat that has lost its connection gets none, and a living process is declared dead",
+		edits: []edit{{
+			"launcher/lanes.go", `	if !vital {
+`, `	if vital || !vital {
+`,
+		}},
+		pkg: "./launcher", run: "TestDutiesLeaveTheirConnections",
+		caught: "TestDutiesLeaveTheirConnectionsToAHeartbeatAndASettle/go-redis", says: "waited in vain for heartbeats",
+	},
+	{
 		name: "a claim is remembered for a day",
 		harm: "a relay of the outbox that comes back after a week doubles its last claim",
 		edits: []edit{{
