@@ -189,6 +189,11 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toAct, lock, "type set pexpire del")
 	on(toList, keys.Unique(), "type zcount zrange zrank zscore")
 	on(toAct, keys.Unique(), "zadd zrem")
+	on(toLook, keys.Batches(), "zcard")
+	on(toAct, keys.Batches(), "zrange zrank zcount zscore")
+	for _, members := range []string{keys.BatchFailed("0"), keys.BatchDead("0")} {
+		on(toAct, members, "srandmember")
+	}
 	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.Refusals()} {
 		on(toLook, counter, "get")
 		on(toAct, counter, "set")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -358,7 +359,7 @@ func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err er
 	if err != nil && (ctx.Err() != nil || l.stopping.Load()) {
 		return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 	}
-	if advice := driver.Denial(err); advice != "" {
+	if advice := driver.Denial(err); advice != "" && !strings.Contains(err.Error(), advice) {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	return session, err

@@ -71,7 +71,7 @@ times are absent until they come; parent is the batch in which it is nested. Onl
 var contracts = []contract{
 	{
 		commands: []string{"status"}, json: single,
-		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, queue_count,
+		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, batches, queue_count,
 process_count, problems [text]
 queues     [{` + strings.ReplaceAll(queueFields, "\n", "\n             ") + `}]
 processes  [{` + processFields + `}]`,
