@@ -73,6 +73,12 @@ func TestCompletedJobs(t *testing.T) {
 			w.do("HSET", w.keys.Iteration("j301"), lua.FieldState, "dead", lua.FieldEndedAt, "1700000000000")
 			require.ElementsMatch(w, want, listed(w, Query{}))
 			require.ElementsMatch(w, want, listed(w, Query{Filter: Filter{Class: "A"}}))
+			var entries []string
+			for entry, err := range w.inspector.Entries(w.Context(), Completed(), 0) {
+				require.NoError(w, err)
+				entries = append(entries, entry.ID)
+			}
+			require.ElementsMatch(w, want, entries)
 		},
 		"are in a search that names their place, and in no other": func(w *world) {
 			w.completes(1_700_000_000, "a", sought("a", trackedField))

@@ -38,9 +38,12 @@ func (c *failingClient) Do(_ context.Context, calls ...driver.Call) []driver.Rep
 }
 
 // runs is how many runs of class A the calls add.
-func (c *failingClient) runs() (counts []string) {
+func (c *failingClient) runs() []string { return c.counts("A|p") }
+
+// counts is what the calls add to a field.
+func (c *failingClient) counts(field string) (counts []string) {
 	for _, call := range c.calls {
-		if at := slices.Index(call.Args, "A|p"); at >= 0 {
+		if at := slices.Index(call.Args, field); at >= 0 {
 			counts = append(counts, call.Args[at+1])
 		}
 	}
@@ -77,6 +80,7 @@ func TestStatisticsThatCouldNotBeWritten(t *testing.T) {
 			l.ran(t, "A")
 			require.NoError(t, l.writeStatistics(t.Context(), client))
 			require.Equal(t, c.then, client.runs())
+			require.Equal(t, c.then, client.counts("default|p"), "of its queue as of its class")
 			require.Equal(t, c.logs, strings.Count(text.String(), logged))
 			require.NoError(t, l.report.Denied())
 			client.calls = nil
