@@ -82,9 +82,9 @@ func checkCluster(f *facts) Finding {
 	case moved && refused.Code == "CLUSTERDOWN":
 		return bad("repair the Cluster: redis-cli --cluster check", "the Cluster is down, or no node serves the prefix' slot: %s", refused.Message)
 	case moved:
-		return bad("give the URL of the node that the reply names", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
+		return bad("give a URL redis+cluster://HOST,HOST, which finds the node", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
 	}
-	return ok("a Cluster; all keys lie in one slot of this node. After a failover give the new primary's URL")
+	return ok("a Cluster; all keys lie in one slot of this node. A URL redis+cluster://HOST,HOST follows it through failovers")
 }
 
 // oneSlot reports whether the prefix has a hash tag by Redis' rule: text between the first { and the next }.

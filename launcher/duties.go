@@ -102,7 +102,7 @@ func (l *Launcher) duties() []duty {
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
 		{
 			name: "statistics", period: statisticsEvery, first: statisticsEvery,
-			pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.announce) }),
+			pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.chores) }),
 		},
 		{name: "cancel", period: marksEvery, pass: l.readMarks, now: l.marked},
 		// Four times in a heartbeat interval, because a janitor waits for a random fraction of one. A pass
@@ -197,7 +197,7 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		case err != nil:
 			l.report.Fail(d.name, err)
 			if driver.TooManyClients(err) {
-				l.loop.TooManyClients()
+				l.tooManyClients(d.name == "beat")
 			}
 			next = d.restAfter(err, &backoff)
 		default:

@@ -36,7 +36,7 @@ type TickLocks struct {
 // NewTickLocks returns a TickLocks.
 func NewTickLocks(cfg Config) *TickLocks {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
-	return &TickLocks{keys: cfg.Keys, link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
+	return &TickLocks{keys: cfg.Keys, link: link.Link{Client: cfg.Client, Freight: cfg.Freight, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "tick locks"}}
 }
 
 // Pass looks for the job of each old lock, if this process, whose identity is me, is the poller.

@@ -33,6 +33,8 @@ func routes() map[string]route {
 		"/periodic":    {get: (*Dashboard).periodic, post: (*Dashboard).periodicAct},
 		"/history":     {get: (*Dashboard).history},
 		"/locks":       {get: (*Dashboard).locks, post: (*Dashboard).releaseLock},
+		"/batches":     {get: (*Dashboard).batches, post: (*Dashboard).batchAct},
+		"/batch":       {get: (*Dashboard).batch},
 		"/classes":     {get: (*Dashboard).classes},
 		"/redis":       {get: (*Dashboard).redis},
 		"/reset":       {get: (*Dashboard).reset, post: (*Dashboard).resetCounters},
