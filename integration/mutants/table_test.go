@@ -89,6 +89,15 @@ var bugs = []mutant{
 		caught: "TestJanitorJudges/one_look_declares_no_process_dead", says: "[victim]",
 	},
 	{
+		name: "a server that does not know the janitor is believed",
+		harm: "after a failover that lost registrations, processes that have not come back yet are declared dead, and their jobs run again",
+		edits: []edit{{
+			"janitor/janitor.go", `seen.State != lua.StateAlive || `, ``,
+		}},
+		pkg: "./janitor", run: "TestJanitorJudges/a_server_that_does_not_know_us_breaks_our_sight",
+		caught: "TestJanitorJudges/a_server_that_does_not_know_us_breaks_our_sight", says: "[victim]",
+	},
+	{
 		name: "no process reconciles",
 		harm: "if the reply to a take is lost, the job stays in that worker's list as long as the worker lives",
 		edits: []edit{{
