@@ -86,8 +86,8 @@ func (i *Inspector) Batch(ctx context.Context, id string) (b Batch, found bool, 
 }
 
 func (i *Inspector) batch(ctx context.Context, id string) (b Batch, found bool, err error) {
-	if err := lua.CheckBatchID(id); err != nil {
-		return b, false, err
+	if lua.CheckBatchID(id) != nil {
+		return b, false, nil // no batch has such an id
 	}
 	now, err := i.Now(ctx)
 	if err != nil {

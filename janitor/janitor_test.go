@@ -290,6 +290,25 @@ func swept(t *testing.T, j *Janitor, me string) time.Duration {
 	return next
 }
 
+func TestExpiredBatchesAreDeleted(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, "mail")
+		j, session := r.newJanitor()
+		r.look(j, session)
+		for id, expiry := range map[string]string{"expired": "1", "kept": "99999999999"} {
+			word, err := r.keys.NewBatch(lua.NewBatch{Batch: lua.Batch{ID: id, Queue: "mail"}}).Do(t.Context(), r.client)
+			require.NoError(t, err)
+			require.Equal(t, lua.BatchNew, word)
+			r.do("ZADD", r.keys.Batches(), expiry, id)
+		}
+		swept(t, j, session.Identity)
+		require.Zero(t, r.do("EXISTS", r.keys.Batch("expired"), r.keys.BatchPending("expired")))
+		require.Equal(t, int64(2), r.do("EXISTS", r.keys.Batch("kept"), r.keys.BatchPending("kept")))
+		require.Equal(t, int64(1), r.do("ZCARD", r.keys.Batches()))
+	})
+}
+
 func TestLatecomers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {

@@ -153,6 +153,44 @@ var moves = []move{
 		w.dueAt(w.keys.Retry(), -time.Hour, "plain", "last")
 		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, ofLock(DestinationDead, false, onceMore)))
 	}},
+	{script: "settle", jobs: []string{row("1"), row("2"), row("3"), row("4")}, once: true, begin: func(w *world) call {
+		identity := w.batchOf("1", "2", "3", "4")
+		return try(w, w.keys.Settle(w.settlement(identity, 1, memberEnd("1", job.Done(), MemberDone),
+			memberEnd("2", job.Retried(row("2"), time.Hour), MemberFailed), memberEnd("3", job.Died(row("3")), MemberDied),
+			memberEnd("4", job.Cancelled(), MemberRemoved))))
+	}},
+	{script: "recover", jobs: []string{row("1")}, begin: func(w *world) call {
+		identity := w.batchOf("1")
+		w.lapse(identity)
+		died := Orphan{Old: row("1"), New: row("1"), Home: HomeDead, Owned: Owned{Member: memberOf(row("1"), MemberDied)}}
+		return try(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{died}}}, w.today))
+	}},
+	{script: "act", jobs: []string{row("1")}, once: true, begin: func(w *world) call {
+		w.batchOf("1")
+		w.dueAt(w.keys.Retry(), time.Hour, row("1"))
+		group := ActGroup{Destination: DestinationNone, Jobs: []Promotion{{Old: row("1"), Owned: Owned{Member: memberOf(row("1"), MemberRemoved)}}}}
+		return try(w, w.keys.Act(Source{Key: w.keys.Retry()}, []ActGroup{group}))
+	}},
+	{script: "push_unique", jobs: []string{row("1"), row("2")}, begin: func(w *world) call {
+		require.Equal(w, BatchNew, w.newBatch("b1", nil))
+		return try(w, w.keys.PushUnique(nil, rows("b1", "1", "2")))
+	}},
+	{script: "batch_new", begin: func(w *world) call {
+		require.Equal(w, BatchNew, w.newBatch("b1", nil))
+		b := NewBatch{Batch: Batch{"b2", "calls"}}
+		nested(&b)
+		return try(w, w.keys.NewBatch(b))
+	}},
+	{script: "batch_seal", begin: func(w *world) call {
+		require.Equal(w, BatchNew, w.newBatch("b1", nil))
+		return try(w, w.keys.SealBatch(Batch{"b1", "calls"}))
+	}},
+	{script: "batch_drop", once: true, begin: func(w *world) call {
+		require.Equal(w, BatchNew, w.newBatch("b1", nil))
+		require.Equal(w, BatchNew, w.newBatch("b2", nested))
+		w.seal("b1")
+		return try(w, w.keys.DropBatch("b2", w.batch("b2"), false))
+	}},
 	{script: "forget", jobs: []string{"job"}, begin: func(w *world) call {
 		identity := w.hold("job")
 		require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"})))
@@ -224,6 +262,26 @@ func (m move) survives(w *world, c call, damage, mend func()) {
 	undisturbed := newWorld(w, openGoredis, drivertest.Redis(w).URL())
 	require.NoError(w, m.begin(undisturbed).make())
 	require.Equal(w, undisturbed.places(m.jobs), w.places(m.jobs), "after %v", err)
+	require.Equal(w, undisturbed.batches(), w.batches(), "after %v", err)
+}
+
+// batches are the members of all batches, by key, the callbacks that they have called, and the classes of these.
+func (w *world) batches() map[string]any {
+	w.Helper()
+	found := map[string]any{"called": w.called()}
+	for key, value := range w.everything() {
+		switch name := strings.TrimPrefix(key, w.prefix); v := value.(type) {
+		case map[string]bool:
+			if strings.HasPrefix(name, ":belay:batch:") {
+				found[name] = v
+			}
+		case map[string]string:
+			if strings.HasPrefix(name, ":belay:batch:") {
+				found[name] = slices.Sorted(maps.Keys(v))
+			}
+		}
+	}
+	return found
 }
 
 // copies are how many times each of these jobs lies anywhere.

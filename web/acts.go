@@ -17,7 +17,7 @@ import (
 // An Act is a user's request, as Config.Authorize and the audit log get it. Its text is untrusted.
 type Act struct {
 	// Name is retry, kill, delete, cancel, move, reschedule, pause, resume, run or remove (of a periodic job),
-	// quiet, stop, dump, release (of a lock) or reset (of the counters).
+	// seal, invalidate or remove (of a batch), quiet, stop, dump, release (of a lock) or reset (of the counters).
 	Name string
 	// In is where the jobs are: retries, scheduled, dead, queue or quarantined.
 	In string
@@ -36,6 +36,8 @@ type Act struct {
 	Lock string
 	// Periodic is the name of the periodic job that is paused, resumed, run or removed.
 	Periodic string
+	// Batch is the id of the batch that is sealed, invalidated or removed.
+	Batch string
 }
 
 // filter returns what chooses the jobs of an act on all that match.
@@ -123,7 +125,7 @@ func (d *Dashboard) auditOf(v *visit, act Act) []any {
 	fields := []any{"user", plain(d.userName(v)), "remote", v.r.RemoteAddr, "act", act.Name}
 	for _, pair := range [][2]string{
 		{"in", act.In}, {"queue", act.Queue}, {"to", act.To}, {"class", act.Class}, {"error_class", act.ErrorClass}, {"tag", act.Tag}, {"text", act.Text}, {"process", act.Process}, {"lock", act.Lock},
-		{"periodic", act.Periodic},
+		{"periodic", act.Periodic}, {"batch", act.Batch},
 	} {
 		if pair[1] != "" {
 			fields = append(fields, pair[0], plain(pair[1]))

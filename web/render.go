@@ -17,7 +17,7 @@ var templateFiles embed.FS
 
 // templates are the pages by name. Each has the layout and the parts.
 var templates = parseTemplates("error", "overview", "busy", "queues", "queue", "set", "job", "confirm", "progress", "locks", "redis",
-	"classes", "reset", "signal", "periodic", "history")
+	"classes", "reset", "signal", "periodic", "history", "batches", "batch")
 
 func parseTemplates(names ...string) map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
@@ -55,6 +55,8 @@ var functions = template.FuncMap{
 	"search":   searchOf,
 	"pageOf":   pageOf,
 	"firstFew": firstFew[string],
+
+	"perSecond": inspect.PerSecond,
 
 	"topGroups": topGroups, "furtherGroups": furtherGroups,
 	"capsules": firstFew[inspect.Capsule],

@@ -38,7 +38,7 @@ end
 -- b.removed and b.revived are lists of jids. Those that are no members any more count nowhere.
 local function count(b, now_ms)
   local info, pending, failed, dead = unpack(KEYS, b.key, b.key + 3)
-  if redis.call('EXISTS', info) == 0 then
+  if redis.call('TYPE', info).ok == 'none' then -- must_be has used TYPE before
     return
   end
   local function members(jids)

@@ -1,0 +1,46 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/client"
+)
+
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	require.Contains(t, r.get("/batches").body, "There are no batches.")
+	keyspace, err := client.New(r.client, client.Config{Prefix: r.prefix})
+	require.NoError(t, err)
+	batch, err := keyspace.NewBatch(t.Context(), client.BatchConfig{ID: "import-42", Description: "<orders> of May", Queue: "calls"})
+	require.NoError(t, err)
+	_, err = keyspace.Push(t.Context(), client.RawJob{Class: "Row", JID: "row-1", Batch: batch})
+	require.NoError(t, err)
+	r.do("SADD", r.keys.BatchFailed("import-42"), "row-1")
+
+	list := r.get("/batches").body
+	for _, text := range []string{"import-42", "&lt;orders&gt;", `href="batch?bid=import-42"`, ">open<"} {
+		require.Contains(t, list, text)
+	}
+	page := r.get("/batch?bid=import-42").body
+	for _, text := range []string{"1 in all, 1 pending, 1 failed, 0 dead, 0 removed", "job?jid=row-1", `value="seal"`, `value="invalidate"`, `value="remove"`} {
+		require.Contains(t, page, text)
+	}
+	for _, id := range []string{"other", "a/b", strings.Repeat("x", 300)} {
+		require.Equal(t, http.StatusNotFound, r.get("/batch?bid="+id).status)
+	}
+
+	act := func(do string) (page string) { return r.follow(r.post("/batches", "bid", "import-42", "do", do)).body }
+	require.Contains(t, act("seal"), "import-42 is sealed.")
+	require.NotContains(t, r.get("/batch?bid=import-42").body, `value="seal"`)
+	require.Contains(t, act("invalidate"), "import-42 is invalid")
+	require.Contains(t, r.get("/batch?bid=import-42").body, ">invalid<")
+	require.Contains(t, act("remove"), "import-42 is deleted; its jobs stay.")
+	require.Contains(t, act("remove"), "There is no such batch any more.")
+	require.Equal(t, http.StatusBadRequest, r.post("/batches", "bid", "import-42", "do", "clear").status)
+	require.Contains(t, r.log.String(), `"act":"seal","batch":"import-42"`)
+}
