@@ -119,8 +119,8 @@ func TestAServerWaitsForThePasswordIfItIsTold(t *testing.T) {
 	})
 }
 
-// A user that loses all its permissions and its password while jobs run, and gets them back: no job is lost,
-// none runs twice, and the server says that it is not ready meanwhile.
+// A user that loses all its permissions and its password while jobs run, and gets them back: no job is lost, none
+// runs twice, and the server says that it is not ready meanwhile.
 func TestAUserThatIsResetStopsNothingForLong(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {

@@ -50,8 +50,8 @@ func (o *overlapped) run(ctx context.Context, took time.Duration) error {
 	return nil
 }
 
-// Each mode of overlap does what it says while jobs take longer than their interval: skip and queue run one at
-// a time, allow runs each tick. With queue one tick waits while another's job runs, so the next run begins at
+// Each mode of overlap does what it says while jobs take longer than their interval: skip and queue run one at a
+// time, allow runs each tick. With queue one tick waits while another's job runs, so the next run begins at
 // once; with skip it begins at a tick.
 func TestEachOverlapKeepsItsWordUnderLoad(t *testing.T) {
 	t.Parallel()

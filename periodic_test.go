@@ -143,8 +143,8 @@ func TestTheHistoryOfAPeriodicJobHasOutcomes(t *testing.T) {
 	require.Equal(t, 4, strings.Count(log.String(), "periodic job registered"))
 }
 
-// A tick falls due while no process polls, and then a server or an operator registers another schedule: the
-// tick is enqueued with the args that it had, before ticks count from the change.
+// A tick falls due while no process polls, and then a server or an operator registers another schedule: the tick
+// is enqueued with the args that it had, before ticks count from the change.
 func TestATickThatIsDueBeforeItsScheduleChangesIsFired(t *testing.T) {
 	t.Parallel()
 	report := belay.Define[string]("Report")

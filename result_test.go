@@ -121,8 +121,7 @@ func TestWaitReturnsTheResultOrHowTheJobEnded(t *testing.T) {
 	})
 }
 
-// A job that waits for a retry shows the reason, cut to a bounded length; one that is done in the end shows
-// none.
+// A job that waits for a retry shows the reason, cut to a bounded length; one that is done in the end shows none.
 func TestTheReasonOfAFailureIsKnownWhileTheJobWaitsForARetry(t *testing.T) {
 	t.Parallel()
 	eachDriver(t, func(t *testing.T, client *belay.Client) {
@@ -157,8 +156,8 @@ func TestTheReasonOfAFailureIsKnownWhileTheJobWaitsForARetry(t *testing.T) {
 	})
 }
 
-// A tracked job that cannot be run, because of its size or its bytes, is dead for those that wait for it,
-// whether it was taken from its queue or was due.
+// A tracked job that cannot be run, because of its size or its bytes, is dead for those that wait for it, whether
+// it was taken from its queue or was due.
 func TestWaitReturnsForAJobThatCannotBeRun(t *testing.T) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
@@ -238,8 +237,8 @@ func TestWhatATrackedJobLeaves(t *testing.T) {
 	})
 }
 
-// A long run shows its progress, and writes it once a second at most, however often it reports. The clock is
-// that of a bubble.
+// A long run shows its progress, and writes it once a second at most, however often it reports. The clock is that of
+// a bubble.
 func TestProgressIsWrittenOnceASecondAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

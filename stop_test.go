@@ -12,8 +12,8 @@ import (
 	"github.com/belayq/belay/belaytest"
 )
 
-// A stop cancels the handlers at its timeout, and waits a second for those that ignore that (fetch.Moment). The
-// clock is that of a bubble: a busy machine may take longer, and that is not what is promised.
+// A stop cancels the handlers at its timeout, and waits a second for those that ignore that (fetch.Moment). The clock
+// is that of a bubble: a busy machine may take longer, and that is not what is promised.
 func TestAStopEndsSoonAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	obey := func(ctx context.Context, _ chan bool) { <-ctx.Done() }

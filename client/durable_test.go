@@ -52,8 +52,7 @@ func TestAPushWaitsForItsReplicas(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, Receipt{JID: receipt.JID, Queue: DefaultQueue, Status: StatusQueued, Replicas: 2}, receipt)
 
-			// Redis has lost its scripts: the first WAIT of the pipeline comes before the script that stores
-			// the job.
+			// Redis has lost its scripts: the first WAIT of the pipeline comes before the script that stores the job.
 			w.do("SCRIPT", "FLUSH")
 			drivertest.Eventually(t, func() bool { // both replicas have reported that they have all: so that WAIT would be content
 				info := w.do("INFO", "replication").(string)

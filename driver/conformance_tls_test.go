@@ -50,8 +50,7 @@ func TestTLSToNoServerIsNotExplained(t *testing.T) {
 	})
 }
 
-// overTLS checks that a client, a lane, a waiter and a Listen work over TLS, and that a certificate is
-// verified.
+// overTLS checks that a client, a lane, a waiter and a Listen work over TLS, and that a certificate is verified.
 func overTLS(t *testing.T, w *world) {
 	authority := drivertest.NewAuthority(t)
 	cert, key := authority.Issue(t, nil)

@@ -60,8 +60,8 @@ func Certain(err error) bool {
 }
 
 // An AccessError is a failure to connect that waiting does not cure: a certificate that is not accepted, a port
-// with another protocol, a file of the Redis URL that cannot be read. The same call succeeds once an operator
-// has done what Advice says (see Denial).
+// with another protocol, a file of the Redis URL that cannot be read. The same call succeeds once an operator has
+// done what Advice says (see Denial).
 type AccessError struct {
 	Advice string
 	Err    error

@@ -272,8 +272,8 @@ func TestOperationsHasEverySetting(t *testing.T) {
 	require.Greater(t, len(flags), 20)
 }
 
-// What the docs say about users works as it is written: the user of the worker may do all that workers do, and
-// no role is left out.
+// What the docs say about users works as it is written: the user of the worker may do all that workers do, and no
+// role is left out.
 func TestOperationsRuleForTheUserIsEnough(t *testing.T) {
 	t.Parallel()
 	text := read(t, "operations.md")

@@ -192,8 +192,7 @@ func (h *chronicle) inHand() (n int) {
 }
 
 // requireAccounted holds, when everything has ended, that of what was stored only that was lost, and only what
-// was taken or ended ran again, which a primary had acknowledged in its last moment. It answers how many were
-// lost.
+// was taken or ended ran again, which a primary had acknowledged in its last moment. It answers how many were lost.
 func (h *chronicle) requireAccounted(t *testing.T, failovers []failover) (lost int) {
 	t.Helper()
 	h.mu.Lock()

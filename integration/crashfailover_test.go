@@ -29,11 +29,11 @@ func crashes() int {
 	return 3
 }
 
-// The machine of the primary dies, again and again, and one of the sentinels with it: first it is silent, then
-// it is gone. A replica takes over, the dead server comes back as its replica. Workers and producers work on
-// within the promised time of each election. Nothing lies anywhere in the end, not even a lock; no process was
-// declared dead; only what Redis acknowledged in the last moment of a primary may be missing, and only what was
-// taken or ended in that moment ran again. What each server wrote down is the lawful history of one keyspace.
+// The machine of the primary dies, again and again, and one of the sentinels with it: first it is silent, then it
+// is gone. A replica takes over, the dead server comes back as its replica. Workers and producers work on within
+// the promised time of each election. Nothing lies anywhere in the end, not even a lock; no process was declared
+// dead; only what Redis acknowledged in the last moment of a primary may be missing, and only what was taken or
+// ended in that moment ran again. What each server wrote down is the lawful history of one keyspace.
 func TestPrimariesDieOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	for name := range openers {
@@ -124,8 +124,8 @@ func newDyingSite(t *testing.T) *dyingSite {
 		w.dirs[server] = dirOf(t, server)
 	}
 	for _, sentinel := range w.Sentinels {
-		// It takes longer to elect another primary than the session of a worker lasts by default. When the
-		// sentinels disagree they wait for twice the timeout before they elect again.
+		// It takes longer to elect another primary than the session of a worker lasts by default. When the sentinels
+		// disagree they wait for twice the timeout before they elect again.
 		_, err := sentinel.Do(t.Context(), "SENTINEL", "SET", drivertest.WatchedName, "failover-timeout", "2000", "down-after-milliseconds", "6000")
 		require.NoError(t, err)
 	}
@@ -184,8 +184,8 @@ func (w *dyingSite) primaryDies(h *chronicle, round int) failover {
 	return f
 }
 
-// awaitAgreement waits until the sentinels agree on a primary, which is the site's server from then on, and
-// both replicas follow it.
+// awaitAgreement waits until the sentinels agree on a primary, which is the site's server from then on, and both
+// replicas follow it.
 func (w *dyingSite) awaitAgreement() {
 	w.t.Helper()
 	eventually(w.t, "the sentinels to agree on all servers", func() bool {
@@ -274,8 +274,7 @@ func (s *switches) awaitFrom(t *testing.T, old *drivertest.Server, since time.Ti
 	return at
 }
 
-// after is when a sentinel last named another primary since an instant, but in place of this one; zero for
-// never.
+// after is when a sentinel last named another primary since an instant, but in place of this one; zero for never.
 func (s *switches) after(since time.Time, old *drivertest.Server) (at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,12 +21,11 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// The slot of a keyspace moves through a Redis Cluster key by key, for longer than the sessions of the workers
-// last; a node fails over by command and one because it was killed; and meanwhile workers are killed. Work
-// rests while the slot moves and goes on when it has arrived. No job is lost but for those that the killed node
-// had acknowledged in its last moment, and none runs twice but for those that were in the hands of a killed
-// worker. The steps of all nodes are the lawful history of one keyspace, and no node was ever asked for keys of
-// two slots.
+// The slot of a keyspace moves through a Redis Cluster key by key, for longer than the sessions of the workers last;
+// a node fails over by command and one because it was killed; and meanwhile workers are killed. Work rests while the
+// slot moves and goes on when it has arrived. No job is lost but for those that the killed node had acknowledged in
+// its last moment, and none runs twice but for those that were in the hands of a killed worker. The steps of all
+// nodes are the lawful history of one keyspace, and no node was ever asked for keys of two slots.
 func TestAKeyspaceMovesThroughACluster(t *testing.T) {
 	t.Parallel()
 	rounds := 1
@@ -70,8 +69,8 @@ func keyspaceMoves(t *testing.T, name string) {
 	}
 }
 
-// A clusterSite is a keyspace in a Redis Cluster of three primaries and three replicas. Its server is the node
-// that serves it.
+// A clusterSite is a keyspace in a Redis Cluster of three primaries and three replicas. Its server is the node that
+// serves it.
 type clusterSite struct {
 	*site
 	*drivertest.Cluster
@@ -187,8 +186,7 @@ func (c *clusterSite) settled() time.Time {
 	return time.Now().Add(-time.Second)
 }
 
-// migrate moves the slot to another node key by key, slower than a session lasts. midway is called in the
-// middle.
+// migrate moves the slot to another node key by key, slower than a session lasts. midway is called in the middle.
 func (c *clusterSite) migrate(to *drivertest.Server, midway func()) {
 	t, from, slot := c.t, c.server, strconv.Itoa(c.slot)
 	t.Helper()
@@ -226,8 +224,8 @@ func (c *clusterSite) migrate(to *drivertest.Server, midway func()) {
 	c.resting = time.Time{}
 }
 
-// arrived is within what time of the end of a migration work goes on. The promise is two seconds; a machine
-// that is busy with other tests needs longer to start the handlers.
+// arrived is within what time of the end of a migration work goes on. The promise is two seconds; a machine that is
+// busy with other tests needs longer to start the handlers.
 func arrived() time.Duration {
 	if os.Getenv("BELAY_LONG") == "1" {
 		return 2 * time.Second
@@ -280,8 +278,8 @@ func (c *clusterSite) primaryDies() failover {
 	return f
 }
 
-// requireAccounted holds that each stored job has been done, and ran again only if its worker was killed or if
-// the killed node had not passed on that it had been taken or settled.
+// requireAccounted holds that each stored job has been done, and ran again only if its worker was killed or if the
+// killed node had not passed on that it had been taken or settled.
 func (c *clusterSite) requireAccounted() {
 	t := c.t
 	t.Helper()
@@ -314,8 +312,8 @@ func (c *clusterSite) requireAccounted() {
 	t.Logf("%d jobs stored, %d of them lost; %d workers killed, %d runs repeated", len(c.stored.acked), lost, len(c.killed), twice)
 }
 
-// judge lets the oracle judge the history of the keyspace, when its workers are gone. A replica whose primary
-// fails over to it has all that either has written down.
+// judge lets the oracle judge the history of the keyspace, when its workers are gone. A replica whose primary fails
+// over to it has all that either has written down.
 func (c *clusterSite) judge() {
 	if c.t.Failed() {
 		return

@@ -22,8 +22,8 @@ const (
 	outageSpan, pushAt = 4200 * time.Millisecond, 2800 * time.Millisecond
 	// outageNoticed is how long it takes until every part of a process has noticed, and failed a few times.
 	outageNoticed = time.Second
-	// resumed bounds the time until work goes on when Redis is back. Five seconds are promised, of which a rest
-	// takes two at most (link.MaxRest); a busy machine may need many more to start a job.
+	// resumed bounds the time until work goes on when Redis is back. Five seconds are promised, of which a rest takes
+	// two at most (link.MaxRest); a busy machine may need many more to start a job.
 	resumed = 20 * time.Second
 	// outagesAtOnce is how many outages happen side by side. They are mostly waiting.
 	outagesAtOnce = 8

@@ -17,10 +17,9 @@ import (
 	"github.com/belayq/belay/internal/drivertest"
 )
 
-// users are the names of the Redis users of the roles. With BELAY_ACL=1 each program runs as one that may do
-// what belay check --acl prints for it, and nothing else, and at the end of the test nothing has been denied.
-// Without it there are none: programs run as the user that may do everything, as the tests themselves always
-// do.
+// users are the names of the Redis users of the roles. With BELAY_ACL=1 each program runs as one that may do what
+// belay check --acl prints for it, and nothing else, and at the end of the test nothing has been denied. Without it
+// there are none: programs run as the user that may do everything, as the tests themselves always do.
 type users map[check.Role]string
 
 // newUsers makes the users of a keyspace if programs run as such.
@@ -32,8 +31,8 @@ func newUsers(t *testing.T, server *drivertest.Server, prefix string) users {
 	return makeUsers(t, server, prefix)
 }
 
-// makeUsers makes the users of a keyspace, and holds at the end of the test that nothing was denied to them.
-// There are none on a server that wants a password.
+// makeUsers makes the users of a keyspace, and holds at the end of the test that nothing was denied to them. There
+// are none on a server that wants a password.
 func makeUsers(t *testing.T, server *drivertest.Server, prefix string) users {
 	t.Helper()
 	u := users{}
@@ -115,9 +114,9 @@ func roleOf(words []string) check.Role {
 	return check.RoleOperator
 }
 
-// Each kind of program does what it is for as a user that has the permissions of its role and no others: jobs
-// of all kinds are pushed, run, fail, are retried and cancelled; a worker is killed and its jobs run again;
-// operators list and act; the dashboard shows each page. Nothing is denied.
+// Each kind of program does what it is for as a user that has the permissions of its role and no others: jobs of all
+// kinds are pushed, run, fail, are retried and cancelled; a worker is killed and its jobs run again; operators list
+// and act; the dashboard shows each page. Nothing is denied.
 func TestProgramsOfEachRoleAreDeniedNothing(t *testing.T) {
 	t.Parallel()
 	bothClients(t, nil, func(t *testing.T, s *site) {
@@ -224,8 +223,8 @@ func play(t *testing.T, s *site) {
 	require.Zero(t, successor.wait(), successor.log())
 }
 
-// requireEachPage holds that a dashboard whose user may only read shows every page, and that Redis refuses what
-// its buttons would do.
+// requireEachPage holds that a dashboard whose user may only read shows every page, and that Redis refuses what its
+// buttons would do.
 func requireEachPage(t *testing.T, s *site) {
 	t.Helper()
 	web := s.launch(belayPath, "web", "--addr", "127.0.0.1:0", "--redis", s.urlOf(check.RoleDashboard), "--prefix", s.prefix, "--client", s.client)
@@ -248,8 +247,8 @@ func requireEachPage(t *testing.T, s *site) {
 	web.kill()
 }
 
-// A sample of what is needed: without any one of these commands something is denied that a program of the role
-// does. Redis' log of denials names the command, or the script does that asks before it writes.
+// A sample of what is needed: without any one of these commands something is denied that a program of the role does.
+// Redis' log of denials names the command, or the script does that asks before it writes.
 func TestEachPermissionOfARoleIsNeeded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, drivertest.Start(t))

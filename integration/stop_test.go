@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopped is how long a stop may take beyond its timeout: a second for cancelled handlers, two to requeue what
-// they left, and the rest for a busy machine. The root's TestAStopEndsSoonAfterItsTimeout is exact.
+// stopped is how long a stop may take beyond its timeout: a second for cancelled handlers, two to requeue what they
+// left, and the rest for a busy machine. The root's TestAStopEndsSoonAfterItsTimeout is exact.
 const stopped = 10 * time.Second
 
 // Six jobs that never end are begun and requeued by five workers, one after the other, some of whose

@@ -39,12 +39,10 @@ type rig struct {
 	log    *drivertest.Buffer
 }
 
-// rigTTL is how long a process of the tests lives without a heartbeat: longer than a test takes on a busy
-// machine.
+// rigTTL is how long a process of the tests lives without a heartbeat: longer than a test takes on a busy machine.
 const rigTTL = time.Minute
 
-// patience bounds every wait and every call: far above what anything here takes, so that only a hang fails by
-// it.
+// patience bounds every wait and every call: far above what anything here takes, so that only a hang fails by it.
 const patience = 20 * time.Second
 
 func newRig(t *testing.T, open opener, queues ...string) *rig {

@@ -51,8 +51,8 @@ func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 	<-others
 }
 
-// A process becomes quiet and stops a moment later: what a duty does when it ends is done to its end. Half of
-// it would give up a lease, and wake no process that waits for it.
+// A process becomes quiet and stops a moment later: what a duty does when it ends is done to its end. Half of it
+// would give up a lease, and wake no process that waits for it.
 func TestAStopDoesNotInterruptADutyThatLeaves(t *testing.T) {
 	t.Parallel()
 	l := &Launcher{cfg: Config{TTL: time.Second}, report: link.NewReporter(logbook.OrDiscard(nil))}

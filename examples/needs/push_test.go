@@ -106,8 +106,8 @@ func Example_prefix() {
 
 type PayArgs struct{ Order, Card string }
 
-// Redis has the order in plain text, and the card encrypted: also in its snapshots, in logs and on dashboards.
-// A program has its keys from a variable, by belay.KeysFromEnv.
+// Redis has the order in plain text, and the card encrypted: also in its snapshots, in logs and on dashboards. A
+// program has its keys from a variable, by belay.KeysFromEnv.
 var Pay = belay.Define[PayArgs]("Pay", belay.Idempotent(),
 	belay.Encrypted(must(belay.ParseKeys("2026-09:d14a028c2a3a2bc9476102bb288234c415a2b01f828ea62ac5b3e42f55a1b0c4"))))
 
