@@ -149,9 +149,9 @@ func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bo
 
 // Open returns a Client for a URL, such as redis://localhost:6379/0, and checks that Redis answers and is not
 // older than 7.0. With Sentinel the URL is redis+sentinel://host1,host2,host3/NAME; with Redis Cluster it is
-// redis+cluster://host1,host2, and the Prefix has a hash tag, such as {shop}. rediss instead of redis means TLS.
-// driver.ParseURL lists all forms and parameters. A nil config is the zero ClientConfig. The error never shows
-// the URL's password. The caller closes the Client, after the servers made from it.
+// redis+cluster://host1,host2, and the Prefix needs a hash tag, such as {shop}. rediss instead of redis means
+// TLS. driver.ParseURL describes all forms and parameters. A nil config is the zero ClientConfig. The error
+// never shows the URL's password. The caller closes the Client, after the servers made from it.
 func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}

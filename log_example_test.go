@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"os"
+	"strings"
 
 	"github.com/belayq/belay"
 )
@@ -39,8 +39,9 @@ func ExampleServerConfig() {
 		log.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
+	var lines bytes.Buffer // a real worker logs to os.Stderr
 	server, err := belay.NewServer(client, belay.ServerConfig{
-		Logger: slog.New(slog.NewTextHandler(os.Stdout, options)), LogArgs: true, Redact: hidden,
+		Logger: slog.New(slog.NewTextHandler(&lines, options)), LogArgs: true, Redact: hidden,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -52,12 +53,14 @@ func ExampleServerConfig() {
 	})
 	_, _ = charge.Enqueue(ctx, client, Charge{Card: "4711"}, belay.JID("6b8f0e5d1c2a"))
 	fmt.Println(server.Run(ctx))
+	for line := range strings.Lines(lines.String()) {
+		if strings.Contains(line, "jid=") { // not those of the server's start and stop
+			fmt.Print(line)
+		}
+	}
 	// Unordered output:
-	// level=INFO msg=starting queues=[default] concurrency=25
-	// level=INFO msg=working queues=[default] concurrency=25
 	// level=INFO msg="asking the bank" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1
 	// level=WARN msg="run failed" error="it said no" jid=6b8f0e5d1c2a class=Charge queue=default attempt=1 max_attempts=26 exit=discarded
 	// level=DEBUG msg=run error="it said no" args="[\"****\"]" jid=6b8f0e5d1c2a class=Charge queue=default exit=discarded
-	// level=INFO msg=stopped
 	// <nil>
 }

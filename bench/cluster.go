@@ -94,8 +94,8 @@ func clusterFigures(figures map[string]float64) map[string]float64 {
 	return figures
 }
 
-// startCluster starts a Redis Cluster on loopback, and returns its URL when each node knows all slots. The caller
-// stops the nodes, also after an error.
+// startCluster starts a Redis Cluster on loopback, and returns its URL when each node knows all slots. The
+// caller stops the nodes, also after an error.
 func startCluster(ctx context.Context) (nodes []*server, address string, err error) {
 	var buses, hosts []string
 	for range clusterNodes {

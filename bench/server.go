@@ -16,8 +16,8 @@ type server struct {
 	dir     string
 }
 
-// startServer starts a redis-server on a free loopback port, without persistence, unless url names one. args are
-// added to its command line.
+// startServer starts a redis-server on a free loopback port, without persistence, unless url names one. args
+// are added to its command line.
 func startServer(ctx context.Context, url string, args ...string) (*server, error) {
 	if url != "" {
 		return &server{url: url}, nil

@@ -217,10 +217,17 @@ func needs(keys lua.Keys, names sample) []need {
 	// Without these a worker that stands by polls a moment later.
 	send(toTell, "publish", keys.PollerLeft())
 	send(toTell, "subscribe", keys.PollerLeft())
-	// Workers run without these too: they are about the statistics of classes.
+	// Workers run without these too: they are about the statistics of classes and queues.
 	for _, figures := range []string{keys.ClassMinute(names.at), keys.ClassTen(names.at)} {
 		on(toTell, figures, "hincrby expire")
 		on(toLook, figures, "hgetall hmget")
+	}
+	on(toTell, keys.QueueMinute(names.at), "hincrby expire")
+	on(toLook, keys.QueueMinute(names.at), "hmget")
+	on(toTell, keys.Samples(), "type zadd expire zrange zremrangebyrank")
+	on(toLook, keys.Samples(), "type zrange")
+	for _, purpose := range []purpose{toTell, toAct} {
+		on(purpose, keys.Completed(), "zadd expire pttl zcount zremrangebyrank")
 	}
 	for _, histogram := range []string{keys.RunHistogram(names.class, names.at), keys.WaitHistogram(names.class, names.at)} {
 		on(toTell, histogram, "bitfield expire")

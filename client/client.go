@@ -64,7 +64,7 @@ type Client struct {
 	// refusals logs refused duplicates.
 	refusals *refusals
 	waits    waits
-	durable  durable
+	durable  *durable
 
 	clock lua.Clock
 	born  time.Time
@@ -103,12 +103,11 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	}
 	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
 	keys := lua.NewKeys(cfg.Prefix)
-	c := &Client{
-		driver: client, link: &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}, cfg: cfg, keys: keys,
+	carrier := &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}
+	return &Client{
+		driver: client, link: carrier, durable: newDurable(client, carrier), cfg: cfg, keys: keys,
 		linger: maxWait, scopes: newScopes(keys), refusals: newRefusals(log), born: time.Now(),
-	}
-	c.durable.client, c.durable.turn = c, make(chan struct{}, 1)
-	return c, nil
+	}, nil
 }
 
 // Driver returns the driver that the Client was made with.
@@ -130,7 +129,7 @@ func (c *Client) Config() Config { return c.cfg }
 // idempotency keys of pushes whose replies have all arrived, which takes a second at most, and ends the Waits.
 func (c *Client) Close() error {
 	c.waits.close()
-	c.durable.close()
+	_ = c.durable.lane.Close() // its pushes fail, as all do from now on
 	c.forget()
 	return c.driver.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -79,7 +80,7 @@ func (d durability) outcome(reply driver.Reply) confirmed {
 	case reply.Err == nil && answered && int(got) >= d.replicas:
 		return confirmed{replicas: int(got)}
 	case reply.Err == nil && answered:
-		return confirmed{int(got), fmt.Errorf("%w (%d of %d within %v)", ErrReplicas, got, d.replicas, d.timeout)}
+		return confirmed{int(got), fmt.Errorf("%w (%d of %d within %v)", ErrReplicas, got, d.replicas, d.timeout.Round(time.Millisecond))}
 	case driver.Denial(reply.Err) != "":
 		return confirmed{ReplicasUnknown, fmt.Errorf("%w (how many have it is unknown: %v: %s)", ErrReplicas, reply.Err, driver.Denial(reply.Err))}
 	}
@@ -88,13 +89,16 @@ func (d durability) outcome(reply driver.Reply) confirmed {
 
 // durable sends the durable pushes of a client.
 type durable struct {
-	client *Client
-	turn   chan struct{} // a lock: it has one element while a call is under way
+	link *link.Link       // the client's, for its estimate of the time that a call takes
+	lane *driver.OnDemand // their connection
+	turn chan struct{}    // a lock: it has one element while a call is under way
 
 	mu      sync.Mutex
-	lane    driver.Client // nil before the first push
-	closed  bool
 	waiting []*entry // in the order in which they came
+}
+
+func newDurable(c driver.Client, l *link.Link) *durable {
+	return &durable{link: l, lane: driver.NewOnDemand(c, driver.IdleFor), turn: make(chan struct{}, 1)}
 }
 
 // An entry is a durable push that waits for its turn.
@@ -149,31 +153,24 @@ func (d *durable) withdraw(e *entry) bool {
 
 // sendNext sends the next call, if an entry waits, and passes the turn on.
 func (d *durable) sendNext() {
-	lane, batch, err := d.take(time.Now())
+	batch := d.take(time.Now())
 	defer func() {
 		for _, e := range batch {
 			close(e.sent)
 		}
 		<-d.turn
 	}()
-	if err != nil {
-		for _, e := range batch {
-			e.reply.Err = &driver.NotSentError{Err: err}
-		}
-		return
-	}
 	if len(batch) > 0 {
-		d.send(lane, batch)
+		d.send(batch)
 	}
 }
 
-// take returns the connection, and the entries for one call: the first that waits, and those behind it that
-// want the same. They have one script or none. If Redis did not have one script of several, what comes after it
-// would be sent again, perhaps to another server, and WAIT would count the replicas of that one only.
-func (d *durable) take(now time.Time) (driver.Client, []*entry, error) {
+// take returns the entries for one call: the first that waits, and those behind it that want the same. They
+// have one script or none. If Redis did not have one script of several, that one and WAIT would be sent again,
+// perhaps to another server, and WAIT would count the replicas of that server only.
+func (d *durable) take(now time.Time) (batch []*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var batch []*entry
 	bytes := 0
 	d.waiting = slices.DeleteFunc(d.waiting, func(e *entry) bool {
 		first := e
@@ -187,14 +184,7 @@ func (d *durable) take(now time.Time) (driver.Client, []*entry, error) {
 		}
 		return joins
 	})
-	var err error
-	if d.lane == nil && len(batch) > 0 && !d.closed {
-		d.lane, err = d.client.driver.Lane(1)
-	}
-	if d.closed {
-		err = errClosed
-	}
-	return d.lane, batch, err
+	return batch
 }
 
 // script returns the script of a push, or nil for one that needs none.
@@ -214,9 +204,9 @@ func (e *entry) patience(now time.Time) time.Duration {
 }
 
 // send sends entries as one call, and sets their outcome.
-func (d *durable) send(lane driver.Client, batch []*entry) {
+func (d *durable) send(batch []*entry) {
 	now := time.Now()
-	timeout := batch[0].patience(now)
+	wanted := durability{batch[0].replicas, batch[0].patience(now)}
 	var calls []driver.Call
 	var until time.Time
 	bytes, once := 0, false
@@ -228,24 +218,14 @@ func (d *durable) send(lane driver.Client, batch []*entry) {
 		e.reply.Err = &driver.UncertainError{Err: errBrokenOff} // until there is a reply
 	}
 	// The timeout counts twice: WAIT is sent again behind a script that Redis did not have.
-	if usual := now.Add(d.client.link.Allowed(bytes) + 2*timeout); until.IsZero() || once && usual.Before(until) {
+	if usual := now.Add(d.link.Allowed(bytes) + 2*wanted.timeout); until.IsZero() || once && usual.Before(until) {
 		until = usual
 	}
-	calls = append(calls, driver.AwaitReplicas(batch[0].replicas, timeout))
-	replies := lane.Do(driver.Until(context.Background(), until), calls...)
-	outcome := batch[0].outcome(replies[len(replies)-1])
+	calls = append(calls, driver.AwaitReplicas(wanted.replicas, wanted.timeout))
+	replies := d.lane.Do(driver.Until(context.Background(), until), calls...)
+	outcome := wanted.outcome(replies[len(replies)-1])
 	for _, e := range batch {
 		e.reply, replies = replies[len(e.calls)-1], replies[len(e.calls):]
 		e.confirmed = outcome
-	}
-}
-
-// close closes the connection. Pushes fail from now on.
-func (d *durable) close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	if d.lane != nil {
-		_ = d.lane.Close()
 	}
 }

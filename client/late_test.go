@@ -25,7 +25,7 @@ type late struct {
 }
 
 // little is time enough to send something, on a busy machine too.
-const little = 500 * time.Millisecond
+const little = 2 * time.Second
 
 // holdUp pushes a job.
 func holdUp(w *world) *late {

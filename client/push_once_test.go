@@ -190,7 +190,7 @@ func TestRepeatable_endsWhen(t *testing.T) {
 	repeats(t, Config{}, map[string]func(w *world){
 		"the context does": func(w *world) {
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: oncePushes, Do: faultproxy.Close()})
-			ctx, cancel := context.WithTimeout(w.Context(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(w.Context(), 4*time.Second)
 			defer cancel()
 			receipt, err := w.client.Push(ctx, RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)
@@ -198,7 +198,7 @@ func TestRepeatable_endsWhen(t *testing.T) {
 			require.Equal(w, []string{receipt.JID}, w.jids(DefaultQueue))
 		},
 		"its time does": func(w *world) {
-			w.client.cfg.RepeatFor = 500 * time.Millisecond
+			w.client.cfg.RepeatFor = 2 * time.Second
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: oncePushes, Do: faultproxy.Close()})
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)

@@ -178,6 +178,7 @@ func aDeniedListen(t *testing.T, w *world) {
 // A server that has lost its scripts runs them after the commands of their pipeline.
 func anAnnouncement(t *testing.T, w *world) {
 	client, p := w.open(t, w.addr(t)), prefix(t)
+	client.Do(t.Context(), driver.Call{Script: counting(p, "first"), Keys: []string{p + "n"}}) // it shows whether the server knows flags
 	l := listen(t, client, p+"ended")
 	l.on(t)
 	write := driver.Call{Script: driver.NewScript("write", "#!lua\n-- "+p+"\nreturn redis.call('SET', KEYS[1], ARGV[1])"), Keys: []string{p + "k"}, Args: []string{"done"}}

@@ -59,9 +59,9 @@ func Certain(err error) bool {
 	return errors.As(err, &refused) || errors.As(err, &unsent)
 }
 
-// An AccessError is a failure to connect that waiting does not cure: a certificate that is not accepted, a port
-// with another protocol, a file of the Redis URL that cannot be read. The same call succeeds once an operator has
-// done what Advice says (see Denial).
+// An AccessError is a failure to connect that waiting does not cure: a certificate that is not accepted, a
+// port with another protocol, a file of the Redis URL that cannot be read. The same call succeeds once an
+// operator has done what Advice says (see Denial).
 type AccessError struct {
 	Advice string
 	Err    error

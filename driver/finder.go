@@ -145,7 +145,8 @@ func namedPrimary(reply any) (string, error) {
 	return "", errors.New("its reply is not that of a sentinel")
 }
 
-// primaryOf reads a node's reply to CLUSTER SLOTS: ranges of slots, each with its primary and then its replicas.
+// primaryOf reads a node's reply to CLUSTER SLOTS: ranges of slots, each with its primary and then its
+// replicas.
 func primaryOf(slot int64, reply any, asked string) (found string, nodes []string, err error) {
 	ranges, _ := reply.([]any)
 	for _, part := range ranges {

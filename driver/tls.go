@@ -21,7 +21,8 @@ type TLS struct {
 	Cert, Key string
 	// ServerName is verified instead of the host.
 	ServerName string
-	// SkipVerify accepts every certificate, so a machine between client and server can read and change everything.
+	// SkipVerify accepts every certificate, so a machine between client and server can read and change
+	// everything.
 	SkipVerify bool
 }
 

@@ -162,6 +162,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// Reporter reports outages. Default: a new one that writes to Log.
 	Reporter *link.Reporter
+	// TooManyClients, if set, is called when Redis has refused the loop a connection. It must not block.
+	TooManyClients func()
 	// DrainFor is the maximum time without takes while the process becomes idle for a quarantined job.
 	DrainFor time.Duration
 	// Unit is how instants are written into payloads.

@@ -154,7 +154,7 @@ func TestLostReplies(t *testing.T) {
 			require.Len(t, r.working("mail"), 2, "moved, and the reply is lost")
 			beats := 0
 			for len(r.running) < 2 {
-				require.Less(t, beats, 4, "within four beats")
+				require.Less(t, beats, 20, "within a few beats, however busy the machine is")
 				beats++
 				r.beat()
 				looked := time.Now().Add(150 * time.Millisecond)
@@ -178,7 +178,7 @@ func TestLostReplies(t *testing.T) {
 			jobs := r.push("mail", 1)
 			beats := 0
 			for len(r.running) < 1 {
-				require.Less(t, beats, 4, "within four beats")
+				require.Less(t, beats, 20, "within a few beats, however busy the machine is")
 				beats++
 				r.beat()
 				looked := time.Now().Add(150 * time.Millisecond)

@@ -147,7 +147,12 @@ func (k *Keyspace) fail(err error) {
 	o.away, k.doubtedAt = true, now
 	k.reconcile.due = true // to find jobs of a lost reply, and because this reading tries Redis again
 	k.cfg.Reporter.Fail(jobs, err)
-	k.tooManyClients = k.tooManyClients || driver.TooManyClients(err)
+	if driver.TooManyClients(err) {
+		k.tooManyClients = true
+		if k.cfg.TooManyClients != nil {
+			k.cfg.TooManyClients()
+		}
+	}
 	if o.resting(now) {
 		return
 	}

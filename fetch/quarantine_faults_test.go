@@ -120,7 +120,7 @@ func TestOrdinaryJobsHaveTheirTurnBetweenQuarantinedJobs(t *testing.T) {
 	}
 	order := ""
 	started := map[*Run]time.Time{}
-	pumpAll(10*time.Second, func() bool {
+	pumpAll(rigPatience, func() bool {
 		var left []*Run
 		for _, h := range r.running {
 			if started[h].IsZero() {

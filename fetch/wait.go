@@ -283,7 +283,8 @@ func (k *Keyspace) restWaits(pause time.Duration) {
 // a heartbeat or a settle. The next time within maxYield they stay closed for longer.
 func (k *Keyspace) yieldWaits(now time.Time) {
 	k.readQueuesAgain()
-	if k.yielded && now.Before(k.yieldEnds) {
+	k.yielded = true
+	if now.Before(k.yieldEnds) {
 		return // another refusal of the same moment
 	}
 	if now.After(k.yieldEnds.Add(maxYield)) {
@@ -291,7 +292,7 @@ func (k *Keyspace) yieldWaits(now time.Time) {
 		k.cfg.Log.Warn("max number of clients reached; polling instead of idle waits", "waits", k.waitConnections())
 	}
 	pause := k.yields.Next()
-	k.yielded, k.yieldEnds = true, now.Add(pause)
+	k.yieldEnds = now.Add(pause)
 	k.restWaits(pause)
 	k.closeWaiters()
 	for _, q := range k.queues {

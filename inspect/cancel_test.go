@@ -18,7 +18,9 @@ import (
 // cancel cancels jobs and returns the results by jid.
 func (w *world) cancel(jids ...string) map[string]Cancellation {
 	w.Helper()
-	results, err := w.inspector.Cancel(w.Context(), jids...)
+	ctx, end := context.WithTimeout(w.Context(), time.Minute) // without a deadline a search ends after ten seconds
+	defer end()
+	results, err := w.inspector.Cancel(ctx, jids...)
 	require.NoError(w, err)
 	require.Len(w, results, len(jids))
 	by := make(map[string]Cancellation)

@@ -77,7 +77,7 @@ func TestAbsenceOfAllProcesses(t *testing.T) {
 				}
 			}
 			book.awaitStart(last, 2)
-			require.Less(t, time.Since(killed), 15*time.Second)
+			require.Less(t, time.Since(killed), recovery)
 			eventually(t, "the last one to be settled", func() bool { return s.text(s.keys.Processed()) == "11" })
 		})
 	}

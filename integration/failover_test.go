@@ -97,6 +97,7 @@ func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
 			second := drivertest.Start(t)
 			post := newSignpost(t, first.Addr())
 			s := newSite(t, first)
+			s.users = nil // the other server has none
 			s.client, s.url = client, post.url()
 			s.on(second).follow(first)
 
@@ -191,6 +192,7 @@ func TestAFailoverThatLosesATakeRunsNoJobBesideItself(t *testing.T) {
 			first, second := drivertest.Start(t, "--repl-diskless-sync-delay", "0"), drivertest.Start(t)
 			post := newSignpost(t, first.Addr())
 			s := newSite(t, first)
+			s.users = nil // the other server has none
 			s.client, s.url = client, post.url()
 			book := newLedger(t)
 			s.do("SADD", s.keys.Paused(), "default") // so that nothing is taken before it is on the replica

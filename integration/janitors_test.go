@@ -11,9 +11,9 @@ import (
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
-// quickRecovery is how long a worker with the flags fast may be dead until its jobs run again: two seconds, and
-// as much again for a machine that is busy with other tests, and again.
-const quickRecovery = 6 * time.Second
+// quickRecovery is how long a worker with the flags fast may be dead until its jobs run again: two seconds, and ten
+// times that for a machine that is busy with other work.
+const quickRecovery = 20 * time.Second
 
 // A janitor is killed while it recovers a dead worker's jobs, at every point at which it matters. No process
 // waits for it, and nothing of what it had begun is lost or done twice.

@@ -73,10 +73,11 @@ func (u users) denied(server *drivertest.Server) (about []string) {
 	return about
 }
 
-// urlOf is the URL for programs of a role; "" is the role that may do everything.
+// urlOf is the URL for programs of a role; "" is the role that may do everything. So may all programs of a test that
+// has given its site another prefix.
 func (s *site) urlOf(role check.Role) string {
 	name := s.users[role]
-	if name == "" || strings.Contains(s.url, "@") {
+	if name == "" || s.prefix == "" || strings.Contains(s.url, "@") {
 		return s.url
 	}
 	return strings.Replace(s.url, "://", "://"+name+":"+name+"@", 1)

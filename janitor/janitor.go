@@ -61,10 +61,11 @@ type Janitor struct {
 
 // Config configures a Janitor.
 type Config struct {
-	// Client is the janitor's own: it must not wait behind jobs.
-	Client driver.Client
-	Keys   lua.Keys
-	Log    *slog.Logger
+	// Client is for calls that carry no jobs, which must not wait behind jobs. Freight is for the others.
+	// Default: Client.
+	Client, Freight driver.Client
+	Keys            lua.Keys
+	Log             *slog.Logger
 	// Beat and TTL are the heartbeat interval and the TTL of this process.
 	Beat, TTL time.Duration
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
@@ -111,7 +112,7 @@ func New(cfg Config) *Janitor {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	return &Janitor{
 		cfg: cfg, lapsed: make(map[string]*suspected), reminded: make(map[string]time.Time), typical: firstTypical,
-		link: link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
+		link: link.Link{Client: cfg.Client, Freight: cfg.Freight, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
 	}
 }
 

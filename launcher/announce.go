@@ -34,7 +34,7 @@ func (l *Launcher) announce(ctx context.Context) error {
 		"rtt_us", strconv.FormatInt(time.Duration(l.rtt.Load()).Microseconds(), 10),
 		"concurrency", strconv.Itoa(l.Concurrency()),
 	}
-	_, err = l.keys.Announce(session.Identity, fields, workEntries(runs)).Do(ctx, l.lanes.announce)
+	_, err = l.keys.Announce(session.Identity, fields, workEntries(runs)).Do(ctx, l.lanes.chores)
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}

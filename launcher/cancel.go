@@ -27,7 +27,7 @@ const marksEvery = time.Hour
 // readMarks is the pass that reads the marks of cancelled jobs after a heartbeat has reported newer ones. It
 // cancels the runs of these jobs. A mark of a job that starts meanwhile is seen by its processor, or here.
 func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
-	more, err := l.marks.Read(ctx, l.lanes.announce, l.keys)
+	more, err := l.marks.Read(ctx, l.lanes.chores, l.keys)
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +50,7 @@ func (l *Launcher) learnMarks(ctx context.Context) {
 	var err error
 	for more := true; more && err == nil; {
 		err = l.callThroughOutage(ctx, "cancel", &pace, func(ctx context.Context) (err error) {
-			more, err = l.marks.Read(ctx, l.lanes.announce, l.keys)
+			more, err = l.marks.Read(ctx, l.lanes.chores, l.keys)
 			return err
 		})
 	}

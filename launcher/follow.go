@@ -27,7 +27,7 @@ const (
 
 // A queueFollower has the state of the duty that follows the changes of the queues, confined to its goroutine.
 type queueFollower struct {
-	link   *link.Link // lanes.announce
+	link   *link.Link // lanes.chores
 	readAt time.Time  // when the names were last read
 	cursor string     // where the next page of names begins
 	seen   map[string]bool

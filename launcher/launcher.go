@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +49,11 @@ type Launcher struct {
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
 	tickLocks *scheduler.TickLocks
+	sampler   *scheduler.Sampler
 	follower  queueFollower
 	lanes     lanes
-	registers *link.Link // lanes.announce, for definitions of periodic jobs
+	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
+	registers *link.Link                         // for definitions of periodic jobs
 	work      context.Context
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
@@ -74,13 +77,6 @@ const (
 	phaseRunning
 	phaseEnded
 )
-
-// lanes are the connections of duties that must not wait for each other, nor behind jobs.
-type lanes struct{ heart, janitor, announce, poll driver.Client }
-
-func (l *lanes) all() []*driver.Client {
-	return []*driver.Client{&l.heart, &l.janitor, &l.announce, &l.poll}
-}
 
 // New builds a Launcher, or returns all errors of the configuration. It opens nothing and starts nothing.
 func New(cfg Config) (*Launcher, error) {
@@ -283,47 +279,41 @@ func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
 		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
-		Cancel:  func() { l.cancel(ErrShutdown) },
-		Leaving: func(at time.Time) { l.goneAt.Store(&at) },
+		TooManyClients: func() { l.tooManyClients(true) },
+		Cancel:         func() { l.cancel(ErrShutdown) },
+		Leaving:        func(at time.Time) { l.goneAt.Store(&at) },
 	}
 }
 
 func (l *Launcher) open() error {
-	for _, lane := range l.lanes.all() {
-		var err error
-		if *lane, err = l.counting(l.cfg.Client).Lane(1); err != nil {
-			l.close()
-			return fmt.Errorf("open a connection for vitals: %w", err)
-		}
+	var err error
+	if l.lanes, err = openLanes(l.counting(l.cfg.Client)); err != nil {
+		return fmt.Errorf("open a connection for vitals: %w", err)
 	}
-	l.follower.link = &link.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "queues"}
-	l.registers = &link.Link{Client: l.lanes.announce, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
+	l.follower.link = &link.Link{Client: l.lanes.chores, Round: l.round(), Log: l.cfg.Log, Duty: "queues"}
+	l.registers = &link.Link{Client: l.lanes.chores, Freight: l.lanes.freight, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
 	l.janitor = janitor.New(janitor.Config{
-		Client: l.lanes.janitor, Keys: l.keys, Log: l.cfg.Log,
+		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Log: l.cfg.Log,
 		Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit,
 		Recovered: l.recovered,
 	})
 	l.poller = scheduler.New(scheduler.Config{
-		Client: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
+		Client: l.lanes.chores, Freight: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff,
 		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
-	l.tickLocks = scheduler.NewTickLocks(scheduler.Config{
-		Client: l.lanes.announce, Keys: l.keys, Log: l.cfg.Log, Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
-	})
+	beside := scheduler.Config{
+		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
+	}
+	l.tickLocks, l.sampler = scheduler.NewTickLocks(beside), scheduler.NewSampler(beside)
 	l.report.Notify(l.callInternal)
 	return nil
 }
 
-func (l *Launcher) close() {
-	for _, lane := range l.lanes.all() {
-		if *lane != nil {
-			_ = (*lane).Close() // no call is in flight on it
-		}
-	}
-}
+func (l *Launcher) close() { _ = l.lanes.close() } // no call is in flight, or the process must end
 
 // callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or
 // Stop is called. It returns a denial at once, so that the operator sees the error at the start, unless the
@@ -369,7 +359,7 @@ func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err er
 	if err != nil && (ctx.Err() != nil || l.stopping.Load()) {
 		return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 	}
-	if advice := driver.Denial(err); advice != "" {
+	if advice := driver.Denial(err); advice != "" && !strings.Contains(err.Error(), advice) {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	return session, err
@@ -421,7 +411,7 @@ func (l *Launcher) endDuties(duties *sync.WaitGroup) {
 	<-closed
 	// From here on only the heartbeat's connection is used.
 	if heart, err := l.cfg.Client.Lane(1); err == nil {
-		l.lanes = lanes{heart: heart}
+		l.lanes.heart = heart
 	}
 }
 

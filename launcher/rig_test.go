@@ -62,11 +62,12 @@ type worker struct {
 	done chan error
 }
 
-// config is a worker's, with beats fast enough for tests.
+// config is a worker's, with beats fast enough for tests, and a lifetime that leaves its calls time on a busy
+// machine.
 func (r *rig) config() launcher.Config {
 	log := slog.New(logbook.JSON(&r.log, slog.LevelInfo))
 	return launcher.Config{
-		Client: r.client, Prefix: r.prefix, Concurrency: 4, Beat: 200 * time.Millisecond, TTL: 2 * time.Second,
+		Client: r.client, Prefix: r.prefix, Concurrency: 4, Beat: 200 * time.Millisecond, TTL: 8 * time.Second,
 		ShutdownTimeout: 10 * time.Second, Log: log,
 	}
 }

@@ -21,11 +21,14 @@ func (l *Launcher) listenForPoller(ctx context.Context) {
 	backoff := link.Backoff{First: minListenRest, Max: maxListenRest}
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := l.cfg.Client.Listen(ctx, l.keys.PollerLeft(), func() {}, func(string) {
+		listening, end := context.WithCancel(ctx)
+		l.endListen.Store(&end)
+		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), func() {}, func(string) {
 			if time.Since(l.startedAt) >= l.cfg.PollWait {
 				l.poll()
 			}
 		})
+		end()
 		if time.Since(began) > maxListenRest {
 			backoff.Reset()
 		}

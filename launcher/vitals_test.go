@@ -18,7 +18,7 @@ func TestTheHeartBeatsUntilTheLastJobIsSettled(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		cfg := r.config()
-		cfg.Beat, cfg.TTL = 100*time.Millisecond, time.Second
+		cfg.Beat, cfg.TTL = 100*time.Millisecond, 3*time.Second
 		started, release := make(chan bool, 8), make(chan bool)
 		build := func() *launcher.Launcher {
 			l := r.build(cfg)

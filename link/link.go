@@ -20,12 +20,14 @@ const usualRound = 1500 * time.Millisecond
 // for so long, and an outage that begins sooner after the last one usually is no new one (see Reporter).
 const episode = time.Minute
 
-// A Link is the connection of one duty, or of one client, to Redis. Every call gets its own deadline, which
-// fits the size of the call: Do is for calls that carry no jobs, Carry for those that do. With one deadline
-// for a whole pass, the last calls of a pass would miss it again and again on a slow link. Its methods may be
-// called from any goroutine, but only those of a Patient link by several at once.
+// A Link is the connection of one duty, or of one client, to Redis; with Freight it has two. Every call gets
+// its own deadline, which fits the size of the call: Do is for calls that carry no jobs, Carry for those that
+// do. With one deadline for a whole pass, the last calls of a pass would miss it again and again on a slow
+// link. Its methods may be called from any goroutine, but only those of a Patient link by several at once.
 type Link struct {
 	driver.Client
+	// Freight sends the calls that carry jobs, so that smaller ones do not wait behind them. Default: Client.
+	Freight driver.Client
 	// Round bounds a call without jobs on a healthy link. Default: 1.5 s.
 	Round time.Duration
 	// Patient is for callers that do not repeat a call after a failure: a program that pushes, or an
@@ -89,18 +91,18 @@ func (l *Link) Begin(expected int, calls []driver.Call) *Trip {
 	if expected > 0 && (l.Patient || l.pages.Strained()) {
 		expected += l.Largest // a page holds one job at least, whatever its size
 	}
-	return l.begin(&Trip{calls: calls, expected: expected}, &l.pages)
+	return l.begin(&Trip{client: cmp.Or(l.Freight, l.Client), calls: calls, expected: expected}, &l.pages)
 }
 
 // BeginSmall returns a trip of calls that carry no jobs.
 func (l *Link) BeginSmall(calls []driver.Call) *Trip {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.begin(&Trip{calls: calls, small: true}, &l.small)
+	return l.begin(&Trip{client: l.Client, calls: calls, small: true}, &l.small)
 }
 
 func (l *Link) begin(t *Trip, pace *Pace) *Trip {
-	t.client, t.patient, t.sent, t.begun = l.Client, l.Patient, sizeOf(t.calls), time.Now()
+	t.patient, t.sent, t.begun = l.Patient, sizeOf(t.calls), time.Now()
 	l.underWay += t.sent + t.expected
 	if round := cmp.Or(l.Round, usualRound); t.patient {
 		t.allowed = Patience(round, l.underWay)

@@ -224,14 +224,15 @@ func TestAScrapeIsCheap(t *testing.T) {
 				require.NoError(t, err)
 			}
 			collector := metrics.New(metrics.Config{Fleet: inspect.New(client)})
+			const most = 2000.0 // microseconds
 			least := 1e9
-			for range 5 {
+			for try := 0; try < 50 && (try < 5 || least >= most); try++ { // a busy machine interrupts Redis in many
 				do(t, server, "CONFIG", "RESETSTAT")
 				require.Greater(t, testutil.CollectAndCount(collector), 800)
 				least = min(least, commandTime(t, server))
 			}
 			t.Logf("a scrape with 200 queues takes Redis %.0f µs", least)
-			require.Less(t, least, 2000.0)
+			require.Less(t, least, most)
 		})
 	}
 }

@@ -28,11 +28,12 @@ const (
 
 // Config configures a Poller.
 type Config struct {
-	// Client is the poller's own connection, so that a page of jobs delays no heartbeat.
-	Client driver.Client
-	Keys   lua.Keys
-	Clock  *lua.Clock
-	Log    *slog.Logger
+	// Client is for calls that carry no jobs, which must not wait behind jobs. Freight is for the others.
+	// Default: Client.
+	Client, Freight driver.Client
+	Keys            lua.Keys
+	Clock           *lua.Clock
+	Log             *slog.Logger
 	// Unit is the unit of enqueued_at.
 	Unit job.TimeUnit
 	// Largest is the maximum size in bytes of an entry that is read. Larger ones are moved unread.
@@ -85,7 +86,7 @@ func New(cfg Config) *Poller {
 	}
 	return &Poller{
 		cfg: cfg, skip: make(map[string]int), ticks: newTicks(),
-		link: &link.Link{Client: cfg.Client, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
+		link: &link.Link{Client: cfg.Client, Freight: cfg.Freight, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "poll"},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,8 +12,9 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, whether they are paused, and how many of
-their jobs are quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs, and "late"
+const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, how many runs of their jobs end and fail
+in a second (of Belay's workers, over the last one to two minutes), whether they are paused, and how many of their jobs are
+quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs, and "late"
 one whose oldest job has waited for more than a minute.`
 
 func newQueues(at *redisFlags) *cobra.Command {
@@ -188,10 +190,18 @@ func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
 func printQueues(t *table, s inspect.Status) {
 	t.section("queues: " + count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
-		t.row("QUEUE", "SIZE", "LATENCY", "")
+		t.row("QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "")
 	}
 	for _, queue := range s.Queues {
-		t.row(queue.Name, queue.Size, short(queue.Latency), queueNotes(queue))
+		c := queueCells(queue)
+		t.row(c[0], c[1], c[2], c[3], c[4], queueNotes(queue))
+	}
+}
+
+// queueCells returns the cells of a queue below these heads: QUEUE, SIZE, LATENCY, RUNS, FAILED.
+func queueCells(q inspect.Queue) []string {
+	return []string{
+		q.Name, strconv.FormatInt(q.Size, 10), short(q.Latency), cmp.Or(inspect.PerSecond(q.Rate), "-"), cmp.Or(inspect.PerSecond(q.FailedRate), "-"),
 	}
 }
 

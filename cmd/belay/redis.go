@@ -36,7 +36,9 @@ type redisFlags struct {
 func (f *redisFlags) register(flags *pflag.FlagSet) {
 	f.set = flags
 	// The environment is not a default of the flag: help shows defaults, and a URL may hold a password.
-	flags.StringVar(&f.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N (default "+defaultURL+")")
+	flags.StringVar(&f.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N, "+
+		"redis[s]+sentinel://host1,host2,host3/NAME, or redis[s]+cluster://host1,host2 with --prefix '{NAME}'; ?password_file=FILE, "+
+		"?ca=FILE, ?cert=FILE&key=FILE (default "+defaultURL+")")
 	flags.StringVar(&f.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
 	flags.StringVar(&f.prefix, "prefix", "", "prefix of every key, a colon is added (default none)")
 }

@@ -36,7 +36,7 @@ func (s *source) doubt() {
 
 // Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:// for a
 // socket, redis+sentinel:// or redis+cluster://, as driver.ParseURL describes them. A Cluster needs the option
-// driver.ForPrefix. It also accepts the parameters of go-redis for its pool (pool_size, pool_timeout and so on).
+// driver.ForPrefix. It also uses the parameters of go-redis for its pool (pool_size, pool_timeout and so on).
 // Nothing is dialled before the first use. Its error never contains the URL, which may have a password.
 func Open(url string, options ...driver.Option) (*Client, error) {
 	u, err := driver.ParseURL(url, options...)

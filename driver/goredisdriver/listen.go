@@ -17,8 +17,8 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	client := newPool(options, 0)
 	defer func() { _ = client.Close() }()
-	// go-redis does not watch a context while it reads, and a subscription that is being made holds the lock that
-	// its Close needs.
+	// go-redis does not watch a context while it reads, and a subscription that is being made holds the lock
+	// that its Close needs.
 	defer context.AfterFunc(ctx, client.end)()
 	subscription := client.redis.Subscribe(ctx)
 	defer func() { _ = subscription.Close() }()

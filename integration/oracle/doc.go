@@ -47,6 +47,9 @@
 //   - locks of jobs that a foreign program or an option's hand has ended: they stand until they run out;
 //   - which of the allowed moves was the best: other tests check that a job is taken, or recovered in time.
 //
+// [ReplayTenures] judges a keyspace whose slot moves through a Redis Cluster. What carries the slot is no step;
+// so a key that a script, or its time, deletes alone while the slot moves is taken for one that moved.
+//
 // It reads key names by their first words, which nothing else in Belay does, except working lists: whose
 // those are it knows from what processes registered. A write to a key that holds jobs, by a command that it
 // does not know, is a violation. Memory is linear in the jobs that live (and eight bytes or so for each of

@@ -8,29 +8,31 @@ import (
 	"strings"
 )
 
-// TenureKey begins the name of the key by which a test marks, on a node of a Redis Cluster, that the node begins
-// to serve a keyspace, or that the keyspace is about to leave it: SET it to the values of [Begins] and [Ends]. The
-// rest of the name must make it a key of a slot that stays on the node.
+// TenureKey begins the name of the key by which a test marks, on a node of a Redis Cluster, that the node
+// begins to serve a keyspace, or that the keyspace is about to leave it: SET it to the values of [Begins] and
+// [Ends]. The rest of the name must make it a key of a slot that stays on the node.
 const TenureKey = "oracle-tenure"
 
-// Begins is the value that marks that a node serves the keyspace from now on, as the nth node, from 1. It is set
-// before the node gets the slot.
+// Begins is the value that marks that a node serves the keyspace from now on, as the nth node, from 1. It is
+// set before the node gets the slot.
 func Begins(n int) string { return strconv.Itoa(n) + " begins" }
 
-// Ends is the value that marks that the slot is about to leave the nth node. It is set before the first key does.
+// Ends is the value that marks that the slot is about to leave the nth node. It is set before the first key
+// does.
 func Ends(n int) string { return strconv.Itoa(n) + " ends" }
 
 // ReplayTenures is Replay for a keyspace whose slot moved from node to node of a Redis Cluster. dirs are the
-// directories of a server of each shard that has everything which the shard ever wrote down. The test has marked the
-// nodes' tenures. What moves a slot is no step: RESTORE-ASKING, by which a node gets a key, and the DEL by which the
-// other one drops it.
+// directories of a server of each shard that has everything which the shard ever wrote down. The test has
+// marked the nodes' tenures. What moves a slot is no step: RESTORE-ASKING, by which a node gets a key, and
+// the DEL by which the other one drops it.
 func ReplayTenures(dirs []string, options ...Option) (*Report, error) {
 	r := newReplay(options)
 	r.report.open, r.report.options = func() (source, error) { return openTenures(dirs) }, options
 	return r.run()
 }
 
-// tenures reads the logs of several nodes as one: each node's steps of the time in which it served the keyspace.
+// tenures reads the logs of several nodes as one: each node's steps of the time in which it served the
+// keyspace.
 type tenures struct {
 	nodes   []*node
 	serving *node // nil between two tenures
@@ -101,8 +103,8 @@ func (t *tenures) turn() bool {
 	return false
 }
 
-// advance reads up to the marker of the next tenure, from a step that begins to bring it. There may be nothing but
-// the keys that come for it, and of those the ones that expire before.
+// advance reads up to the marker of the next tenure, from a step that begins to bring it. There may be
+// nothing but the keys that come for it, and of those the ones that expire before.
 func (n *node) advance(step Step) (err error) {
 	expiring := make(map[string]bool)
 	for ; err == nil; step, err = n.Next() {

@@ -63,7 +63,7 @@ func (w *Watched) URL() string {
 }
 
 // Primary returns the server that is the primary and that replicas follow, or nil while there is none. An old
-// primary that has been frozen takes itself for one until it has heard of the new one, but has no replicas.
+// primary that has been frozen takes itself for one until it meets the new one, but has no replicas.
 func (w *Watched) Primary() *Server {
 	for _, server := range w.Servers {
 		if role, _ := server.do("ROLE").([]any); len(role) == 3 && role[0] == "master" && role[2] != nil {
