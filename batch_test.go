@@ -190,6 +190,39 @@ func TestMembersOfAnInvalidBatchAreDropped(t *testing.T) {
 	})
 }
 
+func TestARunningMemberLearnsThatItsBatchIsInvalid(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		server := newServer(t, client, belay.ServerConfig{Heartbeat: 100 * time.Millisecond, TTL: 10 * time.Second})
+		long := belay.Define[int]("Long")
+		runs := make(chan bool, 1)
+		long.Handle(server, func(ctx context.Context, _ int) error {
+			runs <- belay.BatchInvalid(ctx)
+			for !belay.BatchInvalid(ctx) {
+				select {
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				case <-time.After(tick):
+				}
+			}
+			return nil
+		})
+		running(t, server)
+		batch, err := belay.NewBatch(ctx, client, belay.BatchConfig{}, func(of *belay.Batch) error {
+			_, err := long.Enqueue(ctx, client, 1, belay.InBatch(of))
+			return err
+		})
+		require.NoError(t, err)
+		require.False(t, awaitValue(t, "the run", runs))
+		require.NoError(t, batch.Invalidate(ctx))
+		status, err := batch.Wait(ctx)
+		require.NoError(t, err)
+		require.Zero(t, status.Removed, "it was not cancelled: it is done")
+	})
+}
+
 func TestBatchCanBeFilledAgainAfterACrash(t *testing.T) {
 	t.Parallel()
 	eachDriver(t, func(t *testing.T, client *belay.Client) {

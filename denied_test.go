@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -165,4 +167,51 @@ func TestAUserThatIsResetStopsNothingForLong(t *testing.T) {
 		require.LessOrEqual(t, strings.Count(a.log.String(), "redis denies access"), 8, "not each second: %s", a.log.String())
 		require.NotContains(t, a.log.String(), "S3cr3tCanary")
 	})
+}
+
+// A server that does not trust Redis' certificate ends with what to do, or waits until it does. One that trusts any
+// certificate says so.
+func TestAServerThatDoesNotTrustTheCertificateDoesNotStart(t *testing.T) {
+	t.Parallel()
+	right, other := drivertest.NewAuthority(t), drivertest.NewAuthority(t)
+	cert, key := right.Issue(t, nil)
+	_, addr := drivertest.StartTLS(t, right, cert, key)
+	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
+		start := func(query string, wait bool) (*belay.Server, <-chan error, *drivertest.Buffer) {
+			client, err := belay.NewClient(open(t, "rediss://"+addr+query), nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, client.Close()) })
+			log := &drivertest.Buffer{}
+			server := newServer(t, client, belay.ServerConfig{Logger: belay.Zerolog(zerolog.New(log)), WaitForRedis: wait})
+			server.HandleRaw("Any", idle)
+			return server, running(t, server), log
+		}
+		_, done, _ := start("?ca="+other.File, false)
+		require.ErrorContains(t, awaitValue(t, "the end", done), "give the authority by ca=FILE")
+
+		file := filepath.Join(t.TempDir(), "ca.pem")
+		copyFile(t, other.File, file)
+		server, _, log := start("?ca="+file, true)
+		reason := func(status int, want string) {
+			t.Helper()
+			drivertest.Eventually(t, func() bool {
+				code, why := readyAt(t, server)
+				return code == status && why == want
+			}, patience, tick)
+		}
+		reason(http.StatusServiceUnavailable, "access_denied")
+		require.Equal(t, 1, strings.Count(log.String(), "redis denies access"), log.String())
+		copyFile(t, right.File, file)
+		reason(http.StatusOK, "")
+
+		_, _, log = start("?skip_verify=true", false)
+		drivertest.Eventually(t, func() bool { return strings.Contains(log.String(), "the certificate of Redis is not verified") }, patience, tick)
+	})
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, text, 0o600))
 }

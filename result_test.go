@@ -221,7 +221,8 @@ func TestWhatATrackedJobLeaves(t *testing.T) {
 		tracked, err := client.Wait(t.Context(), receipt.JID)
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now(), tracked.EndedAt, time.Minute)
-		tracked.EndedAt = time.Time{}
+		require.WithinDuration(t, tracked.EndedAt, tracked.BeganAt, time.Minute)
+		tracked.EndedAt, tracked.BeganAt = time.Time{}, time.Time{}
 		require.Equal(t, belay.Tracked{
 			JID: receipt.JID, State: belay.TrackDone, Done: 2, Total: 3, Result: []byte(`{"Rows":9223372036854775807,"Notes":["works"]}`),
 		}, tracked)

@@ -106,6 +106,7 @@ var checks = []struct {
 	check func(*facts) Finding
 }{
 	{versionCheck, checkVersion},
+	{"certificate", checkCertificate},
 	{"role", checkRole},
 	{"cluster", checkCluster},
 	{"scripts", checkScripts},

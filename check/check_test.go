@@ -113,6 +113,9 @@ func TestChecks(t *testing.T) {
 		{"a version without INFO", func(f *facts) { f.info, f.version = nil, "7.2.4" }, "version", SeverityOK, "7.2.4"},
 		{"no version", func(f *facts) { f.info = nil }, "version", SeverityWarn, "cannot see"},
 
+		{"an unverified certificate", func(f *facts) { f.unverified = true }, "certificate", SeverityWarn, "skip_verify"},
+		{"no TLS, or a verified certificate", info(), "certificate", "", ""},
+
 		{"a replica", info("role", "slave", "master_host", "10.0.0.1", "master_port", "6379"), "role", SeverityBad, "read-only replica of 10.0.0.1:6379"},
 		{"a writable replica", info("role", "slave", "slave_read_only", "0"), "role", SeverityBad, "lost"},
 		{"loading", info("loading", "1"), "role", SeverityBad, "loading"},

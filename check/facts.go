@@ -20,6 +20,8 @@ type facts struct {
 	refused *driver.ServerError
 	trips   []trip // none if TIME is denied
 	version string // empty if the server hides it
+	// unverified reports that the connection is encrypted, and that nothing shows to whom.
+	unverified bool
 	scripts
 	permissions permissions
 	// info and config are nil if they are denied.
@@ -45,6 +47,9 @@ var settings = []string{
 
 func readFacts(ctx context.Context, client driver.Client, cfg Config) (*facts, error) {
 	f := &facts{cfg: cfg}
+	if tells, does := client.(interface{ Unverified() bool }); does {
+		f.unverified = tells.Unverified()
+	}
 	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
 		return f, err
 	}

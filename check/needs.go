@@ -97,6 +97,7 @@ func needs(keys lua.Keys, names sample) []need {
 		move(toWork, "lmove", quarantined, keys.QuarantineRun(names.identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
+		on(toTell, waiting, "llen lindex")
 		on(toLook, waiting, "llen lindex")
 		on(toLook, quarantined, "llen lindex")
 		on(toLook, working, "llen lindex")
@@ -188,6 +189,11 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toAct, lock, "type set pexpire del")
 	on(toList, keys.Unique(), "type zcount zrange zrank zscore")
 	on(toAct, keys.Unique(), "zadd zrem")
+	on(toLook, keys.Batches(), "zcard")
+	on(toAct, keys.Batches(), "zrange zrank zcount zscore")
+	for _, members := range []string{keys.BatchFailed("0"), keys.BatchDead("0")} {
+		on(toAct, members, "srandmember")
+	}
 	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.Refusals()} {
 		on(toLook, counter, "get")
 		on(toAct, counter, "set")
@@ -212,10 +218,17 @@ func needs(keys lua.Keys, names sample) []need {
 	// Without these a worker that stands by polls a moment later.
 	send(toTell, "publish", keys.PollerLeft())
 	send(toTell, "subscribe", keys.PollerLeft())
-	// Workers run without these too: they are about the statistics of classes.
+	// Workers run without these too: they are about the statistics of classes and queues.
 	for _, figures := range []string{keys.ClassMinute(names.at), keys.ClassTen(names.at)} {
 		on(toTell, figures, "hincrby expire")
 		on(toLook, figures, "hgetall hmget")
+	}
+	on(toTell, keys.QueueMinute(names.at), "hincrby expire")
+	on(toLook, keys.QueueMinute(names.at), "hmget")
+	on(toTell, keys.Samples(), "type zadd expire zrange zremrangebyrank")
+	on(toLook, keys.Samples(), "type zrange")
+	for _, purpose := range []purpose{toTell, toAct} {
+		on(purpose, keys.Completed(), "zadd expire pttl zcount zremrangebyrank")
 	}
 	for _, histogram := range []string{keys.RunHistogram(names.class, names.at), keys.WaitHistogram(names.class, names.at)} {
 		on(toTell, histogram, "bitfield expire")

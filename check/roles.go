@@ -57,7 +57,11 @@ func Rule(role Role, user string, cfg Config) (string, error) {
 	}
 	rule := strings.Fields("ACL SETUSER " + user + " on resetkeys resetchannels clearselectors -@all")
 	keyless, channels, commands := commandsOf(of, cfg)
-	rule = append(append(rule, "+select"), keyless...) // the URL may name a database
+	rule = append(rule, "+select") // the URL may name a database
+	if oneSlot(cfg.Prefix) {
+		rule = append(rule, "+cluster|slots") // and may be that of a Cluster
+	}
+	rule = append(rule, keyless...)
 	if all := "~" + escaped(cfg.Prefix) + "*"; commands[all] != nil {
 		rule = append(append(rule, inOrder(slices.Concat(slices.Collect(maps.Values(commands))...))...), all)
 		return strings.Join(append(rule, channels...), " "), nil

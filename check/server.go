@@ -47,6 +47,14 @@ func checkVersion(f *facts) Finding {
 	return ok("Redis %s", version)
 }
 
+func checkCertificate(f *facts) Finding {
+	if !f.unverified {
+		return silence
+	}
+	return warn("put the server's CA into the Redis URL (ca=FILE), and remove skip_verify",
+		"the certificate of Redis is not verified (skip_verify): a machine in between can read and change everything, passwords too")
+}
+
 func checkRole(f *facts) Finding {
 	if f.info["loading"] == "1" {
 		return bad("wait until it has loaded its data", "Redis is still loading its data")
@@ -82,9 +90,9 @@ func checkCluster(f *facts) Finding {
 	case moved && refused.Code == "CLUSTERDOWN":
 		return bad("repair the Cluster: redis-cli --cluster check", "the Cluster is down, or no node serves the prefix' slot: %s", refused.Message)
 	case moved:
-		return bad("give a URL redis+cluster://HOST,HOST, which finds the node", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
+		return bad("give the URL of the Cluster: redis+cluster://HOST", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
 	}
-	return ok("a Cluster; all keys lie in one slot of this node. A URL redis+cluster://HOST,HOST follows it through failovers")
+	return ok("a Cluster; all keys lie in one slot of this node. With a URL redis+cluster://HOST programs follow the slot to another node")
 }
 
 // oneSlot reports whether the prefix has a hash tag by Redis' rule: text between the first { and the next }.

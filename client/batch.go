@@ -73,7 +73,7 @@ func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) 
 	if err := c.checkWorkers(ctx, lua.BatchProtocol); err != nil {
 		return nil, err
 	}
-	word, err := doAgain(ctx, c, c.keys.NewBatch(made))
+	word, err := doAgain(ctx, c, durability{}, c.keys.NewBatch(made)) // the first durable push of a member waits for it
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, outcomeOf(err))
@@ -143,8 +143,8 @@ func (cfg *BatchConfig) queue() (string, error) {
 
 // callback passes a callback through the middleware, checks it and encodes it.
 func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text string, err error) {
-	if j.In != 0 || !j.At.IsZero() || j.Key != "" || j.Unique != nil || j.ExpiresIn != 0 || j.Deadline != 0 {
-		return "", "", errors.New("a callback is pushed at the end of its batch: it has no In, At, Key, Unique, ExpiresIn or Deadline")
+	if j.In != 0 || !j.At.IsZero() || j.Key != "" || j.Unique != nil || j.ExpiresIn != 0 || j.Deadline != 0 || j.Replicas != 0 {
+		return "", "", errors.New("a callback is pushed at the end of its batch: it has no In, At, Key, Unique, ExpiresIn, Deadline or Replicas")
 	}
 	j.Queue, j.endOf, j.NotUnique = of.name.Queue, of, true
 	r, err := c.pass(ctx, &j)
@@ -163,14 +163,16 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 }
 
 // doAgain sends a call that may be repeated, and sends it again while Redis does not answer, for
-// Config.RepeatFor.
-func doAgain[T any](ctx context.Context, c *Client, ask lua.Ask[T]) (answer T, err error) {
+// Config.RepeatFor. The answer of a durable one may come with ErrReplicas.
+func doAgain[T any](ctx context.Context, c *Client, d durability, ask lua.Ask[T]) (answer T, err error) {
 	begun, backoff := time.Now(), link.Backoff{First: minPause, Max: maxPause}
 	for {
-		reply, _ := c.do(ctx, load{}, true, ask.Call)
-		answer, err = ask.Read(reply)
+		reply, confirmed := c.do(ctx, load{durability: d}, true, ask.Call)
+		if answer, err = ask.Read(reply); err == nil {
+			return answer, confirmed.err
+		}
 		pause := backoff.Next()
-		if err == nil || !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || time.Since(begun)+pause > c.cfg.RepeatFor {
+		if !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || time.Since(begun)+pause > c.cfg.RepeatFor {
 			return answer, err
 		}
 		select {
@@ -197,9 +199,10 @@ func (c *Client) OpenBatch(ctx context.Context, id string) (*Batch, error) {
 func (c *Client) BatchNamed(name lua.Batch) *Batch { return &Batch{c, name} }
 
 // Seal records that the program that made the batch pushes no more members. Members may still push more: a
-// batch is not over while one of them runs. A batch that is not sealed is neither complete nor over.
+// batch is not over while one of them runs. A batch that is not sealed is neither complete nor over. With
+// Config.Replicas Seal waits for replicas as a push does; after ErrReplicas it may be called again.
 func (b *Batch) Seal(ctx context.Context) error {
-	sealed, err := doAgain(ctx, b.client, b.client.keys.SealBatch(b.name))
+	sealed, err := doAgain(ctx, b.client, b.client.durability(0, 0), b.client.keys.SealBatch(b.name))
 	switch {
 	case err != nil:
 		return fmt.Errorf("belay: seal the batch %s: %w", b.name.ID, err)
@@ -212,7 +215,7 @@ func (b *Batch) Seal(ctx context.Context) error {
 // Invalidate makes members that have not started be dropped, as if they were cancelled: workers learn of it
 // with their next heartbeat. Members that run find out with BatchInvalid.
 func (b *Batch) Invalidate(ctx context.Context) error {
-	_, err := doAgain(ctx, b.client, b.client.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}))
+	_, err := doAgain(ctx, b.client, durability{}, b.client.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}))
 	if err != nil {
 		return fmt.Errorf("belay: invalidate the batch %s: %w", b.name.ID, err)
 	}

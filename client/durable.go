@@ -80,11 +80,13 @@ func (d durability) outcome(reply driver.Reply) confirmed {
 	case reply.Err == nil && answered && int(got) >= d.replicas:
 		return confirmed{replicas: int(got)}
 	case reply.Err == nil && answered:
-		return confirmed{int(got), fmt.Errorf("%w (%d of %d within %v)", ErrReplicas, got, d.replicas, d.timeout)}
-	case driver.Denial(reply.Err) != "":
-		return confirmed{ReplicasUnknown, fmt.Errorf("%w (how many have it is unknown: %v: %s)", ErrReplicas, reply.Err, driver.Denial(reply.Err))}
+		return confirmed{int(got), fmt.Errorf("%w (%d of %d within %v)", ErrReplicas, got, d.replicas, d.timeout.Round(time.Millisecond))}
 	}
-	return confirmed{ReplicasUnknown, fmt.Errorf("%w (how many have it is unknown: WAIT: %v)", ErrReplicas, reply.Err)}
+	why := fmt.Sprintf("WAIT: %v", reply.Err)
+	if advice := driver.Denial(reply.Err); advice != "" {
+		why += ": " + advice
+	}
+	return confirmed{ReplicasUnknown, fmt.Errorf("%w (how many have it is unknown: %s)", ErrReplicas, why)}
 }
 
 // durable sends the durable pushes of a client.
@@ -165,9 +167,9 @@ func (d *durable) sendNext() {
 	}
 }
 
-// take returns the entries for one call: the first that waits, and those behind it that
-// want the same. They have one script or none. If Redis did not have one script of several, what comes after it
-// would be sent again, perhaps to another server, and WAIT would count the replicas of that one only.
+// take returns the entries for one call: the first that waits, and those behind it that want the same. They
+// have one script or none. If Redis did not have one script of several, that one and WAIT would be sent again,
+// perhaps to another server, and WAIT would count the replicas of that server only.
 func (d *durable) take(now time.Time) (batch []*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,7 +208,7 @@ func (e *entry) patience(now time.Time) time.Duration {
 // send sends entries as one call, and sets their outcome.
 func (d *durable) send(batch []*entry) {
 	now := time.Now()
-	timeout := batch[0].patience(now)
+	wanted := durability{batch[0].replicas, batch[0].patience(now)}
 	var calls []driver.Call
 	var until time.Time
 	bytes, once := 0, false
@@ -218,12 +220,12 @@ func (d *durable) send(batch []*entry) {
 		e.reply.Err = &driver.UncertainError{Err: errBrokenOff} // until there is a reply
 	}
 	// The timeout counts twice: WAIT is sent again behind a script that Redis did not have.
-	if usual := now.Add(d.link.Allowed(bytes) + 2*timeout); until.IsZero() || once && usual.Before(until) {
+	if usual := now.Add(d.link.Allowed(bytes) + 2*wanted.timeout); until.IsZero() || once && usual.Before(until) {
 		until = usual
 	}
-	calls = append(calls, driver.AwaitReplicas(batch[0].replicas, timeout))
+	calls = append(calls, driver.AwaitReplicas(wanted.replicas, wanted.timeout))
 	replies := d.lane.Do(driver.Until(context.Background(), until), calls...)
-	outcome := batch[0].outcome(replies[len(replies)-1])
+	outcome := wanted.outcome(replies[len(replies)-1])
 	for _, e := range batch {
 		e.reply, replies = replies[len(e.calls)-1], replies[len(e.calls):]
 		e.confirmed = outcome

@@ -176,10 +176,10 @@ func (c *Client) do(ctx context.Context, l load, once bool, calls ...driver.Call
 	return replies[len(replies)-1], confirmed{}
 }
 
-// store sends a load once, and logs the duplicates that were refused. If the load is checked, the answer's holders
-// have, for each duplicate, the jid of the job that holds its lock, and "" for any other job. A request with an
-// idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale. That of a
-// durable push is set when its turn has come.
+// store sends a load once, and logs the duplicates that were refused. If the load is checked, the answer's
+// holders have, for each duplicate, the jid of the job that holds its lock, and "" for any other job. A request
+// with an idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale.
+// That of a durable push is set when its turn has come.
 func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a answer, err error) {
 	if key != nil && l.replicas == 0 {
 		var cancel context.CancelFunc

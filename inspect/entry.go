@@ -20,7 +20,7 @@ import (
 type Entry struct {
 	// ID is its jid, or "unreadable-" and the first digits of the SHA-256 of its bytes.
 	ID string `json:"id"`
-	// In is where it waits: "retries", "scheduled", "dead", "queue" or "quarantined".
+	// In is where it is: "retries", "scheduled", "dead", "queue", "quarantined" or "completed".
 	In string `json:"in"`
 	// Problem is the reason why no worker could run it; empty for a readable job. With a Problem, Payload has
 	// the first bytes of the entry.
@@ -30,15 +30,16 @@ type Entry struct {
 	Class string `json:"class"`
 	// Queue is the queue in which it waits, or that its payload names.
 	Queue string `json:"queue"`
-	// At is when it runs, or when a dead job died, by Redis' clock; zero in a queue.
+	// At is when it runs, or when a dead job died or a completed one ended, by Redis' clock; zero in a queue.
 	At time.Time `json:"at,omitzero"`
 	// Args are its arguments as they may be shown. An encrypted one is the text "[encrypted, key ID]", or
 	// "[encrypted]" if the ID of its key is not known. See also Inspector.WithMask.
 	Args json.RawMessage `json:"args,omitempty"`
 	// Attempt is how many runs have failed, which is the number of the last of them: runs are counted as in
 	// belay.RunInfo. MaxAttempts is the highest Attempt that there will be: its retries and one; 0 if its
-	// retries are limited by time. For a job that does not set its retries, MaxAttempts has the default of 25
-	// of them, which the workers may have changed (ServerConfig.Retries, --max-retries).
+	// retries are limited by time. For a job that does not set its retries, MaxAttempts is that of the worker
+	// whose run failed last (ServerConfig.Retries, --max-retries); until a run has failed, and for runs in
+	// Ruby, it has the default of 25 of them.
 	Attempt     int `json:"attempt,omitempty"`
 	MaxAttempts int `json:"max_attempts,omitempty"`
 	// RetryCount is retry_count in the payload, Sidekiq's number: how many retries have failed, which is one
@@ -56,6 +57,8 @@ type Entry struct {
 	RetriedAt  time.Time   `json:"retried_at,omitzero"` // of the last, if it failed again
 	// Bytes is the length of its payload.
 	Bytes int `json:"bytes"`
+	// Tracked is the state of a completed job: how it ended, and its result. It is nil for any other.
+	Tracked *Tracked `json:"tracked,omitempty"`
 	// Details are nil until Describe sets them.
 	Details *Details `json:"details,omitempty"`
 
@@ -63,6 +66,7 @@ type Entry struct {
 	raw    lua.Entry
 	parsed *job.Job // nil when it cannot be read
 	index  int      // in a list, counted from the oldest
+	gone   bool     // of a completed job nothing is kept any more
 	hidden bool     // by a mask
 }
 
@@ -119,9 +123,12 @@ func (e *Entry) parse() {
 	if n, ok := parsed.RetryCount(); ok {
 		e.RetryCount = &n
 	}
-	e.Attempt, e.MaxAttempts = parsed.FailedRuns(), retry.Policy{}.MaxAttempts(parsed)
+	e.Attempt, e.MaxAttempts = parsed.FailedRuns(), retry.MaxAttempts(parsed)
 	e.ErrorClass, _ = parsed.Text("error_class")
 	e.ErrorMessage, _ = parsed.Text("error_message")
+	if e.Tracked != nil { // the payload may have the error of an earlier run
+		e.ErrorClass, e.ErrorMessage = e.Tracked.ErrorClass, e.Tracked.ErrorMessage
+	}
 	e.Errors = parsed.PastErrors()
 	for n := range e.Errors {
 		e.Errors[n].At = writable(e.Errors[n].At)
@@ -131,6 +138,19 @@ func (e *Entry) parse() {
 	}
 	e.CreatedAt, e.EnqueuedAt, e.FailedAt = utc(parsed.CreatedAt()), utc(parsed.EnqueuedAt()), utc(parsed.FailedAt())
 	e.RetriedAt = utc(parsed.RetriedAt())
+}
+
+// Outcome describes in a few words how a completed job ended, such as "done in 1.2s"; took writes the duration
+// of its last run. It is empty for any other job.
+func (e Entry) Outcome(took func(time.Duration) string) string {
+	t := e.Tracked
+	switch {
+	case t == nil:
+		return ""
+	case t.BeganAt.IsZero() || t.EndedAt.Before(t.BeganAt):
+		return string(t.State)
+	}
+	return string(t.State) + " in " + took(t.EndedAt.Sub(t.BeganAt))
 }
 
 // FailedRuns returns how many runs have failed, and of how many that there may be, such as "2 of 26"; only the
@@ -155,6 +175,9 @@ func (e Entry) Found() Found {
 		found.Since, found.At = cmp.Or(e.RetriedAt, e.FailedAt), e.At
 	case PlaceDead:
 		found.Since = e.At
+	case PlaceCompleted:
+		found.Since, found.Tracked = e.At, e.Tracked
+		found.Entry.Tracked = nil
 	case PlaceQueue:
 		found.Since = cmp.Or(e.EnqueuedAt, e.CreatedAt)
 	case PlaceQuarantined:

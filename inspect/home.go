@@ -22,13 +22,13 @@ const (
 	PlaceNotFound    Place = "not_found"
 )
 
-// Places returns the places in which jobs wait or run: those that a Query can be limited to.
+// Places returns the places that a Query can be limited to. Jobs wait or run in all but the last.
 func Places() []Place {
-	return []Place{PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceScheduled, PlaceRetry, PlaceDead}
+	return []Place{PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceScheduled, PlaceRetry, PlaceDead, PlaceCompleted}
 }
 
-// A Home is a place where jobs wait and from which an operator may move them: a set, or a place of one queue. A
-// job that a process holds is in none.
+// A Home is a place where jobs can be listed: a set, or a place of one queue. An operator may move the jobs of
+// all but Completed. A job that a process holds is in none.
 type Home struct {
 	place Place
 	queue string
@@ -43,6 +43,10 @@ func Scheduled() Home { return Home{place: PlaceScheduled} }
 // Dead returns the set of jobs that run again only if an operator retries them.
 func Dead() Home { return Home{place: PlaceDead} }
 
+// Completed returns the tracked jobs that have ended, other than in the dead set: those that ended last first,
+// at most 10,000, each for the time given to Track. Its Size may count some whose time is over.
+func Completed() Home { return Home{place: PlaceCompleted} }
+
 // Waiting returns a queue.
 func Waiting(queue string) Home { return Home{PlaceQueue, queue} }
 
@@ -56,7 +60,7 @@ func HomesIn(queue string, places ...Place) (homes []Home) {
 		switch place {
 		case PlaceQueue, PlaceQuarantined:
 			homes = append(homes, Home{place, queue})
-		case PlaceScheduled, PlaceRetry, PlaceDead:
+		case PlaceScheduled, PlaceRetry, PlaceDead, PlaceCompleted:
 			homes = append(homes, Home{place: place})
 		}
 	}
@@ -99,7 +103,10 @@ func (h Home) Queue() string { return h.queue }
 // Place returns the place of the home's jobs.
 func (h Home) Place() Place { return h.place }
 
-func (h Home) sorted() bool { return h == Retries() || h == Scheduled() || h == Dead() }
+func (h Home) sorted() bool { return h == Retries() || h == Scheduled() || h.newestFirst() }
+
+// newestFirst reports whether the job that came last is listed first: none of these jobs is going to run.
+func (h Home) newestFirst() bool { return h == Dead() || h == Completed() }
 
 func (h Home) key(keys lua.Keys) string {
 	switch h.place {
@@ -109,6 +116,8 @@ func (h Home) key(keys lua.Keys) string {
 		return keys.Schedule()
 	case PlaceDead:
 		return keys.Dead()
+	case PlaceCompleted:
+		return keys.Completed()
 	case PlaceQuarantined:
 		return keys.Quarantine(h.queue)
 	default:

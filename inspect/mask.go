@@ -72,6 +72,7 @@ func (i *Inspector) parse(e *Entry) {
 		e.Args, hides = i.mask.of(e.Args, e.Class, e.parsed.Class(), e.parsed.Wrapped())
 		e.hidden = e.hidden || hides
 	}
+	i.result(Found{Class: e.Class, Tracked: e.Tracked, Entry: e})
 }
 
 // maskPeriodic hides the arguments of a periodic job.
@@ -119,8 +120,8 @@ var openFields = []string{
 	"class", "jid", "queue", "retry", "retry_count", "retry_for", "retry_queue", "dead", "backtrace", "created_at", "enqueued_at",
 	"failed_at", "retried_at", "at", "discarded_at", "interrupted_count", "interrupted_at", "error_class", "error_message",
 	"error_backtrace", job.FieldErrors, "display_class", "wrapped", "tags", "bid", "encrypt", job.FieldExpiry, job.FieldExpiresIn,
-	job.FieldDeadline, job.FieldTrack, job.FieldTimeout, job.FieldUnmarked, job.FieldTick, job.FieldBatch, job.FieldBatchEnded,
-	dedup.FieldName, dedup.DuplicateOf,
+	job.FieldDeadline, job.FieldTrack, job.FieldTimeout, job.FieldUnmarked, job.FieldWorkerRetries, job.FieldTick, job.FieldBatch,
+	job.FieldBatchEnded, dedup.FieldName, dedup.DuplicateOf,
 }
 
 // payload returns the whole job as it may be shown. Without the job's own order of fields, if its arguments are

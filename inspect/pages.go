@@ -29,19 +29,20 @@ func (s *pageSize) next() int {
 	return size
 }
 
-// deathPages reads the dead set from its highest score. New deaths come in above, so it continues by score.
-type deathPages struct {
+// newestPages reads a set from its highest score. New entries come in above, so it continues by score.
+type newestPages struct {
 	i    *Inspector
+	key  string
 	at   position // From is the lowest score that was passed
 	size pageSize
 }
 
-func (p *deathPages) next(ctx context.Context) ([]lua.Entry, error) {
+func (p *newestPages) next(ctx context.Context) ([]lua.Entry, error) {
 	above, err := p.above(ctx, p.at.From)
 	if err != nil {
 		return nil, err
 	}
-	page, err := p.i.page(ctx, p.i.keys.Dead(), lua.OrderHighest, above+p.at.Left, p.size.next())
+	page, err := p.i.page(ctx, p.key, lua.OrderHighest, above+p.at.Left, p.size.next())
 	if err == nil && len(page.Entries) > 0 && p.at.From == "+inf" && p.at.Left > 0 {
 		// Those that were skipped may include entries with the score of the first.
 		first := page.Entries[0].Score
@@ -53,11 +54,11 @@ func (p *deathPages) next(ctx context.Context) ([]lua.Entry, error) {
 }
 
 // above returns how many entries have a higher score.
-func (p *deathPages) above(ctx context.Context, score string) (int, error) {
+func (p *newestPages) above(ctx context.Context, score string) (int, error) {
 	if score == "+inf" {
 		return 0, nil
 	}
-	return p.i.countScores(ctx, p.i.keys.Dead(), "("+score, "+inf")
+	return p.i.countScores(ctx, p.key, "("+score, "+inf")
 }
 
 // countScores returns how many members of a sorted set have scores in a range.
@@ -67,9 +68,9 @@ func (i *Inspector) countScores(ctx context.Context, key, lowest, highest string
 	return int(count), reply.Err
 }
 
-func (p *deathPages) passed(entry lua.Entry, stays bool) { p.at.passed(entry, stays) }
+func (p *newestPages) passed(entry lua.Entry, stays bool) { p.at.passed(entry, stays) }
 
-func (p *deathPages) position() position { return p.at }
+func (p *newestPages) position() position { return p.at }
 
 type setPages struct {
 	i    *Inspector

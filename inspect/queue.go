@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -27,6 +28,11 @@ type Queue struct {
 	// NoConsumer reports that there are jobs of any of these kinds and that no living process takes from the
 	// queue.
 	NoConsumer bool `json:"no_consumer"`
+	// Rate is how many runs of its jobs ended in a second, failed ones included, and FailedRate how many of
+	// them failed: on average over the current minute and the one before it. Workers of Belay count them, every
+	// few seconds. Those of Sidekiq do not.
+	Rate       float64 `json:"runs_per_second"`
+	FailedRate float64 `json:"failed_per_second"`
 }
 
 // LateAfter is the latency from which on a queue is late. Workers take a job within milliseconds, so a job that
@@ -52,8 +58,9 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 				driver.Command("LINDEX", i.keys.Quarantine(name), "-1"))
 		}
 		calls = append(calls, driver.Command(append([]string{"SMISMEMBER", i.keys.Paused()}, page...)...))
-		replies := i.do(ctx, calls)
-		paused, _ := r.value("paused", replies[len(calls)-1]).([]any)
+		rates := len(calls)
+		replies := i.do(ctx, append(calls, i.keys.ReadQueueFigures(page, now)...))
+		paused, _ := r.value("paused", replies[rates-1]).([]any)
 		for n, name := range page {
 			size, oldest, quarantined, next := replies[4*n], replies[4*n+1], replies[4*n+2], replies[4*n+3]
 			queue := Queue{Name: name, Size: r.number("queue "+name, size), Paused: n < len(paused) && paused[n] == int64(1)}
@@ -66,11 +73,43 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 			}
 			queues = append(queues, queue)
 		}
+		addRates(r, queues[len(queues)-len(page):], replies[rates:], now)
 		if r.err != nil {
 			break
 		}
 	}
 	return queues
+}
+
+// addRates sets the rates of some queues from the replies to lua.Keys.ReadQueueFigures.
+func addRates(r *reading, queues []Queue, minutes []driver.Reply, now time.Time) {
+	seconds := (time.Minute + now.Sub(now.Truncate(time.Minute))).Seconds()
+	for _, minute := range minutes {
+		if minute.Err != nil && !driver.Outage(minute.Err) { // the queues themselves can be read
+			r.problem("the runs of queues: %v", minute.Err)
+			continue
+		}
+		counts := r.texts("the runs of queues", minute)
+		for n := 0; 2*n+1 < len(counts) && n < len(queues); n++ {
+			queue := &queues[n]
+			queue.Rate += float64(r.count("the runs of queue "+queue.Name, counts[2*n])) / seconds
+			queue.FailedRate += float64(r.count("the failed runs of queue "+queue.Name, counts[2*n+1])) / seconds
+		}
+	}
+}
+
+// PerSecond writes a rate for people: 0.02/s, 3.4/s, 120/s; nothing for none.
+func PerSecond(rate float64) string {
+	digits := 0
+	switch {
+	case rate <= 0:
+		return ""
+	case rate < 1:
+		digits = 2
+	case rate < 10:
+		digits = 1
+	}
+	return strconv.FormatFloat(rate, 'f', digits, 64) + "/s"
 }
 
 // waited returns how long the first job of a home has been waiting, by the times that Sidekiq reads; 0 if there

@@ -14,6 +14,7 @@ import (
 // A reader reads the jobs of one home a page at a time. Lists, searches and acts all read through it. Jobs come
 // and go meanwhile, and its caller may remove those of a page before it reads the next one.
 type reader struct {
+	i    *Inspector
 	home Home
 	pages
 }
@@ -23,18 +24,18 @@ type reader struct {
 func (i *Inspector) list(home Home, skip int) *reader {
 	key, size := home.key(i.keys), pageSize{first: firstListed}
 	switch {
-	case home == Dead():
-		return &reader{home, &deathPages{i: i, at: position{From: "+inf", To: "+inf", Left: skip}, size: size}}
+	case home.newestFirst():
+		return &reader{i, home, &newestPages{i: i, key: key, at: position{From: "+inf", To: "+inf", Left: skip}, size: size}}
 	case home.sorted():
-		return &reader{home, &setPages{i: i, key: key, at: position{From: "-inf", To: "+inf", Left: skip}, size: size}}
+		return &reader{i, home, &setPages{i: i, key: key, at: position{From: "-inf", To: "+inf", Left: skip}, size: size}}
 	default:
-		return &reader{home, &listPages{i: i, key: key, at: position{Seen: skip, Left: skip}, size: size}}
+		return &reader{i, home, &listPages{i: i, key: key, at: position{Seen: skip, Left: skip}, size: size}}
 	}
 }
 
 // Entries yields the jobs of a home after the first skip of them: the next job to run first, or the job that
-// died last. It reads a page at a time, as the caller continues. Jobs come and go meanwhile: it yields each job
-// once that stays, and may miss others. It yields an error once, and then ends.
+// died or ended last. It reads a page at a time, as the caller continues. Jobs come and go meanwhile: it yields
+// each job once that stays, and may miss others. It yields an error once, and then ends.
 func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for jobs := i.list(home, max(skip, 0)); ; {
@@ -48,6 +49,9 @@ func (i *Inspector) Entries(ctx context.Context, home Home, skip int) iter.Seq2[
 			}
 			for _, entry := range page {
 				jobs.passed(entry, true)
+				if entry.gone {
+					continue
+				}
 				i.parse(&entry)
 				if !yield(entry, nil) {
 					return
@@ -65,7 +69,7 @@ type readConfig struct {
 	// jids, unless there are none, are those of the jobs that the caller wants. The reader then leaves out
 	// others (see lua.Entry.LeftOut).
 	jids []string
-	// newest makes the job that died last come first, unless jids are sought. Default: the one that died first.
+	// newest makes the job that died or ended last come first, unless jids are sought. Default: the first one.
 	newest bool
 	// first is the size of the first page. Default: lua.MaxItems.
 	first int
@@ -81,9 +85,9 @@ func (i *Inspector) read(ctx context.Context, home Home, key string, at position
 	}
 	size := pageSize{cfg.first}
 	if !home.sorted() {
-		return &reader{home, &listPages{i: i, key: key, at: at, jids: cfg.jids, size: size}}, nil
+		return &reader{i, home, &listPages{i: i, key: key, at: at, jids: cfg.jids, size: size}}, nil
 	}
-	newest := cfg.newest && len(cfg.jids) == 0 && home == Dead()
+	newest := cfg.newest && len(cfg.jids) == 0 && home.newestFirst()
 	if at.To == "" {
 		last, err := i.page(ctx, key, lua.OrderHighest, 0, 1)
 		if err != nil || len(last.Entries) == 0 {
@@ -95,9 +99,9 @@ func (i *Inspector) read(ctx context.Context, home Home, key string, at position
 		}
 	}
 	if newest {
-		return &reader{home, &deathPages{i: i, at: at, size: size}}, nil
+		return &reader{i, home, &newestPages{i: i, key: key, at: at, size: size}}, nil
 	}
-	return &reader{home, &setPages{i: i, key: key, at: at, jids: cfg.jids, size: size}}, nil
+	return &reader{i, home, &setPages{i: i, key: key, at: at, jids: cfg.jids, size: size}}, nil
 }
 
 // next reads the next page; an empty page is the end. Its entries are not parsed yet.
@@ -112,7 +116,10 @@ func (r *reader) next(ctx context.Context) ([]Entry, error) {
 		entries[n] = Entry{home: r.home, raw: raw, index: index}
 		index++
 	}
-	return entries, nil
+	if r.home == Completed() {
+		err = r.i.fillCompleted(ctx, entries)
+	}
+	return entries, err
 }
 
 // passed records whether the next entry of the last page stayed where it was.

@@ -48,7 +48,8 @@ const (
 
 // Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled,
 // queues and quarantined jobs, running, retries, dead. In each place the next job to run comes first, and of
-// dead jobs the one that died last. A completed job is found first, and by its ID only. Search reads
+// dead jobs the one that died last. Completed jobs come first, and only those with an ID of the query, unless
+// its Places name them: then the one that ended last is the first. Search reads
 // pages of at most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move
 // meanwhile, so a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of
 // ordinary size in a second.
@@ -203,7 +204,8 @@ func (s *search) walk(ctx context.Context, home Home, key string) (bool, error) 
 		for _, entry := range page {
 			jobs.passed(entry, true)
 			s.looked += 1 + entry.raw.LeftOut
-			if !s.may(entry.raw.Bytes) {
+			// The error of a completed job is not in its payload.
+			if entry.gone || entry.Tracked == nil && !s.may(entry.raw.Bytes) {
 				continue
 			}
 			if s.i.parse(&entry); s.finds(entry) && s.found(entry.Found()) {

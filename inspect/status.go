@@ -37,6 +37,8 @@ type Status struct {
 	Scheduled int64 `json:"scheduled"`
 	Retries   int64 `json:"retries"`
 	Dead      int64 `json:"dead"`
+	// Batches counts the batches, also those that are over and not deleted yet.
+	Batches int64 `json:"batches"`
 	// QueueCount counts all queues; Queues are at most 1,000 of them, by name.
 	QueueCount int64   `json:"queue_count"`
 	Queues     []Queue `json:"queues"`
@@ -116,11 +118,12 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 		driver.Command("SRANDMEMBER", i.keys.Processes(), most),
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)),
 		driver.Command("GET", i.keys.Refusals()),
+		driver.Command("ZCARD", i.keys.Batches()),
 	})
 	sums := &r.sums
 	s.At = sums.time(replies[0])
 	s.Processed, s.Failed = sums.number("processed", replies[1]), sums.number("failed", replies[2])
-	s.Duplicates = sums.number("duplicates", replies[11])
+	s.Duplicates, s.Batches = sums.number("duplicates", replies[11]), sums.number("batches", replies[12])
 	s.Scheduled, s.Retries, s.Dead = sums.number("schedule", replies[3]), sums.number("retry", replies[4]), sums.number("dead", replies[5])
 	s.QueueCount, s.ProcessCount = r.queues.number("queues", replies[6]), r.processes.number("processes", replies[8])
 	queues = sorted(r.queues.texts("queues", replies[7]))

@@ -43,6 +43,26 @@ func (i *Inspector) trackedJobs(ctx context.Context, jids []string) ([]lua.Track
 	return jobs, nil
 }
 
+// fillCompleted reads what is kept of completed jobs, of which the entries have the jids.
+func (i *Inspector) fillCompleted(ctx context.Context, entries []Entry) error {
+	for page := range slices.Chunk(entries, trackedAtOnce) {
+		jids := make([]string, len(page))
+		for n := range page {
+			jids[n] = page[n].raw.Bytes
+		}
+		read, err := i.trackedJobs(ctx, jids)
+		if err != nil {
+			return err
+		}
+		for n := range page {
+			// Of a job with the same jid that was pushed later there is no payload, or there is another state.
+			page[n].Tracked, page[n].gone = &read[n].Tracked, !read[n].State.Ended() || read[n].Payload == ""
+			page[n].raw.Bytes = read[n].Payload
+		}
+	}
+	return nil
+}
+
 // completedJob returns the Found of a tracked job that has ended and is in no other place.
 func (i *Inspector) completedJob(read lua.TrackedJob) Found {
 	found := i.entry(Entry{home: Home{place: PlaceCompleted}, raw: lua.Entry{Bytes: read.Payload}}).Found()
@@ -71,8 +91,13 @@ func (s *search) readTracked(ctx context.Context) error {
 	return nil
 }
 
-// completed visits the query's jobs that have ended and are in no other place. They are not divided.
-func (s *search) completed(context.Context) (stopped bool, err error) {
+// completed visits the query's jobs that have ended and are in no other place. They are not divided. Without
+// IDs it searches all completed jobs, but only for a query that names their place: most queries are for jobs
+// that wait or run.
+func (s *search) completed(ctx context.Context) (stopped bool, err error) {
+	if len(s.query.IDs) == 0 && slices.Contains(s.query.Places, PlaceCompleted) {
+		return s.home(ctx, Completed())
+	}
 	for _, jid := range s.query.IDs {
 		read := s.tracked[jid]
 		if read == nil || read.Payload == "" {

@@ -63,8 +63,8 @@ var lasting = []string{
 	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:up", "belay:tombstones", "belay:process:", "belay:ticker", "belay:sweeper",
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
 	"belay:periodic", "belay:cancelled",
-	"it-",                      // states of tracked jobs, which expire
-	"j|", "h|", "belay:waits|", // statistics of classes, which expire
+	"it-",                                                                           // states of tracked jobs, which expire
+	"j|", "h|", "belay:waits|", "belay:queues|", "belay:samples", "belay:completed", // statistics, which expire
 }
 
 // requireNothingLeft holds that Redis holds no key but the lasting ones, those of jobs that the verdict has

@@ -89,7 +89,7 @@ type clusterSite struct {
 func newClusterSite(t *testing.T, name string) *clusterSite {
 	t.Helper()
 	c := &clusterSite{
-		Cluster: drivertest.StartCluster(t, 6, stepwise...), book: newLedger(t), stored: newChronicle(), killed: make(map[int]killing),
+		Cluster: drivertest.StartCluster(t, 6, slices.Concat(steady, stepwise)...), book: newLedger(t), stored: newChronicle(), killed: make(map[int]killing),
 		dirs: make(map[*drivertest.Server]string), marks: make(map[*drivertest.Server]string),
 		replicas: make(map[*drivertest.Server]*drivertest.Server),
 	}
@@ -119,6 +119,9 @@ func newClusterSite(t *testing.T, name string) *clusterSite {
 	c.workers = s.supervise(3, words...)
 	return c
 }
+
+// steady is for nodes that are not replaced because the machine was busy for a moment.
+var steady = []string{"--cluster-node-timeout", "4000"}
 
 // sessionTTL is short enough for a migration to last longer.
 const sessionTTL = 3 * time.Second

@@ -94,6 +94,7 @@ func kinds(k lua.Keys) []kind {
 		{"heartbeat", address(k.Heartbeat("", 0).Call)},
 		{"announce", address(k.Announce("", nil, nil).Call)},
 		{"statistics", address(k.AddFigures(nil, time.Time{}))},
+		{"sample", address(k.AddSample(lua.Sample{}).Call)},
 		{"deregister", address(k.Deregister("", nil).Call)},
 		{"lengths", address(lua.Lengths(nil).Call)},
 		{"entries", address(k.Entries("", 0, 0, 0).Call)},

@@ -20,8 +20,8 @@ func heartbeatAt(at time.Duration, lapsed ...string) heartbeat {
 	return heartbeat{HeartbeatReply: lua.HeartbeatReply{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
-// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
-// left to wait for.
+// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no
+// delay is left to wait for.
 func newJudge() (*Janitor, time.Duration) {
 	const beat = time.Second
 	j := New(Config{Beat: beat, TTL: 4 * beat, Between: beat})
@@ -288,6 +288,25 @@ func swept(t *testing.T, j *Janitor, me string) time.Duration {
 	next, err := j.Sweep(context.Background(), me)
 	require.NoError(t, err)
 	return next
+}
+
+func TestExpiredBatchesAreDeleted(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, "mail")
+		j, session := r.newJanitor()
+		r.look(j, session)
+		for id, expiry := range map[string]string{"expired": "1", "kept": "99999999999"} {
+			word, err := r.keys.NewBatch(lua.NewBatch{Batch: lua.Batch{ID: id, Queue: "mail"}}).Do(t.Context(), r.client)
+			require.NoError(t, err)
+			require.Equal(t, lua.BatchNew, word)
+			r.do("ZADD", r.keys.Batches(), expiry, id)
+		}
+		swept(t, j, session.Identity)
+		require.Zero(t, r.do("EXISTS", r.keys.Batch("expired"), r.keys.BatchPending("expired")))
+		require.Equal(t, int64(2), r.do("EXISTS", r.keys.Batch("kept"), r.keys.BatchPending("kept")))
+		require.Equal(t, int64(1), r.do("ZCARD", r.keys.Batches()))
+	})
 }
 
 func TestLatecomers(t *testing.T) {

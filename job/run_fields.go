@@ -30,6 +30,9 @@ const (
 	// values of CurrentAttributes, an object or, from Sidekiq 8 on, an array of pairs.
 	FieldLocale     = "locale"
 	FieldAttributes = "cattr"
+	// FieldWorkerRetries is how many retries the worker of the last failed run gives jobs that set none. The
+	// field is for readers of Redis, and it is there only if that is not Sidekiq's number.
+	FieldWorkerRetries = "belay_worker_retries"
 	// FieldTick is an object, the Tick of a periodic job.
 	FieldTick = "belay_tick"
 	// FieldBatch is the field of a member of a batch: the id of the batch, a slash, and the queue of its
@@ -70,6 +73,13 @@ func (j *Job) Unmarked() int64 {
 	text, _ := j.RareField(FieldUnmarked)
 	score, _ := integer(text)
 	return int64(score)
+}
+
+// WorkerRetries returns the value of FieldWorkerRetries, and whether there is one.
+func (j *Job) WorkerRetries() (retries int, ok bool) {
+	text, _ := j.RareField(FieldWorkerRetries)
+	retries, ok = integer(text)
+	return max(retries, 0), ok
 }
 
 // Timeout returns the timeout that the job was pushed with, and whether there is one.

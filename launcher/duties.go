@@ -10,6 +10,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/link"
+	"github.com/belayq/belay/lua"
 )
 
 // A duty is a background task of the process. A pass neither loops nor sleeps; it may ask for the next pass
@@ -123,6 +124,12 @@ func (l *Launcher) duties() []duty {
 			pass:   func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) },
 			intake: true, calls: true, now: l.pollNow,
 			leave: func(ctx context.Context) error { return l.poller.Leave(ctx, l.Identity()) },
+		},
+		// The first sample comes soon, so that a new fleet has a plot. It may read large jobs, which must not
+		// delay the poller.
+		{
+			name: "sample", period: lua.SampleEvery, first: statisticsEvery, calls: true, steady: true,
+			pass: each(func(ctx context.Context) error { return l.statisticsError(l.sampler.Pass(ctx, l.Identity())) }),
 		},
 		// It may search all of Redis, which must not delay the poller.
 		{

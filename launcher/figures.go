@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,8 +11,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// statisticsEvery is how often the figures of classes are written to Redis. Sidekiq writes its own every ten
-// seconds.
+// statisticsEvery is how often the figures of classes and queues are written to Redis. Sidekiq writes its own
+// every ten seconds.
 const statisticsEvery = 5 * time.Second
 
 // An unwritten holds the counts of a series that Redis does not have yet.
@@ -37,6 +38,19 @@ func (s *statistics) unwritten() []unwritten {
 	return list
 }
 
+// queueFigures sums the figures of series up by queue.
+func queueFigures(page []unwritten) (list []lua.QueueFigures) {
+	for _, u := range page {
+		at := slices.IndexFunc(list, func(f lua.QueueFigures) bool { return f.Queue == u.counts.Queue })
+		if at < 0 {
+			at, list = len(list), append(list, lua.QueueFigures{Queue: u.counts.Queue})
+		}
+		list[at].Processed += u.figures.Processed
+		list[at].Failed += u.figures.Failed
+	}
+	return list
+}
+
 // writeStatistics adds what has been counted since the last call to the figures of the minute. They are
 // counts for people: after a call whose result is unknown they are dropped, because a repeat could count them
 // twice; what could not be sent stays, as part of the totals that are kept anyway.
@@ -47,7 +61,8 @@ func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) er
 		for i := range page {
 			figures[i] = page[i].figures
 		}
-		err := l.statisticsError(client.Do(ctx, l.keys.AddFigures(figures, now))[0].Err)
+		replies := client.Do(ctx, l.keys.AddFigures(figures, now), l.keys.AddQueueFigures(queueFigures(page), now))
+		err := l.statisticsError(replies[0].Err)
 		var unsent *driver.NotSentError
 		if errors.As(err, &unsent) {
 			return err
@@ -55,7 +70,7 @@ func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) er
 		for i := range page {
 			page[i].of.written = page[i].counts
 		}
-		if err != nil {
+		if err = cmp.Or(err, l.statisticsError(replies[1].Err)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -110,7 +111,10 @@ func reached(err error) Finding {
 	}
 	found := Finding{Reason: reasonRedisAway, Detail: withoutAddresses(err.Error())}
 	if advice := driver.Denial(err); advice != "" {
-		found.Reason, found.Detail = reasonAccessDenied, found.Detail+": "+advice
+		found.Reason = reasonAccessDenied
+		if !strings.Contains(found.Detail, advice) {
+			found.Detail += ": " + advice
+		}
 	}
 	return found
 }

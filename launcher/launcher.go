@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,7 @@ type Launcher struct {
 	janitor   *janitor.Janitor
 	poller    *scheduler.Poller
 	tickLocks *scheduler.TickLocks
+	sampler   *scheduler.Sampler
 	follower  queueFollower
 	lanes     lanes
 	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
@@ -302,9 +304,11 @@ func (l *Launcher) open() error {
 		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
 		Processes: l.janitor.Processes, Marks: &l.marks,
 	})
-	l.tickLocks = scheduler.NewTickLocks(scheduler.Config{
-		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Log: l.cfg.Log, Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
-	})
+	beside := scheduler.Config{
+		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log,
+		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
+	}
+	l.tickLocks, l.sampler = scheduler.NewTickLocks(beside), scheduler.NewSampler(beside)
 	l.report.Notify(l.callInternal)
 	return nil
 }
@@ -355,7 +359,7 @@ func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err er
 	if err != nil && (ctx.Err() != nil || l.stopping.Load()) {
 		return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 	}
-	if advice := driver.Denial(err); advice != "" {
+	if advice := driver.Denial(err); advice != "" && !strings.Contains(err.Error(), advice) {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
 	return session, err

@@ -119,6 +119,9 @@ func (r *run) endTracked() {
 	end := lua.EndedState(r.job, state, r.launcher().clock.Now())
 	saved.End(end.Keep) // first: a save that is due must leave all that follows to the settle
 	set(append(end.Fields, failure...))
+	if !r.startedAt.IsZero() {
+		saved.Set(lua.FieldBeganAt, strconv.FormatInt(r.launcher().clock.At(r.startedAt).UnixMilli(), 10))
+	}
 	given := r.track.result.Load()
 	if state != lua.TrackDone || given == nil {
 		return

@@ -22,12 +22,16 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			t.Parallel()
 			server := drivertest.Start(t, "--maxmemory-policy", "noeviction")
 			w := newWorld(t, g.open, server.URL())
+			member := w.batchOf("1")
 			worker, victim := w.process("q"), w.hold("v1", "v2", "v3")
 			w.lapse(victim)
 			w.push("q", "a", "b", "too large to be taken", "c", "d", "e", "f")
 			w.redis("CONFIG", "SET", "maxmemory", "1")
 
 			refused(w, "OOM", w.keys.Push(nil, into("q", "new")))
+			refused(w, "OOM", w.keys.NewBatch(NewBatch{Batch: Batch{"b2", "calls"}}))
+			require.Equal(w, allSettled, w.settle(member, 1, memberEnd("1", job.Done(), MemberDone)))
+			require.Equal(w, []string{"Complete", "Success"}, w.called(), "a batch ends all the same")
 			require.Equal(w, []string{victim}, ask(w, w.keys.Heartbeat(worker, someTTL)).Lapsed)
 			require.True(w, ask(w, w.keys.Announce(worker, []string{"info", "{}"}, []string{"t", "{}"})))
 			taken := ask(w, w.keys.Take(worker, []string{"q"}, 6, MaxBytes, 10))
@@ -38,7 +42,7 @@ func TestAFullRedisIsDrained(t *testing.T) {
 			require.Equal(w, allSettled, w.settle(worker, 1,
 				end("q", "a", job.Done()), end("q", "b", job.Retried("b'", 0)), end("q", "c", job.Snoozed("c'", 0)),
 				end("q", "d", job.Died("d'")), end("q", "e", job.Discarded(true)), end("q", "f", job.Requeued())))
-			w.counted(5, 4)
+			w.counted(6, 4)
 			require.Equal(w, []int{1}, ask(w, Lengths([]string{w.keys.Queue("q")})))
 
 			require.True(w, ask(w, Lease(w.keys.Claim(victim), worker, time.Minute)))

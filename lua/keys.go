@@ -95,6 +95,10 @@ func (k Keys) Signals(identity string) string { return k.prefix + identity + "-s
 // Iteration is Sidekiq's hash of the state of an iterable job, with the request to cancel it.
 func (k Keys) Iteration(jid string) string { return k.prefix + "it-" + jid }
 
+// Completed is the sorted set of the jids of tracked jobs that have ended and are in no other place, by the
+// second of their end. The state of some of them may have expired.
+func (k Keys) Completed() string { return k.prefix + "belay:completed" }
+
 // Ended is the channel on which the jids of tracked jobs are published that have ended, a line for each, and
 // batches that have called a callback, each as "batch", a space and its id.
 func (k Keys) Ended() string { return k.prefix + "belay:ended" }

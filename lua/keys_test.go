@@ -28,7 +28,7 @@ func TestKeysOfOursAreSetApart(t *testing.T) {
 	for _, key := range []string{
 		k.Alive(), k.Tombstones(), k.Record("h:1:x"), k.Working("q", "h:1:x"), k.Claim("h:1:x"), k.Sweeper(), k.Poller(),
 		k.IdempotencyScope("1f", 3), k.Left("j"), k.Periodic(), k.PeriodicDefinitions(), k.PeriodicLast(), k.PeriodicSeen(),
-		k.PeriodicUptime(), k.PeriodicRuns("n"), k.Cancelled(),
+		k.PeriodicUptime(), k.PeriodicRuns("n"), k.Cancelled(), k.Samples(), k.QueueMinute(time.Now()), k.Completed(),
 	} {
 		require.Regexp(t, `^\{mail\}:belay:`, key)
 		require.NotContains(t, key, "lock", "that word is for the keys of unique jobs alone")

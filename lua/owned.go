@@ -101,6 +101,7 @@ func appendOwned[J any](
 				keys = append(keys, key)
 			}
 		}
+		keys = append(keys, k.Completed())
 	}
 	args[count] = strconv.Itoa((len(args) - count) / 4)
 	for i := range jobs {

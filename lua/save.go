@@ -39,7 +39,7 @@ type JobState struct {
 
 func (s *JobState) part(lockFate) part { return part{name: "state", width: 3 + len(s.Fields)} }
 
-func (s *JobState) keys(Keys) []string { return nil }
+func (s *JobState) keys(k Keys) []string { return []string{k.Completed()} }
 
 func (s *JobState) key(k Keys) string { return k.Iteration(s.JID) }
 

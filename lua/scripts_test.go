@@ -136,7 +136,8 @@ func TestOnlyWhatIsNewIsRefusedByAFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, s := range readScripts(t) {
 		want := "#!lua flags=allow-oom"
-		if strings.HasPrefix(s.name, "push") || s.name == "tick" || s.name == "statistics" || s.name == "batch_new" { // which store new things
+		news := []string{"tick", "statistics", "sample", "batch_new"} // these and the pushes store new things
+		if strings.HasPrefix(s.name, "push") || slices.Contains(news, s.name) {
 			want = "#!lua"
 		}
 		require.Equal(t, want, s.flags, "%s.lua", s.name)
@@ -172,9 +173,11 @@ var statusWords = map[string][]string{
 	"promote":          nil,
 	"promote_large":    {"promoted", "gone"},
 	"statistics":       nil,
+	"sample":           {"added", "early"},
 	"start":            {"started"},
 	"push_unique":      {PushStored, PushStale, PushOver},
 	"batch_new":        {string(BatchNew), string(BatchOpen), string(BatchOver), string(BatchOrphan)},
+	"batch_remove":     nil,
 	"batch_seal":       {"sealed", "unknown"},
 	"batch_drop":       {string(DropDropped), string(DropKept), string(DropGone)},
 	"renew":            nil,

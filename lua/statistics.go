@@ -130,8 +130,50 @@ func (k Keys) AddFigures(figures []ClassFigures, at time.Time) driver.Call {
 			keys, counters = append(keys, k.WaitHistogram(f.Class, at)), f.Waits.appendTo(counters, waitCounter)
 		}
 	}
-	args := []string{wholeSeconds(KeepMinutes), wholeSeconds(KeepTens), strconv.Itoa(len(fields) / 2)}
+	args := []string{wholeSeconds(KeepMinutes), "2", wholeSeconds(KeepMinutes), wholeSeconds(KeepTens), strconv.Itoa(len(fields) / 2)}
 	return driver.Call{Script: statisticsScript, Keys: keys, Args: slices.Concat(args, fields, counters)}
+}
+
+// QueueFigures has the counts of a process for one queue.
+type QueueFigures struct {
+	Queue string
+	// Processed counts runs of jobs that were taken from it, and Failed those of them that failed.
+	Processed, Failed uint64
+}
+
+// QueueMinute is the hash of a UTC minute's figures of queues: fields "queue|p" and "queue|f". It is Belay's
+// own: Sidekiq counts by class alone.
+func (k Keys) QueueMinute(at time.Time) string { return k.prefix + "belay:queues|" + minuteOf(at) }
+
+// keepQueueMinutes is how long Redis keeps the figures of a QueueMinute: the rates are those of the current
+// minute and the one before, as each process counts minutes by its own estimate of Redis' clock.
+const keepQueueMinutes = 10 * time.Minute
+
+// AddQueueFigures is AddFigures for queues.
+func (k Keys) AddQueueFigures(figures []QueueFigures, at time.Time) driver.Call {
+	args := []string{"0", "1", wholeSeconds(keepQueueMinutes), ""}
+	begin := len(args)
+	for _, f := range figures {
+		args = append(args, f.Queue+FieldProcessed, strconv.FormatUint(f.Processed, 10))
+		if f.Failed > 0 {
+			args = append(args, f.Queue+FieldFailed, strconv.FormatUint(f.Failed, 10))
+		}
+	}
+	args[begin-1] = strconv.Itoa((len(args) - begin) / 2)
+	return driver.Call{Script: statisticsScript, Keys: []string{k.QueueMinute(at)}, Args: args}
+}
+
+// ReadQueueFigures returns the calls that read how much of the figures of some queues falls into the minute of
+// at, and into the one before it. The reply to each has, of each queue, the count of runs and of failed runs.
+func (k Keys) ReadQueueFigures(queues []string, at time.Time) []driver.Call {
+	fields := make([]string, 0, 2*len(queues))
+	for _, queue := range queues {
+		fields = append(fields, queue+FieldProcessed, queue+FieldFailed)
+	}
+	read := func(minute time.Time) driver.Call {
+		return driver.Command(append([]string{"HMGET", k.QueueMinute(minute)}, fields...)...)
+	}
+	return []driver.Call{read(at), read(at.Add(-time.Minute))}
 }
 
 // appendTo adds the arguments of a histogram.

@@ -168,3 +168,22 @@ func (w *world) histograms(class string, at time.Time, count uint64) (runs, wait
 	wait, _ := replies[1].Value.(string)
 	return RunsOf(run, count), WaitsOf(wait)
 }
+
+func TestFiguresOfQueuesAddUpAndExpire(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2025, 2, 14, 8, 43, 59, 0, time.UTC)
+	for _, g := range grounds {
+		w := g.world(t)
+		require.Equal(w, w.prefix+":belay:queues|250214|8:43", w.keys.QueueMinute(at))
+		for range 2 {
+			call := w.keys.AddQueueFigures([]QueueFigures{{"a|p", 3, 1}, {"b", 5, 0}}, at)
+			require.NoError(w, w.client.Do(w.Context(), call)[0].Err)
+		}
+		require.Equal(w, map[string]string{"a|p|p": "6", "a|p|f": "2", "b|p": "10"}, w.hash(w.keys.QueueMinute(at)))
+		require.InDelta(w, 600, w.number("TTL", w.keys.QueueMinute(at)), 60)
+		require.Len(w, w.everything(), 1)
+		replies := w.client.Do(w.Context(), w.keys.ReadQueueFigures([]string{"b", "a|p", "none"}, at.Add(time.Minute))...)
+		require.Equal(w, []any{nil, nil, nil, nil, nil, nil}, replies[0].Value)
+		require.Equal(w, []any{"10", nil, "6", "2", nil, nil}, replies[1].Value, "the minute before")
+	}
+}

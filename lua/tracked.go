@@ -21,6 +21,10 @@ const (
 	FieldNoResult = "belay_no_result"   // why a job that is done has no result
 	FieldEndedAt  = "belay_ended_at_ms" // by Redis' clock
 	FieldJob      = "belay_job"         // the payload of a job that is in no other place
+	// FieldBeganAt is when the last run began, of a job whose end was that of a run.
+	FieldBeganAt = "belay_began_at_ms"
+	// fieldCompleted has the jid, and makes the script that writes it list the job among the Completed.
+	fieldCompleted = "belay_completed"
 	// The class and the message of the error of the last run that failed.
 	FieldErrorClass   = "belay_error_class"
 	FieldErrorMessage = "belay_error_message"
@@ -32,6 +36,10 @@ const MaxTrackedError = 1 << 10
 
 // MaxResult is the maximum size of a result in bytes.
 const MaxResult = 64 << 10
+
+// MaxCompleted is how many of the tracked jobs that ended last are listed. Further ones are found by their jid
+// only, as long as their state is kept.
+const MaxCompleted = 10_000
 
 // A TrackState is the state of a tracked job, as its last run reported it.
 type TrackState string
@@ -69,8 +77,10 @@ type Tracked struct {
 	// the handler gave could not be kept.
 	Result   json.RawMessage `json:"result,omitempty"`
 	NoResult string          `json:"no_result,omitempty"`
-	// EndedAt is when it ended, by Redis' clock; zero before.
+	// EndedAt is when it ended, by Redis' clock; zero before. BeganAt is when the run began that ended it; zero
+	// if no run did.
 	EndedAt time.Time `json:"ended_at,omitzero"`
+	BeganAt time.Time `json:"began_at,omitzero"`
 	// ErrorClass and ErrorMessage describe the error of its last run that failed, also while it waits for a
 	// retry or runs again. They are empty if none failed, and once the job is done. The message is cut to
 	// MaxTrackedError.
@@ -78,7 +88,7 @@ type Tracked struct {
 	ErrorMessage string `json:"error_message,omitempty"`
 }
 
-var trackedFields = []string{FieldState, FieldProgress, FieldResult, FieldNoResult, FieldEndedAt, FieldErrorClass, FieldErrorMessage}
+var trackedFields = []string{FieldState, FieldProgress, FieldResult, FieldNoResult, FieldEndedAt, FieldErrorClass, FieldErrorMessage, FieldBeganAt}
 
 // EndedState returns the state that the end of a tracked job leaves; nil if the job is not tracked. A dead job
 // keeps its cursor, because an operator may revive it, and the error in its payload is that of the state.
@@ -89,7 +99,7 @@ func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
 	}
 	s := StateOf(j)
 	s.Keep = retention
-	s.Fields = []string{FieldState, string(as), FieldEndedAt, strconv.FormatInt(at.UnixMilli(), 10), FieldResult, "", FieldNoResult, ""}
+	s.Fields = []string{FieldState, string(as), FieldEndedAt, strconv.FormatInt(at.UnixMilli(), 10), FieldResult, "", FieldNoResult, "", FieldBeganAt, ""}
 	if as == TrackDead {
 		s.Keep = max(retention, KeepState)
 		if class, _ := j.Text("error_class"); class != "" {
@@ -97,7 +107,7 @@ func EndedState(j *job.Job, as TrackState, at time.Time) *JobState {
 			s.Fields = append(s.Fields, ErrorFields(class, message)...)
 		}
 	} else {
-		s.Fields = append(s.Fields, FieldJob, j.Raw(), FieldCursor, "", FieldCrashes, "")
+		s.Fields = append(s.Fields, FieldJob, j.Raw(), fieldCompleted, j.JID(), FieldCursor, "", FieldCrashes, "")
 	}
 	return &s
 }
@@ -187,14 +197,21 @@ func (r *reader) tracked(jid string) Tracked {
 		t.Result = json.RawMessage(result)
 	}
 	t.NoResult = r.textOrNil()
-	if ms, err := strconv.ParseInt(r.textOrNil(), 10, 64); err == nil && ms > 0 {
-		t.EndedAt = time.UnixMilli(ms).UTC()
-	}
+	t.EndedAt = r.milliseconds()
 	class, message := r.textOrNil(), r.textOrNil()
+	t.BeganAt = r.milliseconds()
 	if t.State != TrackDone { // the error of an earlier run says nothing about a job that is done
 		t.ErrorClass, t.ErrorMessage = class, message
 	}
 	return t
+}
+
+// milliseconds reads an instant; the zero time for what is none.
+func (r *reader) milliseconds() (at time.Time) {
+	if ms, err := strconv.ParseInt(r.textOrNil(), 10, 64); err == nil && ms > 0 {
+		at = time.UnixMilli(ms).UTC()
+	}
+	return at
 }
 
 // AnnounceEnded tells the callers that wait for these jobs that they have ended. It is a hint: the state of

@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,67 @@ func TestTrackedJobs(t *testing.T) {
 			settled.State = RevivedState(j)
 			require.Equal(w, allSettled, w.settle(identity, 1, settled))
 			require.Equal(w, "7", cursor())
+		}},
+		promise{"that_are_completed_are_listed_by_their_end_and_others_are_not", func(w *world) {
+			done, dead, again, lives := tracked(w.TB, "done"), tracked(w.TB, "dead"), tracked(w.TB, "again"), tracked(w.TB, "lives")
+			identity := w.hold(done.Raw(), dead.Raw(), again.Raw(), lives.Raw(), "plain")
+			ended := func(j *job.Job, outcome job.Outcome, as TrackState) Settled {
+				settled := end("q", j.Raw(), outcome)
+				settled.State = EndedState(j, as, time.Unix(2, 0))
+				return settled
+			}
+			requeued := end("q", lives.Raw(), job.Requeued())
+			requeued.State = RevivedState(lives)
+			old := strconv.FormatInt(time.Now().Add(-2*time.Minute).Unix(), 10)
+			w.redis("ZADD", w.keys.Completed(), old, "expired", old, "again", "5", "older")
+			require.Equal(w, allSettled, w.settle(identity, 1, ended(done, job.Done(), TrackDone), ended(dead, job.Died(dead.Raw()), TrackDead),
+				ended(again, job.Discarded(true), TrackDiscarded), requeued, end("q", "plain", job.Done())))
+			require.Equal(w, []string{"again", "done"}, slices.Sorted(slices.Values(w.sorted(w.keys.Completed()))))
+			at := ask(w, w.keys.Page(w.keys.Completed(), OrderLowest, 0, 1, MaxBytes)).Entries[0].Score
+			seconds, err := strconv.ParseFloat(at, 64)
+			require.NoError(w, err)
+			require.InDelta(w, time.Now().Unix(), seconds, 60, "by Redis' clock")
+			require.InDelta(w, 60, w.number("TTL", w.keys.Completed()), 5, "as long as the state of the last one")
+			delete := []ActGroup{{Destination: DestinationNone, Jobs: []Promotion{{Old: dead.Raw(), Owned: Owned{State: EndedState(dead, TrackCancelled, time.Unix(2, 0))}}}}}
+			require.Empty(w, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, delete)))
+			require.Contains(w, w.sorted(w.keys.Completed()), "dead", "an operator has deleted it")
+		}},
+		promise{"that_are_completed_are_listed_as_long_as_any_state_is_kept", func(w *world) {
+			j := tracked(w.TB, "j")
+			for ago, jid := range map[time.Duration]string{50 * time.Minute: "kept for an hour", 70 * time.Minute: "expired"} {
+				w.redis("ZADD", w.keys.Completed(), strconv.FormatInt(time.Now().Add(-ago).Unix(), 10), jid)
+			}
+			w.redis("EXPIRE", w.keys.Completed(), "3600")
+			settled := end("q", j.Raw(), job.Done())
+			settled.State = EndedState(j, TrackDone, time.Unix(2, 0))
+			require.Equal(w, allSettled, w.settle(w.hold(j.Raw()), 1, settled))
+			require.Equal(w, []string{"kept for an hour", "j"}, w.sorted(w.keys.Completed()))
+			require.InDelta(w, 3600, w.number("TTL", w.keys.Completed()), 60)
+		}},
+		promise{"that_are_completed_are_listed_up_to_a_bound", func(w *world) {
+			j := tracked(w.TB, "last")
+			for page := 0; page < MaxCompleted; page += 1000 {
+				words := []string{"ZADD", w.keys.Completed()}
+				for n := page; n < page+1000; n++ {
+					words = append(words, strconv.FormatInt(time.Now().Add(-24*time.Hour).Unix()+int64(n), 10), "j"+strconv.Itoa(n))
+				}
+				w.redis(words...)
+			}
+			w.redis("EXPIRE", w.keys.Completed(), "172800")
+			settled := end("q", j.Raw(), job.Done())
+			settled.State = EndedState(j, TrackDone, time.Unix(2, 0))
+			require.Equal(w, allSettled, w.settle(w.hold(j.Raw()), 1, settled))
+			require.Equal(w, MaxCompleted, w.number("ZCARD", w.keys.Completed()))
+			listed := w.sorted(w.keys.Completed())
+			require.Equal(w, []string{"j1", "last"}, []string{listed[0], listed[len(listed)-1]})
+		}},
+		promise{"end_although_the_completed_jobs_cannot_be_listed", func(w *world) {
+			j := tracked(w.TB, "j")
+			w.redis("SET", w.keys.Completed(), "x")
+			settled := end("q", j.Raw(), job.Done())
+			settled.State = EndedState(j, TrackDone, time.Unix(2, 0))
+			require.Equal(w, allSettled, w.settle(w.hold(j.Raw()), 1, settled))
+			require.Equal(w, TrackDone, w.stateOf("j").State)
 		}},
 		promise{"the_end_takes_the_cursor_along_and_a_save_after_it_changes_nothing", func(w *world) {
 			j := tracked(w.TB, "j")

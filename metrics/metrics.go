@@ -101,6 +101,7 @@ var (
 	scheduled   = desc("scheduled_jobs", "Jobs in the schedule.")
 	retries     = desc("retry_jobs", "Failed jobs that wait for their next run.")
 	dead        = desc("dead_jobs", "Jobs in the dead set, which run again only if an operator retries them.")
+	batches     = desc("batches", "Batches, also those that are over and not deleted yet.")
 	processes   = desc("processes", "Worker processes, including those of Sidekiq.")
 	processed   = desc("fleet_processed_total", "Runs of all processes, counted in Redis.")
 	failed      = desc("fleet_failed_total", "Failed runs of all processes, counted in Redis.")
@@ -114,7 +115,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 		list = append(list, jobs, duration, wait, busy, concurrency, recovered, lost, roundTrips, unanswered, dropped)
 	}
 	if c.cfg.Fleet != nil {
-		list = append(list, up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, processes, processed, failed, duplicates)
+		list = append(list, up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, batches, processes, processed, failed, duplicates)
 	}
 	for _, desc := range list {
 		to <- desc
@@ -220,6 +221,7 @@ func (c *Collector) collectFleet(to chan<- prometheus.Metric) {
 	gauge(to, scheduled, float64(s.Scheduled))
 	gauge(to, retries, float64(s.Retries))
 	gauge(to, dead, float64(s.Dead))
+	gauge(to, batches, float64(s.Batches))
 	gauge(to, processes, float64(s.ProcessCount))
 	counter(to, processed, uint64(max(s.Processed, 0)))
 	counter(to, failed, uint64(max(s.Failed, 0)))

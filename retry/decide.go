@@ -187,6 +187,16 @@ func (p Policy) MaxAttempts(j *job.Job) int {
 	return p.retries(j) + 1
 }
 
+// MaxAttempts is Policy.MaxAttempts for a reader that does not know the workers' Policy: of a job that sets no
+// retries it uses the limit of the worker whose run failed last, and until a run has failed DefaultMaxRetries.
+func MaxAttempts(j *job.Job) int {
+	var p Policy
+	if retries, ok := j.WorkerRetries(); ok {
+		p.MaxRetries = cmp.Or(retries, -1)
+	}
+	return p.MaxAttempts(j)
+}
+
 // exhausted reports whether no retry is left, with the reason. For a job with retry_for only time counts, as in
 // Sidekiq since 8.1.
 func (f *failure) exhausted() (reason string, over bool) {

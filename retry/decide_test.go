@@ -128,8 +128,8 @@ func TestDecide(t *testing.T) {
 		{promise: "a_null_retry_is_the_default", fields: `"retry":null`, err: errBoom, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":null,` + first, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "a_retry_that_is_a_string_is_the_default", fields: `"retry":"3"`, err: errBoom, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":"3",` + first, counts: "pf", reason: "retry 1 of 25"},
 		{promise: "a_retry_with_a_fraction_is_the_default", fields: `"retry":3.0`, err: errBoom, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":3.0,` + first, counts: "pf", reason: "retry 1 of 25"},
-		{promise: "the_worker_sets_the_default", fields: `"retry":true`, err: errBoom, with: maxRetries(7), exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,` + first, counts: "pf", reason: "retry 1 of 7"},
-		{promise: "the_worker_can_set_none", fields: `"retry":true`, err: errBoom, with: maxRetries(-1), exit: job.ExitDead, want: `"retry":true,` + first, counts: "pf", spent: true, reason: "all 0 retries failed"},
+		{promise: "the_worker_sets_the_default", fields: `"retry":true`, err: errBoom, with: maxRetries(7), exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,` + first + `,"belay_worker_retries":7`, counts: "pf", reason: "retry 1 of 7"},
+		{promise: "the_worker_can_set_none", fields: `"retry":true`, err: errBoom, with: maxRetries(-1), exit: job.ExitDead, want: `"retry":true,` + first + `,"belay_worker_retries":0`, counts: "pf", spent: true, reason: "all 0 retries failed"},
 
 		{promise: "retry_for_begins_with_the_first_failure", fields: `"retry":true,"retry_for":60`, err: errBoom, exit: job.ExitRetry, after: 15*time.Second + dice3, want: `"retry":true,"retry_for":60,` + first, counts: "pf", reason: "retry 1 within 1m0s"},
 		{promise: "retry_for_does_not_count", fields: `"retry":1,"retry_for":3600,"failed_at":` + anHourAgoMillis + `,"retry_count":2`, err: errBoom, exit: job.ExitRetry, after: 96*time.Second + dice3, counts: "pf", reason: "retry 4 within 1h0m0s",

@@ -43,12 +43,20 @@ func (f *failure) edits(message string, lines []string) []job.Edit {
 	if !f.stamped {
 		edits = append(edits, job.SetStamp("failed_at", f.run.Now, f.policy.Unit))
 	}
-	edits = append(edits, job.SetInt("retry_count", f.count))
+	edits = append(edits, job.SetInt("retry_count", f.count), f.workerRetries())
 	if len(lines) > 0 {
 		return append(edits, job.SetString("error_backtrace", job.EncodeBacktrace(lines)))
 	}
 	// The backtrace of an earlier error would be taken for that of this one.
 	return append(edits, job.Remove("error_backtrace"))
+}
+
+// workerRetries records the limit for operators, unless they know it. That of an earlier worker would be wrong.
+func (f *failure) workerRetries() job.Edit {
+	if limit := f.limit(); f.run.Job.RetryRule().Kind == job.RetryDefault && limit != DefaultMaxRetries {
+		return job.SetInt(job.FieldWorkerRetries, limit)
+	}
+	return job.Remove(job.FieldWorkerRetries)
 }
 
 // maxPastMessage bounds the message of each error that a job keeps, in characters: enough for the sentence that

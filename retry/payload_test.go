@@ -64,3 +64,26 @@ func TestKeptErrors(t *testing.T) {
 		require.Equal(t, "boom", message)
 	})
 }
+
+// Operators do not know the --max-retries of the workers.
+func TestReadersKnowHowOftenAJobMayFail(t *testing.T) {
+	t.Parallel()
+	fails := func(j *job.Job, maxRetries int) *job.Job {
+		run := retry.EndedRun{Job: j, Queue: "q", Err: errBoom, Now: now}
+		return parse(t, retry.Decide(retry.Policy{MaxRetries: maxRetries}, run).Outcome.Payload())
+	}
+	j := parse(t, payload(`"retry":true`))
+	require.Equal(t, 26, retry.MaxAttempts(j), "no worker has run it yet")
+	j = fails(j, 5)
+	require.Equal(t, 6, retry.MaxAttempts(j))
+	require.Equal(t, 9, retry.MaxAttempts(fails(j, 8)), "the worker that ran it last has other settings")
+	require.NotContains(t, fails(j, 0).Raw(), job.FieldWorkerRetries, "Sidekiq's number is known")
+	require.Equal(t, 1, retry.MaxAttempts(fails(j, -1)), "it is dead")
+	own := fails(parse(t, payload(`"retry":3`)), 5)
+	require.Equal(t, 4, retry.MaxAttempts(own))
+	require.NotContains(t, own.Raw(), job.FieldWorkerRetries)
+	require.Zero(t, retry.MaxAttempts(fails(parse(t, payload(`"retry_for":60`)), 5)))
+	for text, want := range map[string]int{`"x"`: 26, `-7`: 1, `1e9`: 26, `null`: 26, `4`: 5} {
+		require.Equal(t, want, retry.MaxAttempts(parse(t, payload(`"belay_worker_retries":`+text))), text)
+	}
+}

@@ -44,9 +44,8 @@ func (l *TickLocks) Pass(ctx context.Context, me string) error {
 	if err := l.link.Check(ctx); err != nil {
 		return err
 	}
-	reply := l.link.Do(ctx, driver.Command("GET", l.keys.Poller()))[0]
-	if poller, _ := reply.Value.(string); reply.Err != nil || poller != me {
-		return reply.Err
+	if polls, err := isPoller(ctx, &l.link, l.keys, me); !polls {
+		return err
 	}
 	for first := 0; ; first += lua.MaxDefinitions {
 		names, err := plannedNames(ctx, &l.link, l.keys, first)

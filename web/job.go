@@ -171,6 +171,9 @@ func timeline(f inspect.Found) (list []event) {
 		add("First failed", e.FailedAt, "bad", "")
 		add("Failed again", e.RetriedAt, "bad", "")
 	}
+	if t := f.Tracked; t != nil && f.Place == inspect.PlaceCompleted {
+		add("Last run began", t.BeganAt, "past", "")
+	}
 	slices.SortStableFunc(list, func(a, b event) int { return a.At.Compare(b.At) })
 	switch f.Place {
 	case inspect.PlaceRunning:

@@ -162,23 +162,24 @@ func (d *Dashboard) series(v *visit) error {
 		return err
 	}
 	d.mutex.Lock()
-	history := &d.recorder.recent
-	if v.form.Get("range") == "hours" {
-		history = &d.recorder.hours
-	}
-	plotted := history.plot()
+	recent, own := slices.Clone(d.recorder.recent.samples), slices.Clone(d.recorder.hours.samples)
 	d.mutex.Unlock()
-	if v.form.Get("range") == "hours" {
-		// Without these figures the plot has what the dashboard has seen.
-		if earlier, err := d.day.get(v.ctx, time.Minute, d.readDay); err == nil {
-			plotted = plotted.after(earlier)
-		}
+	if v.form.Get("range") != "hours" {
+		return writeJSON(v, plot(recent))
 	}
-	return writeJSON(v, plotted)
+	stored, err := d.day.get(v.ctx, hoursEvery, d.readDay)
+	if err != nil {
+		stored = nil // the plot then has what the dashboard has seen
+	}
+	return writeJSON(v, plot(filled(stored, own)))
 }
 
-func (d *Dashboard) readDay(ctx context.Context) (inspect.Classes, error) {
-	return d.inspector.Classes(ctx, inspect.ClassWindow{Last: hoursMost * hoursEvery})
+func (d *Dashboard) readDay(ctx context.Context) ([]inspect.Sample, error) {
+	now, err := d.inspector.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d.inspector.Samples(ctx, now.Add(-hoursMost*hoursEvery))
 }
 
 func writeJSON(v *visit, value any) error {

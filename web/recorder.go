@@ -9,11 +9,12 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-// A recorder keeps what the plots show: Redis keeps no history of sizes and latencies, and of rates only one by
-// class. It is guarded by the Dashboard's mutex.
+// A recorder keeps what this dashboard has seen, for the plots. It is guarded by the Dashboard's mutex.
 type recorder struct {
 	recent ring // every status, for a quarter of an hour
-	hours  ring // one a minute, for a day
+	// hours has one sample a minute, for a day. It is for a fleet without a worker of Belay, which keeps the
+	// samples of a day in Redis: see filled.
+	hours ring
 }
 
 const (
@@ -27,19 +28,7 @@ const (
 type ring struct {
 	every   time.Duration
 	most    int
-	samples []sample
-}
-
-type sample struct {
-	at                time.Time
-	processed, failed int64
-	queues            []queueSample // the largest, and of equally large ones the slowest
-}
-
-type queueSample struct {
-	name    string
-	size    int64
-	latency time.Duration
+	samples []inspect.Sample
 }
 
 func (r *recorder) add(s inspect.Status) {
@@ -51,7 +40,7 @@ func (r *recorder) add(s inspect.Status) {
 
 func (r *ring) add(s inspect.Status) {
 	// A tenth less than the interval: readings come a little early or late.
-	if n := len(r.samples); n > 0 && s.At.Sub(r.samples[n-1].at) < r.every*9/10 {
+	if n := len(r.samples); n > 0 && s.At.Sub(r.samples[n-1].At) < r.every*9/10 {
 		return
 	}
 	if len(r.samples) == r.most {
@@ -60,16 +49,35 @@ func (r *ring) add(s inspect.Status) {
 	r.samples = append(r.samples, sampleOf(s))
 }
 
-func sampleOf(s inspect.Status) sample {
-	taken := sample{at: s.At, processed: s.Processed, failed: s.Failed}
+// sampleOf returns a sample with the largest queues, and of equally large ones the slowest.
+func sampleOf(s inspect.Status) inspect.Sample {
+	taken := inspect.Sample{At: s.At, Processed: s.Processed, Failed: s.Failed}
 	for _, queue := range s.Queues {
-		taken.queues = append(taken.queues, queueSample{queue.Name, queue.Size, queue.Latency.Duration})
+		taken.Queues = append(taken.Queues, inspect.QueueSample{Name: queue.Name, Size: queue.Size, Latency: queue.Latency})
 	}
-	slices.SortFunc(taken.queues, func(a, b queueSample) int {
-		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(b.latency, a.latency), cmp.Compare(a.name, b.name))
+	slices.SortFunc(taken.Queues, func(a, b inspect.QueueSample) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(b.Latency.Duration, a.Latency.Duration), cmp.Compare(a.Name, b.Name))
 	})
-	taken.queues = slices.Clone(taken.queues[:min(len(taken.queues), 2*maxPlotted)])
+	taken.Queues = slices.Clone(taken.Queues[:min(len(taken.Queues), 2*maxPlotted)])
 	return taken
+}
+
+// filled returns the samples that Redis keeps, and where it has none those of this dashboard.
+func filled(stored, own []inspect.Sample) []inspect.Sample {
+	all := slices.Clone(stored)
+	for _, s := range own {
+		at, _ := slices.BinarySearchFunc(stored, s.At, func(s inspect.Sample, at time.Time) int { return s.At.Compare(at) })
+		if !near(stored, at-1, s.At) && !near(stored, at, s.At) {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b inspect.Sample) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// near reports whether there is such a sample and it stands for the figures of an instant.
+func near(samples []inspect.Sample, n int, at time.Time) bool {
+	return n >= 0 && n < len(samples) && samples[n].At.Sub(at).Abs() < 2*hoursEvery
 }
 
 // A series is what the plots read. All lists have one value an instant.
@@ -91,63 +99,29 @@ type plotted struct {
 	Latency []*float64 `json:"latency"`
 }
 
-// plot returns the ring as series. Rates are of the time since the sample before.
-func (r *ring) plot() series {
+// plot returns samples as series. Rates are of the time since the sample before.
+func plot(samples []inspect.Sample) series {
 	s := series{At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
-	names := r.busiest()
+	names := busiest(samples)
 	for _, name := range names {
 		s.Queues = append(s.Queues, plotted{Name: plain(cut(60, name))})
 	}
-	for n, now := range r.samples {
-		s.At = append(s.At, float64(now.at.UnixMilli())/1000)
+	for n, now := range samples {
+		s.At = append(s.At, float64(now.At.UnixMilli())/1000)
 		var processed, failed *float64
 		if n > 0 {
-			before := r.samples[n-1]
-			seconds := now.at.Sub(before.at).Seconds()
-			processed, failed = rate(now.processed-before.processed, seconds), rate(now.failed-before.failed, seconds)
+			before := samples[n-1]
+			seconds := now.At.Sub(before.At).Seconds()
+			processed, failed = rate(now.Processed-before.Processed, seconds), rate(now.Failed-before.Failed, seconds)
 		}
 		s.Processed, s.Failed = append(s.Processed, processed), append(s.Failed, failed)
 		for i, name := range names {
 			var size, latency *float64
-			if at := slices.IndexFunc(now.queues, func(q queueSample) bool { return q.name == name }); at >= 0 {
-				size, latency = new(float64(now.queues[at].size)), new(now.queues[at].latency.Seconds())
+			if at := slices.IndexFunc(now.Queues, func(q inspect.QueueSample) bool { return q.Name == name }); at >= 0 {
+				size, latency = new(float64(now.Queues[at].Size)), new(now.Queues[at].Latency.Seconds())
 			}
 			s.Queues[i].Size, s.Queues[i].Latency = append(s.Queues[i].Size, size), append(s.Queues[i].Latency, latency)
 		}
-	}
-	return s
-}
-
-// after returns the series with rates of the time before its first sample: those that Redis keeps by class, for
-// three days, whatever dashboards run. Sizes and latencies of queues are kept nowhere but here.
-func (s series) after(earlier inspect.Classes) series {
-	begin := earlier.At
-	if len(s.At) > 0 {
-		begin = time.UnixMilli(int64(s.At[0] * 1000))
-	}
-	before := series{}
-	for n := 0; len(earlier.Classes) > 0; n++ {
-		// A step that has not ended yet would look like an outage.
-		end := earlier.From.Add(time.Duration(n+1) * earlier.Step.Duration)
-		if end.After(begin) || n >= len(earlier.Classes[0].Steps) {
-			break
-		}
-		var runs, failed int64
-		for _, class := range earlier.Classes {
-			runs, failed = runs+class.Steps[n].Runs, failed+class.Steps[n].Failed
-		}
-		before.At = append(before.At, float64(end.UnixMilli())/1000)
-		before.Processed = append(before.Processed, rate(runs, earlier.Step.Seconds()))
-		before.Failed = append(before.Failed, rate(failed, earlier.Step.Seconds()))
-	}
-	if len(before.At) == 0 {
-		return s
-	}
-	unknown := make([]*float64, len(before.At))
-	s.At, s.Processed, s.Failed = append(before.At, s.At...), append(before.Processed, s.Processed...), append(before.Failed, s.Failed...)
-	for n := range s.Queues {
-		queue := &s.Queues[n]
-		queue.Size, queue.Latency = slices.Concat(unknown, queue.Size), slices.Concat(unknown, queue.Latency)
 	}
 	return s
 }
@@ -160,12 +134,12 @@ func rate(count int64, seconds float64) *float64 {
 	return new(float64(count) / seconds)
 }
 
-// busiest returns the names of the queues with the largest sizes in the ring, sorted.
-func (r *ring) busiest() []string {
+// busiest returns the names of the queues with the largest sizes in the samples, sorted.
+func busiest(samples []inspect.Sample) []string {
 	most := make(map[string]int64)
-	for _, s := range r.samples {
-		for _, queue := range s.queues {
-			most[queue.name] = max(most[queue.name], queue.size+1)
+	for _, s := range samples {
+		for _, queue := range s.Queues {
+			most[queue.Name] = max(most[queue.Name], queue.Size+1)
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(most), func(a, b string) int {

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,41 +12,48 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
+// A dashboard that has just been started shows what workers have sampled.
 func TestThePlotOfADaySurvivesARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
-	step := func(runs, failed int64) inspect.ClassStep { return inspect.ClassStep{Runs: runs, Failed: failed} }
-	now := time.Unix(1_700_000_000, 0)
-	earlier := inspect.Classes{
-		At: now, From: now.Add(-25 * time.Minute), Step: inspect.Seconds{Duration: 10 * time.Minute},
-		Classes: []inspect.Class{{Steps: []inspect.ClassStep{step(600, 60), step(1200, 0), step(5, 0)}}, {Steps: []inspect.ClassStep{step(600, 0), step(0, 0), step(0, 0)}}},
+	sample := func(ago time.Duration, processed, failed int64, size int64) {
+		queues := []lua.QueueSample{{Name: "mail", Size: size, Latency: time.Duration(size) * time.Second}}
+		added, err := r.keys.AddSample(lua.Sample{Processed: processed, Failed: failed, Queues: queues}).Do(t.Context(), r.client)
+		require.NoError(t, err)
+		require.True(t, added)
+		page, err := r.keys.Page(r.keys.Samples(), lua.OrderHighest, 0, 1, lua.MaxBytes).Do(t.Context(), r.client)
+		require.NoError(t, err)
+		at := strconv.FormatInt(time.Now().Add(-ago).Unix(), 10)
+		r.do("ZREM", r.keys.Samples(), page.Entries[0].Bytes)
+		r.do("ZADD", r.keys.Samples(), at, at+page.Entries[0].Bytes[len("1700000000.000000"):])
 	}
-	values := func(list []*float64) (values []any) {
-		for _, value := range list {
-			if value == nil {
-				values = append(values, nil)
-				continue
-			}
-			values = append(values, *value)
+	sample(25*time.Hour, 1, 1, 9)
+	sample(6*time.Hour, 1000, 10, 3)
+	sample(6*time.Hour-100*time.Second, 1500, 20, 4)
+	var s series
+	require.NoError(t, json.Unmarshal([]byte(r.get("/series.json?range=hours").body), &s))
+	require.Len(t, s.At, 3, "two samples of the day, and what the dashboard sees now")
+	require.InDelta(t, 100, s.At[1]-s.At[0], 2)
+	require.Nil(t, s.Processed[0])
+	require.InDelta(t, 5, *s.Processed[1], 0.2)
+	require.InDelta(t, 0.1, *s.Failed[1], 0.01)
+	require.Equal(t, "mail", s.Queues[0].Name)
+	require.InDelta(t, 3, *s.Queues[0].Size[0], 0)
+	require.InDelta(t, 4, *s.Queues[0].Latency[1], 0)
+	require.Nil(t, s.Processed[2], "the counters were set to zero meanwhile")
+}
+
+func TestADashboardFillsTheGapsOfTheSamples(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1_700_000_000, 0)
+	samples := func(minutes ...int) (samples []inspect.Sample) {
+		for _, minute := range minutes {
+			samples = append(samples, inspect.Sample{At: begin.Add(time.Duration(minute) * time.Minute), Processed: int64(minute)})
 		}
-		return values
+		return samples
 	}
-	restarted := series{}.after(earlier)
-	require.Equal(t, []float64{1_700_000_000 - 900, 1_700_000_000 - 300}, restarted.At, "without the step that is still counted")
-	require.Equal(t, []any{2.0, 2.0}, values(restarted.Processed))
-	require.Equal(t, []any{0.1, 0.0}, values(restarted.Failed))
-
-	seen := series{At: []float64{1_700_000_000 - 600}, Processed: []*float64{nil}, Failed: []*float64{nil}, Queues: []plotted{
-		{Name: "mail", Size: []*float64{new(7.0)}, Latency: []*float64{new(1.5)}},
-	}}.after(earlier)
-	require.Equal(t, []float64{1_700_000_000 - 900, 1_700_000_000 - 600}, seen.At, "from its first sample on, the dashboard's own figures count")
-	require.Equal(t, []any{nil, 7.0}, values(seen.Queues[0].Size))
-	require.Equal(t, []any{nil, 1.5}, values(seen.Queues[0].Latency))
-	require.Len(t, seen.Processed, 2)
-	require.NotNil(t, series{At: []float64{}}.after(inspect.Classes{}).At, "the script reads a list")
-
-	figures := lua.ClassFigures{Class: "Report", Processed: 600, Failed: 6}
-	require.NoError(t, r.client.Do(t.Context(), r.keys.AddFigures([]lua.ClassFigures{figures}, time.Now().Add(-time.Hour)))[0].Err)
-	require.Contains(t, r.get("/series.json?range=hours").body, `"processed":[0,`)
-	require.Regexp(t, `"processed":\[[^\]]*,1,`, r.get("/series.json?range=hours").body)
+	require.Equal(t, samples(1, 2, 3), filled(samples(1, 2, 3), nil))
+	require.Equal(t, samples(1, 2, 3), filled(nil, samples(1, 2, 3)), "no worker of Belay")
+	require.Equal(t, samples(0, 3, 4, 8, 10), filled(samples(3, 4, 8), samples(0, 2, 5, 7, 10)), "each minute counts once")
+	require.NotNil(t, plot(nil).At, "the script reads a list")
 }

@@ -56,6 +56,8 @@ var functions = template.FuncMap{
 	"pageOf":   pageOf,
 	"firstFew": firstFew[string],
 
+	"perSecond": inspect.PerSecond,
+
 	"topGroups": topGroups, "furtherGroups": furtherGroups,
 	"capsules": firstFew[inspect.Capsule],
 	"further":  func(list []string) int { return max(len(list)-maxTags, 0) },

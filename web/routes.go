@@ -26,6 +26,7 @@ func routes() map[string]route {
 		"/scheduled":   {get: setPage("scheduled", "Scheduled")},
 		"/retries":     {get: setPage("retries", "Retries")},
 		"/dead":        {get: setPage("dead", "Dead")},
+		"/completed":   {get: setPage("completed", "Completed")},
 		"/job":         {get: (*Dashboard).job},
 		"/confirm":     {get: (*Dashboard).confirm},
 		"/act":         {post: (*Dashboard).act},

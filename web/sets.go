@@ -33,7 +33,7 @@ type setBody struct {
 	First, Last int // the positions of the rows, from 1
 	Self        string
 
-	// Of a page with a filter: how many entries were read, and how the search continues.
+	// Of a page with a filter, and of completed jobs: how many entries were read, and how the search continues.
 	Looked int
 	Next   *continuation
 }
@@ -45,6 +45,8 @@ type offers struct{ Classes, ErrorClasses []string }
 type row struct {
 	inspect.Entry
 	Args string // cut
+	// Of a completed job: its result, cut, and how long its last run took.
+	Result, Took string
 }
 
 const (
@@ -69,6 +71,7 @@ type continuation struct {
 	Action string
 	Fields map[string]string
 	Auto   bool // a script submits it
+	Label  string
 }
 
 // continuation returns the form that continues the search of a page from a cursor; nil at the end.
@@ -76,7 +79,7 @@ func (v *visit) continuation(action, cursor string, looked int) *continuation {
 	if cursor == "" {
 		return nil
 	}
-	f := &continuation{Action: action, Auto: true, Fields: map[string]string{"after": cursor, "looked": strconv.Itoa(looked)}}
+	f := &continuation{Action: action, Auto: true, Label: "Search on", Fields: map[string]string{"after": cursor, "looked": strconv.Itoa(looked)}}
 	for name, values := range v.form {
 		if f.Fields[name] == "" && name != "patient" {
 			f.Fields[name] = values[0]
@@ -129,7 +132,8 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 	if b.Total, err = d.inspector.Size(v.ctx, home); err != nil {
 		return b, err
 	}
-	if b.Filtered {
+	// The state of a completed job may have expired, so only a search knows which jobs are on a page.
+	if b.Filtered || home == inspect.Completed() {
 		return b, d.search(v, &b, home, rows)
 	}
 	if err := d.readPage(v, &b, home, rows); err != nil {
@@ -207,17 +211,30 @@ func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) er
 	}
 	for _, found := range results.Found {
 		if found.Entry != nil {
+			found.Entry.Tracked = found.Tracked
 			b.Rows = append(b.Rows, rowOf(*found.Entry))
 		}
 	}
 	b.Looked = results.Looked + count(v.form, "looked")
 	if b.Next = v.continuation(pageOf(Act{In: b.In}), results.Next, b.Looked); b.Next != nil {
 		b.Next.Auto = len(b.Rows) == 0
+		if !b.Filtered {
+			b.Next.Label = "Older"
+		}
 	}
 	return nil
 }
 
-func rowOf(e inspect.Entry) row { return row{Entry: e, Args: cut(maxRowArgs, spaced(string(e.Args)))} }
+func rowOf(e inspect.Entry) row {
+	r := row{Entry: e, Args: cut(maxRowArgs, spaced(string(e.Args)))}
+	if t := e.Tracked; t != nil {
+		r.Result = cut(maxRowArgs, spaced("["+string(t.Result)+"]"))
+		if !t.BeganAt.IsZero() {
+			r.Took = span(max(t.EndedAt.Sub(t.BeganAt), 0))
+		}
+	}
+	return r
+}
 
 // spaced returns args without the brackets around them, and with a space after each comma and colon, so that
 // lines break between them. Long ones get no spaces: a row shows only their beginning.

@@ -43,11 +43,14 @@ const (
 const (
 	entryFields = `id, in, class, queue, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
 errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload,
+tracked {` + trackedFields + `},
 details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
-	queueFields = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer`
-	runFields   = `tick_at, at, outcome, ended_at, jid`
-	lockFields  = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
-	actFields   = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
+	trackedFields = `jid, state, done, total, result, no_result, ended_at, began_at, error_class, error_message`
+	queueFields   = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer,
+runs_per_second, failed_per_second`
+	runFields  = `tick_at, at, outcome, ended_at, jid`
+	lockFields = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
+	actFields  = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
 unique job, periodic the name of a periodic job, and payload the whole job, as far as it may be shown.`
@@ -68,9 +71,9 @@ times are absent until they come; parent is the batch in which it is nested. Onl
 var contracts = []contract{
 	{
 		commands: []string{"status"}, json: single,
-		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, queue_count,
+		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, batches, queue_count,
 process_count, problems [text]
-queues     [{` + queueFields + `}]
+queues     [{` + strings.ReplaceAll(queueFields, "\n", "\n             ") + `}]
 processes  [{` + processFields + `}]`,
 		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose
 workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
@@ -88,7 +91,7 @@ processed, failed} instead, one object a line.`,
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
 		fields: `jid, state, queue, class, since, at, process, process_state, reported, looked, unseen,
-tracked {jid, state, done, total, result, no_result, ended_at, error_class, error_message},
+tracked {` + trackedFields + `},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is
 running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
@@ -113,9 +116,10 @@ the search was incomplete.`,
 	{
 		commands: []string{"dead", "retries", "scheduled", "queues list", "list"}, json: perLine, fields: entryFields,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
-in is retries, scheduled, dead, queue or quarantined. at is when the job runs, or when it died. attempt is how
-many runs have failed, and max_attempts how many may: its retries and one, with the default of 25 if the job
-does not set them; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
+in is retries, scheduled, dead, queue, quarantined or completed. at is when the job runs, or when it died or ended.
+tracked is there for completed jobs, and began_at is when the run began that ended the job. attempt is how
+many runs have failed, and max_attempts how many may: its retries and one. If the job does not set them, those of
+the worker whose run failed last count, and before that the default of 25; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
 of the last failed runs, if the class keeps them (KeepErrors). Only an unreadable entry has problem, and payload:
 its first bytes. Only belay find JID and the find below have details. With --group it prints one object instead:
 {groups [{class, error_class, jobs, first, last}], jobs, others, looked, unseen [text]}. ` + argNotes,
@@ -145,8 +149,15 @@ belay list --group does.`,
 		},
 	},
 	{
-		commands: []string{"queues"}, json: perLine, fields: queueFields, notes: "At most 1,000 queues are listed.",
+		commands: []string{"queues"}, json: perLine, fields: queueFields,
+		notes: `At most 1,000 queues are listed. The two rates are of runs of Belay's workers, on average over the
+current minute and the one before it.`,
 		exits: map[int]string{exitOK: "", exitFailure: "if Redis, or a queue that standard error names, cannot be read"},
+	},
+	{
+		commands: []string{"queues history"}, json: perLine + ", one for each minute", fields: `at, processed, failed, queues [{name, size, latency_seconds}]`,
+		notes: "processed and failed are those of belay status at that time.",
+		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
 		commands: []string{"queues pause", "queues resume"},
@@ -183,6 +194,14 @@ write-ahead logs.`,
 		commands: []string{"batches show"}, json: single, fields: batchFields, as: "belay batches --json",
 		notes: "It lists at most 100 failed_jids and dead_jids.",
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such batch"},
+	},
+	{
+		commands: []string{"batches check"}, json: single, fields: `bid, looked, lost [jid], lost_count, removed, unseen [text]`,
+		notes: `lost has at most 1,000 jids, and lost_count counts all. unseen says why the search was incomplete; members that
+it concerns are not in lost.`,
+		exits: map[int]string{
+			exitOK: "", exitFailure: unreachable, exitAbsent: "if there is no such batch", exitUnseen: "if the search was incomplete",
+		},
 	},
 	{
 		commands: []string{"batches new"},

@@ -153,14 +153,15 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 	names := []string{
 		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
 		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Up(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
-		keys.Quarantine(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue),
+		keys.Quarantine(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue), keys.Samples(),
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {
 		names = append(names, keys.ProcessedOn(day), keys.FailedOn(day))
 	}
 	// Redis keeps the statistics of a longer demonstration for some hours or days.
 	for at := now.Add(-time.Hour); at.Before(now.Add(2 * time.Minute)); at = at.Add(time.Minute) {
-		names = append(names, keys.ClassMinute(at), keys.ClassTen(at), keys.RunHistogram(demoClass, at), keys.WaitHistogram(demoClass, at))
+		names = append(names, keys.ClassMinute(at), keys.ClassTen(at), keys.QueueMinute(at),
+			keys.RunHistogram(demoClass, at), keys.WaitHistogram(demoClass, at))
 	}
 	return names
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -142,7 +143,7 @@ func (l listing) query(args []string) (inspect.Query, []string, error) {
 }
 
 // homeNames are the names of places that belay list takes.
-var homeNames = []string{"scheduled", "retries", "dead", "queue", "quarantined"}
+var homeNames = []string{"scheduled", "retries", "dead", "completed", "queue", "quarantined"}
 
 // placeOf reads the name of a place and, if it is one of a queue, the name of the queue.
 func placeOf(args []string) (home inspect.Home, rest []string, err error) {
@@ -167,9 +168,11 @@ func newListPlace(at *redisFlags) *cobra.Command {
 		Use:   "list PLACE [QUEUE]",
 		Short: "List the jobs in a place",
 		Long: `Lists the jobs in a place: scheduled, retries or dead; or those of a queue that wait (queue) or are quarantined
-(quarantined), whose name follows. The next job to run comes first, and of dead jobs the one that died last. The flags
-choose jobs as those of the acts on them do, such as belay dead retry.`,
-		Example: "  belay list dead --group\n  belay list dead --class WelcomeEmail --error-class Net::ReadTimeout\n  belay list queue mail --tag billing",
+(quarantined), whose name follows; or the jobs that have ended (completed), if their class is tracked: of those that ended
+last 10,000 are listed, each until its state expires. The next job to run comes first, and of dead and completed jobs the one that
+died or ended last. The flags choose jobs as those of the acts on them do, such as belay dead retry.`,
+		Example: "  belay list dead --group\n  belay list dead --class WelcomeEmail --error-class Net::ReadTimeout\n  belay list queue mail --tag billing\n" +
+			"  belay list completed --class Report --json | jq .tracked.result",
 		Args: func(_ *cobra.Command, args []string) error {
 			_, rest, err := l.query(args)
 			if err == nil && len(rest) > 0 {
@@ -290,6 +293,9 @@ func entries(i *inspect.Inspector, query inspect.Query) iter.Seq2[inspect.Entry,
 			if found.Entry == nil {
 				found.Entry = &inspect.Entry{} // with an error
 			}
+			if found.Place == inspect.PlaceCompleted {
+				found.Entry.Tracked = found.Tracked
+			}
 			if !yield(*found.Entry, err) {
 				return
 			}
@@ -305,6 +311,8 @@ func entryCells(e inspect.Entry) []any {
 // remark returns what is wrong with a job.
 func remark(e inspect.Entry) string {
 	switch {
+	case e.Tracked != nil:
+		return outcome(e)
 	case e.Problem != "":
 		return e.Problem + ": " + e.Payload
 	case e.ErrorClass != "" && strings.HasPrefix(e.ErrorMessage, e.ErrorClass+": "): // how older versions stored panics
@@ -315,6 +323,17 @@ func remark(e inspect.Entry) string {
 		return fmt.Sprintf("in progress in %d crashes", e.Interrupted)
 	}
 	return ""
+}
+
+// outcome describes how a completed job ended, with the beginning of its result or its error.
+func outcome(e inspect.Entry) string {
+	text := e.Outcome(func(d time.Duration) string { return short(inspect.Seconds{Duration: d}) })
+	t := *e.Tracked
+	e.Tracked = nil
+	for _, more := range []string{string(t.Result), t.NoResult, remark(e)} {
+		text += word(more != "", ": "+more)
+	}
+	return text
 }
 
 // pastError describes the error of one failed run in a line.

@@ -153,7 +153,7 @@ const headJob = "JOB"
 var topHeads = [tabs][]string{
 	tabProcesses: {"PROCESS", "STATE", "BUSY", "MB", "QUEUES", "TAG"},
 	tabRunning:   {headJob, "CLASS", "QUEUE", "FOR", "PROCESS"},
-	tabQueues:    {"QUEUE", "SIZE", "LATENCY", ""},
+	tabQueues:    {"QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", ""},
 	tabRetries:   {headJob, "CLASS", "QUEUE", "DUE IN", "FAILED", ""},
 	tabScheduled: {headJob, "CLASS", "QUEUE", "DUE IN", "FAILED", ""},
 	tabDead:      {headJob, "CLASS", "QUEUE", "DEAD FOR", "FAILED", ""},
@@ -177,7 +177,7 @@ func (t *top) rows() (rows []topRow) {
 		for _, q := range t.status.Queues {
 			rows = append(rows, topRow{
 				key: q.Name, queue: q.Name, alarm: q.NoConsumer || q.HeldByDead > 0,
-				cells:   []string{q.Name, fmt.Sprint(q.Size), short(q.Latency), queueNotes(q)},
+				cells:   append(queueCells(q), queueNotes(q)),
 				details: func(t *table) { printQueue(t, q) },
 				more:    jobsOf(q.Name),
 			})
@@ -259,6 +259,8 @@ func printQueue(t *table, q inspect.Queue) {
 	t.field("queue", q.Name)
 	t.field("jobs", fmt.Sprint(q.Size))
 	t.field("latency", short(q.Latency))
+	t.field("runs", inspect.PerSecond(q.Rate))
+	t.field("failed", inspect.PerSecond(q.FailedRate))
 	t.field("remarks", queueNotes(q))
 }
 

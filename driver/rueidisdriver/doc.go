@@ -7,6 +7,6 @@
 // on a pipelined connection, and it dials nothing before the first use.
 //
 // It must never send again what may have been executed, cancel the context of a blocked call, or let a
-// panic escape by which rueidis checks its callers. rueidis' own client of a Cluster is not used: Open finds the
-// node of the prefix.
+// panic escape by which rueidis checks its callers. rueidis' own client of a Cluster is not used: Open finds
+// the node of the prefix.
 package rueidisdriver

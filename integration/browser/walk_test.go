@@ -229,7 +229,7 @@ func TestDashboard(t *testing.T) {
 func withoutScripts(b *tab, s *site, first string) {
 	b.scripts(false)
 	defer b.scripts(true)
-	for _, page := range []string{"", "busy", "queues", "queue?name=mail", "scheduled", "retries", "dead", "periodic", "locks", "classes", "redis"} {
+	for _, page := range []string{"", "busy", "queues", "queue?name=mail", "scheduled", "retries", "dead", "completed", "periodic", "locks", "classes", "redis"} {
 		b.open(first + page)
 		require.False(b.t, eval[bool](b, "!document.querySelector('h1') || !document.getElementById('live').hidden"), "no script ran on %q", page)
 	}

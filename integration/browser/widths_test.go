@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/lua"
 )
 
 // widths are those of phones, tablets, laptops and desks.
@@ -40,6 +41,13 @@ func TestPagesFitEveryWidth(t *testing.T) {
 				`"error_message":"%s"}`, class, strings.Repeat("word ", 40), unbroken, n, m, 1, longQueue, unbroken, strings.Repeat("x", 300)))
 		}
 	}
+	for n, class := range []string{longClass, unbroken} {
+		jid := fmt.Sprintf("ended%019x", n)
+		s.do("ZADD", s.keys.Completed(), fmt.Sprint(now-int64(n)), jid)
+		s.do("HSET", s.keys.Iteration(jid), lua.FieldState, []string{"done", "discarded"}[n], lua.FieldEndedAt, fmt.Sprint(1000*now), lua.FieldBeganAt, fmt.Sprint(1000*now-3723004),
+			lua.FieldResult, `{"`+unbroken+`":"`+strings.Repeat("x", 300)+`"}`, lua.FieldErrorClass, unbroken, lua.FieldErrorMessage, strings.Repeat("word ", 60),
+			lua.FieldJob, fmt.Sprintf(`{"class":%q,"args":[%q],"jid":%q,"queue":%q,"retry":true,"created_at":1700000000.5}`, class, unbroken, jid, longQueue))
+	}
 	s.belay("push", longClass, "1", "-q", longQueue, "--unique", "until_executed", "--unique-ttl", "2h")
 	for _, name := range []string{unbroken, "nightly"} {
 		s.belay("periodic", "add", name, "*/5 9-17 * * 1-5", longClass, "-q", longQueue, "--zone", "America/Argentina/Buenos_Aires")
@@ -61,7 +69,7 @@ func TestPagesFitEveryWidth(t *testing.T) {
 	})
 	var problems []string
 	for _, page := range []string{
-		"", "busy", "queues", "queue?name=" + longQueue, "scheduled", "retries", "dead", "periodic", "classes", "locks", "redis",
+		"", "busy", "queues", "queue?name=" + longQueue, "scheduled", "retries", "dead", "completed", "periodic", "classes", "locks", "redis",
 		"job?jid=" + fmt.Sprintf("wide20%024x", 1), "history?name=" + url.QueryEscape(unbroken), "confirm?in=dead&do=retry",
 	} {
 		for _, width := range widths {

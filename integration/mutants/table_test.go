@@ -89,6 +89,15 @@ var bugs = []mutant{
 		caught: "TestJanitorJudges/one_look_declares_no_process_dead", says: "[victim]",
 	},
 	{
+		name: "a server that does not know the janitor is believed",
+		harm: "after a failover that lost registrations, processes that have not come back yet are declared dead, and their jobs run again",
+		edits: []edit{{
+			"janitor/janitor.go", `seen.State != lua.StateAlive || `, ``,
+		}},
+		pkg: "./janitor", run: "TestJanitorJudges/a_server_that_does_not_know_us_breaks_our_sight",
+		caught: "TestJanitorJudges/a_server_that_does_not_know_us_breaks_our_sight", says: "[victim]",
+	},
+	{
 		name: "no process reconciles",
 		harm: "if the reply to a take is lost, the job stays in that worker's list as long as the worker lives",
 		edits: []edit{{
@@ -574,6 +583,26 @@ var bugs = []mutant{
 		}},
 		pkg: "./client", run: "TestPreparedJobs/are_stored_once",
 		caught: "TestPreparedJobs/are_stored_once,_however_often_they_are_pushed", says: "should have 1 item(s), but has 3",
+	},
+	{
+		name: "WAIT before the script that it is about",
+		harm: "after a restart or a failover, a push is reported as replicated that no replica has",
+		edits: []edit{{
+			"driver/driver.go", `call.Announces, call.blocks = true, true`, `call.blocks = true`,
+		}},
+		pkg: "./client", run: "TestAPushWaitsForItsReplicas",
+		caught: "TestAPushWaitsForItsReplicas/go-redis", says: "in chain but got nil",
+	},
+	{
+		name: "duties keep their connections",
+		harm: "where Redis has too many clients, a heartbeat that has lost its connection gets none, and a living process is declared dead",
+		edits: []edit{{
+			"launcher/lanes.go", `	if !vital {
+`, `	if vital || !vital {
+`,
+		}},
+		pkg: "./launcher", run: "TestDutiesLeaveTheirConnections",
+		caught: "TestDutiesLeaveTheirConnectionsToAHeartbeatAndASettle/go-redis", says: "waited in vain for heartbeats",
 	},
 	{
 		name: "a claim is remembered for a day",
