@@ -97,6 +97,7 @@ func needs(keys lua.Keys, names sample) []need {
 		move(toWork, "lmove", quarantined, keys.QuarantineRun(names.identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
+		on(toTell, waiting, "llen lindex")
 		on(toLook, waiting, "llen lindex")
 		on(toLook, quarantined, "llen lindex")
 		on(toLook, working, "llen lindex")

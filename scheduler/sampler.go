@@ -103,19 +103,17 @@ func (s *Sampler) largest(ctx context.Context, names []string) (queues []lua.Que
 // latencies sets how long the oldest job of each queue has been waiting.
 func (s *Sampler) latencies(ctx context.Context, queues []lua.QueueSample) error {
 	for chunk := range slices.Chunk(queues, oldestAtOnce) {
-		asks, calls := lua.AskEach(chunk, func(queue lua.QueueSample) lua.Ask[lua.Page] {
-			return s.keys.Page(s.keys.Queue(queue.Name), lua.OrderOldest, 0, 1, lua.MaxBytes)
-		})
+		calls := make([]driver.Call, len(chunk))
+		for n, queue := range chunk {
+			calls[n] = driver.Command("LINDEX", s.keys.Queue(queue.Name), "-1")
+		}
 		now := s.clock.Now()
 		for n, reply := range s.link.Carry(ctx, lua.MaxBytes, calls...) {
-			page, err := asks[n].Read(reply)
-			if driver.Outage(err) {
-				return err
+			if driver.Outage(reply.Err) {
+				return reply.Err
 			}
-			if err != nil || len(page.Entries) == 0 {
-				continue // another type, or the job has been taken
-			}
-			if since, ok := waitsSince(page.Entries[0]); ok {
+			oldest, _ := reply.Value.(string) // "" for an empty queue, and for a key of another type
+			if since, ok := waitsSince(oldest); ok {
 				chunk[n].Latency = max(now.Sub(since), 0).Round(time.Millisecond) // a producer's clock may be ahead
 			}
 		}
@@ -131,8 +129,8 @@ func countOf(reply driver.Reply) int64 {
 }
 
 // waitsSince returns when a job was enqueued, or else created, by the times that Sidekiq reads.
-func waitsSince(entry lua.Entry) (since time.Time, ok bool) {
-	j, err := job.Parse(entry.Bytes)
+func waitsSince(payload string) (since time.Time, ok bool) {
+	j, err := job.Parse(payload)
 	if err != nil {
 		return since, false
 	}

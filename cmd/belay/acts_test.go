@@ -209,6 +209,13 @@ func TestListing(t *testing.T) {
 		require.Regexp(t, `mail +1 +\S+ +- +- +paused no consumer`, h.invoke("", "queues").out)
 		require.Equal(t, "mail: resumed\n", h.invoke("", "queues", "resume", "mail").out)
 		require.Contains(t, h.invoke("", "queues", "--json").out, `"name":"empty"`)
+		now := time.Now().Unix()
+		for ago, sample := range map[int64]string{60: `{"p":160,"f":6,"q":[["mail",8,1.5],["slow",0,0]]}`, 120: `{"p":100,"f":6,"q":[["mail",7,2]]}`, 7200: `{"p":1}`} {
+			h.do("ZADD", h.key("belay:samples"), fmt.Sprint(now-ago), fmt.Sprint(now-ago, " ", sample))
+		}
+		require.Regexp(t, `AT +RUNS +FAILED +QUEUES\n.+ - +- +mail 7 \(2s\)\n.+ 1.0/s +- +mail 8 \(1.5s\), slow 0 \(0s\)\n2 samples`, h.invoke("", "queues", "history", "--last", "1h").out)
+		require.Contains(t, h.invoke("", "queues", "history", "--json").out, `"processed":160,"failed":6,"queues":[{"name":"mail","size":8,"latency_seconds":1.5},`)
+		require.Equal(t, exitUsage, h.invoke("", "queues", "history", "--last", "0s").code)
 		h.do("HSET", h.key("h:1:aa"), "info", `{"hostname":"h","pid":1}`, "busy", "0")
 		h.do("SADD", h.key("processes"), "h:1:aa")
 		require.Contains(t, h.invoke("", "processes").out, "h:1:aa")

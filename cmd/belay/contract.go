@@ -155,6 +155,11 @@ current minute and the one before it.`,
 		exits: map[int]string{exitOK: "", exitFailure: "if Redis, or a queue that standard error names, cannot be read"},
 	},
 	{
+		commands: []string{"queues history"}, json: perLine + ", one for each minute", fields: `at, processed, failed, queues [{name, size, latency_seconds}]`,
+		notes: "processed and failed are those of belay status at that time.",
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
 		commands: []string{"queues pause", "queues resume"},
 		exits:    map[int]string{exitOK: ", also if a queue was in that state already", exitFailure: unreachable},
 	},
@@ -189,6 +194,14 @@ write-ahead logs.`,
 		commands: []string{"batches show"}, json: single, fields: batchFields, as: "belay batches --json",
 		notes: "It lists at most 100 failed_jids and dead_jids.",
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such batch"},
+	},
+	{
+		commands: []string{"batches check"}, json: single, fields: `bid, looked, lost [jid], lost_count, removed, unseen [text]`,
+		notes: `lost has at most 1,000 jids, and lost_count counts all. unseen says why the search was incomplete; members that
+it concerns are not in lost.`,
+		exits: map[int]string{
+			exitOK: "", exitFailure: unreachable, exitAbsent: "if there is no such batch", exitUnseen: "if the search was incomplete",
+		},
 	},
 	{
 		commands: []string{"batches new"},

@@ -105,10 +105,11 @@ func requirePrinted(t *testing.T, value any, may fieldTree, where string) {
 var printedBy = map[string]reflect.Type{
 	"status": reflect.TypeFor[inspect.Status](), "find": reflect.TypeFor[inspect.Found](), "cancel": reflect.TypeFor[inspect.Cancellation](),
 	"dead": reflect.TypeFor[inspect.Entry](), "dead find": reflect.TypeFor[inspect.Entry](), "move": reflect.TypeFor[inspect.ActCounts](),
-	"return": reflect.TypeFor[inspect.Returned](), "queues": reflect.TypeFor[inspect.Queue](), "processes": reflect.TypeFor[inspect.Process](),
+	"return": reflect.TypeFor[inspect.Returned](), "queues": reflect.TypeFor[inspect.Queue](), "queues history": reflect.TypeFor[inspect.Sample](), "processes": reflect.TypeFor[inspect.Process](),
 	"locks": reflect.TypeFor[inspect.UniqueLock](), "locks find": reflect.TypeFor[inspect.UniqueLock](), "classes": reflect.TypeFor[inspect.Classes](),
 	"batches": reflect.TypeFor[inspect.Batch](), "batches show": reflect.TypeFor[inspect.Batch](),
-	"periodic": reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
+	"batches check": reflect.TypeFor[inspect.BatchCheck](),
+	"periodic":      reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
 	"periodic history": reflect.TypeFor[inspect.PeriodicRun](), "check": reflect.TypeFor[checked](), "push": reflect.TypeFor[lineReceipt](),
 	"demo": reflect.TypeFor[report](), "version": nil, // a map
 }
@@ -189,10 +190,14 @@ func TestCommandsPrintTheFieldsOfTheirContracts(t *testing.T) {
 	require.Zero(t, h.invoke("", "push", "A", "7", "-q", "mail", "--jid", "one", "--unique", "until_executed").code)
 	require.Zero(t, h.invoke("", "periodic", "add", "nightly", "0 3 * * *", "Report", "-q", "reports").code)
 	require.Zero(t, h.invoke("", "periodic", "run", "nightly").code)
+	now := fmt.Sprint(time.Now().Unix())
+	h.do("ZADD", h.key("belay:samples"), now, now+` {"p":160,"f":6,"q":[["mail",8,1.5]]}`)
+	h.do("ZADD", h.key("belay:completed"), now, "ended")
+	h.do("HSET", h.key("it-ended"), lua.FieldState, "done", lua.FieldEndedAt, now+"000", lua.FieldBeganAt, now+"000", lua.FieldResult, "7", lua.FieldJob, deadJob("A", "ended"))
 	for _, line := range []string{
 		"status", "find dead1", "find nowhere", "find --class A", "find --in running", "cancel nowhere", "dead", "retries", "scheduled",
 		"dead find dead1", "queues find mail one", "queues", "queues list mail", "processes", "locks", "locks find A 7", "classes",
-		"periodic", "periodic list", "periodic run nightly", "periodic history nightly", "check", "version", "push A 8 -q mail",
+		"periodic", "periodic list", "periodic run nightly", "periodic history nightly", "queues history", "list completed", "check", "version", "push A 8 -q mail",
 		"push A 7 -q mail --jid two --unique until_executed", "dead retry dead1", "retries kill --class A --yes", "scheduled delete --all --yes",
 		"dead clear --yes", "queues move mail other", "move --from other --to mail", "queues delete mail one",
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 		Short: "List queues and act on them and their jobs",
 		Long:  queuesHelp,
 		Example: `  belay queues
+  belay queues history --last 1h
   belay queues pause mail
   belay queues list mail --class WelcomeEmail
   belay queues delete mail 217d2cffc30f4a168b3a76d9
@@ -36,7 +38,7 @@ func newQueues(at *redisFlags) *cobra.Command {
 			return cmp.Or(err, s.QueuesErr)
 		}),
 	})
-	cmd.AddCommand(newList(at, ofQueue, &cobra.Command{
+	cmd.AddCommand(newQueuesHistory(at), newList(at, ofQueue, &cobra.Command{
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
 		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
@@ -52,6 +54,59 @@ in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused unt
 		newPause(at, "resume", "Let workers take jobs from paused queues again", "Lets workers take jobs from paused queues again."))
 	cmd.AddCommand(newActs(at, ofQueue, queueActs)...)
 	return cmd
+}
+
+// newQueuesHistory makes the command that shows what the dashboard plots over 24 hours.
+func newQueuesHistory(at *redisFlags) *cobra.Command {
+	var last time.Duration
+	cmd := withJSON(&cobra.Command{
+		Use:   "history",
+		Short: "Show the sizes and latencies of the largest queues over the last day",
+		Long: `Shows the sizes of queues and how long their oldest job had been waiting, once a minute: of the twelve largest queues at that
+time, the largest first. RUNS and FAILED are how many runs ended and failed in a second since the sample before. Workers of
+Belay take the samples, and Redis keeps them for 24 hours. The plots of the dashboard show the same.`,
+		Example: "  belay queues history --last 1h\n" +
+			"  belay queues history --json | jq -r '.at as $at | .queues[] | select(.name == \"mail\") | [$at, .size, .latency_seconds] | @tsv'",
+		Args: noWords,
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+			if last <= 0 {
+				return usage("--last %v: it must be above 0", last)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+			defer cancel()
+			now, err := i.Now(ctx)
+			if err != nil {
+				return fmt.Errorf("read the time: %w", err)
+			}
+			samples, err := i.Samples(ctx, now.Add(-last))
+			if err != nil {
+				return err
+			}
+			return showAll(cmd, samples, func(t *table) { printSamples(t, samples) })
+		}),
+	})
+	cmd.Flags().DurationVar(&last, "last", 24*time.Hour, "how long ago the first sample may be")
+	return cmd
+}
+
+func printSamples(t *table, samples []inspect.Sample) {
+	if len(samples) > 0 {
+		t.row("AT", "RUNS", "FAILED", "QUEUES")
+	}
+	before := inspect.Sample{}
+	for _, s := range samples {
+		runs, failed := "", ""
+		if seconds := s.At.Sub(before.At).Seconds(); !before.At.IsZero() && seconds > 0 {
+			runs, failed = inspect.PerSecond(float64(s.Processed-before.Processed)/seconds), inspect.PerSecond(float64(s.Failed-before.Failed)/seconds)
+		}
+		queues := make([]string, len(s.Queues))
+		for n, queue := range s.Queues {
+			queues[n] = fmt.Sprintf("%s %d (%s)", queue.Name, queue.Size, short(queue.Latency))
+		}
+		t.row(localTime(&s.At), cmp.Or(runs, "-"), cmp.Or(failed, "-"), strings.Join(queues, ", "))
+		before = s
+	}
+	t.row(fmt.Sprintf("%d samples", len(samples)))
 }
 
 // queueActs are the texts of the commands that act on the jobs of a queue.
