@@ -81,10 +81,12 @@ func (d durability) outcome(reply driver.Reply) confirmed {
 		return confirmed{replicas: int(got)}
 	case reply.Err == nil && answered:
 		return confirmed{int(got), fmt.Errorf("%w (%d of %d within %v)", ErrReplicas, got, d.replicas, d.timeout.Round(time.Millisecond))}
-	case driver.Denial(reply.Err) != "":
-		return confirmed{ReplicasUnknown, fmt.Errorf("%w (how many have it is unknown: %v: %s)", ErrReplicas, reply.Err, driver.Denial(reply.Err))}
 	}
-	return confirmed{ReplicasUnknown, fmt.Errorf("%w (how many have it is unknown: WAIT: %v)", ErrReplicas, reply.Err)}
+	why := fmt.Sprintf("WAIT: %v", reply.Err)
+	if advice := driver.Denial(reply.Err); advice != "" {
+		why += ": " + advice
+	}
+	return confirmed{ReplicasUnknown, fmt.Errorf("%w (how many have it is unknown: %s)", ErrReplicas, why)}
 }
 
 // durable sends the durable pushes of a client.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -246,7 +245,7 @@ func TestAPushWithoutWaitIsStored(t *testing.T) {
 	require.ErrorContains(t, denied.err, "permit it to the Redis user")
 	require.Equal(t, ReplicasUnknown, denied.replicas)
 	var refused *driver.ServerError
-	require.False(t, errors.As(denied.err, &refused), "the push was not refused")
+	require.NotErrorAs(t, denied.err, &refused, "the push was not refused")
 }
 
 func TestADurabilityIsChecked(t *testing.T) {

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,6 +32,7 @@ var connectionPromises = []promise{
 	{name: "a_unix_socket_works", keep: aUnixSocket, anyKind: true, fake: "it listens on TCP alone"},
 	{name: "tls_works", keep: overTLS, anyKind: true, fake: "it has no TLS"},
 	{name: "a_refused_password_is_certain", keep: aRefusedPassword, fake: noACL},
+	{name: "a_password_file_is_read_for_each_connection", keep: aPasswordFile, fake: noACL},
 	{name: "it_sends_nothing_of_its_own_that_a_tight_acl_can_deny", keep: nothingOfItsOwn, fake: noACL},
 }
 
@@ -246,6 +248,30 @@ func aRefusedPassword(t *testing.T, w *world) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close()) }()
 	require.Equal(t, "OK", get(t, client, "SET", "a", "1"))
+}
+
+func aPasswordFile(t *testing.T, w *world) {
+	server, file := drivertest.Start(t, "--requirepass", "one"), filepath.Join(t.TempDir(), "password")
+	write := func(password string) { require.NoError(t, os.WriteFile(file, []byte(password+"\n"), 0o600)) }
+	write("one")
+	url := w.kind.url(t, server.Addr())
+	joint := "?"
+	if strings.Contains(url, "?") {
+		joint = "&"
+	}
+	client := w.openURL(t, url+joint+"password_file="+file)
+	require.Equal(t, "PONG", get(t, client, "PING"))
+	require.Equal(t, "OK", get(t, client, "CONFIG", "SET", "requirepass", "two"))
+	require.Equal(t, "PONG", get(t, client, "PING"), "the connection that exists keeps its password")
+	lane := w.lane(t, client, 1)
+	err := lane.Do(t.Context(), driver.Command("PING"))[0].Err
+	requireNotSent(t, err)
+	require.NotEmpty(t, driver.Denial(err), "%v", err)
+	require.True(t, driver.Outage(err))
+	write("two")
+	require.Equal(t, "PONG", get(t, lane, "PING"))
+	payload, ok, err := w.waiter(t, client).Wait(t.Context(), "from", "to", time.Millisecond)
+	require.Equal(t, waited{}, waited{payload, ok, err})
 }
 
 // nothingOfItsOwn allows a user only what the test asks for, and the number of a connection, without which

@@ -15,7 +15,7 @@ var ErrClosedAtOnce = errors.New("the server closed the new connection at once (
 // A ServerError is an error reply: the server refused the call, or a script stopped.
 type ServerError struct {
 	// Code is the first word in capitals: WRONGTYPE, OOM, NOPERM, ERR. It is NOPERM too for what a script was
-	// denied, which Redis 7.0 calls ERR.
+	// denied, which Redis calls ERR.
 	Code string
 	// Message is the whole text, including the code.
 	Message string
@@ -29,7 +29,7 @@ func NewServerError(text string) *ServerError {
 	if code == "" || strings.ToUpper(code) != code {
 		code = "ERR"
 	}
-	if code == "ERR" && strings.Contains(text, deniedInScript) {
+	if code == "ERR" && (strings.Contains(text, deniedInScript70) || strings.Contains(text, deniedInScript)) {
 		code = "NOPERM"
 	}
 	return &ServerError{Code: code, Message: text}
@@ -102,9 +102,11 @@ func outageText(message string) bool {
 
 // Texts of errors whose code is ERR.
 const (
-	// deniedInScript is what Redis 7.0 says of a command of a script that the user may not call.
-	deniedInScript = "The user executing the script can't"
-	tooManyClients = "max number of clients"
+	// deniedInScript is what Redis 7.2 and Valkey say of a command of a script that the user may not call, and
+	// deniedInScript70 what Redis 7.0 says.
+	deniedInScript   = "ACL failure in script"
+	deniedInScript70 = "The user executing the script can't"
+	tooManyClients   = "max number of clients"
 	// unauthenticated is the refusal of a call that is too large for an unauthenticated client.
 	unauthenticated = "Protocol error: unauthenticated"
 	// noPassword is the refusal of a password by a server that has none.

@@ -73,7 +73,8 @@ func TestNewServerError(t *testing.T) {
 	t.Parallel()
 	for text, code := range map[string]string{
 		"OOM no room": "OOM", "ERR unknown": "ERR", "NOSCRIPT": "NOSCRIPT", "user_script:3: attempt": "ERR", "": "ERR",
-		"ERR The user executing the script can't run this command or subcommand script: 0d, on @user_script:40.": "NOPERM",
+		"ERR ACL failure in script: User w has no permissions to run the 'del' command script: 0d, on @user_script:1.": "NOPERM",
+		"ERR The user executing the script can't run this command or subcommand script: 0d, on @user_script:40.":       "NOPERM",
 	} {
 		err := NewServerError(text)
 		require.Equal(t, code, err.Code, text)

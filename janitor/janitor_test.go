@@ -20,8 +20,8 @@ func heartbeatAt(at time.Duration, lapsed ...string) heartbeat {
 	return heartbeat{HeartbeatReply: lua.HeartbeatReply{State: lua.StateAlive, Now: time.Unix(1_700_000_000, 0).Add(at), Lapsed: lapsed}, sinceBoot: at}
 }
 
-// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no delay is
-// left to wait for.
+// A judge is a janitor whose only work is to judge one victim, with instants that lie in the past, so that no
+// delay is left to wait for.
 func newJudge() (*Janitor, time.Duration) {
 	const beat = time.Second
 	j := New(Config{Beat: beat, TTL: 4 * beat, Between: beat})

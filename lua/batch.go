@@ -139,6 +139,11 @@ func (k Keys) ReadBatch(ctx context.Context, client driver.Client, id string) (b
 	return read(client.Do(ctx, calls...))
 }
 
+// ArePending returns for each of these jids whether it is pending in a batch: 1 or 0. There is at least one.
+func (k Keys) ArePending(id string, jids []string) Ask[[]int] {
+	return Ask[[]int]{Call: driver.Command(append([]string{"SMISMEMBER", k.BatchPending(id)}, jids...)...), read: readNumbers}
+}
+
 // ExpiredBatches returns ids of batches that have expired, the earliest first, at most most of them.
 func (k Keys) ExpiredBatches(ctx context.Context, client driver.Client, now time.Time, most int) ([]string, error) {
 	return Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Batches(), "-inf", strconv.FormatInt(now.Unix(), 10), "LIMIT", "0", strconv.Itoa(most)))[0])

@@ -265,7 +265,8 @@ func (m move) survives(w *world, c call, damage, mend func()) {
 	require.Equal(w, undisturbed.batches(), w.batches(), "after %v", err)
 }
 
-// batches are the members of all batches, by key, the callbacks that they have called, and the classes of these.
+// batches are the members of all batches, by key, the callbacks that they have called, and the classes of
+// these.
 func (w *world) batches() map[string]any {
 	w.Helper()
 	found := map[string]any{"called": w.called()}

@@ -177,6 +177,7 @@ var statusWords = map[string][]string{
 	"start":            {"started"},
 	"push_unique":      {PushStored, PushStale, PushOver},
 	"batch_new":        {string(BatchNew), string(BatchOpen), string(BatchOver), string(BatchOrphan)},
+	"batch_remove":     nil,
 	"batch_seal":       {"sealed", "unknown"},
 	"batch_drop":       {string(DropDropped), string(DropKept), string(DropGone)},
 	"renew":            nil,

@@ -17,7 +17,8 @@ import (
 // An Act is a user's request, as Config.Authorize and the audit log get it. Its text is untrusted.
 type Act struct {
 	// Name is retry, kill, delete, cancel, move, reschedule, pause, resume, run or remove (of a periodic job),
-	// seal, invalidate or remove (of a batch), quiet, stop, dump, release (of a lock) or reset (of the counters).
+	// seal, invalidate or remove (of a batch), quiet, stop, dump, release (of a lock) or reset (of the
+	// counters).
 	Name string
 	// In is where the jobs are: retries, scheduled, dead, queue or quarantined.
 	In string

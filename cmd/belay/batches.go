@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +47,7 @@ func newBatches(at *redisFlags) *cobra.Command {
 		}),
 	}
 	flags.register(cmd)
-	cmd.AddCommand(newBatchNew(at), newBatchShow(at),
+	cmd.AddCommand(newBatchNew(at), newBatchShow(at), newBatchCheck(at),
 		batchAct(at, &cobra.Command{
 			Use: "seal BID...", Short: "Record that no more members are pushed into batches",
 			Long: `Seals batches: their programs push no more members. A batch that is not sealed is neither complete nor over. Use
@@ -107,6 +109,45 @@ have failed or died. Its figures are not of one instant: while members end, they
 			})
 		}),
 	})
+}
+
+func newBatchCheck(at *redisFlags) *cobra.Command {
+	var remove bool
+	var limit time.Duration
+	cmd := withJSON(&cobra.Command{
+		Use:   "check BID",
+		Short: "Look for members of a batch that are nowhere",
+		Long: `Looks for the job of each member that is pending, and prints the jids of those that are nowhere: a program that knows no
+batches, such as Sidekiq, has run or deleted them, or they have died and were not kept. The batch would wait for them for
+ever. With --remove they are removed from the batch, which is then complete or over if nothing else is left.`,
+		Example: `  belay batches check 217d2cffc30f4a168b3a76d9
+  belay batches check 217d2cffc30f4a168b3a76d9 --remove`,
+		Args: oneArg("give the id of a batch, as belay batches shows it"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			checked, found, err := i.CheckBatch(ctx, args[0], remove)
+			switch {
+			case err != nil:
+				return err
+			case !found:
+				return absent(args)
+			}
+			err = show(cmd, checked, func(t *table) {
+				for _, jid := range checked.Lost {
+					t.row(jid)
+				}
+				t.row(fmt.Sprintf("%d members looked for, %d are nowhere, %d removed", checked.Looked, checked.LostCount, checked.Removed))
+			})
+			if err == nil && len(checked.Unseen) > 0 {
+				return statusError{fmt.Errorf("not searched to the end: %s", strings.Join(checked.Unseen, "; ")), exitUnseen}
+			}
+			return err
+		}),
+	})
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove members that are nowhere from the batch")
+	cmd.Flags().DurationVar(&limit, "time", time.Minute, "how long to look")
+	return cmd
 }
 
 // batchAct completes a command that does something to each batch that is named.

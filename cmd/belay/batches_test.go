@@ -61,6 +61,22 @@ func TestBatchesCommand(t *testing.T) {
 		require.Equal(t, [3]int{1, 1, 2}, func() [3]int { b := h.batchShown(id); return [3]int{b.Pending, b.Failed, b.Removed} }())
 		require.Equal(t, int64(2), h.do("LLEN", h.key("queue:calls")), "death, and complete")
 	})
+	t.Run("finds_members_that_are_nowhere_and_removes_them", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		id := strings.TrimSpace(h.invoke("", "batches", "new", "--on-success", "Done", "-q", "calls").out)
+		for _, jid := range []string{"a", "b", "c"} {
+			h.invoke("", "push", "Row", "--batch", id, "--jid", jid)
+		}
+		row := h.payloads("LRANGE", h.key("queue:default"), "-1", "-1")[0]
+		h.do("LREM", h.key("queue:default"), "1", row) // as a program that knows no batches
+		checked := h.invoke("", "batches", "check", id)
+		require.Equal(t, said{out: "a\n3 members looked for, 1 are nowhere, 0 removed\n"}, checked)
+		require.Contains(t, h.invoke("", "batches", "check", id, "--remove").out, "1 are nowhere, 1 removed")
+		require.Contains(t, h.invoke("", "batches", "check", id, "--remove").out, "2 members looked for, 0 are nowhere")
+		b := h.batchShown(id)
+		require.Equal(t, [3]int{3, 2, 1}, [3]int{b.Total, b.Pending, b.Removed})
+	})
 	t.Run("invalidates_and_deletes_batches", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)

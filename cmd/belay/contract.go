@@ -196,6 +196,14 @@ write-ahead logs.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such batch"},
 	},
 	{
+		commands: []string{"batches check"}, json: single, fields: `bid, looked, lost [jid], lost_count, removed, unseen [text]`,
+		notes: `lost has at most 1,000 jids, and lost_count counts all. unseen says why the search was incomplete; members that
+it concerns are not in lost.`,
+		exits: map[int]string{
+			exitOK: "", exitFailure: unreachable, exitAbsent: "if there is no such batch", exitUnseen: "if the search was incomplete",
+		},
+	},
+	{
 		commands: []string{"batches new"},
 		exits:    map[int]string{exitOK: ", also if the batch is opened again", exitFailure: "if it was not made, or may not have been"},
 	},

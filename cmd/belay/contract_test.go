@@ -108,7 +108,8 @@ var printedBy = map[string]reflect.Type{
 	"return": reflect.TypeFor[inspect.Returned](), "queues": reflect.TypeFor[inspect.Queue](), "queues history": reflect.TypeFor[inspect.Sample](), "processes": reflect.TypeFor[inspect.Process](),
 	"locks": reflect.TypeFor[inspect.UniqueLock](), "locks find": reflect.TypeFor[inspect.UniqueLock](), "classes": reflect.TypeFor[inspect.Classes](),
 	"batches": reflect.TypeFor[inspect.Batch](), "batches show": reflect.TypeFor[inspect.Batch](),
-	"periodic": reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
+	"batches check": reflect.TypeFor[inspect.BatchCheck](),
+	"periodic":      reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
 	"periodic history": reflect.TypeFor[inspect.PeriodicRun](), "check": reflect.TypeFor[checked](), "push": reflect.TypeFor[lineReceipt](),
 	"demo": reflect.TypeFor[report](), "version": nil, // a map
 }

@@ -79,6 +79,16 @@ func TestRunner(t *testing.T) {
 			require.Equal(t, want+"\n", read(t, dir, "env"), more)
 		}
 	})
+	t.Run("the_environment_names_the_batch_of_a_member_and_of_a_callback", func(t *testing.T) {
+		t.Parallel()
+		for more, want := range map[string]string{
+			"": "none", `,"belay_batch":"import-42/calls"`: "import-42", `,"belay_batch":"outer/q","belay_batch_ended":"inner/q"`: "inner", `,"belay_batch":"a b"`: "none",
+		} {
+			dir, err := runShell(t.Context(), t, nop, payload("[]", more), `echo "${BELAY_BATCH-none}" >env`)
+			require.NoError(t, err)
+			require.Equal(t, want+"\n", read(t, dir, "env"), more)
+		}
+	})
 	t.Run("the_end_of_standard_error_is_the_message", func(t *testing.T) {
 		t.Parallel()
 		_, err := runShell(t.Context(), t, nop, payload("[]", ""), `printf 'it broke \377\n' >&2; exit 3`)

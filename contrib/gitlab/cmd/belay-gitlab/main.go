@@ -167,7 +167,8 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	set.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to try; --doubt is added")
 	set.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	// The environment is not a default of the flag: help shows defaults, and a URL may hold a password.
-	set.StringVar(&o.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N (default "+defaultURL+")")
+	set.StringVar(&o.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N, "+
+		"redis[s]+sentinel://host1,host2,host3/NAME (default "+defaultURL+")")
 	set.StringVar(&o.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
 	set.StringVar(&o.Prefix, "prefix", "", "prefix of every key, a colon is added (default none)")
 	if err := set.Parse(args); err != nil {

@@ -1,0 +1,68 @@
+package inspect
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/lua"
+)
+
+func TestBatches(t *testing.T) {
+	maker := func(w *world) *client.Client {
+		c, err := client.New(w.driver, client.Config{Prefix: w.prefix})
+		require.NoError(w, err)
+		return c
+	}
+	make := func(w *world, c *client.Client, cfg client.BatchConfig, jids ...string) *client.Batch {
+		b, err := c.NewBatch(w.Context(), cfg)
+		require.NoError(w, err)
+		for _, jid := range jids {
+			_, err := c.Push(w.Context(), client.RawJob{Class: "Row", JID: jid, Batch: b})
+			require.NoError(w, err)
+		}
+		return b
+	}
+	promises(t, map[string]func(w *world){
+		"are_listed_by_their_expiry": func(w *world) {
+			c := maker(w)
+			make(w, c, client.BatchConfig{ID: "later", Description: "a"}, "r1", "r2")
+			make(w, c, client.BatchConfig{ID: "earlier"})
+			w.do("ZADD", w.keys.Batches(), "1", "earlier")
+			var ids []string
+			for b, err := range w.inspector.Batches(w.Context()) {
+				require.NoError(w, err)
+				ids = append(ids, b.ID)
+			}
+			require.Equal(w, []string{"earlier", "later"}, ids)
+			count, err := w.inspector.BatchCount(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, int64(2), count)
+			require.Equal(w, int64(2), w.status().Batches)
+			b, found, err := w.inspector.Batch(w.Context(), "later")
+			require.NoError(w, err)
+			require.True(w, found)
+			require.Equal(w, [3]any{2, "a", lua.BatchStateOpen}, [3]any{b.Pending, b.Description, b.State})
+		},
+		"are_checked_for_members_that_are_nowhere": func(w *world) {
+			c := maker(w)
+			outer := make(w, c, client.BatchConfig{ID: "outer"}, "there", "gone")
+			make(w, c, client.BatchConfig{ID: "inner", Parent: outer})
+			w.do("LTRIM", w.keys.Queue("default"), "-1", "-1") // the youngest is gone
+			check, found, err := w.inspector.CheckBatch(w.Context(), "outer", false)
+			require.NoError(w, err)
+			require.True(w, found)
+			require.Equal(w, BatchCheck{ID: "outer", Looked: 4, Lost: []string{"gone"}, LostCount: 1}, check, "the end jobs of the inner one are to come")
+			_, err = w.inspector.SealBatch(w.Context(), "inner")
+			require.NoError(w, err)
+			require.Equal(w, int64(3), w.do("LLEN", w.keys.Queue("default")), "they have come")
+			check, _, err = w.inspector.CheckBatch(w.Context(), "outer", true)
+			require.NoError(w, err)
+			require.Equal(w, BatchCheck{ID: "outer", Looked: 4, Lost: []string{"gone"}, LostCount: 1, Removed: 1}, check)
+			_, found, err = w.inspector.CheckBatch(w.Context(), "other", true)
+			require.NoError(w, err)
+			require.False(w, found)
+		},
+	})
+}
