@@ -168,6 +168,7 @@ func needs(keys lua.Keys, names sample) []need {
 			on(purpose, set, "type sadd srem scard sismember smismember")
 		}
 		on(purpose, keys.Batches(), "type zadd")
+		on(purpose, keys.Ended(), "type") // the scripts get the name of the channel as a key
 	}
 	for _, purpose := range []purpose{toWork, toAct} {
 		for _, key := range append(members, keys.Batch(names.bid)) {
