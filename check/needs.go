@@ -167,14 +167,14 @@ func needs(keys lua.Keys, names sample) []need {
 		for _, set := range members {
 			on(purpose, set, "type sadd srem scard sismember smismember")
 		}
-		on(purpose, keys.Batches(), "type zadd")
+		on(purpose, keys.Batches(), "type zadd zscore")
 		on(purpose, keys.Ended(), "type") // the scripts get the name of the channel as a key
 	}
 	for _, purpose := range []purpose{toWork, toAct} {
 		for _, key := range append(members, keys.Batch(names.bid)) {
 			on(purpose, key, "unlink")
 		}
-		on(purpose, keys.Batches(), "zrem zscore")
+		on(purpose, keys.Batches(), "zrem")
 	}
 	on(toWork, keys.Batches(), "zrangebyscore")
 	on(toLook, keys.Batches(), "zcard")
