@@ -176,6 +176,7 @@ func needs(keys lua.Keys, names sample) []need {
 		}
 		on(purpose, keys.Batches(), "zrem")
 	}
+	on(toPush, keys.Cancelled(), "zscore") // the mark of a batch
 	on(toWork, keys.Batches(), "zrangebyscore")
 	on(toLook, keys.Batches(), "zcard")
 	on(toList, keys.Batches(), "type zrange zrank zcount zscore")
