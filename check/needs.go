@@ -161,15 +161,30 @@ func needs(keys lua.Keys, names sample) []need {
 	}
 	on(toList, keys.PeriodicRuns(names.name), "lrange")
 	on(toLook, keys.Periodic(), "zrange zscore")
-	// A producer makes and seals batches, and the script that seals one may end it.
-	on(toPush, keys.Batch(names.bid), "exists hmget hset hsetnx hincrby")
-	on(toWork, keys.Batch(names.bid), "type unlink")
-	for _, members := range []string{keys.BatchPending(names.bid), keys.BatchFailed(names.bid), keys.BatchDead(names.bid)} {
-		on(toPush, members, "sadd srem scard sismember smismember")
-		on(toWork, members, "type unlink")
+	// A producer makes and seals batches, and the script that seals one may end it, as an operator's acts may.
+	members := []string{keys.BatchPending(names.bid), keys.BatchFailed(names.bid), keys.BatchDead(names.bid)}
+	for _, purpose := range []purpose{toPush, toAct} {
+		on(purpose, keys.Batch(names.bid), "type exists hmget hset hsetnx hincrby")
+		for _, set := range members {
+			on(purpose, set, "type sadd srem scard sismember smismember")
+		}
+		on(purpose, keys.Batches(), "type zadd zscore")
+		on(purpose, keys.Ended(), "type") // the scripts get the name of the channel as a key
 	}
-	on(toPush, keys.Batches(), "zadd")
-	on(toWork, keys.Batches(), "type zrem zscore zrangebyscore")
+	for _, purpose := range []purpose{toWork, toAct} {
+		for _, key := range append(members, keys.Batch(names.bid)) {
+			on(purpose, key, "unlink")
+		}
+		on(purpose, keys.Batches(), "zrem")
+	}
+	on(toPush, keys.Cancelled(), "zscore") // the mark of a batch
+	on(toWork, keys.Batches(), "zrangebyscore")
+	on(toLook, keys.Batches(), "zcard")
+	on(toList, keys.Batches(), "type zrange zrank zcount zscore")
+	on(toList, keys.Batch(names.bid), "hmget")
+	for _, set := range members {
+		on(toList, set, "srandmember scard sismember")
+	}
 	on(toLook, keys.PeriodicDefinitions(), "hmget")
 	on(toLook, keys.PeriodicLast(), "hmget")
 	on(toWork, keys.Processes(), "sadd srem")
@@ -197,11 +212,6 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toAct, lock, "type set pexpire del")
 	on(toList, keys.Unique(), "type zcount zrange zrank zscore")
 	on(toAct, keys.Unique(), "zadd zrem")
-	on(toLook, keys.Batches(), "zcard")
-	on(toAct, keys.Batches(), "zrange zrank zcount zscore")
-	for _, members := range []string{keys.BatchFailed("0"), keys.BatchDead("0")} {
-		on(toAct, members, "srandmember")
-	}
 	for _, counter := range []string{keys.Processed(), keys.Failed(), keys.Refusals()} {
 		on(toLook, counter, "get")
 		on(toAct, counter, "set")
@@ -221,7 +231,7 @@ func needs(keys lua.Keys, names sample) []need {
 		list = append(list, need{purpose: purpose, command: command, channel: channel})
 	}
 	send(toAwait, "subscribe", keys.Ended())
-	send(toTell, "publish", keys.Ended())
+	send(toAwait, "publish", keys.Ended())
 	send(toAct, "publish", keys.Ended())
 	// Without these a worker that stands by polls a moment later.
 	send(toTell, "publish", keys.PollerLeft())

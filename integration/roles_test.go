@@ -107,6 +107,13 @@ func roleOf(words []string) check.Role {
 		return check.RoleWorker
 	case "push":
 		return check.RoleProducer
+	case "batches":
+		switch verb {
+		case "new", "seal":
+			return check.RoleProducer
+		case "", "show":
+			return check.RoleDashboard
+		}
 	case "status", "find", "list", "top", "classes", "queues", "processes", "locks", "periodic", "dead", "retries", "scheduled":
 		if words[0] == "find" || words[0] == "list" || slices.Contains([]string{"", "list", "find", "history"}, verb) {
 			return check.RoleDashboard
@@ -181,6 +188,15 @@ func play(t *testing.T, s *site) {
 	} {
 		s.pushAs("Bad", "[]", flags...)
 	}
+	batch := must("batches", "new", "--on-complete", "Good", "-q", "mail")
+	s.pushAs("Good", jsonArgs(8, 0), "--batch", batch)
+	s.pushAs("Bad", "[]", "--batch", batch, "--retry", "0")
+	must("batches", "seal", batch)
+	must("batches", "show", batch)
+	must("batches")
+	unused := must("batches", "new")
+	must("batches", "invalidate", unused)
+	must("batches", "delete", unused)
 	s.pushAs("Cursor", "[]", "--track", "1h")
 	s.pushAs("Good", jsonArgs(2, 0), "--key", "once")
 	later := s.pushAs("Good", jsonArgs(3, 0), "--in", "1s")
@@ -188,7 +204,7 @@ func play(t *testing.T, s *site) {
 	book.awaitStart(killed, 2)
 	book.awaitEnd(killed)
 	book.awaitEnd(later)
-	eventually(t, "the failures", func() bool { return len(s.set(s.keys.Dead())) == 3 && len(s.set(s.keys.Retry())) == 1 })
+	eventually(t, "the failures", func() bool { return len(s.set(s.keys.Dead())) == 4 && len(s.set(s.keys.Retry())) == 1 })
 
 	running := s.pushAs("Good", jsonArgs(5, 60000), "--track", "1h")
 	book.awaitStart(running, 1)
