@@ -17,7 +17,7 @@ const (
 	toPush  purpose = "push"   // jobs cannot be pushed
 	toWork  purpose = "work"   // jobs cannot be taken or ended
 	toWait  purpose = "wait"   // an idle worker must poll, or stops slowly
-	toTell  purpose = "tell"   // statistics and warnings of a worker are missing, or others learn of its work later
+	toTell  purpose = "tell"   // a worker's statistics and warnings are missing, or rare repairs are not made
 	toAwait purpose = "await"  // waits for tracked jobs are slow
 	toLook  purpose = "status" // an operator sees less
 	toList  purpose = "list"   // an operator cannot list jobs
@@ -97,7 +97,10 @@ func needs(keys lua.Keys, names sample) []need {
 		move(toWork, "lmove", quarantined, keys.QuarantineRun(names.identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
-		on(toTell, waiting, "llen lindex")
+		on(toTell, waiting, "lindex")
+		for _, list := range []string{waiting, working, quarantined} {
+			on(toTell, list, "llen lrange") // see scheduler.TickLocks, here and below
+		}
 		on(toLook, waiting, "llen lindex")
 		on(toLook, quarantined, "llen lindex")
 		on(toLook, working, "llen lindex")
@@ -107,6 +110,7 @@ func needs(keys lua.Keys, names sample) []need {
 		on(toAct, quarantined, "lrem lpush lpop lset")
 	}
 	on(toWork, keys.QuarantineRun(names.identity), "type exists llen lindex lpos lrem")
+	on(toTell, keys.QuarantineRun(names.identity), "lrange")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
 	on(toTell, keys.Queues(), "scard srandmember sismember")
@@ -117,6 +121,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toWork, keys.Paused(), "smismember")
 	on(toPush, lock, "mget set")
 	on(toWork, lock, "type setrange pexpire del")
+	on(toTell, lock, "get")
 	on(toWork, keys.Left(names.jid), "mget set del")
 	on(toAwait, keys.Iteration(names.jid), "hmget")
 	on(toWork, keys.Iteration(names.jid), "type hmget hset hexists hdel expire del")
@@ -135,6 +140,9 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toPush, keys.Alive(), "zrangebyscore")
 	on(toPush, keys.Record(names.identity), "hget")
 	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrange")
+	for _, set := range []string{keys.Alive(), keys.Schedule(), keys.Retry()} {
+		on(toTell, set, "type zcount zrank")
+	}
 	on(toWork, keys.Up(), "get set")
 	on(toWork, keys.Tombstones(), "zadd zrem zscore zrangebyscore zrevrange")
 	on(toWork, keys.Record(names.identity), "exists hmget hset hdel hexists del")

@@ -13,6 +13,7 @@
 //   - a wait ends at its limit or when it is released, and returns every entry that it moved, except after an
 //     uncertain error
 //   - replies have neutral types: nil, string, int64, []any
+//   - one URL means the same to all (ParseURL), and each connection leads to the server of that moment (Dialer)
 //
 // The tests of this package (TestConformance) state each promise and run against both adapters, and, where a
 // promise needs no connection, against the client in memory of package belaytest.

@@ -106,7 +106,7 @@ const (
 	// deniedInScript70 what Redis 7.0 says.
 	deniedInScript   = "ACL failure in script"
 	deniedInScript70 = "The user executing the script can't"
-	tooManyClients = "max number of clients"
+	tooManyClients   = "max number of clients"
 	// unauthenticated is the refusal of a call that is too large for an unauthenticated client.
 	unauthenticated = "Protocol error: unauthenticated"
 	// noPassword is the refusal of a password by a server that has none.

@@ -42,10 +42,10 @@ const (
 )
 
 // bound is within what time a link does its work: the promise for a fast link, so many round trips, and the
-// time of the bytes.
+// time of the bytes. All of it is doubled, because the link itself is a busy machine's; what is stuck, is for good.
 func (l linkTrial) bound(roundTrips, jobs, travels int) time.Duration {
 	bits := int64(jobs*l.payload) * 8 * int64(travels*inVain)
-	return recovery + time.Duration(roundTrips)*l.speed.RoundTrip + time.Duration(bits*int64(time.Second)/l.speed.BitsPerSecond)
+	return 2 * (recovery + time.Duration(roundTrips)*l.speed.RoundTrip + time.Duration(bits*int64(time.Second)/l.speed.BitsPerSecond))
 }
 
 // site is an audited keyspace.

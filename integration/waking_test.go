@@ -58,11 +58,17 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 	}
 	pages := 0 // rounds in which the janitor has surely moved some
 	for round := range wakings() {
-		eventually(t, "the worker to have hundreds in hand", func() bool {
-			fill() // the other takes from it, too
+		hundreds := func() bool {
 			names := sleeper.identities()
 			return s.do("LLEN", s.keys.Working("default", names[len(names)-1])).(int64) > 512
-		})
+		}
+		ready := func() {
+			eventually(t, "the worker to have hundreds in hand", func() bool {
+				fill() // the other takes from it, too
+				return hundreds()
+			})
+		}
+		ready()
 		wake := func() { _ = syscall.Kill(sleeper.pid, syscall.SIGCONT) }
 		var reached atomic.Bool
 		nth := 1 + round/2%3 // the first reply says that it is declared dead; each after it, that a page has moved
@@ -74,7 +80,11 @@ func TestAWorkerWakesWhileItsJobsAreBroughtBack(t *testing.T) {
 				time.Sleep(20 * time.Millisecond) // in which the woken one does what it can
 			})})
 		}
-		sleeper.signal(syscall.SIGSTOP)
+		// Some may have ended since, and there would be fewer pages to wait for.
+		for sleeper.signal(syscall.SIGSTOP); !hundreds(); sleeper.signal(syscall.SIGSTOP) {
+			wake()
+			ready()
+		}
 		if round%2 == 1 {
 			eventually(t, "its recovery to get there", reached.Load)
 			if nth > 1 {
