@@ -89,7 +89,7 @@ func TestAnAwayRedisIsReported(t *testing.T) {
 		if route.get == nil || strings.HasPrefix(path, "/assets/") {
 			continue
 		}
-		got := r.ask(dash, "GET", path+"?jid=x&name=mail&in=dead&do=delete", "")
+		got := r.ask(dash, "GET", path+"?jid=x&name=mail&in=dead&do=delete&bid=x", "")
 		if path != "/metrics" && path != "/reset" {
 			require.Equal(t, http.StatusServiceUnavailable, got.status, path)
 		}
