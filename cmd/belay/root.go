@@ -210,8 +210,9 @@ func oneLine(text string) string {
 
 // advice returns what to do about a Redis that is unreachable or denies access.
 func advice(err error) string {
-	if denial := driver.Denial(err); denial != "" && !strings.Contains(err.Error(), denial) {
-		return ": " + denial + word(driver.Outage(err), " ("+whereTheURLIs+")")
+	if denial := driver.Denial(err); denial != "" {
+		said := strings.Contains(err.Error(), denial)
+		return word(!said, ": "+denial) + word(driver.Outage(err), " ("+whereTheURLIs+")")
 	}
 	if _, refused := errors.AsType[*driver.ServerError](err); refused {
 		return ""
