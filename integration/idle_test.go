@@ -117,6 +117,7 @@ type traffic struct {
 }
 
 func watchTraffic(s *site, proxy *faultproxy.Proxy) *traffic {
+	eventually(s.t, "the first sample of the queues: the next one comes a minute later", func() bool { return s.do("ZCARD", s.keys.Samples()) != int64(0) })
 	w := &traffic{proxy: proxy, before: proxy.Counts(), since: time.Now()}
 	proxy.Add(faultproxy.Rule{
 		On: faultproxy.Requests, Token: address(s.keys.Take("", nil, 0, 0, 0).Call), Do: faultproxy.After(func() { w.takes.Add(1) }),

@@ -49,7 +49,7 @@ func (l *Launcher) learnMarks(ctx context.Context) {
 	var pace link.Pace
 	var err error
 	for more := true; more && err == nil; {
-		err = l.callThroughOutage(ctx, "cancel", &pace, func(ctx context.Context) (err error) {
+		err = l.callThroughOutage(ctx, "cancel", l.vitalsDeadline(), &pace, func(ctx context.Context) (err error) {
 			more, err = l.marks.Read(ctx, l.lanes.chores, l.keys)
 			return err
 		})

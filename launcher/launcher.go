@@ -315,14 +315,14 @@ func (l *Launcher) open() error {
 
 func (l *Launcher) close() { _ = l.lanes.close() } // no call is in flight, or the process must end
 
-// callThroughOutage makes a call of the start. Through an outage it makes the call again, until ctx ends or
-// Stop is called. It returns a denial at once, so that the operator sees the error at the start, unless the
-// process is to wait for what an operator does about it.
+// callThroughOutage makes a call of the start within limit, or longer on a slow link. Through an outage it makes
+// the call again, until ctx ends or Stop is called. It returns a denial at once, so that the operator sees the
+// error at the start, unless the process is to wait for what an operator does about it.
 func (l *Launcher) callThroughOutage(
-	ctx context.Context, name string, pace *link.Pace, call func(context.Context) error,
+	ctx context.Context, name string, limit time.Duration, pace *link.Pace, call func(context.Context) error,
 ) error {
 	for {
-		err := pace.Within(ctx, l.vitalsDeadline(), call)
+		err := pace.Within(ctx, limit, call)
 		if err == nil {
 			l.report.Succeed(name)
 			return nil
@@ -343,15 +343,17 @@ func (l *Launcher) callThroughOutage(
 // register begins the process' first session, waiting for Redis until ctx ends or Stop is called. It returns
 // no session and no error if the process was stopped first.
 func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err error) {
-	err = l.callThroughOutage(ctx, "register", &l.heartPace, func(ctx context.Context) error {
+	err = l.callThroughOutage(ctx, "register", l.vitalsDeadline(), &l.heartPace, func(ctx context.Context) error {
 		_, err := driver.CheckVersion(ctx, l.lanes.heart) // the error of a script would not explain itself
 		return err
 	})
 	if err == nil && l.cfg.Permitted != nil {
-		err = l.callThroughOutage(ctx, "register", &l.heartPace, l.cfg.Permitted)
+		// One call asks for hundreds of permissions. No heartbeat waits for it yet.
+		var pace link.Pace
+		err = l.callThroughOutage(ctx, "register", driver.CallTimeout, &pace, l.cfg.Permitted)
 	}
 	if err == nil {
-		err = l.callThroughOutage(ctx, "register", &l.heartPace, func(ctx context.Context) (err error) {
+		err = l.callThroughOutage(ctx, "register", l.vitalsDeadline(), &l.heartPace, func(ctx context.Context) (err error) {
 			session, err = l.newSession(ctx, "")
 			return err
 		})
