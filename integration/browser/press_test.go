@@ -275,6 +275,7 @@ func pressAll(b *tab, s *site, first string) map[string]bool {
 	p.running()
 	p.locks()
 	p.searches()
+	p.completed()
 	p.browser()
 	p.processes()
 	return p.done
@@ -409,6 +410,24 @@ func (p *press) searches() {
 	p.send(button("form.bar", "reset"))
 	p.said("The counters are zero.")
 	require.Less(p.t, p.s.status().Processed, int64(50))
+}
+
+// completed presses the button that filters completed jobs: one of Quick, and none of Long.
+func (p *press) completed() {
+	p.s.belay("push", "Quick", "--track", "1h", "-q", "live")
+	classes := "[...document.querySelectorAll('td.job strong')].map(n => n.textContent)"
+	eventually(p.t, "a completed job", func() bool {
+		p.open(p.first + "completed")
+		return slices.Contains(eval[[]string](p.tab, classes), "Quick")
+	})
+	for _, class := range []string{"Long", "Quick"} {
+		p.open(p.first + "completed")
+		p.pressed("/completed get")
+		eval[bool](p.tab, "!!(document.querySelector('form.filter input[name=class]').value = '"+class+"')")
+		p.send("document.querySelector('form.filter button')")
+		shown := slices.Compact(eval[[]string](p.tab, classes))
+		require.Equal(p.t, class == "Quick", slices.Equal(shown, []string{"Quick"}), "%s: %v", class, shown)
+	}
 }
 
 // browser presses the buttons that change only what the browser shows.
