@@ -176,8 +176,8 @@ func checkUser(user string) error {
 // server cannot say what the user may do. Nothing is added to the ACL LOG.
 func Permitted(ctx context.Context, client driver.Client, role Role, cfg Config) error {
 	f := facts{cfg: cfg.withDefaults()}
-	// A small call comes first: a Redis that wants a password closes the connection at a large one, and the reply
-	// that says so may be lost.
+	// A small call comes first: a Redis that wants a password closes the connection at a large one, and the
+	// reply that says so may be lost.
 	ping := client.Do(ctx, driver.Command("PING"))[0].Err
 	if ping == nil {
 		f.readPermissions(ctx, client)

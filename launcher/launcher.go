@@ -315,9 +315,9 @@ func (l *Launcher) open() error {
 
 func (l *Launcher) close() { _ = l.lanes.close() } // no call is in flight, or the process must end
 
-// callThroughOutage makes a call of the start within limit, or longer on a slow link. Through an outage it makes
-// the call again, until ctx ends or Stop is called. It returns a denial at once, so that the operator sees the
-// error at the start, unless the process is to wait for what an operator does about it.
+// callThroughOutage makes a call of the start within limit, or longer on a slow link. Through an outage it
+// makes the call again, until ctx ends or Stop is called. It returns a denial at once, so that the operator
+// sees the error at the start, unless the process is to wait for what an operator does about it.
 func (l *Launcher) callThroughOutage(
 	ctx context.Context, name string, limit time.Duration, pace *link.Pace, call func(context.Context) error,
 ) error {
