@@ -200,7 +200,9 @@ func TestAServerThatDoesNotTrustTheCertificateDoesNotStart(t *testing.T) {
 			}, patience, tick)
 		}
 		reason(http.StatusServiceUnavailable, "access_denied")
-		require.Equal(t, 1, strings.Count(log.String(), "redis denies access"), log.String())
+		denied := func() int { return strings.Count(log.String(), "redis denies access") }
+		drivertest.Eventually(t, func() bool { return denied() > 0 }, patience, tick)
+		require.Equal(t, 1, denied(), log.String())
 		copyFile(t, right.File, file)
 		reason(http.StatusOK, "")
 

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,12 +15,12 @@ import (
 // A counted client counts its open lanes. Each call takes a second.
 type counted struct {
 	driver.Client
-	open, opened int
+	open, opened atomic.Int64
 }
 
 func (c *counted) Lane(int) (driver.Client, error) {
-	c.open++
-	c.opened++
+	c.open.Add(1)
+	c.opened.Add(1)
 	return countedLane{of: c}, nil
 }
 
@@ -34,7 +35,7 @@ func (l countedLane) Do(_ context.Context, calls ...driver.Call) []driver.Reply 
 }
 
 func (l countedLane) Close() error {
-	l.of.open--
+	l.of.open.Add(-1)
 	return nil
 }
 
@@ -50,22 +51,22 @@ func TestALaneIsOpenOnDemand(t *testing.T) {
 				test(t, client, lane)
 				require.NoError(t, lane.Close())
 				require.NoError(t, lane.Close())
-				require.Zero(t, client.open)
+				require.Zero(t, client.open.Load())
 				var unsent *driver.NotSentError
 				require.ErrorAs(t, lane.Do(t.Context(), ping)[0].Err, &unsent)
-				require.Zero(t, client.open)
+				require.Zero(t, client.open.Load())
 			})
 		})
 	}
 	within("it_is_opened_by_a_call_and_closed_after_a_while_without_one", func(t *testing.T, client *counted, lane *driver.OnDemand) {
 		for round := range 2 {
-			require.Zero(t, client.open)
+			require.Zero(t, client.open.Load())
 			for range 3 {
 				require.NoError(t, lane.Do(t.Context(), ping)[0].Err)
-				require.Equal(t, 1, client.open)
+				require.EqualValues(t, 1, client.open.Load())
 				time.Sleep(driver.IdleFor - time.Millisecond)
 			}
-			require.Equal(t, round+1, client.opened)
+			require.EqualValues(t, round+1, client.opened.Load())
 			time.Sleep(2 * time.Millisecond)
 			synctest.Wait()
 		}
@@ -76,9 +77,9 @@ func TestALaneIsOpenOnDemand(t *testing.T) {
 		for range 40 {
 			go lane.Do(t.Context(), ping)
 			time.Sleep(time.Second)
-			require.Equal(t, 1, client.open)
+			require.EqualValues(t, 1, client.open.Load())
 		}
-		require.Equal(t, 1, client.opened)
+		require.EqualValues(t, 1, client.opened.Load())
 		synctest.Wait()
 	})
 	within("it_rests", func(t *testing.T, client *counted, lane *driver.OnDemand) {
@@ -86,17 +87,17 @@ func TestALaneIsOpenOnDemand(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		lane.Rest(5 * time.Second)
 		synctest.Wait()
-		require.Equal(t, 1, client.open, "a call is under way")
+		require.EqualValues(t, 1, client.open.Load(), "a call is under way")
 		err := lane.Do(t.Context(), ping)[0].Err
 		require.True(t, driver.Certain(err) && driver.Outage(err) && !driver.TooManyClients(err), "%v", err)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Zero(t, client.open, "the call has ended")
+		require.Zero(t, client.open.Load(), "the call has ended")
 		time.Sleep(4 * time.Second)
 		require.NoError(t, lane.Do(t.Context(), ping)[0].Err)
-		require.Equal(t, 1, client.open)
+		require.EqualValues(t, 1, client.open.Load())
 		lane.Rest(time.Second)
 		synctest.Wait()
-		require.Zero(t, client.open)
+		require.Zero(t, client.open.Load())
 	})
 }

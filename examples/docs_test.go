@@ -66,7 +66,7 @@ func TestTheGoInGuidesCompiles(t *testing.T) {
 	require.NoError(t, err, string(output))
 	for _, guide := range guides {
 		program := guideImports
-		for _, piece := range pieces(t, guide, "go") {
+		for _, piece := range pieces(t, guide) {
 			if strings.HasPrefix(strings.TrimSpace(piece), "// asynq") {
 				continue
 			}
@@ -92,7 +92,7 @@ func TestTheGoInTheReadmeRuns(t *testing.T) {
 	t.Parallel()
 	var shop []string
 	folder := t.TempDir()
-	for i, piece := range pieces(t, "../README.md", "go") {
+	for i, piece := range pieces(t, "../README.md") {
 		name := fmt.Sprintf("piece%d.go", i)
 		if strings.Contains(piece, `"testing"`) {
 			name = fmt.Sprintf("piece%d_test.go", i)
@@ -117,7 +117,7 @@ func TestTheGoInTheReadmeRuns(t *testing.T) {
 func TestTheFirstProgramOfTheReadme(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t, "--appendonly", "yes")
-	first := strings.ReplaceAll(pieces(t, "../README.md", "go")[0], "redis://localhost:6379/0", redis.URL())
+	first := strings.ReplaceAll(pieces(t, "../README.md")[0], "redis://localhost:6379/0", redis.URL())
 	stuck := strings.Replace(first, `fmt.Println("welcome, user", args.UserID)`, `fmt.Println("welcome, user", args.UserID); select {}`, 1)
 	require.NotEqual(t, first, stuck)
 	for name, text := range map[string]string{"first": first, "stuck": stuck} {
@@ -147,7 +147,7 @@ func TestTheFirstProgramOfTheReadme(t *testing.T) {
 // The first program needs another URL, and on a Cluster a prefix, and nothing else.
 func TestTheFirstProgramWithSentinelAndCluster(t *testing.T) {
 	t.Parallel()
-	first := pieces(t, "../README.md", "go")[0]
+	first := pieces(t, "../README.md")[0]
 	watched, cluster := drivertest.StartSentinel(t), drivertest.StartCluster(t, 3)
 	for name, opened := range map[string]string{
 		"sentinel": fmt.Sprintf("%q, nil", watched.URL()),
@@ -179,11 +179,11 @@ func TestDocumentsAgreeAboutTags(t *testing.T) {
 	}
 }
 
-// pieces are a document's blocks of code in a language.
-func pieces(t *testing.T, document, language string) []string {
+// pieces are a document's blocks of Go.
+func pieces(t *testing.T, document string) []string {
 	t.Helper()
 	var found []string
-	for _, match := range regexp.MustCompile("(?ms)^ *```"+language+"\n(.*?)^ *```$").FindAllStringSubmatch(read(t, document), -1) {
+	for _, match := range regexp.MustCompile("(?ms)^ *```go\n(.*?)^ *```$").FindAllStringSubmatch(read(t, document), -1) {
 		found = append(found, match[1])
 	}
 	require.NotEmpty(t, found, document)

@@ -87,7 +87,7 @@ func (i *Inspector) Batch(ctx context.Context, id string) (b Batch, found bool, 
 
 func (i *Inspector) batch(ctx context.Context, id string) (b Batch, found bool, err error) {
 	if lua.CheckBatchID(id) != nil {
-		return b, false, nil // no batch has such an id
+		return b, false, nil //nolint:nilerr // no batch has such an id
 	}
 	now, err := i.Now(ctx)
 	if err != nil {

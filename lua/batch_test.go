@@ -87,10 +87,10 @@ func (w *world) batch(id string) BatchRead {
 	return b
 }
 
-// figures are total, pending, failed, dead and removed.
-func (w *world) figures(id string) [5]int {
+// figures are total, pending, failed, dead and removed of the batch b1.
+func (w *world) figures() [5]int {
 	w.Helper()
-	b := w.batch(id)
+	b := w.batch("b1")
 	return [5]int{b.Total, b.Pending, b.Failed, b.Dead, b.Removed}
 }
 
@@ -108,11 +108,11 @@ func TestBatch(t *testing.T) {
 			identity := w.batchOf("1", "2", "3")
 			require.Equal(w, allSettled, w.settle(identity, 1, memberEnd("1", job.Done(), MemberDone), memberEnd("2", job.Done(), MemberDone)))
 			require.Empty(w, w.called())
-			require.Equal(w, [5]int{3, 1, 0, 0, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{3, 1, 0, 0, 0}, w.figures())
 			last := w.settlement(identity, 2, memberEnd("3", job.Done(), MemberDone))
 			require.Equal(w, allSettled, ask(w, w.keys.Settle(last)))
 			require.Equal(w, []string{"Complete", "Success"}, w.called())
-			require.Equal(w, [5]int{3, 0, 0, 0, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{3, 0, 0, 0, 0}, w.figures())
 			require.Contains(w, w.texts("SMEMBERS", w.keys.Queues()), "calls")
 			require.False(w, w.batch("b1").SuccessAt.IsZero())
 			w.within(w.now()+86000, w.score(w.keys.Batches(), "b1"), w.now()+86401)
@@ -121,7 +121,7 @@ func TestBatch(t *testing.T) {
 		promise{"is_complete_when_each_member_has_run_and_over_when_each_is_done", func(w *world) {
 			identity := w.batchOf("1", "2")
 			w.settle(identity, 1, memberEnd("1", job.Retried(row("1"), time.Hour), MemberFailed))
-			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures())
 			w.settle(identity, 2, memberEnd("2", job.Done(), MemberDone))
 			require.Equal(w, []string{"Complete"}, w.called())
 			promoted := []Promotions{{Queue: "q", Jobs: []Promotion{{Old: row("1"), New: row("1")}}}}
@@ -140,20 +140,20 @@ func TestBatch(t *testing.T) {
 			identity := w.batchOf("1", "2")
 			w.settle(identity, 1, memberEnd("1", job.Died(row("1")), MemberDied), memberEnd("2", job.Discarded(true), MemberDied))
 			require.Equal(w, []string{"Death", "Complete"}, w.called())
-			require.Equal(w, [5]int{2, 2, 2, 2, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 2, 2, 2, 0}, w.figures())
 			w.within(w.now()+DefaultDeadFor.Seconds()-600, w.score(w.keys.Batches(), "b1"), w.now()+DefaultDeadFor.Seconds()+1)
 			retry := ActGroup{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{
 				{Old: row("1"), New: row("1"), Owned: Owned{Member: memberOf(row("1"), MemberRevived)}},
 			}}
 			require.Equal(w, Acted{}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{retry})))
-			require.Equal(w, [5]int{2, 2, 2, 1, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 2, 2, 1, 0}, w.figures())
 			w.take(identity, 1, "q")
 			w.settle(identity, 2, memberEnd("1", job.Died(row("1")), MemberDied))
 			require.Equal(w, []string{"Death", "Complete"}, w.called())
 			ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{retry}))
 			w.take(identity, 1, "q")
 			w.settle(identity, 3, memberEnd("1", job.Done(), MemberDone))
-			require.Equal(w, [5]int{2, 1, 1, 1, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 1, 1, 1, 0}, w.figures())
 			require.Equal(w, []string{"Death", "Complete"}, w.called(), "the member that was not kept never ends")
 		}},
 		promise{"counts_what_is_cancelled_or_deleted_as_removed", func(w *world) {
@@ -165,18 +165,18 @@ func TestBatch(t *testing.T) {
 				{Old: row("gone"), Owned: Owned{Member: memberOf(row("gone"), MemberRemoved)}},
 			}}
 			require.Equal(w, Acted{Gone: []int{1}}, ask(w, w.keys.Act(Source{Key: w.keys.Queue("q"), List: true, Orderly: 1000}, []ActGroup{group})))
-			require.Equal(w, [5]int{2, 1, 0, 0, 1}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 1, 0, 0, 1}, w.figures())
 			identity := w.process("q")
 			w.take(identity, 1, "q")
 			w.settle(identity, 1, memberEnd("2", job.Cancelled(), MemberRemoved))
-			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures())
 			require.Equal(w, []string{"Complete", "Success"}, w.called())
 		}},
 		promise{"counts_nothing_for_a_job_that_the_process_had_lost", func(w *world) {
 			identity := w.batchOf("1")
 			w.redis("DEL", w.keys.Working("q", identity))
 			require.Equal(w, []int{0}, w.settle(identity, 1, memberEnd("1", job.Done(), MemberDone)).Lost)
-			require.Equal(w, [5]int{1, 1, 0, 0, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{1, 1, 0, 0, 0}, w.figures())
 		}},
 		promise{"counts_a_member_that_its_crashes_kill", func(w *world) {
 			identity := w.batchOf("1", "2", "3")
@@ -187,7 +187,7 @@ func TestBatch(t *testing.T) {
 			}
 			require.Equal(w, 3, ask(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: orphans}}, w.today)).Moved)
 			require.Equal(w, []string{"Death"}, w.called())
-			require.Equal(w, [5]int{3, 3, 1, 1, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{3, 3, 1, 1, 0}, w.figures())
 		}},
 		promise{"counts_a_member_that_is_too_large", func(w *world) {
 			require.Equal(w, BatchNew, w.newBatch("b1", nil))
@@ -195,7 +195,7 @@ func TestBatch(t *testing.T) {
 			ask(w, w.keys.PushUnique(nil, []NewJob{{Queue: "q", Job: large, Member: memberOf(large, MemberDone)}}))
 			require.True(w, ask(w, w.keys.KillLarge(NewTooLarge(LargeOf(large), w.keys.Queue("q"), "q", 1000, w.today, job.Seconds))))
 			require.Equal(w, []string{"Death"}, w.called())
-			require.Equal(w, [5]int{1, 1, 1, 1, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{1, 1, 1, 1, 0}, w.figures())
 		}},
 		promise{"is_over_at_once_if_it_is_empty", func(w *world) {
 			require.Equal(w, BatchNew, w.newBatch("b1", nil))
@@ -223,11 +223,11 @@ func TestBatch(t *testing.T) {
 			key := &IdempotencyKey{Scope: w.keys.IdempotencyScope("s", 1), Number: 1, Mark: "m", Remember: time.Hour}
 			pushed := ask(w, w.keys.PushUnique(key, locked))
 			require.Equal(w, Pushed{Word: PushStored, Holders: []string{"", "", "other"}}, pushed)
-			require.Equal(w, [5]int{2, 2, 0, 0, 0}, w.figures("b1"), "a refused duplicate is no member")
+			require.Equal(w, [5]int{2, 2, 0, 0, 0}, w.figures(), "a refused duplicate is no member")
 			w.unchanged(func() { require.Equal(w, pushed, ask(w, w.keys.PushUnique(key, locked))) })
 			require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b1", "2", "4"))).Word)
 			require.Equal(w, []string{row("1"), row("2"), row("4")}, w.waiting("q"))
-			require.Equal(w, [5]int{3, 3, 0, 0, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{3, 3, 0, 0, 0}, w.figures())
 		}},
 		promise{"is_deleted_alone_and_its_jobs_then_count_nowhere", func(w *world) {
 			identity := w.batchOf("1")
@@ -264,7 +264,7 @@ func TestNestedBatch(t *testing.T) {
 			require.Equal(w, BatchNew, w.newBatch("b1", nil))
 			require.Equal(w, BatchNew, w.newBatch("b2", nested))
 			w.unchanged(func() { require.Equal(w, BatchOpen, w.newBatch("b2", nested)) })
-			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures())
 			require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b2", "1"))).Word)
 			w.seal("b2")
 			w.seal("b1")
@@ -291,7 +291,7 @@ func TestNestedBatch(t *testing.T) {
 			w.seal("b1")
 			require.Equal(w, DropDropped, ask(w, w.keys.DropBatch("b2", w.batch("b2"), false)))
 			require.Equal(w, []string{"Complete", "Success"}, w.called())
-			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures("b1"))
+			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures())
 			require.Equal(w, BatchOrphan, w.newBatch("b3", nested), "its parent is over")
 		}},
 	)
@@ -304,5 +304,5 @@ func TestBatchMessages(t *testing.T) {
 	require.Equal(t, "b1", id)
 	_, ok = BatchOfMessage("5f1e")
 	require.False(t, ok)
-	require.True(t, strings.Contains(notSealed, " "), "no jid has a space")
+	require.Contains(t, notSealed, " ", "no jid has a space")
 }
