@@ -1,6 +1,8 @@
 // Package asynq is the side of asynq in the comparison of package needs.
 package asynq
 
+//revive:disable:exported The comments are those that the test reads.
+
 import (
 	"context"
 	"encoding/json"
@@ -39,6 +41,7 @@ func HandleWelcome(_ context.Context, task *asynq.Task) error {
 func Register() { mux.HandleFunc("welcome", HandleWelcome) }
 
 // need: options of one job
+
 func Options() error {
 	task, err := NewWelcome(WelcomeArgs{42}, asynq.Queue("vip"), asynq.MaxRetry(3))
 	if err != nil {
@@ -49,6 +52,7 @@ func Options() error {
 }
 
 // need: a delay
+
 func Delayed() error {
 	task, err := NewWelcome(WelcomeArgs{42})
 	if err != nil {
@@ -59,6 +63,7 @@ func Delayed() error {
 }
 
 // need: a unique job
+
 func Unique() error {
 	task, err := NewWelcome(WelcomeArgs{42})
 	if err != nil {
@@ -69,6 +74,7 @@ func Unique() error {
 }
 
 // need: one job for each key of its arguments
+
 type ChargeArgs struct {
 	Order  string
 	Amount int64
@@ -84,6 +90,7 @@ func Charge(args ChargeArgs) error {
 }
 
 // need: create once by my key
+
 func Once() error {
 	task, err := NewWelcome(WelcomeArgs{42})
 	if err != nil {
@@ -94,6 +101,7 @@ func Once() error {
 }
 
 // need: a tenant that travels with the job
+
 func Tenant() error {
 	payload, err := json.Marshal(WelcomeArgs{42})
 	if err != nil {
@@ -108,6 +116,7 @@ func OfTenant(_ context.Context, task *asynq.Task) error { return InTenant(task.
 func InTenant(string) error { return nil }
 
 // need: a delay of its own before a retry
+
 func Downloads() *asynq.Server {
 	return asynq.NewServer(redis, asynq.Config{
 		RetryDelayFunc: func(count int, err error, task *asynq.Task) time.Duration {
@@ -120,6 +129,7 @@ func Downloads() *asynq.Server {
 }
 
 // need: the handler chooses the delay
+
 type retryIn struct {
 	error
 	delay time.Duration
@@ -139,6 +149,7 @@ func Patient() *asynq.Server {
 }
 
 // need: an error that ends the job
+
 func GivingUp(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		err := next.ProcessTask(ctx, task)
@@ -150,6 +161,7 @@ func GivingUp(next asynq.Handler) asynq.Handler {
 }
 
 // need: an error tracker
+
 func Tracker(report func(class string, err error)) *asynq.Server {
 	return asynq.NewServer(redis, asynq.Config{
 		ErrorHandler: asynq.ErrorHandlerFunc(func(_ context.Context, task *asynq.Task, err error) { report(task.Type(), err) }),
@@ -157,9 +169,11 @@ func Tracker(report func(class string, err error)) *asynq.Server {
 }
 
 // need: a timeout
+
 func Slow() *asynq.Task { return asynq.NewTask("slow", nil, asynq.Timeout(time.Minute)) }
 
 // need: middleware around each run
+
 func Traced(begin func(class string) (end func())) {
 	mux.Use(func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
@@ -170,11 +184,13 @@ func Traced(begin func(class string) (end func())) {
 }
 
 // need: queues by priority
+
 func Prioritized() *asynq.Server {
 	return asynq.NewServer(redis, asynq.Config{Queues: map[string]int{"critical": 2, "default": 1}, StrictPriority: true})
 }
 
 // need: a stop that waits for running jobs
+
 func Stopping(ctx context.Context) error {
 	server := asynq.NewServer(redis, asynq.Config{ShutdownTimeout: 30 * time.Second})
 	if err := server.Start(mux); err != nil {
@@ -186,6 +202,7 @@ func Stopping(ctx context.Context) error {
 }
 
 // need: the result of a job
+
 func Report(_ context.Context, task *asynq.Task) error {
 	_, err := task.ResultWriter().Write([]byte("7"))
 	return err
@@ -205,6 +222,7 @@ func Result(id string) (rows int, err error) {
 }
 
 // need: a periodic job in a time zone
+
 func Nightly() error {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -222,6 +240,7 @@ func Nightly() error {
 }
 
 // need: what waits in a queue
+
 func Waiting(show func(class string)) error {
 	for page := 1; ; page++ {
 		tasks, err := inspector.ListPendingTasks("default", asynq.Page(page))
@@ -235,9 +254,11 @@ func Waiting(show func(class string)) error {
 }
 
 // need: pause a queue
+
 func Pause() error { return inspector.PauseQueue("mail") }
 
 // need: cancel a job
+
 func Cancel(id string) error {
 	return errors.Join(inspector.CancelProcessing(id), inspector.DeleteTask("default", id))
 }

@@ -1,6 +1,8 @@
 // Package belay is the side of Belay in the comparison of package needs.
 package belay
 
+//revive:disable:exported The comments are those that the test reads.
+
 import (
 	"context"
 	"errors"
@@ -33,24 +35,28 @@ func HandleWelcome(context.Context, WelcomeArgs) error { return nil }
 func Register(server *belay.Server)                    { Welcome.Handle(server, HandleWelcome) }
 
 // need: options of one job
+
 func Options() error {
 	_, err := Welcome.Enqueue(ctx, client, WelcomeArgs{42}, belay.Queue("vip"), belay.Retries(3))
 	return err
 }
 
 // need: a delay
+
 func Delayed() error {
 	_, err := Welcome.Enqueue(ctx, client, WelcomeArgs{42}, belay.In(10*time.Minute))
 	return err
 }
 
 // need: many jobs at once
+
 func Many(users iter.Seq[WelcomeArgs]) error {
 	_, err := Welcome.EnqueueMany(ctx, client, users)
 	return err
 }
 
 // need: a unique job
+
 var Reindex = belay.Define[int64]("Reindex", belay.Idempotent(), belay.Unique(belay.UntilExecuted))
 
 func Unique() error {
@@ -59,6 +65,7 @@ func Unique() error {
 }
 
 // need: one job for each key of its arguments
+
 type ChargeArgs struct {
 	Order  string
 	Amount int64
@@ -68,12 +75,14 @@ var Charge = belay.Define[ChargeArgs]("Charge", belay.Idempotent(), belay.Unique
 	belay.UniqueBy(func(args ChargeArgs) any { return args.Order }))
 
 // need: create once by my key
+
 func Once() error {
 	_, err := Welcome.Enqueue(ctx, client, WelcomeArgs{42}, belay.Key("stripe:evt_1", 24*time.Hour))
 	return err
 }
 
 // need: a tenant that travels with the job
+
 func Tenant() error {
 	_, err := Welcome.Enqueue(ctx, client, WelcomeArgs{42}, belay.Meta("tenant", "acme"))
 	return err
@@ -87,29 +96,36 @@ func OfTenant(ctx context.Context, _ WelcomeArgs) error {
 func InTenant(string) error { return nil }
 
 // need: keys of its own for each tenant
+
 func Prefixed() (*belay.Client, error) {
 	return belay.Open(ctx, "redis://localhost:6379/0", &belay.ClientConfig{Prefix: "acme"})
 }
 
 // need: a delay of its own before a retry
+
 var Download = belay.Define[string]("Download", belay.Idempotent(), belay.Retries(3),
 	belay.Backoff(func(count int, _ error, _ *belay.Job) time.Duration { return time.Minute << count }))
 
 // need: the handler chooses the delay
+
 func Limited(context.Context, string) error { return belay.RetryIn(30*time.Second, errTry) }
 
 // need: an error that ends the job
+
 var Mail = belay.Define[string]("Mail", belay.Idempotent(), belay.KillOn(errNot))
 
 // need: an error tracker
+
 func Tracker(report func(class string, err error)) {
 	server.OnError(func(_ context.Context, job *belay.Job, err error) { report(job.Class(), err) })
 }
 
 // need: a timeout
+
 var Slow = belay.Define[string]("Slow", belay.Idempotent(), belay.Timeout(time.Minute))
 
 // need: middleware around each run
+
 func Traced(begin func(class string) (end func())) {
 	server.Use("trace", func(next belay.Handler) belay.Handler {
 		return func(ctx context.Context, job *belay.Job) error {
@@ -120,6 +136,7 @@ func Traced(begin func(class string) (end func())) {
 }
 
 // need: middleware of the producer
+
 func Stamped(request string) {
 	client.Use("request id", func(_ context.Context, job *belay.RawJob) error {
 		belay.Meta("request_id", request)(job)
@@ -128,11 +145,13 @@ func Stamped(request string) {
 }
 
 // need: queues by priority
+
 func Prioritized() (*belay.Server, error) {
 	return belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("critical", "default")})
 }
 
 // need: a stop that waits for running jobs
+
 func Stopping(ctx context.Context) error {
 	server, err := belay.NewServer(client, belay.ServerConfig{ShutdownTimeout: 30 * time.Second})
 	if err != nil {
@@ -143,6 +162,7 @@ func Stopping(ctx context.Context) error {
 }
 
 // need: a long job that goes on where it was
+
 func Rows(ctx context.Context, _ string) error {
 	row, _, err := belay.Resume[int](ctx)
 	for ; row < 1000 && err == nil; row++ {
@@ -154,6 +174,7 @@ func Rows(ctx context.Context, _ string) error {
 func Load(int) error { return nil }
 
 // need: the result of a job
+
 var Report = belay.DefineResult[string, int]("Report", belay.Idempotent(), belay.Track(time.Hour))
 
 func HandleReport(context.Context, string) (int, error) { return 7, nil }
@@ -161,11 +182,13 @@ func HandleReport(context.Context, string) (int, error) { return 7, nil }
 func Result(jid string) (int, error) { return Report.Wait(ctx, client, jid) }
 
 // need: a periodic job in a time zone
+
 func Nightly() error {
 	return server.Schedule(belay.Periodic{Name: "nightly", Cron: "0 1 * * *", Zone: "Europe/Berlin", Job: Welcome.Job(WelcomeArgs{42})})
 }
 
 // need: what waits in a queue
+
 func Waiting(show func(class string)) error {
 	for found, err := range inspect.New(client).Jobs(ctx, inspect.Query{Places: []inspect.Place{inspect.PlaceQueue}}) {
 		if err != nil {
@@ -177,22 +200,27 @@ func Waiting(show func(class string)) error {
 }
 
 // need: pause a queue
+
 func Pause() (changed bool, err error) { return inspect.New(client).Pause(ctx, "mail") }
 
 // need: cancel a job
+
 func Cancel(jid string) ([]inspect.Cancellation, error) { return inspect.New(client).Cancel(ctx, jid) }
 
 // need: a test of what a program enqueues
+
 func HasEnqueued(t *testing.T, kit *belaytest.Kit) {
 	belaytest.RequireEnqueued(t, kit, Welcome, WelcomeArgs{42}, belay.Queue("mail"))
 }
 
 // need: metrics
+
 func Measured(mux *http.ServeMux) {
 	mux.Handle("/metrics", metrics.Handler(metrics.New(metrics.Config{Server: server})))
 }
 
 // need: the dashboard in a mux of your own
+
 func Dashboard(mux *http.ServeMux) error {
 	page, err := web.New(client, web.Config{})
 	mux.Handle("/jobs/", http.StripPrefix("/jobs", page))

@@ -1,6 +1,8 @@
 // Package river is the side of River in the comparison of package needs.
 package river
 
+//revive:disable:exported The comments are those that the test reads.
+
 import (
 	"context"
 	"encoding/json"
@@ -42,18 +44,21 @@ func (WelcomeWorker) Work(context.Context, *river.Job[WelcomeArgs]) error { retu
 func Register() { river.AddWorker(workers, WelcomeWorker{}) }
 
 // need: options of one job
+
 func Options() error {
 	_, err := client.Insert(ctx, WelcomeArgs{42}, &river.InsertOpts{Queue: "vip", MaxAttempts: 4})
 	return err
 }
 
 // need: a delay
+
 func Delayed() error {
 	_, err := client.Insert(ctx, WelcomeArgs{42}, &river.InsertOpts{ScheduledAt: time.Now().Add(10 * time.Minute)})
 	return err
 }
 
 // need: many jobs at once
+
 func Many(users []WelcomeArgs) error {
 	var params []river.InsertManyParams
 	for _, user := range users {
@@ -64,6 +69,7 @@ func Many(users []WelcomeArgs) error {
 }
 
 // need: a unique job
+
 type ReindexArgs struct {
 	Product int64 `json:"product"`
 }
@@ -79,6 +85,7 @@ func Unique() error {
 }
 
 // need: one job for each key of its arguments
+
 type ChargeArgs struct {
 	Order  string `json:"order" river:"unique"`
 	Amount int64  `json:"amount"`
@@ -90,6 +97,7 @@ func (ChargeArgs) InsertOpts() river.InsertOpts {
 }
 
 // need: a tenant that travels with the job
+
 func Tenant() error {
 	_, err := client.Insert(ctx, WelcomeArgs{42}, &river.InsertOpts{Metadata: []byte(`{"tenant":"acme"}`)})
 	return err
@@ -108,11 +116,13 @@ func OfTenant(_ context.Context, job *river.Job[WelcomeArgs]) error {
 func InTenant(string) error { return nil }
 
 // need: keys of its own for each tenant
+
 func Prefixed() (*river.Client[pgx.Tx], error) {
 	return river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: "acme"})
 }
 
 // need: a delay of its own before a retry
+
 type DownloadArgs struct {
 	File string `json:"file"`
 }
@@ -130,6 +140,7 @@ func (DownloadWorker) NextRetry(job *river.Job[DownloadArgs]) time.Time {
 func (DownloadWorker) Work(context.Context, *river.Job[DownloadArgs]) error { return errTry }
 
 // need: an error that ends the job
+
 type GiveUp struct{ river.MiddlewareDefaults }
 
 func (GiveUp) Work(ctx context.Context, _ *rivertype.JobRow, doInner func(context.Context) error) error {
@@ -141,6 +152,7 @@ func (GiveUp) Work(ctx context.Context, _ *rivertype.JobRow, doInner func(contex
 }
 
 // need: an error tracker
+
 type Tracker struct{ report func(class string, err error) }
 
 func (t Tracker) HandleError(_ context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
@@ -154,9 +166,11 @@ func (t Tracker) HandlePanic(_ context.Context, job *rivertype.JobRow, _ any, tr
 }
 
 // need: a timeout
+
 func (WelcomeWorker) Timeout(*river.Job[WelcomeArgs]) time.Duration { return time.Minute }
 
 // need: middleware around each run
+
 type Traced struct {
 	river.MiddlewareDefaults
 	begin func(class string) (end func())
@@ -168,6 +182,7 @@ func (t Traced) Work(ctx context.Context, job *rivertype.JobRow, doInner func(co
 }
 
 // need: middleware of the producer
+
 type Stamped struct {
 	river.MiddlewareDefaults
 	request string
@@ -192,6 +207,7 @@ func (s Stamped) InsertMany(
 }
 
 // need: a stop that waits for running jobs
+
 func Stopping(ctx context.Context) error {
 	config := &river.Config{Workers: workers, Queues: map[string]river.QueueConfig{"default": {MaxWorkers: 25}}}
 	client, err := river.NewClient(riverpgxv5.New(pool), config)
@@ -208,6 +224,7 @@ func Stopping(ctx context.Context) error {
 }
 
 // need: a long job that goes on where it was
+
 func Rows(ctx context.Context) error {
 	river.ResumableStepCursor(ctx, "rows", nil, func(ctx context.Context, row int) error {
 		for ; row < 1000; row++ {
@@ -223,6 +240,7 @@ func Rows(ctx context.Context) error {
 func Load(int) error { return nil }
 
 // need: the result of a job
+
 func Report(ctx context.Context) error { return river.RecordOutput(ctx, 7) }
 
 func Result(id int64) (rows int, err error) {
@@ -239,6 +257,7 @@ func Result(id int64) (rows int, err error) {
 }
 
 // need: a periodic job in a time zone
+
 func Nightly() error {
 	schedule, err := cron.ParseStandard("CRON_TZ=Europe/Berlin 0 1 * * *")
 	if err != nil {
@@ -250,6 +269,7 @@ func Nightly() error {
 }
 
 // need: what waits in a queue
+
 func Waiting(show func(class string)) error {
 	params := river.NewJobListParams().Queues("default").States(rivertype.JobStateAvailable)
 	for {
@@ -265,15 +285,18 @@ func Waiting(show func(class string)) error {
 }
 
 // need: pause a queue
+
 func Pause() error { return client.QueuePause(ctx, "mail", nil) }
 
 // need: cancel a job
+
 func Cancel(id int64) error {
 	_, err := client.JobCancel(ctx, id)
 	return err
 }
 
 // need: a test of what a program enqueues
+
 func HasEnqueued(ctx context.Context, t *testing.T) {
 	rivertest.RequireInserted(ctx, t, riverpgxv5.New(pool), WelcomeArgs{42}, &rivertest.RequireInsertedOpts{Queue: "mail"})
 }
