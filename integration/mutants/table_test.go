@@ -108,7 +108,7 @@ var bugs = []mutant{
 `,
 		}},
 		pkg: "./fetch", run: "TestLostReplies/a_take_whose_reply_is_lost",
-		caught: "TestLostReplies/a_take_whose_reply_is_lost_strands_nothing", says: "within four beats",
+		caught: "TestLostReplies/a_take_whose_reply_is_lost_strands_nothing", says: "within a few beats",
 	},
 	{
 		name: "an unknown entry is run at first sight",
