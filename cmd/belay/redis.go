@@ -120,16 +120,25 @@ func withInspector(
 	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
 ) func(*cobra.Command, []string) error {
 	return withRedis(at, func(cmd *cobra.Command, redis driver.Client, args []string) error {
-		keyspace, err := at.keyspace(redis)
+		i, err := at.inspector(cmd, redis)
 		if err != nil {
 			return err
 		}
-		mask, err := at.masks(cmd)
-		if err != nil {
-			return err
-		}
-		return do(cmd, inspect.New(keyspace).WithMask(mask), args)
+		return do(cmd, i, args)
 	})
+}
+
+// inspector returns the inspector of the keyspace that the flags name, with their mask.
+func (f *redisFlags) inspector(cmd *cobra.Command, redis driver.Client) (*inspect.Inspector, error) {
+	keyspace, err := f.keyspace(redis)
+	if err != nil {
+		return nil, err
+	}
+	mask, err := f.masks(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return inspect.New(keyspace).WithMask(mask), nil
 }
 
 // maskVariable has the classes of --mask for all commands that do not have the flag on their command line.

@@ -56,14 +56,14 @@ func newTop(at *redisFlags) *cobra.Command {
 			case !isTerminal(cmd.OutOrStdout()):
 				return usage("standard output is not a terminal: use belay status, with --watch to repeat it")
 			}
-			keyspace, err := at.keyspace(redis)
+			i, err := at.inspector(cmd, redis)
 			if err == nil {
 				err = at.admitted(redis, check.RoleDashboard)
 			}
 			if err != nil {
 				return err
 			}
-			return runTop(cmd, inspect.New(keyspace), every)
+			return runTop(cmd, i, every)
 		}),
 	})
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "interval between two reads")

@@ -127,6 +127,22 @@ func TestTopInATerminal(t *testing.T) {
 	require.Contains(t, s.printed.String(), "\x1b[?25h", "the cursor is back")
 }
 
+func TestTopMasks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("LPUSH", h.key("queue:mail"), `{"class":"Card","args":["4111-S3cr3t"],"jid":"b7bfa5a4","queue":"mail"}`)
+	h.do("SADD", h.key("queues"), "mail")
+	s := startScreen(t, h.at("top", "--every", "100ms", "--mask", "Card")...)
+	s.await("3 queues 1")
+	s.press("3")
+	s.await("LATENCY")
+	s.press("\r")
+	s.await(`["[masked]"]`)
+	require.NotContains(t, s.printed.String(), "S3cr3t")
+	s.press("q")
+	require.Zero(t, s.awaitEnd().ExitCode())
+}
+
 func TestTopEndsCleanlyHoweverItIsEnded(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*screen){
