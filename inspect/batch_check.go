@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func (i *Inspector) checkMembers(ctx context.Context, b Batch, jids []string, re
 	}
 	check.Looked += len(missing)
 	for pass := 0; pass < 2 && len(missing) > 0; pass++ {
-		s := i.search(Query{IDs: keysOf(missing), Places: []Place{PlaceScheduled, PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceRetry, PlaceDead}})
+		s := i.search(Query{IDs: slices.Sorted(maps.Keys(missing)), Places: []Place{PlaceScheduled, PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceRetry, PlaceDead}})
 		s.visit = func(f Found) bool {
 			delete(missing, f.JID)
 			return len(missing) == 0
@@ -94,7 +95,7 @@ func (i *Inspector) checkMembers(ctx context.Context, b Batch, jids []string, re
 	if err := i.withoutEnds(ctx, b.ID, missing); err != nil {
 		return err
 	}
-	lost, err := i.stillPending(ctx, b.ID, keysOf(missing))
+	lost, err := i.stillPending(ctx, b.ID, slices.Sorted(maps.Keys(missing)))
 	if err != nil {
 		return err
 	}
@@ -149,13 +150,4 @@ func (i *Inspector) stillPending(ctx context.Context, id string, jids []string) 
 		}
 	}
 	return pending, nil
-}
-
-func keysOf(set map[string]bool) []string {
-	keys := make([]string, 0, len(set))
-	for key := range set {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

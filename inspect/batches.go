@@ -45,25 +45,37 @@ func (i *Inspector) BatchCount(ctx context.Context) (int64, error) {
 // Batches come and go meanwhile, so it may yield one twice or miss one. It yields an error once, and then ends.
 func (i *Inspector) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
-		stopped := false
-		var batchErr error
-		err := i.walk(ctx, i.keys.Batches(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
-			for _, entry := range page {
-				b, found, err := i.batch(ctx, entry.Bytes)
-				if batchErr = err; err != nil {
-					return true
-				}
-				if found && !yield(b, nil) {
-					stopped = true
-					return true
-				}
-			}
-			return false
-		})
-		if err = cmp.Or(err, batchErr); err != nil && !stopped {
-			yield(Batch{}, fmt.Errorf("read batches: %w", err))
+		yieldPages(ctx, i, "batches", i.keys.Batches(), lua.Cursor{From: "-inf", To: "+inf"}, i.batchPage, yield)
+	}
+}
+
+// batchPage reads the batches of a page of the set of all batches; it skips those that do not exist any more.
+func (i *Inspector) batchPage(ctx context.Context, page []lua.Entry) ([]Batch, error) {
+	ids := make([]string, len(page))
+	for n, entry := range page {
+		ids[n] = entry.Bytes
+	}
+	return i.readBatches(ctx, ids...)
+}
+
+// readBatches reads the batches with these ids that exist. No batch has an id that a program could not give it.
+func (i *Inspector) readBatches(ctx context.Context, ids ...string) ([]Batch, error) {
+	ids = slices.DeleteFunc(ids, func(id string) bool { return lua.CheckBatchID(id) != nil })
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	now, err := i.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	read, err := i.keys.ReadBatches(ctx, i.driver, ids...)
+	batches := make([]Batch, len(read))
+	for n, b := range read {
+		batches[n] = Batch{
+			BatchStatus: b.BatchStatus, Queue: b.Queue, Parent: b.Parent.ID, Age: Seconds{max(now.Sub(b.CreatedAt), 0)}, read: b,
 		}
 	}
+	return batches, err
 }
 
 // Batch returns what is known about a batch, with the jids of some of its members that have failed; found is
@@ -86,19 +98,14 @@ func (i *Inspector) Batch(ctx context.Context, id string) (b Batch, found bool, 
 }
 
 func (i *Inspector) batch(ctx context.Context, id string) (b Batch, found bool, err error) {
-	if lua.CheckBatchID(id) != nil {
-		return b, false, nil //nolint:nilerr // no batch has such an id
-	}
-	now, err := i.Now(ctx)
-	if err != nil {
-		return b, false, err
-	}
-	read, found, err := i.keys.ReadBatch(ctx, i.driver, id)
-	if err != nil {
+	batches, err := i.readBatches(ctx, id)
+	switch {
+	case err != nil:
 		return b, false, fmt.Errorf("read batch %s: %w", id, err)
+	case len(batches) == 0:
+		return b, false, nil
 	}
-	age := Seconds{max(now.Sub(read.CreatedAt), 0)}
-	return Batch{BatchStatus: read.BatchStatus, Queue: read.Queue, Parent: read.Parent.ID, Age: age, read: read}, found, nil
+	return batches[0], true, nil
 }
 
 // SealBatch records that no program pushes members into a batch any more, as Batch.Seal of the client does: for

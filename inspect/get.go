@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -96,5 +97,25 @@ func (i *Inspector) walk(ctx context.Context, key string, walk lua.Cursor, end f
 		for _, entry := range page {
 			walk.Passed(entry, true)
 		}
+	}
+}
+
+// yieldPages yields what read makes of each page of a walk over such things. It yields an error once, and then
+// ends.
+func yieldPages[T any](
+	ctx context.Context, i *Inspector, things, key string, walk lua.Cursor,
+	read func(ctx context.Context, page []lua.Entry) ([]T, error), yield func(T, error) bool,
+) {
+	stopped := false
+	var pageErr error
+	err := i.walk(ctx, key, walk, func(page []lua.Entry) bool {
+		var items []T
+		items, pageErr = read(ctx, page)
+		stopped = slices.ContainsFunc(items, func(item T) bool { return !yield(item, nil) })
+		return stopped || pageErr != nil
+	})
+	if err = cmp.Or(err, pageErr); err != nil && !stopped {
+		var none T
+		yield(none, fmt.Errorf("read %s: %w", things, err))
 	}
 }

@@ -1,11 +1,9 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"time"
 
@@ -58,21 +56,12 @@ func (i *Inspector) LockCount(ctx context.Context) (int64, error) {
 // yields an error once, and then ends.
 func (i *Inspector) Locks(ctx context.Context) iter.Seq2[UniqueLock, error] {
 	return func(yield func(UniqueLock, error) bool) {
-		stopped := false
 		now, err := i.Now(ctx)
-		if err == nil {
-			var pageErr error
-			err = i.walk(ctx, i.keys.Unique(), lua.Cursor{From: millisOf(now), To: "+inf"}, func(page []lua.Entry) bool {
-				var locks []UniqueLock
-				locks, pageErr = i.locks(ctx, page)
-				stopped = slices.ContainsFunc(locks, func(lock UniqueLock) bool { return !yield(lock, nil) })
-				return stopped || pageErr != nil
-			})
-			err = cmp.Or(err, pageErr)
-		}
-		if err != nil && !stopped {
+		if err != nil {
 			yield(UniqueLock{}, fmt.Errorf("read locks: %w", err))
+			return
 		}
+		yieldPages(ctx, i, "locks", i.keys.Unique(), lua.Cursor{From: millisOf(now), To: "+inf"}, i.locks, yield)
 	}
 }
 

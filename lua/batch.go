@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,8 +136,37 @@ var batchFields = []string{
 
 // ReadBatch reads a batch; ok is false if there is none. The reads are not one step.
 func (k Keys) ReadBatch(ctx context.Context, client driver.Client, id string) (b BatchRead, ok bool, err error) {
-	calls, read := k.batchCalls(id)
-	return read(client.Do(ctx, calls...))
+	batches, err := k.ReadBatches(ctx, client, id)
+	if err != nil || len(batches) == 0 {
+		return BatchRead{BatchStatus: BatchStatus{ID: id}}, false, err
+	}
+	return batches[0], true, nil
+}
+
+// batchesAtOnce is how many batches one pipeline reads: it has six calls for each.
+const batchesAtOnce = MaxItems / 6
+
+// ReadBatches reads batches, in the order of their ids, without those that do not exist. The reads are not one
+// step.
+func (k Keys) ReadBatches(ctx context.Context, client driver.Client, ids ...string) (batches []BatchRead, err error) {
+	for page := range slices.Chunk(ids, batchesAtOnce) {
+		var calls []driver.Call
+		for _, id := range page {
+			calls = append(calls, k.batchCalls(id)...)
+		}
+		replies := client.Do(ctx, calls...)
+		each := len(replies) / len(page)
+		for n, id := range page {
+			b, ok, err := readBatch(id, replies[n*each:(n+1)*each])
+			if err != nil {
+				return batches, err
+			}
+			if ok {
+				batches = append(batches, b)
+			}
+		}
+	}
+	return batches, nil
 }
 
 // ArePending returns for each of these jids whether it is pending in a batch: 1 or 0. There is at least one.
@@ -149,43 +179,45 @@ func (k Keys) ExpiredBatches(ctx context.Context, client driver.Client, now time
 	return Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Batches(), "-inf", strconv.FormatInt(now.Unix(), 10), "LIMIT", "0", strconv.Itoa(most)))[0])
 }
 
-// batchCalls returns the calls that read a batch, and the function that reads their replies.
-func (k Keys) batchCalls(id string) (calls []driver.Call, read func(replies []driver.Reply) (b BatchRead, ok bool, err error)) {
-	calls = []driver.Call{
+// batchCalls returns the calls that read a batch.
+func (k Keys) batchCalls(id string) []driver.Call {
+	return []driver.Call{
 		driver.Command(append([]string{"HMGET", k.Batch(id)}, batchFields...)...),
 		driver.Command("SCARD", k.BatchPending(id)), driver.Command("SCARD", k.BatchFailed(id)), driver.Command("SCARD", k.BatchDead(id)),
 		driver.Command("SISMEMBER", k.BatchPending(id), notSealed),
 		driver.Command("ZSCORE", k.Cancelled(), BatchMark(id).member()),
 	}
-	return calls, func(replies []driver.Reply) (b BatchRead, ok bool, err error) {
-		for at, reply := range replies {
-			// A user that pushes may be denied the marks of cancelled jobs.
-			if reply.Err != nil && (at < len(replies)-1 || !driver.Forbidden(reply.Err)) {
-				return b, false, reply.Err
-			}
+}
+
+// readBatch reads the replies to batchCalls; ok is false if there is no batch.
+func readBatch(id string, replies []driver.Reply) (b BatchRead, ok bool, err error) {
+	for at, reply := range replies {
+		// A user that pushes may be denied the marks of cancelled jobs.
+		if reply.Err != nil && (at < len(replies)-1 || !driver.Forbidden(reply.Err)) {
+			return b, false, reply.Err
 		}
-		b.ID = id
-		r := readerOf(replies[0].Value)
-		b.CreatedAt = r.instant()
-		b.Description, b.Queue = r.textOrNil(), r.textOrNil()
-		b.Parent, _ = ParseBatch(r.textOrNil()) // none has no slash
-		b.Complete, b.Success = r.textOrNil(), r.textOrNil()
-		b.CompleteAt, b.SuccessAt, b.DeathAt = r.instant(), r.instant(), r.instant()
-		b.Total, _ = strconv.Atoi(r.textOrNil())
-		b.Removed, _ = strconv.Atoi(r.textOrNil())
-		var counts [4]int
-		for at := range counts {
-			count := readerOf(replies[1+at].Value)
-			counts[at] = count.number()
-		}
-		b.Pending, b.Failed, b.Dead = counts[0]-counts[3], counts[1], counts[2]
-		marked := readerOf(replies[5].Value)
-		if us, err := strconv.ParseFloat(marked.textOrNil(), 64); err == nil {
-			b.InvalidAt = time.UnixMicro(int64(us)).UTC()
-		}
-		b.State = b.stateOf(counts[3] == 0)
-		return b, !b.CreatedAt.IsZero(), r.end()
 	}
+	b.ID = id
+	r := readerOf(replies[0].Value)
+	b.CreatedAt = r.instant()
+	b.Description, b.Queue = r.textOrNil(), r.textOrNil()
+	b.Parent, _ = ParseBatch(r.textOrNil()) // none has no slash
+	b.Complete, b.Success = r.textOrNil(), r.textOrNil()
+	b.CompleteAt, b.SuccessAt, b.DeathAt = r.instant(), r.instant(), r.instant()
+	b.Total, _ = strconv.Atoi(r.textOrNil())
+	b.Removed, _ = strconv.Atoi(r.textOrNil())
+	var counts [4]int
+	for at := range counts {
+		count := readerOf(replies[1+at].Value)
+		counts[at] = count.number()
+	}
+	b.Pending, b.Failed, b.Dead = counts[0]-counts[3], counts[1], counts[2]
+	marked := readerOf(replies[5].Value)
+	if us, err := strconv.ParseFloat(marked.textOrNil(), 64); err == nil {
+		b.InvalidAt = time.UnixMicro(int64(us)).UTC()
+	}
+	b.State = b.stateOf(counts[3] == 0)
+	return b, !b.CreatedAt.IsZero(), r.end()
 }
 
 func (b *BatchStatus) stateOf(sealed bool) BatchState {
