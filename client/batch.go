@@ -171,13 +171,7 @@ func doAgain[T any](ctx context.Context, c *Client, d durability, ask lua.Ask[T]
 		if answer, err = ask.Read(reply); err == nil {
 			return answer, confirmed.err
 		}
-		pause := backoff.Next()
-		if !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || time.Since(begun)+pause > c.cfg.RepeatFor {
-			return answer, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !c.mayRepeat(ctx, begun, backoff.Next()) {
 			return answer, err
 		}
 	}

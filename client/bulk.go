@@ -194,13 +194,7 @@ func (b *bulk) send(ctx context.Context) error {
 		if !b.lenient || !away(err) {
 			return err
 		}
-		pause := backoff.Next()
-		if time.Since(begun)+pause > b.client.cfg.RepeatFor {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !b.client.mayRepeat(ctx, begun, backoff.Next()) {
 			return err
 		}
 		b.slice.restore()

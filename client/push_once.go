@@ -80,14 +80,23 @@ func (p *oncePush) persist(ctx context.Context) error {
 		if err == nil || !p.ambiguous || p.spent != nil || !driver.Outage(err) {
 			return err
 		}
-		if time.Since(begun)+wait > p.client.cfg.RepeatFor {
+		if !p.client.mayRepeat(ctx, begun, wait) {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return err
-		}
+	}
+}
+
+// mayRepeat reports whether a call that began at an instant may be made again, and first waits for a pause: not
+// once Config.RepeatFor would be over, or ctx has ended.
+func (c *Client) mayRepeat(ctx context.Context, begun time.Time, pause time.Duration) bool {
+	if time.Since(begun)+pause > c.cfg.RepeatFor {
+		return false
+	}
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
