@@ -58,7 +58,7 @@ func Rule(role Role, user string, cfg Config) (string, error) {
 	rule := strings.Fields("ACL SETUSER " + user + " on resetkeys resetchannels clearselectors -@all")
 	keyless, channels, commands := commandsOf(of, cfg)
 	rule = append(rule, "+select") // the URL may name a database
-	if oneSlot(cfg.Prefix) {
+	if _, tagged := driver.HashTag(cfg.Prefix); tagged {
 		rule = append(rule, "+cluster|slots") // and may be that of a Cluster
 	}
 	rule = append(rule, keyless...)

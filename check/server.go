@@ -83,8 +83,8 @@ func checkCluster(f *facts) Finding {
 		}
 		return ok("not a Cluster")
 	}
-	switch {
-	case !oneSlot(f.cfg.Prefix):
+	switch _, tagged := driver.HashTag(f.cfg.Prefix); {
+	case !tagged:
 		return bad("give a prefix with a hash tag, which keeps all keys in one slot: --prefix '{belay}'",
 			"this is a Redis Cluster and the prefix has no hash tag: Belay's scripts need all their keys in one slot")
 	case moved && refused.Code == "CLUSTERDOWN":
@@ -93,13 +93,6 @@ func checkCluster(f *facts) Finding {
 		return bad("give the URL of the Cluster: redis+cluster://HOST", "another node of the Cluster serves the slot of this prefix: %s", refused.Message)
 	}
 	return ok("a Cluster; all keys lie in one slot of this node. With a URL redis+cluster://HOST programs follow the slot to another node")
-}
-
-// oneSlot reports whether the prefix has a hash tag by Redis' rule: text between the first { and the next }.
-func oneSlot(prefix string) bool {
-	_, rest, found := strings.Cut(prefix, "{")
-	tag, _, closed := strings.Cut(rest, "}")
-	return found && closed && tag != ""
 }
 
 // checkScripts requires EVAL, which loads a script, EVALSHA, which runs it from then on, and script flags.

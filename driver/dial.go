@@ -30,7 +30,7 @@ func (d *Dialer) Dial(ctx context.Context) (net.Conn, error) {
 		}
 		addr = found
 	}
-	conn, err := (&net.Dialer{KeepAlive: keepAlive}).DialContext(ctx, d.url.Network, addr)
+	conn, err := (&net.Dialer{KeepAlive: KeepAlive}).DialContext(ctx, d.url.Network, addr)
 	if err == nil && d.url.TLS != nil {
 		conn, err = d.url.TLS.handshake(ctx, conn, addr)
 	}
@@ -40,5 +40,5 @@ func (d *Dialer) Dial(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// keepAlive is how often the system probes an idle connection, as Go's default.
-const keepAlive = 15 * time.Second
+// KeepAlive is how often the system probes an idle connection, as Go's default.
+const KeepAlive = 15 * time.Second

@@ -196,7 +196,7 @@ func nodeAddr(node any, asked string) string {
 
 // slot returns the slot of a Redis Cluster for the keys with a prefix.
 func slot(prefix string) int64 {
-	tag, _ := hashTag(prefix)
+	tag, _ := HashTag(prefix)
 	var crc uint16 // CRC16-XMODEM
 	for _, b := range []byte(tag) {
 		crc ^= uint16(b) << 8
@@ -211,9 +211,9 @@ func slot(prefix string) int64 {
 	return int64(crc % 16384)
 }
 
-// hashTag returns the part of a prefix that decides about the slot of its keys: what is between its first { and
-// the next }, if that is anything.
-func hashTag(prefix string) (string, bool) {
+// HashTag returns the part of a prefix that decides about the slot of its keys on a Redis Cluster: what is
+// between its first { and the next }. ok is false if that is nothing.
+func HashTag(prefix string) (tag string, ok bool) {
 	_, rest, _ := strings.Cut(prefix, "{")
 	tag, _, closed := strings.Cut(rest, "}")
 	return tag, closed && tag != ""

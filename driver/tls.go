@@ -67,6 +67,11 @@ func (t *TLS) Config(host string) (*tls.Config, error) {
 	return config, nil
 }
 
+// Unverified reports whether a configuration, which may be nil, accepts every certificate.
+func Unverified(c *tls.Config) bool {
+	return c != nil && c.InsecureSkipVerify && c.VerifyPeerCertificate == nil && c.VerifyConnection == nil
+}
+
 // handshake returns the connection with TLS. After an error it is closed.
 func (t *TLS) handshake(ctx context.Context, raw net.Conn, addr string) (net.Conn, error) {
 	host, _, _ := net.SplitHostPort(addr)

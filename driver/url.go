@@ -94,7 +94,7 @@ func ParseURL(text string, options ...Option) (*URL, error) {
 		u.Network, u.Addrs = "unix", []string{strings.TrimSpace(parts.Path)}
 	case kind == "cluster":
 		u.Kind = KindCluster
-		if _, tagged := hashTag(u.prefix); !tagged {
+		if _, tagged := HashTag(u.prefix); !tagged {
 			return nil, errors.New("the Redis URL is that of a Cluster, so the prefix of the keys needs a hash tag, such as {shop}: " +
 				"it puts all of them into one slot, and so onto one node (--prefix '{shop}', or ClientConfig.Prefix)")
 		}

@@ -93,6 +93,5 @@ func (c *Client) Unverified() bool {
 	if u := c.source.url; u != nil {
 		return u.TLS != nil && u.TLS.SkipVerify
 	}
-	config := c.source.options.TLSConfig
-	return config != nil && config.InsecureSkipVerify && config.VerifyPeerCertificate == nil && config.VerifyConnection == nil
+	return driver.Unverified(c.source.options.TLSConfig)
 }

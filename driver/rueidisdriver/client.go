@@ -9,7 +9,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -88,7 +87,7 @@ func New(options rueidis.ClientOption) (*Client, error) {
 	}
 	config := options.TLSConfig
 	from.server = driver.ServerURL(network, options.InitAddress[0], options.SelectDB, config != nil)
-	from.unverified = config != nil && config.InsecureSkipVerify && config.VerifyPeerCertificate == nil && config.VerifyConnection == nil
+	from.unverified = driver.Unverified(config)
 	if options.Sentinel.MasterSet != "" {
 		from.options, from.finder = throughSentinels(options)
 	}
@@ -167,7 +166,7 @@ func enforced(o rueidis.ClientOption) rueidis.ClientOption {
 		o.Dialer.Timeout = driver.DialTimeout
 	}
 	if o.Dialer.KeepAlive == 0 {
-		o.Dialer.KeepAlive = 15 * time.Second // Go's default; rueidis' is a second
+		o.Dialer.KeepAlive = driver.KeepAlive // rueidis' own is a second
 	}
 	o.ReadBufferEachConn, o.WriteBufferEachConn = driver.BufferSize, driver.BufferSize
 	return o
