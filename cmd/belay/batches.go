@@ -184,7 +184,7 @@ It fails while a worker of a version without batches lives, because that worker 
   belay batches new --id import-42 --description "orders of May"`,
 		Args: noWords,
 		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
-			maker, err := client.New(redis, client.Config{Prefix: at.prefix})
+			maker, err := at.keyspace(redis)
 			if err != nil {
 				return err
 			}
