@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/batch"
+	"github.com/belayq/belay/job"
+)
+
+// needsOwnPush reports whether the job has an option whose effect is that of its own push. A job that a worker
+// stores, at the end of another one, cannot have it.
+func (j *RawJob) needsOwnPush() bool {
+	return j.In != 0 || !j.At.IsZero() || j.Key != "" || j.Unique != nil || j.ExpiresIn != 0 || j.Deadline != 0 || j.Replicas != 0
+}
+
+// passNext runs the middleware for the next jobs of a job.
+func (c *Client) passNext(ctx context.Context, j *RawJob) error {
+	jobs := slices.Clone(j.Then) // the caller's own may be those of other jobs too
+	for at := range jobs {
+		next := &jobs[at]
+		next.NotUnique = true // by DeduplicateIdempotent
+		r, err := c.pass(ctx, next)
+		if own := next.pushed; len(own) > 0 {
+			jid, queue := next.JID, next.Queue
+			j.OnPushed(func(r Receipt, err error) {
+				r.JID, r.Queue = jid, queue
+				own.call(r, err)
+			})
+		}
+		switch {
+		case err != nil:
+			return err
+		case r.Status == StatusRefused:
+			return &InvalidError{Class: j.Class, Err: fmt.Errorf("middleware refused its next job %s: %s", next.Class, r.Reason)}
+		}
+	}
+	j.Then = jobs
+	return nil
+}
+
+// next checks the next jobs, and returns them as they are written.
+func (j *RawJob) next() ([]draft, error) {
+	if len(j.Then) == 0 {
+		return nil, nil
+	}
+	var errs []error
+	if len(j.Then) > batch.MaxNext {
+		errs = append(errs, fmt.Errorf("it has %d next jobs, and %d are allowed: push a batch from one of them", len(j.Then), batch.MaxNext))
+	}
+	drafts := make([]draft, 0, len(j.Then))
+	for _, next := range j.Then {
+		var bad error
+		if next.needsOwnPush() || next.Batch != nil {
+			bad = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (give it NotUnique), " +
+				"ExpiresIn, Deadline, Replicas or Batch")
+			next.Key, next.Unique = "", nil
+		}
+		next = next.withDefaults()
+		next.after = j.JID
+		d, err := next.draft(time.Time{})
+		if err = errors.Join(bad, err); err != nil {
+			errs = append(errs, fmt.Errorf("its next job %s: %w", next.Class, err))
+		}
+		drafts = append(drafts, d)
+	}
+	return drafts, errors.Join(errs...)
+}
+
+// encode writes the payload. The next jobs are its last field before the args: what reads only the beginning of
+// a payload must find the fields of the job itself there.
+func (d *draft) encode() string {
+	if len(d.next) == 0 {
+		return d.Encode()
+	}
+	texts := make([]string, len(d.next))
+	for at := range d.next {
+		next := &d.next[at]
+		next.CreatedAt, next.Unit = d.CreatedAt, d.Unit
+		texts[at] = next.encode()
+	}
+	whole := d.Draft
+	whole.Extra = append(slices.Clip(whole.Extra), job.Edit{Name: job.FieldThen, JSON: "[" + strings.Join(texts, ",") + "]"})
+	return whole.Encode()
+}
