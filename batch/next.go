@@ -14,6 +14,10 @@ import (
 // runs in one call. A batch has more.
 const MaxNext = 16
 
+// MaxSequence is how many jobs may follow one another in one payload. Each is written inside of the one before,
+// and Ruby reads no JSON that is nested deeper than a hundred levels.
+const MaxSequence = 32
+
 // HasNext reports whether the end of a run may store next jobs.
 func HasNext(bytes string, outcome job.Outcome) bool {
 	return outcome.Exit() == job.ExitDone && strings.Contains(bytes, `"`+job.FieldThen+`"`)

@@ -43,32 +43,40 @@ func (c *Client) passNext(ctx context.Context, j *RawJob) error {
 	return nil
 }
 
-// next checks the next jobs, and returns them as they are written.
-func (j *RawJob) next() ([]draft, error) {
+// next checks the next jobs, and returns them as they are written. length is that of the sequence which begins
+// with j.
+func (j *RawJob) next() (drafts []draft, length int, err error) {
 	if len(j.Then) == 0 {
-		return nil, nil
+		return nil, 1, nil
 	}
 	var errs []error
 	if len(j.Then) > batch.MaxNext {
-		errs = append(errs, fmt.Errorf("it has %d next jobs, and %d are allowed: push a batch from one of them", len(j.Then), batch.MaxNext))
+		errs = append(errs, fmt.Errorf("it has %d next jobs, and %d are allowed: let one of them push a batch", len(j.Then), batch.MaxNext))
 	}
-	drafts := make([]draft, 0, len(j.Then))
 	for _, next := range j.Then {
-		var bad error
-		if next.needsOwnPush() || next.Batch != nil {
-			bad = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (give it NotUnique), " +
-				"ExpiresIn, Deadline, Replicas or Batch")
-			next.Key, next.Unique = "", nil
-		}
-		next = next.withDefaults()
-		next.after = j.JID
-		d, err := next.draft(time.Time{})
-		if err = errors.Join(bad, err); err != nil {
+		d, err := j.nextDraft(next)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("its next job %s: %w", next.Class, err))
 		}
-		drafts = append(drafts, d)
+		drafts, length = append(drafts, d), max(length, d.length)
 	}
-	return drafts, errors.Join(errs...)
+	if length++; length > batch.MaxSequence {
+		errs = append(errs, fmt.Errorf("%d jobs follow one another, and %d are allowed: let the last one push the rest", length, batch.MaxSequence))
+	}
+	return drafts, length, errors.Join(errs...)
+}
+
+func (j *RawJob) nextDraft(next RawJob) (draft, error) {
+	var err error
+	if next.needsOwnPush() || next.Batch != nil {
+		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), ExpiresIn, " +
+			"Deadline, Replicas or Batch")
+		next.Key, next.Unique = "", nil
+	}
+	next = next.withDefaults()
+	next.after = j.JID
+	d, bad := next.draft(time.Time{})
+	return d, errors.Join(err, bad)
 }
 
 // encode writes the payload. The next jobs are its last field before the args: what reads only the beginning of

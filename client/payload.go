@@ -21,6 +21,8 @@ type draft struct {
 	lock dedup.Lock
 	wal  dedup.WAL
 	next []draft
+	// length is how many jobs follow one another in the payload, this one included.
+	length int
 }
 
 // draft checks the job. ExpiresIn and Deadline count from begin. The error names everything that is wrong.
@@ -29,12 +31,12 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 	retry, badRetry := retryJSON(j.Retry)
 	fields, badFields := j.fields(begin)
 	wal, badWAL := j.wal()
-	next, badNext := j.next()
+	next, length, badNext := j.next()
 	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
 		badArgs, badRetry, badFields, badWAL, badNext, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
 	d := draft{
 		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
-		wal:   wal, next: next,
+		wal:   wal, next: next, length: length,
 	}
 	if err != nil {
 		return d, err

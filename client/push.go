@@ -132,7 +132,9 @@ func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error
 		}
 		r.stored.Job = d.encode()
 		r.takeLock(d.lock, delay, j.Class, d.wal)
-		err = c.checkSize(&r.stored)
+		if err = c.checkSize(&r.stored); err != nil && len(j.Then) > 0 {
+			err = fmt.Errorf("with its next jobs: %w", err)
+		}
 	}
 	if err == nil {
 		err = j.checkPayload(r.stored.Job)
