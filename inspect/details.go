@@ -27,6 +27,9 @@ type Details struct {
 	Lock string `json:"lock,omitempty"`
 	// Periodic is the name of the periodic job that it was enqueued for.
 	Periodic string `json:"periodic,omitempty"`
+	// Next are its next jobs, and After is the jid of the job whose next job it is.
+	Next  []NextJob `json:"next,omitempty"`
+	After string    `json:"after,omitempty"`
 	// Payload is the whole job, with its arguments as they may be shown.
 	Payload json.RawMessage `json:"payload"`
 }
@@ -42,7 +45,7 @@ func (e *Entry) Describe() {
 	if j == nil {
 		return
 	}
-	details := Details{Tags: e.tags(), Meta: j.Meta(), Retry: retryDefault, Payload: e.payload()}
+	details := Details{Tags: e.tags(), Meta: j.Meta(), Retry: retryDefault, Next: e.nextJobs(), After: j.After(), Payload: e.payload()}
 	if e.hidden {
 		details.Meta = nil
 	}

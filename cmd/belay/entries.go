@@ -379,6 +379,10 @@ func printEntry(t *table, e inspect.Entry) {
 		t.instant("deadline", d.Deadline)
 		t.field("lock", d.Lock)
 		t.field("periodic", d.Periodic)
+		t.field("after", d.After)
+		for _, next := range d.Next {
+			t.field("next", next.JID+" "+next.String())
+		}
 		t.field("payload", string(d.Payload))
 	}
 	t.row()

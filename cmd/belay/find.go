@@ -191,6 +191,9 @@ func whereabouts(f inspect.Found) string {
 			where += ", the last with " + cut(text, maxShown)
 		}
 	}
+	if e := f.Entry; e != nil && e.Details != nil && len(e.Details.Next) > 0 {
+		where += fmt.Sprintf(", next jobs: %d, %s", len(e.Details.Next), cut(inspect.NextNames(e.Details.Next), maxShown))
+	}
 	if t := f.Tracked; t != nil {
 		if t.Total != 0 || t.Done != 0 {
 			where += fmt.Sprintf(", progress %d of %d", t.Done, t.Total)
