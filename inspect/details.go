@@ -27,7 +27,7 @@ type Details struct {
 	Lock string `json:"lock,omitempty"`
 	// Periodic is the name of the periodic job that it was enqueued for.
 	Periodic string `json:"periodic,omitempty"`
-	// Next are its next jobs, and After is the jid of the job whose next job it is.
+	// Next are its next jobs, with those that follow them. After is the jid of the job that this one follows.
 	Next  []NextJob `json:"next,omitempty"`
 	After string    `json:"after,omitempty"`
 	// Payload is the whole job, with its arguments as they may be shown.

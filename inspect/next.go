@@ -9,31 +9,23 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A NextJob is a job that is enqueued when the job of an Entry is done, and Next are those that follow it.
+// A NextJob is a job that the payload of another one carries: it is enqueued when the job that it follows is
+// done, which is that one or another one of its next jobs.
 type NextJob struct {
-	JID   string    `json:"jid"`
-	Class string    `json:"class"`
-	Queue string    `json:"queue"`
-	Next  []NextJob `json:"next,omitempty"`
+	JID   string `json:"jid"`
+	Class string `json:"class"`
+	Queue string `json:"queue"`
+	// After is the jid of the job that it follows.
+	After string `json:"after"`
 }
 
-// String names the job and those that follow it, such as "Load, then Report and Audit".
-func (n NextJob) String() string {
-	if len(n.Next) == 0 {
-		return n.Class
-	}
-	return n.Class + ", then " + NextNames(n.Next)
-}
-
-// NextNames names next jobs: the class of each, and those that follow it.
+// NextNames returns the classes of next jobs, in their order.
 func NextNames(jobs []NextJob) string {
 	names := make([]string, len(jobs))
 	for at, next := range jobs {
-		if names[at] = next.String(); len(jobs) > 1 && len(next.Next) > 0 {
-			names[at] = "(" + names[at] + ")"
-		}
+		names[at] = next.Class
 	}
-	return strings.Join(names, " and ")
+	return strings.Join(names, ", ")
 }
 
 // parseNext reads the next jobs of an entry. What it does not read is not shown if there is a mask: it may have
@@ -73,11 +65,12 @@ func (e Entry) then() (text json.RawMessage, ok bool) {
 	return json.RawMessage("[" + strings.Join(texts, ",") + "]"), true
 }
 
-// nextJobs returns the next jobs that can be read.
+// nextJobs returns the next jobs that can be read, each before those that follow it.
 func (e Entry) nextJobs() (jobs []NextJob) {
 	for _, next := range e.next {
 		if next.parsed != nil {
-			jobs = append(jobs, NextJob{next.ID, next.Class, next.parsed.QueueOrDefault(), next.nextJobs()})
+			jobs = append(jobs, NextJob{next.ID, next.Class, next.parsed.QueueOrDefault(), e.ID})
+			jobs = append(jobs, next.nextJobs()...)
 		}
 	}
 	return jobs

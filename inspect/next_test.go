@@ -23,9 +23,8 @@ func TestNextJobsAreShown(t *testing.T) {
 			w.do("ZADD", w.keys.Dead(), "1", payload)
 			found := w.search(Query{})[0].Entry
 			found.Describe()
-			report := NextJob{JID: "3", Class: "Report", Queue: "low"}
-			require.Equal(w, []NextJob{{JID: "2", Class: "Load", Queue: "q", Next: []NextJob{report}}, report}, found.Details.Next)
-			require.Equal(w, "(Load, then Report) and Report", NextNames(found.Details.Next))
+			require.Equal(w, []NextJob{{"2", "Load", "q", "1"}, {"3", "Report", "low", "2"}, {"3", "Report", "low", "1"}}, found.Details.Next)
+			require.Equal(w, "Load, Report, Report", NextNames(found.Details.Next))
 			require.Equal(w, payload, string(found.Details.Payload), "every byte")
 			w.do("ZADD", w.keys.Dead(), "2", last)
 			found = w.search(Query{IDs: []string{"3"}})[0].Entry
@@ -55,8 +54,10 @@ func TestNextJobsAreShown(t *testing.T) {
 			shown := everyField(w.T, all...)
 			require.NotContains(w, shown, "S3cr3t")
 			require.Equal(w, 3, strings.Count(shown, `"payload":{"queue":"q","belay_then":[{"`), "the rest of a payload is as it is")
-			require.Equal(w, []NextJob{{JID: "9", Class: "Card", Queue: "default"}}, all[0].Entry.Details.Next)
-			require.Equal(w, "[1]", string(all[0].Entry.Args))
+			first := w.search(Query{IDs: []string{"1"}})[0].Entry
+			first.Describe()
+			require.Equal(w, []NextJob{{"9", "Card", "default", "1"}}, first.Details.Next)
+			require.Equal(w, "[1]", string(first.Args))
 		},
 		"and not the text of what is encrypted": func(w *world) {
 			w.do("ZADD", w.keys.Dead(), "1", then("Extract", "1", "[1]", `[{"class":"Card","jid":"2","encrypt":true,"args":[7,"belay:enc:1:last:k1:c1phert3xt"]}]`))

@@ -381,7 +381,7 @@ func printEntry(t *table, e inspect.Entry) {
 		t.field("periodic", d.Periodic)
 		t.field("after", d.After)
 		for _, next := range d.Next {
-			t.field("next", next.JID+" "+next.String())
+			t.field("next job", next.JID+" "+next.Class)
 		}
 		t.field("payload", string(d.Payload))
 	}
