@@ -98,7 +98,7 @@ func TestNextJobsFollowOnlyWhatIsDone(t *testing.T) {
 		require.ErrorAs(t, err, new(*belay.EndedError))
 		_, err = client.Wait(ctx, push("fails once"))
 		require.NoError(t, err)
-		require.Equal(t, "fails once", awaitValue(t, "the next job", ran))
+		require.Equal(t, "fails once", awaitValue(t, "the next job", ran), "each next job was enqueued once, and no job's that is not done")
 		well.Store(true)
 		retry := inspect.Task{Home: inspect.Dead(), Action: inspect.Retry, Selection: inspect.Selection{IDs: []string{dead}}}
 		counts, err := inspect.New(client).Act(ctx, retry, nil)
