@@ -13,19 +13,18 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// Then enqueues these jobs, of Definition.Job, when the job is done: each once, at the back of its own queue, in
-// the step that ends the run, so no crash loses or repeats one. Any other end enqueues none: a job that fails
-// enqueues them when a retry is done; if it dies, when an operator retries it; one that is discarded, cancelled
-// or deleted, or that expires, never. A next job may have next jobs: Sequence writes a chain of them.
+// Then enqueues these jobs, of Definition.Job, when the job is done: each once, at the back of its own queue,
+// in the step that ends the run, so no crash loses or repeats one. Any other end enqueues none: a job that
+// fails does so when a retry is done; one that dies, when an operator retries it and it is done; one that is
+// discarded, cancelled or deleted, or that expires, never. A next job may have next jobs: see Sequence.
 //
 //	Extract.Enqueue(ctx, client, args, belay.Then(Load.Job(loadArgs), Audit.Job(auditArgs)))
 //
-// The next jobs travel in the payload of the job, so its PayloadLimit bounds all of them together; at most 16
+// The next jobs travel in the payload of the job, so the PayloadLimit bounds all of them together; at most 16
 // jobs follow one, and 32 one another. They are checked at the push, where the middleware of the client sees
 // them too; if it refuses one of them, the push fails. They have no In, At, Key, Unique, ExpiresIn, Deadline,
-// Replicated or InBatch; give NotUnique to one of a Unique class. Pushes with Then, also of an outbox, may be
-// refused by duplicates as any push; a periodic job has no next jobs, and the extra run of RescheduleOnce does
-// not enqueue them.
+// Replicated or InBatch; give NotUnique to one of a Unique class. A periodic job has no next jobs, and the
+// extra run of RescheduleOnce does not enqueue them. Then may be given several times.
 //
 // A worker program of a version without next jobs, and Sidekiq, would drop them. So the push fails with
 // ErrOldWorker while such a worker of Belay is registered.
@@ -48,9 +47,9 @@ func Sequence(first RawJob, next ...RawJob) RawJob {
 // before it is not tracked, that job has set no result, or the time given to Track is over.
 var ErrNoPrevious = errors.New("belay: no result of a previous job")
 
-// Previous returns the result of the job whose next job a handler runs. The class of that job has Track, and its
-// handler sets a result, as those of DefineResult do. RunInfo.After is its jid. The error is ErrNoPrevious if
-// there is no result, or that of Redis.
+// Previous returns the result of the job whose next job a handler runs. The class of that job has Track, and
+// its handler sets a result, as those of DefineResult do. RunInfo.After is its jid. The error is ErrNoPrevious
+// if there is no result, or that of Redis.
 func Previous[R any](ctx context.Context) (result R, err error) {
 	jid, pusher, ok := launcher.Previous(ctx)
 	c, isClient := pusher.(*Client)

@@ -132,7 +132,7 @@ func (k *Keyspace) nextAtEnd(r *Run) *lua.NextJobs {
 	}
 	next, err := batches.Next(r.Bytes, r.outcome, k.Clock.Now(), k.cfg.Unit)
 	if err != nil {
-		k.cfg.Log.Error("next jobs ignored: unreadable field "+job.FieldThen, "error", err, "jid", r.JID(), "queue", r.Queue)
+		k.cfg.Log.Error("next jobs ignored: unreadable field belay_then", "error", err, "jid", r.JID(), "queue", r.Queue)
 	}
 	return next
 }
