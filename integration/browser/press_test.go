@@ -444,8 +444,12 @@ func (p *press) browser() {
 	}
 	p.send("document.querySelector('form.jobs tbody td.job a')")
 	p.pressed("button copy")
+	// The answer is gone after two seconds.
+	eval[bool](p.tab, `(window.copied = false, new MutationObserver(() => {
+		window.copied ||= document.querySelector('[data-copy=the-jid]').textContent === 'Copied'
+	}).observe(document.body, { childList: true, characterData: true, subtree: true }), true)`)
 	p.click("document.querySelector('[data-copy=the-jid]')")
-	p.until("the answer of the button", "document.querySelector('[data-copy=the-jid]').textContent === 'Copied'")
+	p.until("the answer of the button", "window.copied")
 	p.open(p.first + "retries")
 	p.click("document.querySelector('[data-check-all]')")
 	p.until("all to be selected", "document.querySelectorAll('form.jobs tbody input:checked').length === document.querySelectorAll('form.jobs tbody tr').length")
