@@ -44,6 +44,7 @@ const (
 	fieldUniqueDigest
 	fieldUniqueFor
 	fieldIdempotencyKey
+	fieldBID
 	fieldCount
 )
 
@@ -103,6 +104,8 @@ func fieldOf(name string) field {
 		return fieldUniqueFor
 	case "idempotency_key":
 		return fieldIdempotencyKey
+	case "bid":
+		return fieldBID
 	}
 	return fieldCount
 }
