@@ -16,7 +16,7 @@ const (
 	// maxBatches is how many unacknowledged settles go into one pipeline.
 	maxBatches = 2
 	// retryBlocked is the interval between attempts of a settle that Redis refuses for a permanent reason,
-	// such as a key of a wrong type.
+	// such as a key of a wrong type. When a denial of other calls ends, the next attempt comes at once.
 	retryBlocked = time.Minute
 	// minPart is the minimum size of a part of a split settle: a smaller one costs more in round trips than
 	// it gains.
@@ -151,7 +151,8 @@ func (k *Keyspace) handleSettle(b *batch, reply driver.Reply) {
 		if k.ledger.count(blocked) == 0 {
 			k.blockedAt = time.Now().Add(retryBlocked)
 		}
-		k.moveAll(b, blocked) // stays in the ledger, so that it is not reclaimed; its processor is free
+		k.moveAll(b, blocked)  // stays in the ledger, so that it is not reclaimed; its processor is free
+		k.reconcile.due = true // finds out whether other calls are denied too, also if no take may be sent
 	}
 }
 
