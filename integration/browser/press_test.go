@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/lua"
 )
 
 // A press is what one test of a button needs.
@@ -272,6 +273,7 @@ func pressAll(b *tab, s *site, first string) map[string]bool {
 	}
 	p.queues()
 	p.periodic()
+	p.batches()
 	p.running()
 	p.locks()
 	p.searches()
@@ -334,6 +336,28 @@ func (p *press) periodic() {
 		press("remove", page.name+" is removed.")
 		require.Nil(p.t, periodicOf(page.name))
 	}
+}
+
+// batches presses the buttons of a batch.
+func (p *press) batches() {
+	press := func(act, question, text string) (b inspect.Batch, found bool) {
+		p.open(p.first + "batch?bid=import-42")
+		p.pressed("/batches post do=" + act)
+		p.takeAsked()
+		p.send(button("form.bar", act))
+		require.Equal(p.t, []string{question}, p.takeAsked())
+		p.said(text)
+		b, found, err := p.s.inspector.Batch(p.t.Context(), "import-42")
+		require.NoError(p.t, err)
+		return b, found
+	}
+	b, _ := press("seal", "Seal this batch? Its program can push no more members.", "import-42 is sealed.")
+	require.Equal(p.t, lua.BatchStateRunning, b.State)
+	b, _ = press("invalidate", "Drop the members that have not started?", "import-42 is invalid: its members that have not started are dropped.")
+	require.False(p.t, b.InvalidAt.IsZero())
+	_, found := press("remove", "Delete this batch? Its jobs stay, and its callbacks are never called.", "import-42 is deleted; its jobs stay.")
+	require.False(p.t, found)
+	require.Equal(p.t, inspect.PlaceQueue, p.s.find("row-42-0").Place)
 }
 
 // running cancels jobs that run: in the list of all, and on the page of one.
