@@ -383,6 +383,8 @@ func printEntry(t *table, e inspect.Entry) {
 		for _, next := range d.Next {
 			t.field("next job", next.JID+" "+next.Class)
 		}
+		t.field("batch", d.Batch)
+		t.field("callback of", d.CallbackOf)
 		t.field("payload", string(d.Payload))
 	}
 	t.row()

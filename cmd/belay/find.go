@@ -191,8 +191,11 @@ func whereabouts(f inspect.Found) string {
 			where += ", the last with " + cut(text, maxShown)
 		}
 	}
-	if e := f.Entry; e != nil && e.Details != nil && len(e.Details.Next) > 0 {
-		where += fmt.Sprintf(", next jobs: %d, %s", len(e.Details.Next), cut(inspect.NextNames(e.Details.Next), maxShown))
+	if e := f.Entry; e != nil && e.Details != nil {
+		if next := e.Details.Next; len(next) > 0 {
+			where += fmt.Sprintf(", next jobs: %d, %s", len(next), cut(inspect.NextNames(next), maxShown))
+		}
+		where += word(e.Details.Batch != "", ", in batch "+e.Details.Batch) + word(e.Details.CallbackOf != "", ", a callback of batch "+e.Details.CallbackOf)
 	}
 	if t := f.Tracked; t != nil {
 		if t.Total != 0 || t.Done != 0 {
