@@ -22,6 +22,9 @@ const (
 	ExitSnoozed Exit = "snoozed"
 	// ExitRequeued returns the job to the head of its queue, as if it had not been taken.
 	ExitRequeued Exit = "requeued"
+	// ExitWaits moves the job to the front of its gate's waiting list, and stops the gate for a while: its
+	// handler was refused because of too many requests, which is not a failure.
+	ExitWaits Exit = "waits"
 )
 
 // effects is what an exit means for the job and for the counters. The zero value is the safe one: a job that
@@ -52,6 +55,7 @@ var table = [...]effects{
 	{exit: ExitDiscarded, ends: true, processed: true, forgets: true, fault: true},
 	{exit: ExitSnoozed, carries: true},
 	{exit: ExitRequeued, unfinished: true},
+	{exit: ExitWaits, carries: true},
 	{exit: ExitCancelled, ends: true, processed: true, unfinished: true, forgets: true, fault: true},
 	{exit: ExitExpired, ends: true, processed: true, unfinished: true, forgets: true, fault: true},
 }
@@ -144,6 +148,12 @@ func Snoozed(payload string, after time.Duration) Outcome {
 	return Outcome{exit: ExitSnoozed, payload: payload, after: max(after, 0)}
 }
 
+// Waits returns the outcome of a run with a gate that starts no job for a while; the job waits there. It is not
+// counted. A negative time is 0.
+func Waits(payload string, after time.Duration) Outcome {
+	return Outcome{exit: ExitWaits, payload: payload, after: max(after, 0)}
+}
+
 // Requeued returns the outcome of a run that the worker itself ended: the job goes back unchanged, and is
 // not counted.
 func Requeued() Outcome { return Outcome{exit: ExitRequeued} }
@@ -154,8 +164,8 @@ func (o Outcome) Exit() Exit { return o.exit }
 // Payload returns the job's new bytes; "" if the job has ended, or keeps its bytes (Requeued).
 func (o Outcome) Payload() string { return o.payload }
 
-// After returns how long the job waits in the retry set or the schedule; never negative, and 0 for other
-// exits.
+// After returns how long the job waits in the retry set or the schedule, or how long its gate starts no job;
+// never negative, and 0 for other exits.
 func (o Outcome) After() time.Duration { return o.after }
 
 // Counts reports which of the two counters the run increments. A failed run is always processed too.
