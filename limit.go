@@ -24,20 +24,20 @@ type (
 // days.
 func Window(n int, per time.Duration) Rate { return limit.Window(n, per) }
 
-// Leaky returns a Rate of n starts at once and then one in each n-th part of per. So up to twice n jobs may start
-// in a span of per, if none has started for a while before it; Window counts exactly. n is at most 1,000,000,
-// and per is in whole milliseconds, at most 31 days.
+// Leaky returns a Rate of n starts at once and then one in each n-th part of per. So up to twice n jobs may
+// start in a span of per, if none has started for a while before it; Window counts exactly. n is at most
+// 1,000,000, and per is in whole milliseconds, at most 31 days.
 func Leaky(n int, per time.Duration) Rate { return limit.Leaky(n, per) }
 
 // Limited limits the runs of the class: of all jobs with the same key, such as those of one tenant, at most
-// Limit.Concurrency run at once in the fleet, and they start no faster than Limit.Rate. A job that may not start
-// yet waits in Redis, in order, and occupies no processor; it starts when another one ends, or when the rate
-// allows it. A limit with both is for both. LimitedTo is for one limit for the whole class.
+// Limit.Concurrency run at once in the fleet, and they start no faster than Limit.Rate. A job that may not
+// start yet waits in Redis, in order, and occupies no processor; it starts when another one ends, or when the
+// rate allows it. A limit with both is for both. LimitedTo is for one limit for the whole class.
 //
 // key is called when a worker has taken a job, with the job's arguments, in the goroutine that takes jobs: it
 // must return at once, the same text for the same job, and must not change what it is given. A key may be any
-// text; a long one is stored as a digest. If key panics, or if the arguments do not fit T, the job counts as one
-// with an empty key. A key of *Job instead of T gets the job itself, also with HandleRaw.
+// text; a long one is stored as a digest. If key panics, or if the arguments do not fit T, the job counts as
+// one with an empty key. A key of *Job instead of T gets the job itself, also with HandleRaw.
 //
 // The limit holds among the workers that declare it: those of another language, and of an older version of the
 // program, run jobs without it. Give a limited class a queue of its own, because a job that has waited goes to
@@ -76,15 +76,17 @@ func LimitedTo(l Limit) DefineOption {
 
 // limit sets the limit of the class, and keeps what is wrong with it.
 func (d *definition) limit(l Limit, problem error, key func(*Job) (string, error)) {
-	d.problems = append(d.problems, problem, l.Check())
+	if err := errors.Join(problem, l.Check()); err != nil {
+		d.problems = append(d.problems, err)
+	}
 	if d.about.Limit != nil {
 		d.problems = append(d.problems, errors.New("the class has two limits; a job waits for one at most"))
 	}
 	d.about.Limit = &launcher.ClassLimit{Limit: l, Key: key}
 }
 
-// RateLimited returns an error that a handler returns when a service has refused it because of too many requests.
-// The run does not count as failed and uses up no retry. The job waits first in the line of its limit and key,
-// none of whose jobs starts for d; so the others do not run into the same refusal. For a job without a limit it
-// is Snooze(d).
+// RateLimited returns an error that a handler returns when a service has refused it because of too many
+// requests. The run does not count as failed and uses up no retry. The job waits first in the line of its
+// limit and key, none of whose jobs starts for d; so the others do not run into the same refusal. For a job
+// without a limit it is Snooze(d).
 func RateLimited(d time.Duration) error { return retry.RateLimited(d) }

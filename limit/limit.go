@@ -1,17 +1,16 @@
 package limit
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
-	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/belayq/belay/lua"
 )
 
 const (
@@ -41,35 +40,26 @@ type Limit struct {
 
 // A Rate is how many jobs may start in a time. Window and Leaky make it; the zero Rate is no rate.
 type Rate struct {
-	kind   kind
+	kind   lua.RateKind
 	starts int
 	per    time.Duration
 }
 
-// A kind is the name of a kind of rates, as Redis stores it.
-type kind string
-
-const (
-	none   kind = "none"
-	window kind = "window"
-	leaky  kind = "leaky"
-)
-
 // Window returns a rate of at most n starts in any span of per: the minute before each start counts, not the
 // minute of the clock. n is at most 1,000, because Redis stores the time of each start, and per is in whole
 // milliseconds, at most 31 days.
-func Window(n int, per time.Duration) Rate { return Rate{kind: window, starts: n, per: per} }
+func Window(n int, per time.Duration) Rate { return Rate{kind: lua.RateWindow, starts: n, per: per} }
 
 // Leaky returns a rate of n starts at once and then one in each n-th part of per, for n of any size up to
-// 1,000,000. So up to twice n jobs may start in a span of per, if none has started for a while before it. per is
-// in whole milliseconds, at most 31 days. Window counts exactly.
-func Leaky(n int, per time.Duration) Rate { return Rate{kind: leaky, starts: n, per: per} }
+// 1,000,000. So up to twice n jobs may start in a span of per, if none has started for a while before it. per
+// is in whole milliseconds, at most 31 days. Window counts exactly.
+func Leaky(n int, per time.Duration) Rate { return Rate{kind: lua.RateLeaky, starts: n, per: per} }
 
 // None reports whether the rate is none.
 func (r Rate) None() bool { return r == Rate{} }
 
-// names are the valid names of limits. As none has a colon, the name and the key can be told apart in a gate's
-// name. Rules for classes have names with a dot, which no limit can have.
+// names are the valid names of limits. None has a colon, so a gate's name has one limit and one key. None has a
+// dot, which the gates of rules for classes have.
 var names = regexp.MustCompile(`\A[A-Za-z0-9_-]{1,64}\z`)
 
 // Check returns everything that is wrong with the limit.
@@ -85,7 +75,7 @@ func (l Limit) Check() error {
 	must(l.Concurrency != 0 || !l.Rate.None(), "it limits nothing; give it a Concurrency or a Rate")
 	if rate := l.Rate; !rate.None() {
 		most := MaxLeaky
-		if rate.kind == window {
+		if rate.kind == lua.RateWindow {
 			most = MaxWindow
 		}
 		must(rate.starts >= 1 && rate.starts <= most, "a %s of %d starts: it must be between 1 and %d", rate.kind, rate.starts, most)
@@ -95,42 +85,14 @@ func (l Limit) Check() error {
 	return errors.Join(errs...)
 }
 
-// Size returns the limit's size as scripts and the hash of all limits have it: the concurrency or a dash, the
-// kind of its rate, and the starts and milliseconds of that.
-func (l Limit) Size() string {
-	most := "-"
-	if l.Concurrency > 0 {
-		most = strconv.Itoa(l.Concurrency)
-	}
-	return fmt.Sprintf("%s %s %d %d", most, cmp.Or(l.Rate.kind, none), l.Rate.starts, l.Rate.per.Milliseconds())
+// Size returns how much the limit allows, as scripts need it.
+func (l Limit) Size() lua.Size {
+	return lua.Size{Concurrency: l.Concurrency, Rate: l.Rate.kind, N: l.Rate.starts, Per: l.Rate.per}
 }
 
-// ParseSize returns the limit of a name from the text of Size. Words that follow those four are ignored.
-func ParseSize(name, size string) (l Limit, err error) {
-	var most string
-	var ms int64
-	l.Name = name
-	if _, err := fmt.Sscanf(size, "%s %s %d %d", &most, &l.Rate.kind, &l.Rate.starts, &ms); err != nil {
-		return Limit{}, fmt.Errorf("the limit %q: its size cannot be read", name)
-	}
-	if most != "-" {
-		l.Concurrency, err = strconv.Atoi(most)
-	}
-	switch {
-	case err != nil || ms > math.MaxInt64/int64(time.Millisecond):
-		return Limit{}, fmt.Errorf("the limit %q: its size cannot be read", name)
-	case l.Rate.kind == none:
-		l.Rate = Rate{}
-	default:
-		l.Rate.per = time.Duration(ms) * time.Millisecond
-	}
-	return l, nil
-}
-
-// GateName returns the name of the gate that jobs of the limit with this key share: the limit's name, a colon and
-// the key. A key longer than MaxKey, one that is not valid UTF-8 and one with control characters is replaced by
-// 32 hexadecimal digits of its SHA-256.
-func (l Limit) GateName(key string) string { return l.Name + ":" + stored(key) }
+// Gate returns the gate that jobs of the limit with this key share. A key longer than MaxKey, one that is not
+// valid UTF-8 and one with control characters is replaced by 32 hexadecimal digits of its SHA-256.
+func (l Limit) Gate(key string) lua.Gate { return lua.Gate{Name: l.Name + ":" + stored(key), Size: l.Size()} }
 
 func stored(key string) string {
 	if len(key) <= MaxKey && utf8.ValidString(key) {

@@ -123,7 +123,7 @@ func (f *failure) verdict(ask AskError, ruled bool) Verdict {
 	}
 	switch never := r.Job.RetryRule().Kind == job.RetryNever; {
 	case ask.Ask == AskRateLimited && r.Gated:
-		return Verdict{Outcome: job.Waits(r.Job.Raw(), min(ask.After, maxDelay)), Reason: "rate limited, says its handler"}
+		return Verdict{Outcome: job.Waits(min(ask.After, maxDelay)), Reason: "rate limited, says its handler"}
 	case ask.Ask == AskSnooze || ask.Ask == AskRateLimited:
 		after := min(ask.After, maxDelay)
 		if ruled {
