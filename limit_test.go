@@ -25,7 +25,9 @@ func TestDefineNamesEveryMistakeOfALimit(t *testing.T) {
 		define  func()
 		says    []string
 	}{
-		{"all_of_the_limit_itself", func() { belay.Define[webhook]("A", belay.LimitedTo(belay.Limit{Concurrency: -1, Rate: belay.Window(0, 0)})) },
+		{"all_of_the_limit_itself", func() {
+			belay.Define[webhook]("A", belay.LimitedTo(belay.Limit{Concurrency: -1, Rate: belay.Window(0, 0)}))
+		},
 			[]string{"its name must", "concurrency -1", "a window of 0 starts", "a window of 0s"}},
 		{"a_limit_of_nothing", func() { belay.Define[webhook]("A", belay.LimitedTo(belay.Limit{Name: "x"})) }, []string{"it limits nothing"}},
 		{"a_key_of_other_arguments", func() { belay.Define[int]("A", belay.Limited(five, tenantOf)) },

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"slices"
+	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -99,6 +100,17 @@ func (k *Keyspace) putBack(r *Run, outcome job.Outcome) {
 	}
 	r.undoStart, r.outcome = true, outcome
 	k.ledger.move(r, awaitingStart)
+}
+
+// refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
+// without that pause this process would take and refuse the job in a tight loop.
+func (k *Keyspace) refuse(r *Run) {
+	k.putBack(r, job.Requeued())
+	if r.quarantined {
+		k.queues[r.Queue].quarantined = false // until the next reading
+		return
+	}
+	k.queues[r.Queue].backOff(time.Now())
 }
 
 // requeueAll requeues all runs that have not begun.
