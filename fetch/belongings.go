@@ -59,7 +59,7 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 
 // prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
-	if k.cfg.Gate != nil || dedup.Has(r.Bytes) {
+	if k.cfg.Gate != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
 		if parsed, err := job.Parse(r.Bytes); err == nil {
 			r.lock = k.lockOf(parsed)
