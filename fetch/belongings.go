@@ -62,7 +62,9 @@ func (k *Keyspace) prepare(r *Run) {
 	if k.cfg.Gate != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
 		if parsed, err := job.Parse(r.Bytes); err == nil {
-			r.lock = k.lockOf(parsed)
+			if r.mayOwn {
+				r.lock = k.lockOf(parsed)
+			}
 			if k.cfg.Gate != nil {
 				r.gate, r.first = k.cfg.Gate(parsed), parsed.InterruptedCount() > 0
 			}
