@@ -106,7 +106,10 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled, ended := make([]lua.Settled, len(gathered)), []string(nil)
 	for i, r := range gathered {
 		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i,
-			Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r), Member: batches.Ending(r.Bytes, r.outcome)}}
+			Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}}
+		if r.mayOwn {
+			settled[i].Member = batches.Ending(r.Bytes, r.outcome)
+		}
 		if saved := r.saved.Load(); saved != nil && saved.ends() {
 			ended = append(ended, settled[i].State.JID)
 		}
