@@ -118,7 +118,7 @@ func (s *Settlement) setSlots() {
 	names := ""
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		if j.slot = nil; j.Gate == nil {
+		if j.Gate == nil {
 			continue
 		}
 		if names == "" {
