@@ -158,6 +158,13 @@ func TestGate(t *testing.T) {
 				refused(w, "ERR", w.keys.Settle(w.settlement(identity, 2, end("q", "x", job.Waits(time.Hour)))))
 			})
 		}},
+		promise{"an_end_of_a_job_that_is_lost_frees_nothing", func(w *world) {
+			identity := w.process("q")
+			w.enter(identity, one, "a", "b")
+			w.redis("RPOPLPUSH", w.keys.Working("q", identity), w.keys.Queue("r"))
+			require.Equal(w, []int{0}, w.endGated(identity, 1, one, job.Done(), "a").Lost)
+			require.Equal(w, [3]int{1, 0, 1}, w.counts(one))
+		}},
 		promise{"a_requeued_job_keeps_its_slot_and_starts_before_others", func(w *world) {
 			identity := w.process("q")
 			w.enter(identity, one, "a", "b")
