@@ -456,6 +456,48 @@ func TestRate(t *testing.T) {
 	)
 }
 
+func TestAcquire(t *testing.T) {
+	one := gateOf("l:k", 1)
+	limited := &Gate{Name: "w:", Size: Size{Rate: RateWindow, N: 1, Per: time.Hour}}
+	keep(t,
+		promise{"holds_a_slot_until_it_is_given_up_and_waiters_are_admitted_then", func(w *world) {
+			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*one, "h1")))
+			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*one, "h1")), "sent again")
+			require.Equal(w, Acquired{Wait: MaxLook}, ask(w, w.keys.Acquire(*one, "h2")))
+			require.Equal(w, [3]int{1, 0, 0}, w.counts(one))
+			identity := w.process("q")
+			require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, one, "a"))
+			require.True(w, ask(w, w.keys.RenewLease(*one, "h1")))
+			require.True(w, ask(w, w.keys.ReleaseLease(*one, "h1")))
+			require.False(w, ask(w, w.keys.ReleaseLease(*one, "h1")))
+			require.False(w, ask(w, w.keys.RenewLease(*one, "h1")))
+			require.False(w, ask(w, w.keys.Acquire(*one, "h2")).Held, "a job waits")
+			w.pollGates()
+			require.Equal(w, [3]int{0, 1, 0}, w.counts(one))
+		}},
+		promise{"a_slot_that_is_not_renewed_is_free_after_its_time", func(w *world) {
+			ask(w, w.keys.Acquire(*one, "h1"))
+			require.Zero(w, ask(w, w.keys.FreeLeases()))
+			w.redis("ZADD", w.keys.Leases(), "1", "l:k\nh1")
+			require.True(w, ask(w, w.keys.RenewLease(*one, "h1")), "late, and not yet freed")
+			w.redis("ZADD", w.keys.Leases(), "1", "l:k\nh1")
+			require.Equal(w, 1, ask(w, w.keys.FreeLeases()))
+			require.False(w, ask(w, w.keys.RenewLease(*one, "h1")))
+			require.Equal(w, [3]int{}, w.counts(one))
+			ask(w, w.keys.Acquire(*one, "h1"))
+			w.redis("ZADD", w.keys.Leases(), "99999999999999", "l:k\nh1")
+			require.Equal(w, 1, ask(w, w.keys.FreeLeases()), "from before the clock was set back")
+		}},
+		promise{"uses_a_permit", func(w *world) {
+			require.True(w, ask(w, w.keys.Acquire(*limited, "h1")).Held)
+			require.True(w, ask(w, w.keys.ReleaseLease(*limited, "h1")))
+			require.False(w, ask(w, w.keys.Acquire(*limited, "h2")).Held)
+			w.redis("SET", w.keys.Leases(), "no set")
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Acquire(*limited, "h3")) })
+		}},
+	)
+}
+
 func (w *world) ms() string { w.Helper(); return strconv.FormatInt(int64(w.now()*1000), 10) }
 
 // ageStarts makes the oldest starts of a window older.
