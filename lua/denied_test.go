@@ -241,6 +241,12 @@ var moves = []move{
 		ask(w, w.keys.Deregister(identity, []string{"q"}))
 		return try(w, w.keys.FreeSlots(identity, []string{"q"}))
 	}},
+	{script: "acquire", begin: func(w *world) call { return try(w, w.keys.Acquire(*gateOf("l:k", 1), "h")) }},
+	{script: "free_leases", begin: func(w *world) call {
+		ask(w, w.keys.Acquire(*gateOf("l:k", 1), "h"))
+		w.redis("ZADD", w.keys.Leases(), "1", "l:k\nh")
+		return try(w, w.keys.FreeLeases())
+	}},
 	{script: "act", jobs: []string{"l:k"}, once: true, begin: func(w *world) call {
 		gate := gateOf("l:k", 1)
 		w.enter(w.process("q"), gate, "a1", "a2")

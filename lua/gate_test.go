@@ -158,6 +158,13 @@ func TestGate(t *testing.T) {
 				refused(w, "ERR", w.keys.Settle(w.settlement(identity, 2, end("q", "x", job.Waits(time.Hour)))))
 			})
 		}},
+		promise{"an_end_of_a_job_that_is_lost_frees_nothing", func(w *world) {
+			identity := w.process("q")
+			w.enter(identity, one, "a", "b")
+			w.redis("RPOPLPUSH", w.keys.Working("q", identity), w.keys.Queue("r"))
+			require.Equal(w, []int{0}, w.endGated(identity, 1, one, job.Done(), "a").Lost)
+			require.Equal(w, [3]int{1, 0, 1}, w.counts(one))
+		}},
 		promise{"a_requeued_job_keeps_its_slot_and_starts_before_others", func(w *world) {
 			identity := w.process("q")
 			w.enter(identity, one, "a", "b")
@@ -445,6 +452,48 @@ func TestRate(t *testing.T) {
 			w.holdMore(identity, "q", "e")
 			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Start(identity, startsOf("q", window, "e"))) })
 			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Admit("w:", "q")) })
+		}},
+	)
+}
+
+func TestAcquire(t *testing.T) {
+	one := gateOf("l:k", 1)
+	limited := &Gate{Name: "w:", Size: Size{Rate: RateWindow, N: 1, Per: time.Hour}}
+	keep(t,
+		promise{"holds_a_slot_until_it_is_given_up_and_waiters_are_admitted_then", func(w *world) {
+			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*one, "h1")))
+			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*one, "h1")), "sent again")
+			require.Equal(w, Acquired{Wait: MaxLook}, ask(w, w.keys.Acquire(*one, "h2")))
+			require.Equal(w, [3]int{1, 0, 0}, w.counts(one))
+			identity := w.process("q")
+			require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, one, "a"))
+			require.True(w, ask(w, w.keys.RenewLease(*one, "h1")))
+			require.True(w, ask(w, w.keys.ReleaseLease(*one, "h1")))
+			require.False(w, ask(w, w.keys.ReleaseLease(*one, "h1")))
+			require.False(w, ask(w, w.keys.RenewLease(*one, "h1")))
+			require.False(w, ask(w, w.keys.Acquire(*one, "h2")).Held, "a job waits")
+			w.pollGates()
+			require.Equal(w, [3]int{0, 1, 0}, w.counts(one))
+		}},
+		promise{"a_slot_that_is_not_renewed_is_free_after_its_time", func(w *world) {
+			ask(w, w.keys.Acquire(*one, "h1"))
+			require.Zero(w, ask(w, w.keys.FreeLeases()))
+			w.redis("ZADD", w.keys.Leases(), "1", "l:k\nh1")
+			require.True(w, ask(w, w.keys.RenewLease(*one, "h1")), "late, and not yet freed")
+			w.redis("ZADD", w.keys.Leases(), "1", "l:k\nh1")
+			require.Equal(w, 1, ask(w, w.keys.FreeLeases()))
+			require.False(w, ask(w, w.keys.RenewLease(*one, "h1")))
+			require.Equal(w, [3]int{}, w.counts(one))
+			ask(w, w.keys.Acquire(*one, "h1"))
+			w.redis("ZADD", w.keys.Leases(), "99999999999999", "l:k\nh1")
+			require.Equal(w, 1, ask(w, w.keys.FreeLeases()), "from before the clock was set back")
+		}},
+		promise{"uses_a_permit", func(w *world) {
+			require.True(w, ask(w, w.keys.Acquire(*limited, "h1")).Held)
+			require.True(w, ask(w, w.keys.ReleaseLease(*limited, "h1")))
+			require.False(w, ask(w, w.keys.Acquire(*limited, "h2")).Held)
+			w.redis("SET", w.keys.Leases(), "no set")
+			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Acquire(*limited, "h3")) })
 		}},
 	)
 }

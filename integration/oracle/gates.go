@@ -19,6 +19,7 @@ type gates struct {
 	held     map[string]int               // how many slots there are and how many admissions count, by field
 	starts   map[string][]time.Time       // the last starts, by gate
 	index    map[string]bool
+	leases   map[string]bool
 }
 
 type admission struct {
@@ -29,7 +30,7 @@ type admission struct {
 func newGates() gates {
 	return gates{
 		sizes: make(map[string]string), counts: make(map[string]int), slots: make(map[string]map[string]string), admitted: make(map[string]admission),
-		held: make(map[string]int), starts: make(map[string][]time.Time), index: make(map[string]bool),
+		held: make(map[string]int), starts: make(map[string][]time.Time), index: make(map[string]bool), leases: make(map[string]bool),
 	}
 }
 
@@ -165,6 +166,20 @@ func (s *stride) indexes(gate string, has bool) {
 	s.changes(gate)
 	if s.k.gates.index[gate] = has; !has {
 		delete(s.k.gates.index, gate)
+	}
+}
+
+// lease takes in a slot that is held for a caller without a job, or its end.
+func (s *stride) lease(text string, held bool) {
+	g, gate := &s.k.gates, text[:max(strings.IndexByte(text, '\n'), 0)]
+	switch s.changes(gate); {
+	case held && !g.leases[text]:
+		g.leases[text] = true
+		g.held[runningOf(gate)]++
+		s.gates.started[gate]++
+	case !held && g.leases[text]:
+		delete(g.leases, text)
+		g.held[runningOf(gate)]--
 	}
 }
 

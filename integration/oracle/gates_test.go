@@ -70,6 +70,15 @@ func TestGates(t *testing.T) {
 		}, rules: broken},
 		"the index forgets a gate":          {history: func(a *aof) { start(a); a.step(unindex) }, rules: broken},
 		"a slot of a job that is not there": {history: func(a *aof) { a.step(c("HSET belay:limits l", "5 none 0 0 code 1"), hold(one), count("r", "1")) }, rules: broken},
+		"a lease counts until it ends": {history: func(a *aof) {
+			a.step(size, c("ZADD belay:leases 1", gate+"\nh"), count("r", "1"))
+			a.step(c("ZADD belay:leases 2", gate+"\nh"))
+			a.step(c("ZREM belay:leases", gate+"\nh"), count("r", "-1"), c("HDEL belay:gates", gate+"\nr"))
+		}},
+		"a lease ends and is counted": {history: func(a *aof) {
+			a.step(size, c("ZADD belay:leases 1", gate+"\nh"), count("r", "1"))
+			a.step(c("ZREM belay:leases", gate+"\nh"))
+		}, rules: broken},
 		"too many starts": {history: func(a *aof) {
 			a.step(c("HSET belay:limits l", "- window 1 9000 code 1"))
 			for _, job := range []string{one, two} {
