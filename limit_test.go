@@ -125,8 +125,8 @@ func noSlotLeft(t *testing.T, client *belay.Client) {
 	}, patience, tick)
 }
 
-// Two servers with more processors than there are slots, and three tenants: no tenant ever has more runs than the
-// limit, and no slot is left at the end.
+// Two servers with more processors than there are slots, and three tenants: no tenant ever has more runs than
+// the limit, and no slot is left at the end.
 func TestALimitHoldsForEachKeyInTheWholeFleet(t *testing.T) {
 	t.Parallel()
 	const jobs, most = 20, 3

@@ -7,8 +7,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A job whose limit has no slot waits until another run ends, as in a fleet. A rate would make a test wait for real
-// time, so a Kit lets the next jobs start at once. What a handler asks for by RateLimited it keeps.
+// A job whose limit has no slot waits until another run ends, as in a fleet. A rate would make a test wait for
+// real time, so a Kit lets the next jobs start at once. What a handler asks for by RateLimited it keeps.
 
 // gates returns the names of the gates that have waiters, and how long each starts nothing.
 func (k *Kit) gates() map[string]time.Duration {

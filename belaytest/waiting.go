@@ -47,8 +47,9 @@ func (w Waiting) String() string {
 
 func (w Waiting) due() time.Duration { return time.Until(w.At).Round(time.Millisecond) }
 
-// Waiting returns all waiting jobs: first those in queues, queue by queue and oldest first, then those that wait
-// for a limit, then scheduled jobs and then retries, each in the order in which they come due. Running jobs are not included.
+// Waiting returns all waiting jobs: first those in queues, queue by queue and oldest first, then those that
+// wait for a limit, then scheduled jobs and then retries, each in the order in which they come due. Running
+// jobs are not included.
 func (k *Kit) Waiting() []Waiting {
 	var all []Waiting
 	queues := k.list("SMEMBERS", k.keys.Queues())

@@ -11,8 +11,8 @@ import (
 	"github.com/belayq/belay/internal/drivertest"
 )
 
-// One process, so that its output has the order of its runs: never more than five webhooks of a tenant at once, and
-// no more lookups than the service allows in the first minute.
+// One process, so that its output has the order of its runs: never more than five webhooks of a tenant at
+// once, and no more lookups than the service allows in the first minute.
 func TestLimitsHold(t *testing.T) {
 	t.Parallel()
 	const webhooks, lookups = 20, 110

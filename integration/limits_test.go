@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unhurried workers are declared dead late, so that no stall of a busy machine looks like a death: the runs of a
-// process that was declared dead do not count against a limit.
+// unhurried workers are declared dead late, so that no stall of a busy machine looks like a death: the runs of
+// a process that was declared dead do not count against a limit.
 var unhurried = []string{"--heartbeat", "500ms", "--ttl", "10s"}
 
-// Three workers run the jobs of three tenants, at most two of each at once. One worker is killed and one is stopped
-// and replaced. By the history of the programs themselves no tenant ever has more runs, every job completes, and no
-// slot is left. A killed worker's programs die with it, so its runs end at the kill.
+// Three workers run the jobs of three tenants, at most two of each at once. One worker is killed and one is
+// stopped and replaced. By the history of the programs themselves no tenant ever has more runs, every job
+// completes, and no slot is left. A killed worker's programs die with it, so its runs end at the kill.
 func TestLimitsHoldThroughKillsAndDeploys(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {

@@ -318,7 +318,7 @@ var bugs = []mutant{
 		name: "the mark is cleared, then the extra run is pushed",
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
-			"fetch/locks.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
+			"fetch/belongings.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
@@ -405,7 +405,7 @@ var bugs = []mutant{
 		name: "locks of running jobs are not renewed",
 		harm: "while a run outlasts its lock, an equal job is accepted",
 		edits: []edit{{
-			"fetch/locks.go", `	if !k.renew || k.session == nil {`, `	if !k.renew || k.session != nil {`,
+			"fetch/belongings.go", `	if !k.renew || k.session == nil {`, `	if !k.renew || k.session != nil {`,
 		}},
 		pkg: "./fetch", run: "TestLocksInHand/go-redis/are_renewed",
 		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",
