@@ -14,6 +14,10 @@ type Owned struct {
 	Member *Member
 	// Next are the jobs to store.
 	Next *NextJobs
+	// Waits is set if the job leaves a gate's waiting list.
+	Waits *Waits
+
+	slot *slot
 }
 
 // A belonging is one field of Owned, as scripts get it: see owned.lua.
@@ -36,7 +40,7 @@ type part struct {
 }
 
 // An ownedKind has the common properties of the jobs of one group of a script's arguments.
-type ownedKind [4]part
+type ownedKind [6]part
 
 // belongings are the fields that are set, each at the place of its kind.
 func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
@@ -51,6 +55,12 @@ func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
 	}
 	if o.Next != nil {
 		all[3] = o.Next
+	}
+	if o.slot != nil {
+		all[4] = o.slot
+	}
+	if o.Waits != nil {
+		all[5] = o.Waits
 	}
 	return all
 }

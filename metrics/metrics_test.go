@@ -84,7 +84,7 @@ func TestCollector(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
 			require.NoError(t, registry.Register(collector))
 			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP belay_jobs_total Runs that ended, and jobs that were dropped without a run, by outcome: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
+# HELP belay_jobs_total Runs that ended, and jobs that were dropped without a run, by outcome: done, retry, dead, discarded, snoozed, requeued, waits, cancelled or expired.
 # TYPE belay_jobs_total counter
 belay_jobs_total{class="Broken",outcome="retry",queue="mail"} 1
 belay_jobs_total{class="Welcome",outcome="done",queue="mail"} 3
@@ -179,7 +179,7 @@ func TestClassesBeyondTheBoundAreOne(t *testing.T) {
 	require.NoError(t, <-done)
 	collector := metrics.New(metrics.Config{Server: server, MaxClasses: 3})
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP belay_jobs_total Runs that ended, and jobs that were dropped without a run, by outcome: done, retry, dead, discarded, snoozed, requeued, cancelled or expired.
+# HELP belay_jobs_total Runs that ended, and jobs that were dropped without a run, by outcome: done, retry, dead, discarded, snoozed, requeued, waits, cancelled or expired.
 # TYPE belay_jobs_total counter
 belay_jobs_total{class="(other)",outcome="done",queue="default"} 7
 belay_jobs_total{class="Class0",outcome="done",queue="default"} 1
