@@ -79,7 +79,7 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 
 // sourceOf returns the source of jobs of the home from this index on.
 func (a *act) sourceOf(index int) lua.Source {
-	source := lua.Source{Key: a.Home.key(a.i.keys)}
+	source := lua.Source{Key: a.Home.key(a.i.keys), Gate: a.Home.gate}
 	if !a.Home.sorted() {
 		source.List, source.Near, source.Orderly = true, index, a.i.orderly
 	}
@@ -109,14 +109,23 @@ func (a *act) destination(e Entry) (group lua.ActGroup, jobs lua.Promotion, why 
 	case Reschedule:
 		return lua.ActGroup{Destination: lua.DestinationTime, Score: strconv.FormatFloat(float64(a.At.UnixMicro()+int64(a.spread))/1e6, 'f', -1, 64)}, jobs, nil
 	case Move:
-		if e.parsed == nil {
-			return group, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
+		queue, bytes := e.split()
+		to := cmp.Or(a.To, queue)
+		if err := job.CheckQueue(to); err != nil {
+			return group, jobs, err
 		}
-		jobs.New = e.parsed.Patch(e.parsed.MovedTo(a.To)...)
+		switch {
+		case to == queue && a.Home.place == PlaceWaiting:
+			jobs.New = bytes
+		case e.parsed == nil:
+			return group, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
+		default:
+			jobs.New = e.parsed.Patch(e.parsed.MovedTo(a.To)...)
+		}
 		if a.Home.sorted() {
 			return lua.ActGroup{Destination: lua.DestinationSame}, jobs, nil
 		}
-		return lua.ActGroup{Destination: lua.DestinationQueue, Queue: a.To, Quarantined: a.Home.place == PlaceQuarantined}, jobs, nil
+		return lua.ActGroup{Destination: lua.DestinationQueue, Queue: to, Quarantined: a.Home.place == PlaceQuarantined}, jobs, nil
 	}
 	parsed := e.parsed
 	if kept, ok := e.kept(); ok {

@@ -21,8 +21,11 @@ const (
 
 // A Source is the place from which jobs are moved.
 type Source struct {
-	// Key is a queue's list, its quarantine, or a sorted set.
+	// Key is a queue's list, its quarantine, the waiting list of a gate, or a sorted set.
 	Key string
+	// Gate is the gate of a waiting list; empty for any other source. The Old of its jobs are its entries: the name
+	// of the job's queue and a line feed stand before the bytes.
+	Gate string
 	// List is true for a list.
 	List bool
 	// Orderly is how far from the oldest end of a list a job leaves without a trace: Redis compares all entries
@@ -86,10 +89,13 @@ type Blocked struct {
 func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
 	keys := []string{source.Key, k.Dead(), k.Queues(), k.Cancelled()}
 	args := []string{"set", "", strconv.Itoa(source.Near), strconv.Itoa(source.Orderly), strconv.Itoa(Around), strconv.Itoa(MaxBytes)}
-	if source.List {
+	switch {
+	case source.Gate != "":
+		args[0], keys = "waiting", append(keys, k.Waiting())
+	case source.List:
 		args[0] = "list"
 	}
-	args = append(args, k.deadLimits()...)
+	args = append(append(args, k.deadLimits()...), source.Gate)
 	for _, group := range groups {
 		if group.Unmarked != nil {
 			args[1] = strconv.FormatInt(*group.Unmarked, 10)
