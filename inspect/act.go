@@ -40,7 +40,7 @@ func (t Task) Check() error {
 		if err := job.CheckQueue(t.To); err != nil {
 			return fmt.Errorf("move: %w", err)
 		}
-		if t.Home.queue == t.To {
+		if t.Home.queue == t.To && t.Home.place != PlaceWaiting {
 			return errors.New("move: the two queues are the same")
 		}
 	case Reschedule:
@@ -327,7 +327,7 @@ func (a *act) pass(picks []pick) {
 func (a *act) selects(p *pick) bool {
 	s := a.Selection
 	switch {
-	case a.refused[p.raw.Bytes]:
+	case a.refused[p.raw.Bytes], a.Home.place == PlaceWaiting && a.Home.queue != "" && p.Queue != a.Home.queue:
 		return false
 	case a.wanted[p.ID]:
 		delete(a.wanted, p.ID)

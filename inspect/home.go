@@ -33,7 +33,7 @@ func Places() []Place {
 // operator may move the jobs of all but Completed. A job that a process holds is in none.
 type Home struct {
 	place Place
-	queue string // of PlaceQueue and PlaceQuarantined
+	queue string // of PlaceQueue and PlaceQuarantined; of PlaceWaiting, if acts are for the jobs of one queue
 	gate  string // of PlaceWaiting
 }
 
@@ -59,6 +59,17 @@ func Quarantined(queue string) Home { return Home{place: PlaceQuarantined, queue
 
 // Waiters returns the jobs that wait at a gate (see Gate.Name): the one that has waited longest first.
 func Waiters(gate string) Home { return Home{place: PlaceWaiting, gate: gate} }
+
+// WaitersOf returns a home for each gate with waiting jobs. Acts there are for jobs of this queue alone; an empty
+// one is any. Lists and sizes are of all jobs at the gate.
+func (i *Inspector) WaitersOf(ctx context.Context, queue string) ([]Home, error) {
+	gates, err := i.waitingGates(ctx)
+	homes := make([]Home, len(gates))
+	for n, gate := range gates {
+		homes[n] = Home{place: PlaceWaiting, queue: queue, gate: gate}
+	}
+	return homes, err
+}
 
 // HomesIn returns the homes of these places: the sets, and the places of one queue. It leaves out others.
 func HomesIn(queue string, places ...Place) (homes []Home) {
@@ -113,7 +124,7 @@ func (h Home) Queue() string { return h.queue }
 func (h Home) Gate() string { return h.gate }
 
 // Name returns the name of the home's queue or gate; empty for a set.
-func (h Home) Name() string { return cmp.Or(h.queue, h.gate) }
+func (h Home) Name() string { return cmp.Or(h.gate, h.queue) }
 
 // Place returns the place of the home's jobs.
 func (h Home) Place() Place { return h.place }

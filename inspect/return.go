@@ -72,12 +72,12 @@ func (i *Inspector) Return(ctx context.Context, payloadLimit int, log *slog.Logg
 	if err := i.recoverAll(ctx, recoverer, me); err != nil {
 		return returned, fmt.Errorf("return jobs: %w", err)
 	}
-	gates, err := i.waitingGates(ctx)
+	gates, err := i.WaitersOf(ctx, "")
 	if err != nil {
 		return returned, err
 	}
 	for _, gate := range gates {
-		counts, err := i.Act(ctx, Task{Home: Waiters(gate), Action: Move, Selection: Selection{All: true}}, nil)
+		counts, err := i.Act(ctx, Task{Home: gate, Action: Move, Selection: Selection{All: true}}, nil)
 		returned.Waiting += counts.Moved
 		if err != nil {
 			return returned, err

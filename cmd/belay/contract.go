@@ -41,7 +41,7 @@ const (
 
 // The fields that several commands print.
 const (
-	entryFields = `id, in, class, queue, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
+	entryFields = `id, in, class, queue, gate, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
 errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload,
 tracked {` + trackedFields + `},
 details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
@@ -90,11 +90,12 @@ processed, failed} instead, one object a line.`,
 	},
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
-		fields: `jid, state, queue, class, since, at, process, process_state, reported, looked, unseen,
+		fields: `jid, state, queue, class, gate, line, since, at, process, process_state, reported, looked, unseen,
 tracked {` + trackedFields + `},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
-		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is
-running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
+		notes: `state is queue, quarantined, waiting, running, scheduled, retry, dead, completed or not_found; that of tracked is
+running, retrying, waiting, done, dead, discarded, cancelled or expired. A job that waits for a limit has the
+gate, and line, its place there: 1 is the next to start. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; unseen lists the places that were not searched to the end; job
 has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
@@ -116,7 +117,7 @@ the search was incomplete.`,
 	{
 		commands: []string{"dead", "retries", "scheduled", "queues list", "list"}, json: perLine, fields: entryFields,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
-in is retries, scheduled, dead, queue, quarantined or completed. at is when the job runs, or when it died or ended.
+in is retries, scheduled, dead, queue, quarantined, waiting or completed. gate is where a waiting job waits. at is when the job runs, or when it died or ended.
 tracked is there for completed jobs, and began_at is when the run began that ended the job. attempt is how
 many runs have failed, and max_attempts how many may: its retries and one. If the job does not set them, those of
 the worker whose run failed last count, and before that the default of 25; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
@@ -142,7 +143,7 @@ belay list --group does.`,
 		},
 	},
 	{
-		commands: []string{"return"}, json: single, fields: `recovered, dead, quarantined`,
+		commands: []string{"return"}, json: single, fields: `recovered, dead, quarantined, waiting`,
 		exits: map[int]string{
 			exitOK: "", exitFailure: "if a worker of Belay is alive, if Redis cannot be reached, or if jobs of dead processes are left after --timeout",
 			exitSignal: onSignal,
