@@ -119,8 +119,9 @@ func (k *Keyspace) addStarts(p *pipeline) {
 			continue
 		}
 		bytes += len(r.Bytes)
+		lock := r.lock.whileHeld(session)
 		starts = append(starts, lua.Start{
-			Queue: r.Queue, Quarantined: r.quarantined, Bytes: r.Bytes, Lock: r.lock.whileHeld(session),
+			Queue: r.Queue, Quarantined: r.quarantined, Bytes: r.Bytes, Lock: &lock,
 			Release: r.lock.AtStart() == dedup.StartRelease, Leave: r.lock.waits, Mark: r.lock.AtStart() == dedup.StartClear,
 			Back: r.lock.undoStart,
 		})

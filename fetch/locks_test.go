@@ -414,7 +414,7 @@ func TestLocksOfTheDead(t *testing.T) {
 			r.do("RPOPLPUSH", r.keys.Queue("mail"), r.keys.QuarantineRun(victim))
 			r.do("HSET", r.keys.Record(victim), "beat_ms", "20", "quarantine_queue", "mail")
 			_, err := r.keys.Start(victim, []lua.Start{{
-				Queue: "mail", Quarantined: true, Bytes: j.bytes, Lock: *j.Lock.Stored("Test"), Mark: true,
+				Queue: "mail", Quarantined: true, Bytes: j.bytes, Lock: j.Lock.Stored("Test"), Mark: true,
 			}}).Do(r.ctx, r.direct)
 			require.NoError(t, err)
 			require.Equal(t, j.JID, r.pushUnique(untilExecuted, 1).holder)

@@ -22,6 +22,9 @@ const (
 	ExitSnoozed Exit = "snoozed"
 	// ExitRequeued returns the job to the head of its queue, as if it had not been taken.
 	ExitRequeued Exit = "requeued"
+	// ExitWaits moves the job to the front of its gate's waiting list, and lets the gate start nothing for a
+	// while: what the job calls has had too many requests. It is not a failure.
+	ExitWaits Exit = "waits"
 )
 
 // effects is what an exit means for the job and for the counters. The zero value is the safe one: a job that
@@ -52,6 +55,7 @@ var table = [...]effects{
 	{exit: ExitDiscarded, ends: true, processed: true, forgets: true, fault: true},
 	{exit: ExitSnoozed, carries: true},
 	{exit: ExitRequeued, unfinished: true},
+	{exit: ExitWaits},
 	{exit: ExitCancelled, ends: true, processed: true, unfinished: true, forgets: true, fault: true},
 	{exit: ExitExpired, ends: true, processed: true, unfinished: true, forgets: true, fault: true},
 }
@@ -148,14 +152,20 @@ func Snoozed(payload string, after time.Duration) Outcome {
 // not counted.
 func Requeued() Outcome { return Outcome{exit: ExitRequeued} }
 
+// Waits returns the outcome of a run whose handler got too many requests: the job waits first at its gate,
+// unchanged, and the gate starts nothing for this time. It is not counted. Only a job with a gate can wait. A
+// negative time is 0.
+func Waits(after time.Duration) Outcome { return Outcome{exit: ExitWaits, after: max(after, 0)} }
+
 // Exit returns where the job goes.
 func (o Outcome) Exit() Exit { return o.exit }
 
-// Payload returns the job's new bytes; "" if the job has ended, or keeps its bytes (Requeued).
+// Payload returns the job's new bytes; "" if the job has ended, or keeps its bytes (Requeued,
+// Waits).
 func (o Outcome) Payload() string { return o.payload }
 
-// After returns how long the job waits in the retry set or the schedule; never negative, and 0 for other
-// exits.
+// After returns how long the job waits in the retry set, in the schedule or, with its gate, in the waiting list;
+// never negative, and 0 for other exits.
 func (o Outcome) After() time.Duration { return o.after }
 
 // Counts reports which of the two counters the run increments. A failed run is always processed too.

@@ -98,7 +98,7 @@ func (m *meter) unique() {
 			locks[i] = Lock{Digest: fmt.Sprintf("%032x", id*2654435761), Owner: OwnerOf(fmt.Sprintf("%024x", id), "Welcome"), Hold: time.Hour}
 			mine[i] = NewJob{Queue: "q", Job: bytes, Lock: &locks[i]}
 			others[i] = NewJob{Queue: "q", Job: bytes, Lock: &Lock{Digest: locks[i].Digest, Owner: OwnerOf(fmt.Sprintf("%024x", -id), "Welcome"), Hold: time.Hour}}
-			begun[i] = Start{Queue: "q", Bytes: bytes, Lock: locks[i], Mark: true}
+			begun[i] = Start{Queue: "q", Bytes: bytes, Lock: &locks[i], Mark: true}
 		}
 		pushes = append(pushes, m.keys.PushUnique(nil, mine).Call)
 		refusals = append(refusals, m.keys.PushUnique(nil, others).Call)

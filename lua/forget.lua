@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- forget: delete the tombstone and the record of a process, once nothing can arrive in its lists any more.
 -- Why one script: if the tombstone went while a list holds a job, no process would find that job.
--- KEYS     1 tombstones  2 record  then its working lists and the list of its quarantined job
+-- KEYS     1 tombstones  2 record  then its working lists, the list of its quarantined job and its ledger
+--          of slots
 -- ARGV     1 identity  2 ms for which a tombstone stays at least
 -- Returns  "forgotten" | "kept"
 -- Repeat   "kept"

@@ -197,6 +197,38 @@ func (k Keys) Refusals() string { return k.prefix + "belay:stat:duplicates" }
 // mark.lua.
 func (k Keys) Cancelled() string { return k.prefix + "belay:cancelled" }
 
+// Limits is the hash of the limits' sizes by name; see ReadLimits.
+func (k Keys) Limits() string { return k.prefix + "belay:limits" }
+
+// Gates is the hash of the gates' counts: of runs with a slot and of jobs that are admitted and have not
+// started. See Gate.RunningField and Gate.AdmittedField. A count of 0 has no field.
+func (k Keys) Gates() string { return k.prefix + "belay:gates" }
+
+// Slots is the ledger of a process: the hash of its runs with a slot, by the SHA-1 of the job's bytes, each
+// with the name of its gate.
+func (k Keys) Slots(identity string) string { return k.prefix + "belay:slots:" + identity }
+
+// Admitted is the hash of the jobs that are admitted and have not started, by the SHA-1 of the job's bytes; see
+// Admission.
+func (k Keys) Admitted() string { return k.prefix + "belay:admitted" }
+
+// Waiting is the sorted set of the names of the gates that have waiters, by the second at which the poller
+// looks at the gate next.
+func (k Keys) Waiting() string { return k.prefix + "belay:waiting" }
+
+// WaitingList is the list of a gate's waiters, each the name of its queue, a line feed and the job's bytes: the
+// next one is on the right.
+func (k Keys) WaitingList(gate string) string { return k.prefix + "belay:waiting:" + gate }
+
+// Rate is the state of a gate's rate: the list of its last starts for a window, a string for a leaky one.
+func (k Keys) Rate(gate string) string { return k.prefix + "belay:rate:" + gate }
+
+// Stop exists while a gate starts nothing, because a handler reported too many requests.
+func (k Keys) Stop(gate string) string { return k.prefix + "belay:stop:" + gate }
+
+// Classes is the hash of the operators' rules by class: "limit" and a number, or "drop".
+func (k Keys) Classes() string { return k.prefix + "belay:classes" }
+
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 

@@ -67,7 +67,7 @@ func (w *world) begin(release bool) (identity string) {
 	w.Helper()
 	identity = w.process("q")
 	w.take(identity, 100, "q")
-	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release, Mark: !release}})).Lost)
+	require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a"), Release: release, Mark: !release}})).Lost)
 	return identity
 }
 
@@ -225,7 +225,7 @@ func TestStart(t *testing.T) {
 			identity := w.begin(true)
 			w.unique("b")
 			w.unchanged(func() {
-				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true}})).Lost)
+				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a"), Release: true}})).Lost)
 			})
 			w.held("-", "b")
 		}},
@@ -233,7 +233,7 @@ func TestStart(t *testing.T) {
 			w.unique("a")
 			identity := w.process("q")
 			w.unchanged(func() {
-				require.Equal(w, Started{Lost: []int{0}}, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true}})))
+				require.Equal(w, Started{Lost: []int{0}}, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a"), Release: true}})))
 			})
 		}},
 		promise{"what_is_refused_before_is_served_by_the_run_and_what_comes_after_is_not", func(w *world) {
@@ -246,13 +246,13 @@ func TestStart(t *testing.T) {
 			w.held("d", "a")
 			require.Equal(w, "a", w.unique("d"))
 			w.held("d", "a")
-			ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Mark: true}}))
+			ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a"), Mark: true}}))
 			w.held("d", "a")
 		}},
 		promise{"that_does_not_take_place_after_all_takes_the_lock_again_if_it_is_free", func(w *world) {
 			w.unique("a")
 			identity := w.begin(true)
-			back := w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true, Back: true}})
+			back := w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a"), Release: true, Back: true}})
 			require.Empty(w, ask(w, back).Lost)
 			w.held("-", "a")
 			require.Equal(w, "a", w.unique("b"))
@@ -267,7 +267,7 @@ func TestStart(t *testing.T) {
 			w.unique("a")
 			identity := w.process("q")
 			w.take(identity, 100, "q")
-			ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a")}}))
+			ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a")}}))
 			require.Equal(w, "a", w.unique("b"))
 			w.held("-", "a")
 		}},
@@ -278,7 +278,7 @@ func TestStart(t *testing.T) {
 				identity, short := w.process("q"), *lockOf("a")
 				w.take(identity, 100, "q")
 				short.Hold = 6 * time.Second
-				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: short, Mark: mark}})).Lost)
+				require.Empty(w, ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: &short, Mark: mark}})).Lost)
 				w.within(5000, float64(w.number("PTTL", w.keys.Lock("d"))), 6000)
 				w.held(map[bool]string{false: "-", true: "s"}[mark], "a")
 				w.settle(identity, 1, locked(job.Done(), nil))

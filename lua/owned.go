@@ -12,6 +12,10 @@ type Owned struct {
 	State *JobState
 	// Member is what becomes of a member of a batch.
 	Member *Member
+	// Waits is set if the job leaves a gate's waiting list.
+	Waits *Waits
+
+	slot *slot
 }
 
 // A belonging is one field of Owned, as scripts get it: see owned.lua.
@@ -34,7 +38,7 @@ type part struct {
 }
 
 // An ownedKind has the common properties of the jobs of one group of a script's arguments.
-type ownedKind [3]part
+type ownedKind [5]part
 
 // belongings are the fields that are set, each at the place of its kind.
 func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
@@ -46,6 +50,12 @@ func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
 	}
 	if o.Member != nil {
 		all[2] = o.Member
+	}
+	if o.slot != nil {
+		all[3] = o.slot
+	}
+	if o.Waits != nil {
+		all[4] = o.Waits
 	}
 	return all
 }

@@ -65,9 +65,21 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 	}
 	args := append([]string{identity, strconv.Itoa(len(queues)), daySeconds}, k.deadLimits()...)
 	for _, list := range orphans {
+		list.setSlots(identity)
 		keys, args = k.appendOrphans(keys, args, triples[list.Queue], list)
 	}
 	return asking(recoverScript, keys, args, readRecovered)
+}
+
+// setSlots sets what becomes of the slots of these entries. Whether they have any is in Redis.
+func (o Orphans) setSlots(identity string) {
+	kept, left := &slot{as: slotKeep, identity: identity, of: o.Queue}, &slot{as: slotLeave, identity: identity}
+	for i := range o.Entries {
+		o.Entries[i].slot = left
+		if cmp.Or(o.Entries[i].Home, HomeQueue) == HomeQueue {
+			o.Entries[i].slot = kept
+		}
+	}
 }
 
 // RecoverForeign calls a script for jobs that a dead process of another system holds: it moves these entries

@@ -136,7 +136,7 @@ func TestOnlyWhatIsNewIsRefusedByAFullRedis(t *testing.T) {
 	t.Parallel()
 	for _, s := range readScripts(t) {
 		want := "#!lua flags=allow-oom"
-		news := []string{"tick", "statistics", "sample", "batch_new"} // these and the pushes store new things
+		news := []string{"tick", "statistics", "sample", "batch_new", "limit"} // these and the pushes store new things
 		if strings.HasPrefix(s.name, "push") || slices.Contains(news, s.name) {
 			want = "#!lua"
 		}
@@ -181,6 +181,11 @@ var statusWords = map[string][]string{
 	"batch_seal":       {"sealed", "unknown"},
 	"batch_drop":       {string(DropDropped), string(DropKept), string(DropGone)},
 	"renew":            nil,
+	"admit":            nil,
+	"heads":            nil,
+	"lapse":            nil,
+	"free_slots":       nil,
+	"limit":            {string(LimitStored), string(LimitSame), string(LimitKept), string(LimitUnknown), string(LimitRemoved)},
 	"save":             {string(SaveSaved), string(SaveLost), string(SaveStale), string(SaveCancelled)},
 	"release":          {"released", "free"},
 	"unlist":           nil,
@@ -219,7 +224,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 		case "settle":
 			require.ElementsMatch(t, []string{
 				string(job.ExitDone), string(job.ExitRetry), string(job.ExitDead), string(job.ExitDiscarded),
-				string(job.ExitCancelled), string(job.ExitExpired), string(job.ExitSnoozed), string(job.ExitRequeued),
+				string(job.ExitCancelled), string(job.ExitExpired), string(job.ExitSnoozed), string(job.ExitRequeued), string(job.ExitWaits),
 			}, s.words("ARGV"))
 		case "recover":
 			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
@@ -241,6 +246,7 @@ func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
 	want := []string{
 		string(lockFree), string(lockHold), (&JobState{}).part("").name,
 		string(MemberDone), string(MemberFailed), string(MemberDied), string(MemberRemoved), string(MemberRevived),
+		string(slotFree), string(slotKeep), string(slotWait), string(slotLeave), (&Waits{}).part("").name,
 	}
 	for _, s := range readScripts(t) {
 		if found := firsts(kinds, s.code); s.name == "act" {
@@ -256,7 +262,7 @@ func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
 var harmless = []string{
 	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "UNLINK", "PUBLISH", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
 	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "HSETNX", "HINCRBY", "BITFIELD", "SADD", "SREM", "SCARD", "SISMEMBER", "SMISMEMBER",
-	"LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LSET", "LPUSH", "RPUSH", "LPOP", "RPOP",
+	"HLEN", "HRANDFIELD", "LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LSET", "LPUSH", "RPUSH", "LPOP", "RPOP",
 	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }
 
@@ -271,7 +277,7 @@ func TestScriptsUseHarmlessCommandsOnly(t *testing.T) {
 		if s.name == "kill_large" { // it makes a JSON string of a text that is none
 			code = strings.ReplaceAll(code, "cjson.encode(entry)", "")
 		}
-		for _, word := range []string{"cjson", "cmsgpack", "setresp", "struct.", "loadstring", "redis.log", "redis.sha1hex"} {
+		for _, word := range []string{"cjson", "cmsgpack", "setresp", "struct.", "loadstring", "redis.log"} {
 			require.NotContains(t, code, word, "%s.lua: a job is its bytes, and every reply has one shape", s.name)
 		}
 	}
@@ -282,7 +288,7 @@ func TestNothingThatHoldsJobsIsEverDeleted(t *testing.T) {
 	for _, s := range readScripts(t) {
 		for _, keys := range firsts(deletes, s.code) {
 			for key := range strings.SplitSeq(keys, ", ") {
-				require.Contains(t, []string{"hash", "work", "workers", "record", "lock", "lease", "unpack(freed", "runs", "state"}, key, "%s.lua", s.name)
+				require.Contains(t, []string{"hash", "work", "workers", "record", "lock", "lease", "unpack(freed", "runs", "state", "g.rate"}, key, "%s.lua", s.name)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/job"
@@ -25,6 +26,9 @@ type Settled struct {
 	Quarantined bool
 	Bytes       string
 	Outcome     job.Outcome
+	// Gate is set if a start of the run with this gate was sent. The run's slot is freed, or stays with the job
+	// if the job goes back to its queue. An Outcome of job.Waits requires it.
+	Gate *Gate
 	// Owned is what the end of the run affects. The lock is freed if the job has ended, and renewed if not.
 	Owned
 	// Index is the caller's own; Settle carries it along when it reorders.
@@ -39,6 +43,9 @@ type Settlement struct {
 	// this one included; Number is below Mark+MaxUnread.
 	Number, Mark int64
 	Jobs         []Settled
+	// Queues are those that the process takes from: the waiters that the ends of runs admit go to them. The
+	// poller admits waiters of other queues. They are used only for jobs with a Gate.
+	Queues []string
 	// Today is the instant by Redis' clock whose UTC day the counters belong to.
 	Today time.Time
 }
@@ -95,6 +102,7 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	args = append(args, k.deadLimits()...)
 	args = append(args, daySeconds, strconv.Itoa(MaxUnread))
 
+	s.setSlots()
 	pairs := make(map[origin]int, 1)
 	groupJobs(s.Jobs)
 	keys = k.settleLists(keys, pairs, s)
@@ -103,6 +111,31 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 		keys, args = appendOwned(k, keys, args, group.owned, jobs, (*Settled).owns, appendSettled)
 	}
 	return asking(settleScript, keys, args, readSettle)
+}
+
+// setSlots sets what becomes of the slots of jobs with a gate.
+func (s *Settlement) setSlots() {
+	names := ""
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if j.slot = nil; j.Gate == nil {
+			continue
+		}
+		if names == "" {
+			names = strings.Join(s.Queues, "\n")
+		}
+		// A job of the quarantine leaves its slot there: it may not start soon.
+		j.slot = &slot{as: slotFree, identity: s.Identity, of: names, queues: s.Queues, gate: j.Gate}
+		switch exit := j.Outcome.Exit(); {
+		case exit == job.ExitWaits:
+			j.slot = &slot{as: slotWait, identity: s.Identity, gate: j.Gate, stop: j.Outcome.After()}
+			if !j.Quarantined {
+				j.slot.of = j.Queue
+			}
+		case exit == job.ExitRequeued && !j.Quarantined:
+			j.slot = &slot{as: slotKeep, identity: s.Identity, of: j.Queue}
+		}
+	}
 }
 
 // settleLists adds the lists of all jobs to the keys, and records their positions, counted from 1, in pairs.
@@ -126,6 +159,9 @@ func groupOf(s *Settled) settleGroup {
 	exit, fate := s.Outcome.Exit(), lockHold
 	if exit.Ends() {
 		fate = lockFree
+	}
+	if exit == job.ExitWaits && s.Quarantined { // such a job waits in the quarantine only
+		exit = job.ExitRequeued
 	}
 	group := settleGroup{origin: origin{s.Queue, s.Quarantined}, exit: exit, owned: s.kind(fate)}
 	group.processed, group.failed = s.Outcome.Counts()

@@ -16,7 +16,7 @@
 --          then groups: exit, pair, counts as processed (0|1), as failed (0|1), and the arguments of
 --          read_owned, of each job its bytes, and for exits with a new place its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
---          "snoozed" | "dead"
+--          "snoozed" | "dead" | "waits" (at its gate, which its belongings name)
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (the number is too old)
 -- Repeat   a number whose verdict is still stored gets the same reply and writes nothing; for a process without
 --          a record no verdict is stored, and the reply reports all jobs as lost
@@ -62,6 +62,9 @@ while at <= #ARGV do
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
   end
   wrong = wrong or may_end(group)
+  if not wrong and exit == 'waits' and not group.waits then
+    wrong = redis.error_reply('ERR a job without a gate cannot wait')
+  end
   if wrong then
     return wrong
   end

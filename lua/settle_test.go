@@ -266,6 +266,7 @@ func TestSettleMeansByAnExitWhatItsTableSays(t *testing.T) {
 		job.ExitDone: job.Done(), job.ExitRetry: job.Retried("new", time.Hour), job.ExitDead: job.Died("new"),
 		job.ExitDiscarded: job.Discarded(true), job.ExitCancelled: job.Cancelled(), job.ExitExpired: job.Expired(false),
 		job.ExitSnoozed: job.Snoozed("new", time.Hour), job.ExitRequeued: job.Requeued(),
+		job.ExitWaits: job.Waits(time.Hour),
 	}
 	for _, exit := range job.Exits {
 		t.Run(string(exit), func(t *testing.T) {
@@ -273,10 +274,14 @@ func TestSettleMeansByAnExitWhatItsTableSays(t *testing.T) {
 				outcome := outcomes[exit]
 				require.Equal(w, exit, outcome.Exit())
 				w.unique("a")
-				require.Equal(w, allSettled, w.settle(w.begin(false), 1, locked(outcome, nil)))
+				require.Equal(w, allSettled, w.settle(w.begin(false), 1, gated(locked(outcome, nil))))
 				require.Equal(w, exit.Ends(), w.number("EXISTS", w.keys.Lock("d")) == 0, "its lock")
 				stored := append(append(w.sorted(w.keys.Retry()), w.sorted(w.keys.Schedule())...), w.sorted(w.keys.Dead())...)
 				stored = append(stored, w.waiting("q")...)
+				for _, entry := range w.list(w.keys.WaitingList("l:k")) {
+					require.Equal(w, job.ExitWaits, exit)
+					stored = append(stored, ParseWaiter(entry).Bytes)
+				}
 				switch {
 				case exit.Carries():
 					require.Equal(w, []string{"new"}, stored)

@@ -10,14 +10,19 @@ import (
 
 var startScript = load("start")
 
-// A Start is the beginning of a unique job's run: of the job with these bytes, taken from this queue, or from
-// its quarantine.
+// A Start is the beginning of the run of a job with a lock, a gate or both: of the job with these bytes, taken
+// from this queue, or from its quarantine.
 type Start struct {
 	Queue       string
 	Quarantined bool
 	Bytes       string
-	// Lock is renewed for its Hold, unless Release is set.
-	Lock Lock
+	// Gate, if set, decides whether the run may begin. If it may not, the job waits at the gate, and its lock
+	// does not change. A job of the quarantine does not wait: it is Busy.
+	Gate *Gate
+	// First lets the job wait before others, because its process crashed while it ran.
+	First bool
+	// Lock, if set, is renewed for its Hold, unless Release is set.
+	Lock *Lock
 	// Release frees the lock.
 	Release bool
 	// Leave keeps what refused duplicates left with a lock that is freed, for the lock's Hold or until
@@ -26,33 +31,44 @@ type Start struct {
 	// Mark makes duplicates that are refused from now on cause a rerun, when the job ends with an Again.
 	Mark bool
 	// Back means that the run does not begin after all, possibly after an earlier Start: the job goes back to
-	// its place, and takes its lock again if it is free. Release, Leave and Mark are ignored then.
+	// its place, and takes its lock again if it is free. Gate, Release, Leave and Mark are ignored then.
 	Back bool
 }
 
 // Started is the result of a Start, in positions from 0.
 type Started struct {
-	// Lost are jobs that the process has lost and must not run.
+	// Lost are jobs that the process has lost and must not run. A job that an earlier call with the same start
+	// has parked is lost, too.
 	Lost []int
+	// Parked are jobs that wait at their gate. The process does not have them any more.
+	Parked []int
+	// Busy are jobs of the quarantine that may not start now. The process still has them.
+	Busy []int
 	// Left has the WAL positions that refused duplicates left with the jobs' locks, in lines (see
 	// NewJob.WAL), for jobs that have any.
 	Left map[int]string
 }
 
-// Start records that these runs of a process begin. No handler may run before its reply. The caller keeps
-// within MaxItems and MaxBytes.
+// Start records that these runs of a process begin, or that they wait. No handler may run before its reply. The
+// caller keeps within MaxItems and MaxBytes.
 func (k Keys) Start(identity string, starts []Start) Ask[Started] {
-	keys := append(make([]string, 0, 2+2*len(starts)), k.Unique())
-	args := make([]string, 0, 2+4*len(starts))
-	for group, starts := range alike(starts, func(s *Start) startGroup { return startGroup{origin{s.Queue, s.Quarantined}, s.what()} }) {
+	gates := make(map[string]int)
+	keys, args := k.startGates(identity, starts, gates)
+	for group, starts := range alike(starts, (*Start).group) {
 		hand, _ := k.lists(group.origin, identity)
-		keys, args = append(keys, hand), append(args, group.what, strconv.Itoa(len(starts)))
+		keys, args = append(keys, hand), append(args, group.lock, group.gate, group.queue, strconv.Itoa(len(starts)))
 		for _, start := range starts {
-			keys = append(keys, k.Lock(start.Lock.Digest))
-			args = append(args, start.Bytes, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
+			args = append(args, start.Bytes)
+			if group.lock != startUnlocked {
+				keys = append(keys, k.Lock(start.Lock.Digest))
+				args = append(args, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
+			}
+			if group.gate != "" {
+				args = append(args, strconv.Itoa(gates[start.Gate.Name]))
+			}
 		}
 		for _, start := range starts {
-			if group.what == startLeave {
+			if group.lock == startLeave {
 				jid, _ := start.Lock.Names()
 				keys = append(keys, k.Left(jid))
 			}
@@ -61,12 +77,58 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	return asking(startScript, keys, args, readStart)
 }
 
-// startLeave is the script's word for a start that frees a lock and keeps its positions.
-const startLeave = "leave"
+// startGates returns the keys and arguments of a start before its groups, and records the positions of the
+// gates, counted from 1.
+func (k Keys) startGates(identity string, starts []Start, gates map[string]int) (keys, args []string) {
+	keys = append(make([]string, 0, 2+2*len(starts)), k.Unique())
+	args = append(make([]string, 0, 5+4*len(starts)), "0")
+	for _, start := range starts {
+		if start.Gate == nil || start.Back || gates[start.Gate.Name] > 0 {
+			continue
+		}
+		if len(gates) == 0 {
+			keys = append(keys, k.Gates(), k.Slots(identity), k.Admitted(), k.Waiting(), k.Limits())
+		}
+		gates[start.Gate.Name] = len(gates) + 1
+		keys, args = append(keys, start.Gate.keysOf(k)...), append(args, start.Gate.Name, start.Gate.Size.String())
+	}
+	args[0] = strconv.Itoa(len(gates))
+	return keys, args
+}
 
-// what returns the script's word for the change of the lock.
-func (s Start) what() string {
+// A startGroup has the common properties of several starts, which the script gets once.
+type startGroup struct {
+	origin
+	lock string // what to do with the lock
+	gate string // how to ask the gate; "" for none
+}
+
+func (s *Start) group() startGroup {
+	group := startGroup{origin: origin{s.Queue, s.Quarantined}, lock: s.word()}
 	switch {
+	case s.Gate == nil || s.Back:
+	case s.Quarantined:
+		group.gate = "alone"
+	case s.First:
+		group.gate = "first"
+	default:
+		group.gate = "gate"
+	}
+	return group
+}
+
+const (
+	// startLeave is the script's word for a start that frees a lock and keeps its positions.
+	startLeave = "leave"
+	// startUnlocked is that for a job without a lock.
+	startUnlocked = "none"
+)
+
+// word returns the script's word for the change of the lock.
+func (s *Start) word() string {
+	switch {
+	case s.Lock == nil:
+		return startUnlocked
 	case s.Back:
 		return "back"
 	case s.Release && s.Leave:
@@ -77,12 +139,6 @@ func (s Start) what() string {
 		return "mark"
 	}
 	return "hold"
-}
-
-// A startGroup has the common properties of several starts, which the script gets once.
-type startGroup struct {
-	origin origin
-	what   string
 }
 
 // ForgetLeft deletes the positions that starts have kept for these jobs, whose payloads have them now, or
@@ -97,7 +153,7 @@ func (k Keys) ForgetLeft(jids []string) driver.Call {
 
 func readStart(r reader) (started Started, err error) {
 	r.text() // "started"
-	started.Lost = r.positions()
+	started.Lost, started.Parked, started.Busy = r.positions(), r.positions(), r.positions()
 	left := r.list()
 	for left.more() {
 		if started.Left == nil {

@@ -1,45 +1,73 @@
 #!lua flags=allow-oom
--- start: record that the runs of unique jobs begin now, or that they do not begin after all.
+-- start: record that the runs of jobs with a lock or a gate begin now, or that they do not begin.
 -- Why one script: with until_executing the lock is free from now on, but only if this process still has the job
 -- and the job still owns the lock; with until_executed and RescheduleOnce, a duplicate that is refused from now
--- on is served by the extra run.
+-- on is served by the extra run. And a run takes its slot, or the job leaves for the waiting list, in the step
+-- that compares the gate's counts.
 -- It changes a lock from "-" to "s" once, at the first start. Later starts of the job do not change it, because
 -- no run has served the duplicates that came in between. It also prolongs the lock, as renew does: the first
 -- renewal could come too late for a short lock.
 -- The reply has the WAL positions that refused duplicates left with the lock (see push_unique). If the lock is
 -- freed, they are stored in a key of their own, for the job's next start, in case the reply or the run is lost.
--- KEYS     1 index of locks  then for each group the job's list, and its jobs' locks, and in a group "leave"
---          where to keep what was left with each
--- ARGV     groups: "release" | "leave" (release, and keep what was left with it) | "hold" | "mark" (hold, as
---          that of a job that runs once more for later duplicates) | "back" (take it again, if it is free:
---          the job is requeued, and waits as it did), how many jobs, and for each: its bytes, digest, owner,
---          ms to keep what was left or to hold the lock
--- Returns  {"started", {positions of jobs that are not in our list any more}, {positions of jobs, and with
---          each what was left with its lock}}
--- Repeat   prolongs again, and changes nothing more; for a group "leave" the reply has what was left again
--- Cost     O(jobs * (length of the list + log locks of all))
-local index = KEYS[1]
-local groups, at, key = {}, 1, 2
+-- A gate is asked before the lock changes: a job that waits keeps its lock. An admitted job begins. Another one
+-- begins if the gate has room and no job waits; else it waits itself. See gate.
+-- KEYS     1 index of locks; with gates: those of use_gates, and for each gate its own; then for each group the
+--          jobs' list, and its jobs' locks, and in a group "leave" where to keep what was left with each
+-- ARGV     1 how many gates, and for each its name and the size to use if none is stored
+--          then groups: "none" (no lock) | "release" | "leave" (release, and keep what was left with it) |
+--          "hold" | "mark" (hold, as that of a job that runs once more for later duplicates) | "back" (take it
+--          again, if it is free: the job is requeued, and waits as it did);
+--          "" (no gate) | "gate" | "first" (it waits before others) | "alone" (it takes its slot before waiters,
+--          and does not wait); its queue; how many jobs, and for each: its bytes; with a lock: digest, owner, ms
+--          to keep what was left or to hold the lock; with a gate: which of the gates
+-- Returns  {"started", {positions of jobs that are not in our list any more}, {of jobs that wait now}, {of those
+--          alone that must not begin now}, {positions of jobs, and with each what was left with its lock}}
+-- Repeat   prolongs again, and changes nothing more; for a group "leave" the reply has what was left again; a job
+--          that waits is not in our list any more
+-- Cost     O(jobs * (length of the list + log locks of all)), O(gates * starts that no rate counts any more)
+local index, count_gates = KEYS[1], tonumber(ARGV[1])
+local groups, at, key = {}, 2 + 2 * count_gates, 2 + (count_gates > 0 and 5 or 0) + 3 * count_gates
 while at <= #ARGV do
-  local what, count = ARGV[at], tonumber(ARGV[at + 1])
-  local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', back = what == 'back',
-    left = what == 'leave' and key + 1 + count, count = count, first = at + 2, list = KEYS[key], lock = key + 1, kept = {} }
+  local what, gated, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 3])
+  local locks = what == 'none' and 0 or count
+  local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', back = what == 'back', locked = locks > 0,
+    left = what == 'leave' and key + 1 + count, count = count, first = at + 4, list = KEYS[key], lock = key + 1, kept = {},
+    values = {}, gated = gated ~= '' and gated, queue = ARGV[at + 2], step = 1 + (locks > 0 and 3 or 0) + (gated ~= '' and 1 or 0) }
   groups[#groups + 1] = group
-  at, key = group.first + 4 * count, group.lock + count * (group.left and 2 or 1)
+  at, key = group.first + group.step * count, group.lock + locks * (group.left and 2 or 1)
 end
 
 -- include must_be
 -- include take_lock
 -- include list_lock
+-- include gate
+-- What changes for gates is gathered, and is written at the end for all jobs together.
+local asked, by_name, any_admitted = {}, {}, false
+if count_gates > 0 then
+  use_gates(2)
+  local wrong = may_use() or may('HSETNX', limits, '', '')
+  for number = 1, count_gates do
+    local g = gate_at(ARGV[2 * number], 4 + 3 * number)
+    g.size, g.begun, g.used = ARGV[2 * number + 1], 0, 0
+    asked[number], by_name[g.name] = g, g
+    wrong = wrong or may_look(g)
+  end
+  if wrong then
+    return wrong
+  end
+end
 for _, group in ipairs(groups) do
-  local lock = KEYS[group.lock]
-  -- Locks differ only by their digest: a user that may write one may write all.
-  local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or may('SETRANGE', lock, '0', '') or may('DEL', lock)
-    or may('PEXPIRE', lock, '0') or may('SET', lock, '')
-  -- MGET: a key that is no lock reads as none, and belongs to no job.
-  group.values = wrong or redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
-  if wrong or group.values.err then
-    return group.values
+  local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or group.gated and may('LREM', group.list, '-1', '')
+  if not wrong and group.locked then
+    local lock = KEYS[group.lock]
+    -- Locks differ only by their digest: a user that may write one may write all.
+    wrong = may('SETRANGE', lock, '0', '') or may('DEL', lock) or may('PEXPIRE', lock, '0') or may('SET', lock, '')
+    -- MGET: a key that is no lock reads as none, and belongs to no job.
+    group.values = wrong or redis.pcall('MGET', unpack(KEYS, group.lock, group.lock + group.count - 1))
+    wrong = group.values.err and group.values
+  end
+  if wrong then
+    return wrong
   end
   if group.left then
     local left = KEYS[group.left]
@@ -52,14 +80,79 @@ end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local lost, answers, position = {}, {}, 0
+if count_gates > 0 then
+  any_admitted = redis.call('EXISTS', admitted) == 1
+  for _, g in ipairs(asked) do
+    look(g, now_ms)
+    g.waiters = redis.call('LLEN', g.waiting)
+    if not g.stored then
+      redis.call('HSET', limits, string.match(g.name, '^[^:]*'), g.size .. ' code ' .. time[1])
+    end
+  end
+end
+
+-- unmark: the admission of a job is used up. An admission that has lapsed does not count.
+local function unmark(hash, since, of)
+  redis.call('HDEL', admitted, hash)
+  if since > 0 then
+    less(of .. '\na', 1)
+    if by_name[of] then
+      by_name[of].room = by_name[of].room + 1
+    end
+  end
+end
+
+-- enter: whether a job begins ("begins"), waits ("parked") or must not begin ("busy").
+local ledger, begun = {}, {} -- begun: in this call, by SHA-1
+local function enter(g, group, bytes)
+  local hash = redis.sha1hex(bytes)
+  local had = any_admitted and redis.call('HGET', admitted, hash)
+  local since, of = string.match(had or '', '^(%-?%d+)\n([^\n]*)')
+  since = tonumber(since)
+  if begun[hash] or redis.call('HEXISTS', slots, hash) == 1 then -- the same start again, or an equal job
+    if since then
+      unmark(hash, since, of)
+    end
+    return 'begins'
+  end
+  -- An admitted job has its place: the counts have it already.
+  local enters = since and since > 0 and of == g.name and (not g.permits or g.permits > 0)
+    or g.room > 0 and (since or group.gated == 'alone' or g.waiters == 0)
+  if not enters and group.gated == 'alone' then
+    return 'busy'
+  end
+  if since then
+    unmark(hash, since, of)
+  end
+  if enters then
+    begun[hash], g.begun, g.room = true, g.begun + 1, g.room - 1
+    ledger[#ledger + 1], ledger[#ledger + 2] = hash, g.name
+    if g.permits then
+      g.used, g.permits = g.used + 1, g.permits - 1
+    end
+    return 'begins'
+  end
+  redis.call('LREM', group.list, -1, bytes)
+  redis.call((since or group.gated == 'first') and 'RPUSH' or 'LPUSH', g.waiting, group.queue .. '\n' .. bytes)
+  redis.call('ZADD', waiting, 'LT', look_again(g, now_ms), g.name)
+  g.waiters = g.waiters + 1
+  return 'parked'
+end
+
+local words, answers, position = { lost = {}, parked = {}, busy = {} }, {}, 0
 for _, group in ipairs(groups) do
   for job = 0, group.count - 1 do
-    local arg, lock, value = group.first + 4 * job, KEYS[group.lock + job], group.values[job + 1]
+    local arg, lock, value = group.first + group.step * job, KEYS[group.lock + job], group.values[job + 1]
     local owner, left = ARGV[arg + 2], group.kept[job + 1] or ''
     position = position + 1
+    local word = 'begins'
     if not redis.call('LPOS', group.list, ARGV[arg]) then
-      lost[#lost + 1], left = position, ''
+      word = 'lost'
+    elseif group.gated then
+      word = enter(asked[tonumber(ARGV[arg + group.step - 1])], group, ARGV[arg])
+    end
+    if word ~= 'begins' then
+      left, words[word][#words[word] + 1] = '', position
     elseif group.back then
       take_lock(lock, index, ARGV[arg + 1], owner, ARGV[arg + 3], now_ms)
     elseif value and string.sub(value, 2, #owner + 1) == owner then
@@ -85,4 +178,15 @@ for _, group in ipairs(groups) do
   end
 end
 unlocked(index)
-return { 'started', lost, answers }
+if #ledger > 0 then
+  redis.call('HSET', slots, unpack(ledger))
+end
+for _, g in ipairs(asked) do
+  if g.begun > 0 then
+    redis.call('HINCRBY', gates, g.name .. '\nr', g.begun)
+  end
+  if g.used > 0 then
+    use_permits(g, g.used, now_ms)
+  end
+end
+return { 'started', words.lost, words.parked, words.busy, answers }

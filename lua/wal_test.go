@@ -28,7 +28,7 @@ func (w *world) left() string {
 // started says that the run of job a begins, which identity has in hand, and answers what was left for it.
 func (w *world) started(identity string, release bool) string {
 	w.Helper()
-	answer := ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: release, Leave: true, Mark: !release}}))
+	answer := ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a"), Release: release, Leave: true, Mark: !release}}))
 	require.Empty(w, answer.Lost)
 	return answer.Left[0]
 }
@@ -134,7 +134,7 @@ func TestPositions(t *testing.T) {
 			w.unique("b", leaving("main 9/0"))
 			identity := w.process("q")
 			w.unchanged(func() {
-				answer := ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: *lockOf("a"), Release: true, Leave: true}}))
+				answer := ask(w, w.keys.Start(identity, []Start{{Queue: "q", Bytes: "a", Lock: lockOf("a"), Release: true, Leave: true}}))
 				require.Equal(w, Started{Lost: []int{0}}, answer)
 			})
 		}},

@@ -12,14 +12,16 @@ local kinds, finishing = {}, {} -- finishing has one part of each kind that has 
 -- include unlock
 -- include end_state
 -- include member
+-- include slot
+-- include waiter
 -- read_owned: reads a group of jobs and what belongs to them, from ARGV[at] on: how many jobs, how many kinds
 -- of belongings, and of each kind its name, the position of its first key, how many arguments it has for each
 -- job, and its text. Then for each job: step arguments of the script's own, from group.first on, and those of
--- each kind.
+-- each kind. A script's own arguments are the job's bytes, and then its new bytes, if it has both.
 -- group.parts is nil for jobs that own nothing. group.after is the index of the first argument after the group.
 local function read_owned(at, step)
   local count, of_kinds = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local group = { count = count, first = at + 2 + 4 * of_kinds, parts = of_kinds > 0 and {} or nil }
+  local group = { count = count, own = step, first = at + 2 + 4 * of_kinds, parts = of_kinds > 0 and {} or nil }
   for number = 1, of_kinds do
     local head = at - 2 + 4 * number
     local name, width = ARGV[head], tonumber(ARGV[head + 2])

@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- free_slots: free the slots that are left in the ledger of a process that is gone.
+-- Why one script: a slot is freed once, and the counts of gates change with the ledger.
+-- A janitor from before the slots has recovered the process, or its lists were emptied by another hand.
+-- KEYS     1 tombstones  2 gates  3 index of gates with waiters  4 ledger of slots  then its working lists and the
+--          list of its quarantined job
+-- ARGV     1 identity  2 slots at most
+-- Returns  how many are left
+-- Repeat   frees what is left
+-- Cost     O(slots freed + queues)
+local tombstones, gates, waiting, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local identity, most = ARGV[1], tonumber(ARGV[2])
+local lists, first_list = KEYS, 5
+
+-- include must_be
+local wrong = must_be(slots, 'hash', 'HDEL', slots, '') or may('HRANDFIELD', slots, '1') or may('HLEN', slots)
+  or must_be(gates, 'hash', 'HINCRBY', gates, '', '0') or may('HDEL', gates, '')
+  or must_be(waiting, 'zset', 'ZADD', waiting, '0', '')
+if wrong then
+  return wrong
+end
+local left = redis.call('HLEN', slots)
+if left == 0 or not redis.call('ZSCORE', tombstones, identity) then
+  return left
+end
+for list = first_list, #KEYS do
+  if redis.call('EXISTS', lists[list]) == 1 then
+    return left
+  end
+end
+local time = redis.call('TIME')
+local held = redis.call('HRANDFIELD', slots, most, 'WITHVALUES')
+for at = 1, #held, 2 do
+  redis.call('HDEL', slots, held[at])
+  local name = held[at + 1]
+  if redis.call('HINCRBY', gates, name .. '\nr', -1) <= 0 then
+    redis.call('HDEL', gates, name .. '\nr')
+  end
+  redis.call('ZADD', waiting, 'XX', time[1], name)
+end
+return redis.call('HLEN', slots)
