@@ -79,7 +79,7 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 
 // sourceOf returns the source of jobs of the home from this index on.
 func (a *act) sourceOf(index int) lua.Source {
-	source := lua.Source{Key: a.Home.key(a.i.keys), Gate: a.Home.gate}
+	source := lua.Source{Key: a.Home.key(a.i.keys), Waiting: a.Home.place == PlaceWaiting}
 	if !a.Home.sorted() {
 		source.List, source.Near, source.Orderly = true, index, a.i.orderly
 	}
@@ -101,6 +101,9 @@ func (a *act) maxIn(p *batch) int {
 // destination returns the destination and the new bytes of one job, or why it cannot be sent.
 func (a *act) destination(e Entry) (group lua.ActGroup, jobs lua.Promotion, why error) {
 	jobs = lua.Promotion{Old: e.raw.Bytes, Owned: lua.Owned{Lock: a.lockOf(e), State: a.stateOf(e), Member: a.memberOf(e)}}
+	if a.Home.place == PlaceWaiting {
+		jobs.Waits = &lua.Waits{Gate: a.Home.gate}
+	}
 	switch a.Action {
 	case Kill:
 		return lua.ActGroup{Destination: lua.DestinationDead}, jobs, nil

@@ -107,11 +107,11 @@ func (e *Entry) split() (queue, bytes string) {
 	if e.home.place != PlaceWaiting {
 		return e.home.queue, e.raw.Bytes
 	}
-	queue, bytes, prefixed := strings.Cut(e.raw.Bytes, "\n")
-	if !prefixed {
+	waiter := lua.ParseWaiter(e.raw.Bytes)
+	if waiter.Bytes == "" { // no script writes such an entry
 		return "", e.raw.Bytes
 	}
-	return queue, bytes
+	return waiter.Queue, waiter.Bytes
 }
 
 // parse fills in what the bytes of the entry say.

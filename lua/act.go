@@ -23,11 +23,9 @@ const (
 type Source struct {
 	// Key is a queue's list, its quarantine, the waiting list of a gate, or a sorted set.
 	Key string
-	// Gate is the gate of a waiting list; empty for any other source. The Old of its jobs are its entries: the name
-	// of the job's queue and a line feed stand before the bytes.
-	Gate string
-	// List is true for a list.
-	List bool
+	// List is true for a list, and Waiting for the waiting list of a gate, which is one too. The Old of its jobs are
+	// its entries (see Waiter), and each job has Owned.Waits.
+	List, Waiting bool
 	// Orderly is how far from the oldest end of a list a job leaves without a trace: Redis compares all entries
 	// before it, which costs about a hundred nanoseconds for each of ordinary size. The place of a job farther
 	// away is taken by the youngest job of the list.
@@ -90,12 +88,12 @@ func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
 	keys := []string{source.Key, k.Dead(), k.Queues(), k.Cancelled()}
 	args := []string{"set", "", strconv.Itoa(source.Near), strconv.Itoa(source.Orderly), strconv.Itoa(Around), strconv.Itoa(MaxBytes)}
 	switch {
-	case source.Gate != "":
-		args[0], keys = "waiting", append(keys, k.Waiting())
+	case source.Waiting:
+		args[0] = "waiting"
 	case source.List:
 		args[0] = "list"
 	}
-	args = append(append(args, k.deadLimits()...), source.Gate)
+	args = append(args, k.deadLimits()...)
 	for _, group := range groups {
 		if group.Unmarked != nil {
 			args[1] = strconv.FormatInt(*group.Unmarked, 10)

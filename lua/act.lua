@@ -6,16 +6,16 @@
 -- takes its lock again, or stays where it is, in a set, while another job has a lock that it needs. A job that
 -- an operator retries is not cancelled by marks that were made before: its new bytes have the score of the
 -- newest mark. If there is a newer one, no job moves. A job that goes to the dead set gets no reason here: it
--- keeps its error fields, and the operator's request is the reason. The entry of a waiting list is the name of
--- the job's queue, a line feed, and the job; its gate leaves the index with its last waiter.
--- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 marks of cancelled jobs  with "waiting" 5
---          the index of gates  then, by their positions, queue lists and the keys of what belongs to jobs
--- ARGV     1 what the first key is: "set" | "list" | "waiting" (the waiting list of a gate)
+-- keeps its error fields, and the operator's request is the reason.
+-- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 marks of cancelled jobs  then, by their
+--          positions, queue lists and the keys of what belongs to jobs
+-- ARGV     1 what the first key is: "set" | "list" | "waiting" (the waiting list of a gate, in which the name of the
+--          job's queue and a line feed stand before each job)
 --          2 score of the newest mark in the new bytes, empty if they do not depend on marks
 --          3 about where in a list they are, in their order: the index of the first one when it was read,
 --          counted from the oldest  4 how far from the oldest end the other jobs of a list keep their places
 --          5 how many places they may have moved since  6 bytes of other entries that are read for a job at
---          most  7 dead jobs at most  8 dead seconds at most  9 the gate, with "waiting"; else empty
+--          most  7 dead jobs at most  8 dead seconds at most
 --          then groups: fate, position of the queue list (0 for none), the queue's bare name or the new score,
 --          and the arguments of read_owned, of each job its bytes, and with the fates "queue" and "here" its
 --          new bytes
@@ -34,7 +34,6 @@ local from, dead, queues, marks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local kind, unmarked, near, orderly = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local around, room = tonumber(ARGV[5]), tonumber(ARGV[6])
 local dead_most, dead_seconds = tonumber(ARGV[7]), tonumber(ARGV[8])
-local gate, index = ARGV[9], KEYS[5]
 -- include must_be
 -- include owned
 -- include retake
@@ -47,10 +46,7 @@ else
   wrong = must_be(from, 'list', 'LREM', from, '1', '') or may('LRANGE', from, '0', '0')
     or may('LPOP', from) or may('LLEN', from) or may('LSET', from, '0', '')
 end
-if kind == 'waiting' then
-  wrong = wrong or must_be(index, 'zset', 'ZREM', index, '')
-end
-local groups, at = {}, 10
+local groups, at = {}, 9
 while at <= #ARGV do
   local fate = ARGV[at]
   local group = read_owned(at + 3, (fate == 'queue' or fate == 'here') and 2 or 1)
@@ -170,9 +166,6 @@ for _, group in ipairs(groups) do
   end
 end
 finish_owned()
-if kind == 'waiting' and redis.call('LLEN', from) == 0 then
-  redis.call('ZREM', index, gate)
-end
 if killed then
   trim_dead(dead, time, dead_most, dead_seconds)
 end
