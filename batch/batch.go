@@ -48,7 +48,7 @@ func endOf(outcome job.Outcome) lua.MemberEnd {
 			return lua.MemberDied
 		}
 		return lua.MemberDone
-	case job.ExitSnoozed, job.ExitRequeued:
+	case job.ExitSnoozed, job.ExitRequeued, job.ExitWaits:
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ import (
 var outcomes = map[job.Exit]job.Outcome{
 	job.ExitDone: job.Done(), job.ExitRetry: job.Retried("p", 0), job.ExitDead: job.Died("p"),
 	job.ExitDiscarded: job.Discarded(true), job.ExitCancelled: job.Cancelled(), job.ExitExpired: job.Expired(false),
-	job.ExitSnoozed: job.Snoozed("p", 0), job.ExitRequeued: job.Requeued(),
+	job.ExitSnoozed: job.Snoozed("p", 0), job.ExitRequeued: job.Requeued(), job.ExitWaits: job.Waits(0),
 }
 
 func TestTheStateOfAJobStaysUnlessItsExitForgetsIt(t *testing.T) {

@@ -56,14 +56,16 @@ func (c *pool) start() {
 
 // registered returns the registration of a job's class, else of the class that it wraps, else of AnyClass. For
 // an unknown class it returns the zero registration.
-func (c *pool) registered(j *job.Job) registration {
-	if registered, ok := c.handlers[j.Class()]; ok {
+func (c *pool) registered(j *job.Job) registration { return registeredIn(c.handlers, j) }
+
+func registeredIn(handlers map[string]registration, j *job.Job) registration {
+	if registered, ok := handlers[j.Class()]; ok {
 		return registered
 	}
-	if registered, ok := c.handlers[j.Wrapped()]; ok {
+	if registered, ok := handlers[j.Wrapped()]; ok {
 		return registered
 	}
-	return c.handlers[AnyClass]
+	return handlers[AnyClass]
 }
 
 // A processor runs one job at a time. It shares its current run, which Running lists, and its goroutine's

@@ -94,6 +94,7 @@ var trackStates = map[job.Exit]lua.TrackState{
 	job.ExitExpired:   lua.TrackExpired,
 	job.ExitSnoozed:   lua.TrackWaiting,
 	job.ExitRequeued:  lua.TrackWaiting,
+	job.ExitWaits:     lua.TrackWaiting,
 }
 
 // failedStates are the states in which the run's own error is why the job did not succeed. A job that was
