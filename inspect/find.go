@@ -95,6 +95,7 @@ func (i *Inspector) FindAll(ctx context.Context, query Query, progress func(look
 		if !ok {
 			f = Found{JID: id, Place: PlaceNotFound, Unseen: strings.Join(s.unseen, "; ")}
 		}
+		f.Gate, _ = i.GateOf(ctx, f) // a user who may not read it still learns where the job is
 		f.Looked = s.looked
 		all[n] = f
 	}

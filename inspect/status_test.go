@@ -23,7 +23,7 @@ func TestStatus(t *testing.T) {
 			status.At = time.Time{}
 			text, err := json.Marshal(status)
 			require.NoError(w, err)
-			require.JSONEq(w, `{"at":"0001-01-01T00:00:00Z","processed":0,"failed":0,"duplicates":0,"enqueued":0,"quarantined":0,"held_by_dead":0,"scheduled":0,"retries":0,
+			require.JSONEq(w, `{"at":"0001-01-01T00:00:00Z","processed":0,"failed":0,"duplicates":0,"enqueued":0,"quarantined":0,"held_by_dead":0,"waiting":0,"scheduled":0,"retries":0,
 				"dead":0,"batches":0,"queue_count":0,"queues":[],"process_count":0,"processes":[],"problems":[]}`, string(text))
 		},
 		"counters, sets and queues": func(w *world) {

@@ -183,6 +183,7 @@ var statusWords = map[string][]string{
 	"renew":            nil,
 	"admit":            nil,
 	"heads":            nil,
+	"gate_count":       nil,
 	"lapse":            nil,
 	"free_slots":       nil,
 	"limit":            {string(LimitStored), string(LimitSame), string(LimitKept), string(LimitUnknown), string(LimitRemoved)},
