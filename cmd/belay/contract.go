@@ -46,7 +46,7 @@ errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (firs
 tracked {` + trackedFields + `},
 details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
 	trackedFields = `jid, state, done, total, result, no_result, ended_at, began_at, error_class, error_message`
-	queueFields   = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer,
+	queueFields   = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, waiting, held_by_dead, no_consumer,
 runs_per_second, failed_per_second`
 	runFields  = `tick_at, at, outcome, ended_at, jid`
 	lockFields = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
@@ -62,6 +62,10 @@ invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
 	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed. The
 times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
 
+	limitFields = `name, concurrency, rate, source, seen_at, running, admitted, waiting, gates, oldest_seconds`
+	limitNotes  = `concurrency is absent for any number, and rate, too. source is code, operator, reset (the next
+program to register it replaces it), or absent if no size is stored.`
+
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
              beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]`
@@ -71,13 +75,14 @@ times are absent until they come; parent is the batch in which it is nested. Onl
 var contracts = []contract{
 	{
 		commands: []string{"status"}, json: single,
-		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, batches, queue_count,
+		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, waiting, scheduled, retries, dead, batches, queue_count,
 process_count, problems [text]
 queues     [{` + strings.ReplaceAll(queueFields, "\n", "\n             ") + `}]
 processes  [{` + processFields + `}]`,
 		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose
 workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
-heartbeats have stopped; a living worker recovers them. state is that of a process: alive, lapsed (its
+heartbeats have stopped; a living worker recovers them. waiting are jobs that wait for limits, at up to 1,000
+gates; those of a gate count for the queue of the next of them. state is that of a process: alive, lapsed (its
 heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the
 counts are of all. problems are keys with unexpected contents. With --history it prints {date,
 processed, failed} instead, one object a line.`,
@@ -211,6 +216,34 @@ it concerns are not in lost.`,
 	{
 		commands: []string{"batches *"},
 		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if one is not there"},
+	},
+	{
+		commands: []string{"limits"}, json: perLine, fields: limitFields, notes: limitNotes + " At most 1,000 limits are listed.",
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"limits show"}, json: single,
+		fields: strings.Replace(limitFields, "gates,", `gates [{gate, limit, key, running, admitted, waiting, oldest_seconds, queue, stopped_seconds}],`, 1) + `,
+holders [{gate, jid, class, process, process_state, since}],
+waiters [{` + entryFields + `}], problems [text]`,
+		notes: limitNotes + ` gates are those with jobs, and holders the runs that count against the concurrency, at most
+1,000 of each; waiters are the next jobs at the gate of --key, in the fields of belay list. ` + detailNotes + " " + argNotes,
+		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such limit"},
+	},
+	{
+		commands: []string{"limits check"}, json: single,
+		fields: `looked, wrong [{gate, running, slots, admitted, admissions, waiting, indexed}], problems [text]`,
+		notes: `running and admitted are the counts, slots and admissions what there is; indexed says whether workers look at
+the gate, which they do if jobs wait there.`,
+		exits: map[int]string{exitOK: "if all counts are right", exitFailure: "if one is wrong, or " + strings.TrimPrefix(unread, "if ")},
+	},
+	{
+		commands: []string{"limits set"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable},
+	},
+	{
+		commands: []string{"limits *"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if there is no such limit"},
 	},
 	{
 		commands: []string{"classes"}, json: single,

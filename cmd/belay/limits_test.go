@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,4 +82,55 @@ func jidsOf(t *testing.T, lines string) (ids string) {
 		ids += entry.ID + "\n"
 	}
 	return ids
+}
+
+func TestLimitsCommand(t *testing.T) {
+	t.Parallel()
+	t.Run("lists_sets_resets_and_removes", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		require.Equal(t, "0 limits\n", h.invoke("", "limits").out)
+		require.Equal(t, said{out: "webhooks: concurrency 10, rate -\n"}, h.invoke("", "limits", "set", "webhooks", "--concurrency", "10"))
+		require.Equal(t, said{out: "webhooks: concurrency 10, rate leaky:100/1m\n"}, h.invoke("", "limits", "set", "webhooks", "--rate", "leaky:100/1m"))
+		h.wait("webhooks:acme", "mail", deadJob("A", "1"))
+		require.Regexp(t, `(?m)^webhooks +10 +leaky:100/1m +operator +0 +0 +1 +1 +`, h.invoke("", "limits").out)
+		require.Equal(t, said{out: "webhooks: concurrency 0, rate -\n"}, h.invoke("", "limits", "set", "webhooks", "--concurrency", "0", "--rate", "none"))
+		for _, words := range []string{"set webhooks", "set webhooks --rate 100", "set web:hooks --concurrency 1", "set webhooks --concurrency -1", "set", "show", "reset", "remove", "more"} {
+			require.Equal(t, exitUsage, h.invoke("", append([]string{"limits"}, strings.Fields(words)...)...).code, words)
+		}
+		require.Equal(t, said{out: "webhooks: reset\n"}, h.invoke("", "limits", "reset", "webhooks"))
+		require.Equal(t, exitAbsent, h.invoke("", "limits", "reset", "other").code)
+		removed := h.invoke("", "limits", "remove", "webhooks", "other")
+		require.Equal(t, []any{exitAbsent, "webhooks: removed\n"}, []any{removed.code, removed.out})
+		require.Regexp(t, `(?m)^webhooks +- +- +- +0 +0 +1`, h.invoke("", "limits").out, "its job still waits")
+		require.Contains(t, invoke("", slices.Concat([]string{"__complete"}, h.at(), []string{"limits", "show", "webh"})...).out, "webhooks\n")
+	})
+	t.Run("shows_gates_and_the_line", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.wait("webhooks:acme", "mail", deadJob("A", "1"), deadJob("A", "2"))
+		h.wait("webhooks:\x1b[2J", "mail", deadJob("A", "3"))
+		h.do("HSET", h.key("belay:gates"), "webhooks:acme\nr", "4", "webhooks:acme\na", "1")
+		shown := h.invoke("", "limits", "show", "webhooks")
+		require.Zero(t, shown.code, shown.errs)
+		require.Regexp(t, `(?m)^webhooks:acme +4 +1 +2 +mail`, shown.out)
+		require.NotContains(t, shown.out, "\x1b")
+		require.NotContains(t, shown.out, "next to start")
+		require.Regexp(t, `(?m)^- +2 +A +mail`, h.invoke("", "limits", "show", "webhooks", "--key", "acme").out)
+		require.NotContains(t, h.invoke("", "limits", "show", "webhooks", "--key", "acme", "--mask", "A").out, "1.0")
+		require.Equal(t, exitAbsent, h.invoke("", "limits", "show", "other").code)
+		h.do("SADD", h.key("queues"), "mail")
+		require.Regexp(t, `(?m)^mail +0 +\S+ +- +- +3`, h.invoke("", "queues").out)
+	})
+	t.Run("checks_and_repairs_counts", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		require.Equal(t, said{out: "0 gates compared, 0 are wrong\n"}, h.invoke("", "limits", "check"))
+		h.do("HSET", h.key("belay:gates"), "webhooks:acme\nr", "4")
+		wrong := h.invoke("", "limits", "check")
+		require.Equal(t, exitFailure, wrong.code)
+		require.Regexp(t, `(?m)^webhooks:acme +4 +0 +0 +0 +0 +no`, wrong.out)
+		require.Equal(t, said{out: "webhooks:acme: 0 running (was 4), 0 admitted (was 0)\n"}, h.invoke("", "limits", "reset", "webhooks:acme"))
+		require.Equal(t, said{out: "0 gates compared, 0 are wrong\n"}, h.invoke("", "limits", "check"))
+	})
 }

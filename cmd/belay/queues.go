@@ -15,7 +15,8 @@ import (
 
 const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, how many runs of their jobs end and fail
 in a second (of Belay's workers, over the last one to two minutes), whether they are paused, and how many of their jobs are
-quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs, and "late"
+quarantined: those run alone. WAITING are jobs that wait until a limit lets them start, which are in no queue: those of
+a gate count for the queue of the next of them. "no consumer" marks a queue from which no living process takes jobs, and "late"
 one whose oldest job has waited for more than a minute.`
 
 func newQueues(at *redisFlags) *cobra.Command {
@@ -247,18 +248,19 @@ func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
 func printQueues(t *table, s inspect.Status) {
 	t.section("queues: " + count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
-		t.row("QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "")
+		t.row("QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "WAITING", "")
 	}
 	for _, queue := range s.Queues {
 		c := queueCells(queue)
-		t.row(c[0], c[1], c[2], c[3], c[4], queueNotes(queue))
+		t.row(c[0], c[1], c[2], c[3], c[4], c[5], queueNotes(queue))
 	}
 }
 
-// queueCells returns the cells of a queue below these heads: QUEUE, SIZE, LATENCY, RUNS, FAILED.
+// queueCells returns the cells of a queue below these heads: QUEUE, SIZE, LATENCY, RUNS, FAILED, WAITING.
 func queueCells(q inspect.Queue) []string {
 	return []string{
 		q.Name, strconv.FormatInt(q.Size, 10), short(q.Latency), cmp.Or(inspect.PerSecond(q.Rate), "-"), cmp.Or(inspect.PerSecond(q.FailedRate), "-"),
+		cmp.Or(word(q.Waiting > 0, strconv.FormatInt(q.Waiting, 10)), "-"),
 	}
 }
 
