@@ -20,6 +20,8 @@ type Query struct {
 	Filter
 	// Places limits the search to some places.
 	Places []Place
+	// Gate limits the search of PlaceWaiting to the jobs that wait at this gate.
+	Gate string
 	// Limit is the maximum number of jobs to find, 100 by default and at most 1,000. A process may hold more
 	// and is not divided.
 	Limit int
@@ -279,9 +281,12 @@ func (s *search) waiting(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.place = "gates"
-	names, err := s.i.waitingGates(ctx)
-	if err != nil {
-		return false, err
+	names := []string{s.query.Gate}
+	if s.query.Gate == "" {
+		var err error
+		if names, err = s.i.waitingGates(ctx); err != nil {
+			return false, err
+		}
 	}
 	start, _ := slices.BinarySearch(names, s.at.Name)
 	for chunk := range slices.Chunk(names[start:], lua.MaxQueues) {
