@@ -20,11 +20,11 @@ const (
 	// set to act on one of them, and a Ruby process that is killed there loses them.
 	Reschedule Action = "reschedule"
 	// Move moves jobs of a queue, or its quarantined jobs, to the back of the queue Task.To; quarantined jobs
-	// stay quarantined. Jobs that wait at a gate go to the back of Task.To too, where they line up anew; without
-	// a Task.To each goes to its own queue, unchanged. They keep their order, except for jobs that are chosen among many and lie deep in a
-	// long queue. Jobs of a set stay where they are, and go to that queue when they run. Only names of queues
-	// change (see job.Job.MovedTo); they keep their unique locks. Unreadable entries are refused, because the
-	// name cannot be changed.
+	// stay quarantined. Jobs that wait at a gate go to the back of Task.To too, where they line up anew;
+	// without a Task.To each goes to its own queue, unchanged. They keep their order, except for jobs that are
+	// chosen among many and lie deep in a long queue. Jobs of a set stay where they are, and go to that queue
+	// when they run. Only names of queues change (see job.Job.MovedTo); they keep their unique locks.
+	// Unreadable entries are refused, because the name cannot be changed.
 	Move Action = "move"
 	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
 	// same step, and pushes the extra run for refused duplicates (see dedup.Rule.RescheduleOnce). A full dead

@@ -15,8 +15,8 @@ type Found struct {
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string `json:"queue,omitempty"`
 	Class string `json:"class,omitempty"`
-	// Gate is the gate of a limit at which the job waits, and Line its place in the line: 1 is the next to start.
-	// Find also sets Gate for a job that was admitted, or that runs and counts against a concurrency.
+	// Gate is the gate of a limit at which the job waits, and Line its place in the line: 1 is the next to
+	// start. Find also sets Gate for a job that was admitted, or that runs and counts against a concurrency.
 	Gate string `json:"gate,omitempty"`
 	Line int    `json:"line,omitempty"`
 	// Since is when the job arrived there, according to the job or its process; of a job that waits at a gate,

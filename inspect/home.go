@@ -60,8 +60,8 @@ func Quarantined(queue string) Home { return Home{place: PlaceQuarantined, queue
 // Waiters returns the jobs that wait at a gate (see Gate.Name): the one that has waited longest first.
 func Waiters(gate string) Home { return Home{place: PlaceWaiting, gate: gate} }
 
-// WaitersOf returns a home for each gate with waiting jobs. Acts there are for jobs of this queue alone; an empty
-// one is any. Lists and sizes are of all jobs at the gate.
+// WaitersOf returns a home for each gate with waiting jobs. Acts there are for jobs of this queue alone; an
+// empty one is any. Lists and sizes are of all jobs at the gate.
 func (i *Inspector) WaitersOf(ctx context.Context, queue string) ([]Home, error) {
 	gates, err := i.waitingGates(ctx)
 	homes := make([]Home, len(gates))

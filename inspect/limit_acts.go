@@ -17,8 +17,8 @@ type LimitChange struct {
 	// Concurrency is a number, or "none" for any number. With 0 no job starts.
 	Concurrency string
 	// Rate is how many jobs start in a time, such as 100/1m: starts, a slash and a duration. That many start in
-	// any span of a minute, at most 1,000. With leaky:100/1m 100 start at once, and then one each hundredth of a
-	// minute. "none" is any number.
+	// any span of a minute, at most 1,000. With leaky:100/1m 100 start at once, and then one each hundredth of
+	// a minute. "none" is any number.
 	Rate string
 }
 
@@ -29,8 +29,8 @@ const noLimit = "none"
 var ErrLimitChange = errors.New("the limit cannot be changed")
 
 // SetLimit gives a limit a size of the operator's, which programs do not replace: it is in force from the next
-// start of a job on, and until ResetLimit or RemoveLimit. Runs beyond a lower size go on. There need be no limit
-// of that name. It returns the new size.
+// start of a job on, and until ResetLimit or RemoveLimit. Runs beyond a lower size go on. There need be no
+// limit of that name. It returns the new size.
 func (i *Inspector) SetLimit(ctx context.Context, name string, change LimitChange) (Limit, error) {
 	reply := i.driver.Do(ctx, driver.Command("HGET", i.keys.Limits(), name))[0]
 	if reply.Err != nil {
@@ -98,8 +98,8 @@ func (i *Inspector) ResetLimit(ctx context.Context, name string) (found bool, er
 	return err == nil && word != lua.LimitUnknown, err
 }
 
-// RemoveLimit removes the size of a limit. Its waiting jobs go back to their queues. A program that declares the
-// limit stores its own size again, within half a minute. found is false if there is no size.
+// RemoveLimit removes the size of a limit. Its waiting jobs go back to their queues. A program that declares
+// the limit stores its own size again, within half a minute. found is false if there is no size.
 func (i *Inspector) RemoveLimit(ctx context.Context, name string) (found bool, err error) {
 	word, err := i.changeLimit(ctx, lua.LimitRemove, name, lua.Size{})
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A GateCheck is a gate whose counts are wrong: of its runs and admitted jobs, which limit its starts, or of its
-// waiting jobs.
+// A GateCheck is a gate whose counts are wrong: of its runs and admitted jobs, which limit its starts, or of
+// its waiting jobs.
 type GateCheck struct {
 	Gate string `json:"gate"`
 	// Running is its count of runs, and Slots how many runs of processes have a slot. Admitted is its count of
@@ -23,8 +23,8 @@ type GateCheck struct {
 	Slots      int `json:"slots"`
 	Admitted   int `json:"admitted"`
 	Admissions int `json:"admissions"`
-	// Waiting is how many jobs wait. Indexed is set if workers look at the gate; they look at those with waiting
-	// jobs, and at no others.
+	// Waiting is how many jobs wait. Indexed is set if workers look at the gate; they look at those with
+	// waiting jobs, and at no others.
 	Waiting int  `json:"waiting"`
 	Indexed bool `json:"indexed"`
 }
@@ -43,8 +43,8 @@ type LimitCheck struct {
 // can be compared at one instant.
 var ErrManySlots = errors.New("there are too many runs or processes to compare their slots at one instant")
 
-// CheckLimits compares the counts of all gates with the slots that processes hold, and with the admissions. They
-// are equal at any instant, unless Redis has evicted keys or another program has changed them.
+// CheckLimits compares the counts of all gates with the slots that processes hold, and with the admissions.
+// They are equal at any instant, unless Redis has evicted keys or another program has changed them.
 func (i *Inspector) CheckLimits(ctx context.Context) (LimitCheck, error) {
 	var r reading
 	check := LimitCheck{Wrong: []GateCheck{}}

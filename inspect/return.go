@@ -44,8 +44,8 @@ const (
 )
 
 // Return puts the jobs that only workers of Belay can recover into plain queues: the jobs that dead processes
-// hold, at the heads of their queues, and quarantined jobs and those that wait at gates, at the backs. Use it to go back to Sidekiq's own
-// workers. Each job moves in one step, as when a worker recovers it.
+// hold, at the heads of their queues, and quarantined jobs and those that wait at gates, at the backs. Use it
+// to go back to Sidekiq's own workers. Each job moves in one step, as when a worker recovers it.
 //
 // It returns ErrWorkersLive, with their identities, while a process of Belay is alive. It declares a process
 // dead by the rule that workers follow, and so takes as long as the TTL of the dead processes. It goes on

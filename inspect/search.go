@@ -48,13 +48,13 @@ const (
 	searchTime   = time.Second
 )
 
-// Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled, waiting
-// at gates, queues and quarantined jobs, running, retries, dead. In each place the next job to run comes first, and of
-// dead jobs the one that died last. Completed jobs come first, and only those with an ID of the query, unless
-// its Places name them: then the one that ended last is the first. Search reads
-// pages of at most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move
-// meanwhile, so a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of
-// ordinary size in a second.
+// Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled,
+// waiting at gates, queues and quarantined jobs, running, retries, dead. In each place the next job to run
+// comes first, and of dead jobs the one that died last. Completed jobs come first, and only those with an ID of
+// the query, unless its Places name them: then the one that ended last is the first. Search reads pages of at
+// most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move meanwhile, so
+// a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of ordinary size in
+// a second.
 func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
 	limit := min(cmp.Or(max(query.Limit, 0), defaultFound), maxFound)
 	ends := time.Now().Add(cmp.Or(query.Time, searchTime))
@@ -147,7 +147,8 @@ func (s *search) finds(e Entry) bool { return (len(s.ids) == 0 || s.ids[e.ID]) &
 // A searchPosition is what the cursor of a search holds.
 type searchPosition struct {
 	Stage int `json:"stage"`
-	// Name is the gate, the queue or the identity to continue with, and Quarantined whether in the queue's quarantine.
+	// Name is the gate, the queue or the identity to continue with, and Quarantined whether in the queue's
+	// quarantine.
 	Name        string   `json:"name,omitempty"`
 	Quarantined bool     `json:"quarantined,omitempty"`
 	Way         position `json:"way,omitzero"`

@@ -128,7 +128,7 @@ func TestSecondsAreANumberInJSON(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(Queue{Name: "q", Latency: Seconds{1500 * time.Millisecond}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"quarantined":0,"quarantined_seconds":0,"held_by_dead":0,"no_consumer":false,"runs_per_second":0,"failed_per_second":0}`, string(text))
+	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"quarantined":0,"quarantined_seconds":0,"waiting":0,"held_by_dead":0,"no_consumer":false,"runs_per_second":0,"failed_per_second":0}`, string(text))
 	var back Queue
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, 1500*time.Millisecond, back.Latency.Duration)

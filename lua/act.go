@@ -23,8 +23,8 @@ const (
 type Source struct {
 	// Key is a queue's list, its quarantine, the waiting list of a gate, or a sorted set.
 	Key string
-	// List is true for a list, and Waiting for the waiting list of a gate, which is one too. The Old of its jobs are
-	// its entries (see Waiter), and each job has Owned.Waits.
+	// List is true for a list, and Waiting for the waiting list of a gate, which is one too. The Old of its
+	// jobs are its entries (see Waiter), and each job has Owned.Waits.
 	List, Waiting bool
 	// Orderly is how far from the oldest end of a list a job leaves without a trace: Redis compares all entries
 	// before it, which costs about a hundred nanoseconds for each of ordinary size. The place of a job farther

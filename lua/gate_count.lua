@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- gate_count: compare the counts of gates with the slots and admissions that there are, or set the counts to them.
--- Why one script: both change in each start and end of a limited run, so they can be compared only at one instant.
--- KEYS     1 gates (the counts)  2 admitted  3 index of gates with waiters  then a waiting list for each gate  then
---          the ledgers of slots of all processes
+-- gate_count: compare the counts of gates with the slots and admissions that there are, or correct the counts.
+-- Why one script: both change in each start and end of a limited run, so they are compared at one instant.
+-- KEYS     1 gates (the counts)  2 admitted  3 index of gates with waiters  then a waiting list for each gate
+--          then the ledgers of slots of all processes
 -- ARGV     1 "look" | "set"  2 slots and admissions at most  then the gates' names
--- Returns  {} if there are more slots and admissions; else for each gate: count of runs, slots, count of admitted,
---          admissions, waiters, whether the index has it (0|1); with "set" as they were before
--- Repeat   with "set" the counts are right already
+-- Returns  {} if there are more slots and admissions; else for each gate: count of runs, slots, count of
+--          admitted, admissions, waiters, whether the index has it (0|1), all as they were before
+-- Repeat   the same; counts that were set are right then
 -- Cost     O(slots + admissions + gates)
 local gates, admitted, index, first_key = KEYS[1], KEYS[2], KEYS[3], 4
 local act, most, first = ARGV[1], tonumber(ARGV[2]), 3
@@ -57,7 +57,8 @@ for at = 0, names - 1 do
   local name = ARGV[first + at]
   local counts = redis.call('HMGET', gates, name .. '\nr', name .. '\na')
   local waiters, looked = redis.call('LLEN', keys[first_key + at]), redis.call('ZSCORE', index, name)
-  for _, number in ipairs({ tonumber(counts[1]) or 0, slots[name] or 0, tonumber(counts[2]) or 0, marks[name] or 0, waiters, looked and 1 or 0 }) do
+  local found = { tonumber(counts[1]) or 0, slots[name] or 0, tonumber(counts[2]) or 0, marks[name] or 0, waiters, looked and 1 or 0 }
+  for _, number in ipairs(found) do
     answer[#answer + 1] = number
   end
   if act == 'set' then
