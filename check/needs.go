@@ -119,7 +119,7 @@ func needs(keys lua.Keys, names sample) []need {
 		on(toWork, keys.Queues(), "sscan")
 	}
 	on(toPush, keys.IdempotencyScope(names.identity, names.number), "get set del")
-	on(toWork, keys.Paused(), "smismember")
+	on(toWork, keys.Paused(), "type smismember sismember")
 	on(toPush, lock, "mget set")
 	on(toWork, lock, "type setrange pexpire del")
 	on(toTell, lock, "get")
@@ -188,6 +188,14 @@ func needs(keys lua.Keys, names sample) []need {
 	for _, set := range members {
 		on(toList, set, "srandmember scard sismember")
 	}
+	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hscan")
+	on(toWork, keys.Gates(), "type hmget hincrby hdel")
+	on(toWork, keys.Slots(names.identity), "type exists hlen hget hset hdel hexists hrandfield")
+	on(toWork, keys.Admitted(), "type exists hget hset hsetnx hdel hrandfield")
+	on(toWork, keys.Waiting(), "type zadd zrem zscore zrange zrevrange")
+	on(toWork, keys.WaitingList(names.gate), "type exists llen lindex lpush rpush rpop")
+	on(toWork, keys.Rate(names.gate), "type llen lindex lpush lpop rpop get set pexpire del")
+	on(toWork, keys.Stop(names.gate), "pttl set")
 	on(toLook, keys.PeriodicDefinitions(), "hmget")
 	on(toLook, keys.PeriodicLast(), "hmget")
 	on(toWork, keys.Processes(), "sadd srem")

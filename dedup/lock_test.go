@@ -63,7 +63,7 @@ func TestLock(t *testing.T) {
 		t.Parallel()
 		for exit, ends := range map[job.Exit]bool{
 			job.ExitDone: true, job.ExitDiscarded: true, job.ExitDead: true,
-			job.ExitRetry: false, job.ExitSnoozed: false, job.ExitRequeued: false, "": false, "unknown": false,
+			job.ExitRetry: false, job.ExitSnoozed: false, job.ExitRequeued: false, job.ExitWaits: false, "": false, "unknown": false,
 		} {
 			for _, l := range []dedup.Lock{executing, executed, again, scheduled} {
 				require.Equal(t, ends, l.Releases(exit), exit)

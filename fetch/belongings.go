@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"slices"
+	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -58,10 +59,12 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 
 // prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
-	if k.cfg.Gate != nil || dedup.Has(r.Bytes) {
+	if k.cfg.Gate != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
 		if parsed, err := job.Parse(r.Bytes); err == nil {
-			r.lock = k.lockOf(parsed)
+			if r.mayOwn {
+				r.lock = k.lockOf(parsed)
+			}
 			if k.cfg.Gate != nil {
 				r.gate, r.first = k.cfg.Gate(parsed), parsed.InterruptedCount() > 0
 			}
@@ -99,6 +102,17 @@ func (k *Keyspace) putBack(r *Run, outcome job.Outcome) {
 	}
 	r.undoStart, r.outcome = true, outcome
 	k.ledger.move(r, awaitingStart)
+}
+
+// refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
+// without that pause this process would take and refuse the job in a tight loop.
+func (k *Keyspace) refuse(r *Run) {
+	k.putBack(r, job.Requeued())
+	if r.quarantined {
+		k.queues[r.Queue].quarantined = false // until the next reading
+		return
+	}
+	k.queues[r.Queue].backOff(time.Now())
 }
 
 // requeueAll requeues all runs that have not begun.

@@ -21,6 +21,7 @@ type Run struct {
 	seq         int64 // number of the run in its owner's session, from 1
 	state       state
 	outcome     job.Outcome
+	mayOwn      bool                  // the payload may name something that belongs to the job (job.MayOwn)
 	lock        *heldLock             // the lock that the payload names; nil for nearly all
 	gate        *lua.Gate             // what decides whether the run may start; nil for nearly all
 	starts      int                   // calls for its start that Redis has executed, or may have

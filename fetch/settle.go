@@ -106,8 +106,10 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled, ended := make([]lua.Settled, len(gathered)), []string(nil)
 	for i, r := range gathered {
 		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i,
-			Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r), Member: batches.Ending(r.Bytes, r.outcome)}}
-		settled[i].Gate = r.gateAtEnd()
+			Gate: r.gateAtEnd(), Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}}
+		if r.mayOwn {
+			settled[i].Member = batches.Ending(r.Bytes, r.outcome)
+		}
 		if saved := r.saved.Load(); saved != nil && saved.ends() {
 			ended = append(ended, settled[i].State.JID)
 		}
@@ -117,7 +119,7 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled)), ended: ended}
 	session.unread = append(session.unread, b)
 	settlement := lua.Settlement{Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled, Today: k.Clock.Now()}
-	if slices.ContainsFunc(gathered, func(r *Run) bool { return r.gate != nil }) {
+	if k.cfg.Gate != nil {
 		settlement.Queues = k.namesTaken()
 	}
 	b.ask = k.Keys.Settle(settlement)

@@ -66,7 +66,10 @@ func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 // newRun makes a run of a job that s has taken. It is in the ledger once it has a state.
 func newRun(k *Keyspace, s *Session, queue, bytes string) *Run {
 	s.seq++
-	return &Run{Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, share: k.shareOf(queue), seq: s.seq, sum: sumOf(bytes)}
+	return &Run{
+		Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, share: k.shareOf(queue), seq: s.seq, sum: sumOf(bytes),
+		mayOwn: job.MayOwn(bytes),
+	}
 }
 
 // runsUnder returns the run of r's job that continues under an earlier session that Redis has lost, or nil. (A
@@ -122,17 +125,6 @@ func (k *Keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 	}
 	k.cfg.Log.Info("requeued: earlier run still active in this process", "jid", r.JID(), "queue", r.Queue)
 	k.refuse(r)
-}
-
-// refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
-// without that pause this process would take and refuse the job in a tight loop.
-func (k *Keyspace) refuse(r *Run) {
-	k.putBack(r, job.Requeued())
-	if r.quarantined {
-		k.queues[r.Queue].quarantined = false // until the next reading
-		return
-	}
-	k.queues[r.Queue].backOff(time.Now())
 }
 
 // An abandonment belongs to an abandoned run: one that continues after its session has ended. Another process

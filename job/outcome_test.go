@@ -33,6 +33,8 @@ func TestOutcome(t *testing.T) {
 		{"a_snooze_counts_nothing", job.Snoozed("p", time.Hour), job.ExitSnoozed, "p", time.Hour, false, false},
 		{"a_snooze_never_waits_less_than_nothing", job.Snoozed("p", -1), job.ExitSnoozed, "p", 0, false, false},
 		{"a_requeue_counts_nothing", job.Requeued(), job.ExitRequeued, "", 0, false, false},
+		{"a_wait_counts_nothing", job.Waits(time.Hour), job.ExitWaits, "", time.Hour, false, false},
+		{"a_wait_is_never_less_than_nothing", job.Waits(-1), job.ExitWaits, "", 0, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,6 +60,7 @@ func TestEveryExitHasItsEffects(t *testing.T) {
 		job.ExitSnoozed:   {carries: true, keepsState: true},
 		job.ExitWaits:     {keepsState: true},
 		job.ExitRequeued:  {keepsState: true, unfinished: true},
+		job.ExitWaits:     {keepsState: true},
 	}
 	require.Len(t, want, len(job.Exits))
 	for _, exit := range job.Exits {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,10 @@ const (
 	FieldBatch      = "belay_batch"
 	FieldBatchEnded = "belay_batch_ended"
 )
+
+// MayOwn reports whether a payload may name something that belongs to its job, such as a lock or a batch: false
+// is certain. It costs one search, and is false for nearly all jobs.
+func MayOwn(payload string) bool { return strings.Contains(payload, "belay_") }
 
 // A Tick is one time of a periodic job.
 type Tick struct {

@@ -109,7 +109,7 @@ func TestARunIsTimedUnlessItFailed(t *testing.T) {
 		processed, failed uint64
 	}{
 		{job.Done(), 1, 0}, {job.Retried(payload, time.Second), 1, 1}, {job.Died(payload), 1, 1}, {job.Discarded(false), 1, 0}, {job.Discarded(true), 1, 1},
-		{job.Expired(true), 1, 1}, {job.Expired(false), 0, 0}, {job.Cancelled(), 0, 0}, {job.Snoozed(payload, time.Second), 0, 0}, {job.Requeued(), 0, 0},
+		{job.Expired(true), 1, 1}, {job.Expired(false), 0, 0}, {job.Cancelled(), 0, 0}, {job.Snoozed(payload, time.Second), 0, 0}, {job.Requeued(), 0, 0}, {job.Waits(time.Second), 0, 0},
 	} {
 		var s statistics
 		s.countRun(&run{Run: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now(), outcome: c.outcome}, &lua.Clock{})

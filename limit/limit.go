@@ -92,7 +92,9 @@ func (l Limit) Size() lua.Size {
 
 // Gate returns the gate that jobs of the limit with this key share. A key longer than MaxKey, one that is not
 // valid UTF-8 and one with control characters is replaced by 32 hexadecimal digits of its SHA-256.
-func (l Limit) Gate(key string) lua.Gate { return lua.Gate{Name: l.Name + ":" + stored(key), Size: l.Size()} }
+func (l Limit) Gate(key string) lua.Gate {
+	return lua.Gate{Name: l.Name + ":" + stored(key), Size: l.Size()}
+}
 
 func stored(key string) string {
 	if len(key) <= MaxKey && utf8.ValidString(key) {

@@ -191,6 +191,68 @@ var moves = []move{
 		w.seal("b1")
 		return try(w, w.keys.DropBatch("b2", w.batch("b2"), false))
 	}},
+	{script: "start", jobs: []string{"a1", "a2", "a3", "a4"}, once: true, begin: func(w *world) call {
+		gate := gateOf("l:k", 2)
+		identity := w.halfOpen(gate)
+		w.holdMore(identity, "q", "a3", "a4")
+		return try(w, w.keys.Start(identity, startsOf("q", gate, "a3", "a4")))
+	}},
+	{script: "settle", jobs: []string{"a1", "a2", "a3", "a4"}, once: true, begin: func(w *world) call {
+		gate := gateOf("l:k", 2)
+		identity := w.halfOpen(gate)
+		w.enter(identity, gate, "a3", "a4")
+		gates := func(s Settled) Settled { s.Gate = gate; return s }
+		s := w.settlement(identity, 2, gates(end("q", "a3", job.Done())), gates(end("q", "a2", job.Requeued())))
+		s.Queues = []string{"q"}
+		return try(w, w.keys.Settle(s))
+	}},
+	{script: "settle", jobs: []string{"a1", "a2", "a3"}, once: true, begin: func(w *world) call {
+		gate := gateOf("l:k", 2)
+		identity := w.halfOpen(gate)
+		w.enter(identity, gate, "a3")
+		w.redis("SET", w.keys.Stop("l:k"), "1", "PX", "60000")
+		s := w.settlement(identity, 2, Settled{Queue: "q", Bytes: "a2", Outcome: job.Waits(time.Hour), Gate: gate})
+		s.Queues = []string{"q"}
+		return try(w, w.keys.Settle(s))
+	}},
+	{script: "recover", jobs: []string{"a1", "a2", "a3"}, begin: func(w *world) call {
+		gate := gateOf("l:k", 2)
+		identity := w.halfOpen(gate)
+		w.enter(identity, gate, "a3")
+		w.lapse(identity)
+		return try(w, w.keys.Recover(identity, []string{"q"}, []Orphans{{Queue: "q", Entries: []Orphan{
+			{Old: "a3", New: "a3", Home: HomeQuarantine}, {Old: "a2", New: "a2"},
+		}}}, w.today))
+	}},
+	{script: "admit", jobs: []string{"a1", "a2", "a3", "a4"}, begin: func(w *world) call {
+		gate := gateOf("l:k", 2)
+		w.enter(w.halfOpen(gate), gate, "a3", "a4")
+		ask(w, w.keys.ChangeLimits(LimitSet, []LimitChange{{Name: "l", Size: Size{Concurrency: 5}}}))
+		return try(w, w.keys.Admit("l:k", "q"))
+	}},
+	{script: "lapse", jobs: []string{"a1", "a2"}, begin: func(w *world) call {
+		w.halfOpen(gateOf("l:k", 2))
+		w.agedAdmission("a1", time.Hour)
+		return try(w, w.keys.Lapse(ask(w, w.keys.Admissions())))
+	}},
+	{script: "free_slots", jobs: []string{"a1"}, begin: func(w *world) call {
+		identity := w.halfOpen(gateOf("l:k", 2))
+		w.redis("DEL", w.keys.Working("q", identity))
+		ask(w, w.keys.Deregister(identity, []string{"q"}))
+		return try(w, w.keys.FreeSlots(identity, []string{"q"}))
+	}},
+	{script: "acquire", begin: func(w *world) call { return try(w, w.keys.Acquire(*gateOf("l:k", 1), "h")) }},
+	{script: "free_leases", begin: func(w *world) call {
+		ask(w, w.keys.Acquire(*gateOf("l:k", 1), "h"))
+		w.redis("ZADD", w.keys.Leases(), "1", "l:k\nh")
+		return try(w, w.keys.FreeLeases())
+	}},
+	{script: "act", jobs: []string{"l:k"}, once: true, begin: func(w *world) call {
+		gate := gateOf("l:k", 1)
+		w.enter(w.process("q"), gate, "a1", "a2")
+		group := ActGroup{Destination: DestinationNone, Jobs: []Promotion{{Old: "q\na2", Owned: Owned{Waits: &Waits{Gate: "l:k"}}}}}
+		return try(w, w.keys.Act(Source{Key: w.keys.WaitingList("l:k"), List: true, Orderly: 1000}, []ActGroup{group}))
+	}},
 	{script: "forget", jobs: []string{"job"}, begin: func(w *world) call {
 		identity := w.hold("job")
 		require.Equal(w, 1, ask(w, w.keys.Deregister(identity, []string{"q"})))
@@ -261,6 +323,9 @@ func (m move) survives(w *world, c call, damage, mend func()) {
 	}
 	undisturbed := newWorld(w, openGoredis, drivertest.Redis(w).URL())
 	require.NoError(w, m.begin(undisturbed).make())
+	w.pollGates() // what an end may not admit, the poller does
+	undisturbed.pollGates()
+	require.Equal(w, undisturbed.hash(undisturbed.keys.Gates()), w.hash(w.keys.Gates()), "after %v", err)
 	require.Equal(w, undisturbed.places(m.jobs), w.places(m.jobs), "after %v", err)
 	require.Equal(w, undisturbed.batches(), w.batches(), "after %v", err)
 }
@@ -306,6 +371,9 @@ func (w *world) places(jobs []string) map[string][]string {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		entries, _ := all[key].([]string)
 		for _, entry := range entries {
+			if strings.HasPrefix(key, w.keys.WaitingList("")) {
+				entry = ParseWaiter(entry).Bytes
+			}
 			if _, known := found[entry]; known {
 				found[entry] = append(found[entry], strings.TrimPrefix(key, w.prefix))
 			}

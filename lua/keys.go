@@ -226,6 +226,10 @@ func (k Keys) Rate(gate string) string { return k.prefix + "belay:rate:" + gate 
 // Stop exists while a gate starts nothing, because a handler reported too many requests.
 func (k Keys) Stop(gate string) string { return k.prefix + "belay:stop:" + gate }
 
+// Leases is the sorted set of slots that are held for callers without a job: the gate's name, a line feed and
+// the holder, by the millisecond at which the slot is free again.
+func (k Keys) Leases() string { return k.prefix + "belay:leases" }
+
 // Classes is the hash of the operators' rules by class: "limit" and a number, or "drop".
 func (k Keys) Classes() string { return k.prefix + "belay:classes" }
 

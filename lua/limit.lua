@@ -30,7 +30,7 @@ for at = first, #ARGV, step do
     redis.call('HSET', limits, name, string.format('%s %s %.0f', new, by, at_second))
   end
   if act == 'set' then
-    store(size, 'operator', seen or 0)
+    store(size, 'operator', tonumber(seen or 0))
   elseif act == 'starts' or act == 'seen' then
     if not stored or source ~= 'operator' and (act == 'starts' or source == 'reset') then
       store(size, 'code', now)

@@ -186,6 +186,8 @@ var statusWords = map[string][]string{
 	"gate_count":       nil,
 	"lapse":            nil,
 	"free_slots":       nil,
+	"free_leases":      nil,
+	"acquire":          {"held", "busy", "lost", "free"},
 	"limit":            {string(LimitStored), string(LimitSame), string(LimitKept), string(LimitUnknown), string(LimitRemoved)},
 	"save":             {string(SaveSaved), string(SaveLost), string(SaveStale), string(SaveCancelled)},
 	"release":          {"released", "free"},

@@ -85,9 +85,7 @@ if count_gates > 0 then
   for _, g in ipairs(asked) do
     look(g, now_ms)
     g.waiters = redis.call('LLEN', g.waiting)
-    if not g.stored then
-      redis.call('HSET', limits, string.match(g.name, '^[^:]*'), g.size .. ' code ' .. time[1])
-    end
+    keep_size(g, time[1])
   end
 end
 

@@ -38,7 +38,9 @@ func TestLimits(t *testing.T) {
 	require.NotContains(t, page, `value="reset"`, "it has the size of the programs")
 	require.Equal(t, http.StatusNotFound, r.get("/limit?name=other").status)
 
-	act := func(fields ...string) string { return r.follow(r.post("/limits", append(fields, "name", "webhooks")...)).body }
+	act := func(fields ...string) string {
+		return r.follow(r.post("/limits", append(fields, "name", "webhooks")...)).body
+	}
 	require.Contains(t, act("do", "set", "concurrency", "0", "rate", "leaky:7/1s"), "webhooks: concurrency 0, rate leaky:7/1s.")
 	require.Contains(t, act("do", "set", "concurrency", "", "rate", ""), "webhooks: concurrency none, rate none.")
 	require.Equal(t, http.StatusBadRequest, r.post("/limits", "do", "set", "name", "webhooks", "rate", "often").status)

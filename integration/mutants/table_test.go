@@ -318,7 +318,7 @@ var bugs = []mutant{
 		name: "the mark is cleared, then the extra run is pushed",
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
-			"fetch/locks.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
+			"fetch/belongings.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
@@ -405,7 +405,7 @@ var bugs = []mutant{
 		name: "locks of running jobs are not renewed",
 		harm: "while a run outlasts its lock, an equal job is accepted",
 		edits: []edit{{
-			"fetch/locks.go", `	if !k.renew || k.session == nil {`, `	if !k.renew || k.session != nil {`,
+			"fetch/belongings.go", `	if !k.renew || k.session == nil {`, `	if !k.renew || k.session != nil {`,
 		}},
 		pkg: "./fetch", run: "TestLocksInHand/go-redis/are_renewed",
 		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",
@@ -766,5 +766,76 @@ var bugs = []mutant{
 		}},
 		pkg: "./janitor", run: "TestCrashPolicy",
 		caught: "TestCrashPolicy/go-redis/a_crash_alone_kills_at_the_limit", says: "its batch",
+	},
+	{
+		name: "a slot is free before its job leaves",
+		harm: "more jobs of a limit run at once than it allows",
+		edits: []edit{{
+			"lua/settle.lua", `      answer[#answer + 1] = position + job
+`, `      answer[#answer + 1] = position + job
+      if owns then end_owned(group, job, now_ms) end
+`,
+		}},
+		pkg: "./lua", run: "TestGate/an_end",
+		caught: "TestGate/an_end_of_a_job_that_is_lost_frees_nothing/go-redis", says: "Not equal",
+	},
+	{
+		name: "a waiter stays in its list when it is admitted",
+		harm: "the job runs twice",
+		edits: []edit{{
+			"lua/shared/gate.lua", `    redis.call('RPOP', g.waiting)
+`, ``,
+		}},
+		pkg: "./lua", run: "TestGate/lets_in",
+		caught: "TestGate/lets_in_as_many_as_its_size_and_the_others_wait_in_order/go-redis", says: "Not equal",
+	},
+	{
+		name: "admitted jobs go to the head of their queue",
+		harm: "a few busy limits keep all other jobs of the queue from being taken",
+		edits: []edit{{
+			"lua/shared/gate.lua", `redis.pcall('LPUSH', list, bytes)`, `redis.pcall('RPUSH', list, bytes)`,
+		}},
+		pkg: "./lua", run: "TestGate/admitted_jobs",
+		caught: "TestGate/admitted_jobs_go_to_the_back_of_their_queue/go-redis", says: "Not equal",
+	},
+	{
+		name: "an admission uses a permit",
+		harm: "jobs that were admitted while all workers stalled start together, more than the rate allows",
+		edits: []edit{{
+			"lua/shared/gate.lua", `  if granted > 0 then
+`, `  if granted > 0 then
+    if g.permits then use_permits(g, granted, now_ms) end
+`,
+		}},
+		pkg: "./lua", run: "TestRate/no_window",
+		caught: "TestRate/no_window_has_more_starts_than_its_size/go-redis", says: "an admission uses no permit",
+	},
+	{
+		name: "a recovery forgets the slot",
+		harm: "each crash takes a slot away for good",
+		edits: []edit{{
+			"lua/recover.go", `		list.setSlots(identity)
+`, ``,
+		}},
+		pkg: "./lua", run: "TestGate/a_crash_passes",
+		caught: "TestGate/a_crash_passes_the_slot_on_and_frees_it_for_the_quarantine/go-redis", says: "Not equal",
+	},
+	{
+		name: "an admission lapses at any age",
+		harm: "a job that was taken just now starts beside too many others, or waits again",
+		edits: []edit{{
+			"lua/lapse.lua", `age_ms > unqueued_ms and redis.call`, `redis.call`,
+		}},
+		pkg: "./lua", run: "TestGate/an_admission_lapses",
+		caught: "TestGate/an_admission_lapses_when_it_is_old_and_frees_its_place/go-redis", says: "it is new",
+	},
+	{
+		name: "a start that is sent again uses another permit",
+		harm: "each lost reply costs a limit a start",
+		edits: []edit{{
+			"lua/start.lua", `if begun[hash] or redis.call('HEXISTS', slots, hash) == 1 then`, `if begun[hash] then`,
+		}},
+		pkg: "./lua", run: "TestRate/a_start_that",
+		caught: "TestRate/a_start_that_is_sent_again_uses_no_second_permit/go-redis", says: "something was written",
 	},
 }

@@ -26,6 +26,11 @@ func init() {
 		{Queue, Nowhere}:      (*crossing).deleted,
 		{Quarantine, Nowhere}: (*crossing).deleted,
 
+		{Waiting, Nowhere}: (*crossing).deleted,
+		{Waiting, Dead}:    (*crossing).killed,
+		{Waiting, Waiting}: (*crossing).moved,
+		{Waiting, Queue}:   (*crossing).released,
+
 		{Queue, Queue}:           (*crossing).moved,
 		{Quarantine, Quarantine}: (*crossing).moved,
 		{Schedule, Schedule}:     (*crossing).rescheduled,
@@ -41,6 +46,8 @@ func (c *crossing) byHand() bool {
 		return true
 	case c.out.at.place == Dead && c.in.place() == Nowhere:
 		return !(c.kills && strings.HasPrefix(c.out.verb, "ZREMRANGE"))
+	case c.out.at.place == Waiting:
+		return c.out.verb != "RPOP"
 	case c.in.place() != Queue || c.out.at.place == Dead || c.out.at.place == Queue:
 		return true
 	}

@@ -22,6 +22,8 @@ type stride struct {
 	// turns are what it does to locks, by digest, and turned are those in the order of the commands.
 	turns  map[string]*turn
 	turned []string
+	// gates is what it does to them.
+	gates gateStep
 	// altered are the batches whose keys it writes.
 	altered []*batch
 	// noted is what it says of the last ticks of periodic jobs, by name.
@@ -125,6 +127,7 @@ func (s *stride) trip(of *subject) *trip {
 // no process.
 func (s *stride) in(e *entry, l leg) {
 	l.entry = e
+	s.passes(l)
 	if !l.merged {
 		e.of.copies++
 	}
@@ -134,6 +137,7 @@ func (s *stride) in(e *entry, l leg) {
 
 func (s *stride) out(e *entry, l leg) {
 	l.entry = e
+	s.passes(l)
 	e.of.copies--
 	t := s.trip(e.of)
 	for i, in := range t.ins {
@@ -183,7 +187,7 @@ func (s *stride) empty(spot *spot, verb string) {
 
 func (s *stride) push(at *spot, c []string, right bool) {
 	for _, text := range c[2:] {
-		e := &entry{text: text, of: s.k.subject(text)}
+		e := s.k.entry(at, text)
 		at.list.push(e, right)
 		s.in(e, leg{at: at, right: right, verb: c[0]})
 	}
@@ -205,9 +209,9 @@ func (s *stride) pop(at *spot, c []string, right bool) {
 
 func (s *stride) lrem(at *spot, c []string) {
 	count, _ := strconv.Atoi(c[2])
-	right, most := count < 0, max(count, -count)
+	right, most, sought := count < 0, max(count, -count), s.k.entry(at, c[3]).text
 	for n := 0; most == 0 || n < most; n++ {
-		e, atRight := at.list.remove(c[3], right)
+		e, atRight := at.list.remove(sought, right)
 		if e == nil {
 			break
 		}
@@ -224,7 +228,7 @@ func (s *stride) lset(at *spot, c []string) {
 		index = len(at.list) - 1 - index
 	}
 	s.out(at.list[index], leg{at: at, verb: c[0]})
-	at.list[index] = &entry{text: c[3], of: s.k.subject(c[3])}
+	at.list[index] = s.k.entry(at, c[3])
 	s.in(at.list[index], leg{at: at, verb: c[0]})
 }
 

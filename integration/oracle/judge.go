@@ -38,6 +38,9 @@ func init() { // in a function, because the rules themselves look at the step th
 		{Working, Quarantine}:       (*crossing).back,
 		{QuarantineRun, Quarantine}: (*crossing).back,
 
+		{Working, Waiting}: (*crossing).parked,
+		{Waiting, Queue}:   (*crossing).admitted,
+
 		{Schedule, Queue}:      (*crossing).promoted,
 		{Schedule, Quarantine}: (*crossing).promoted,
 		{Schedule, Dead}:       (*crossing).unrunnable,
@@ -76,6 +79,7 @@ func (s *stride) judge() {
 	}
 	s.judgeLocks()
 	s.judgeBatches()
+	s.judgeGates()
 	for _, of := range s.touched {
 		s.k.drop(of)
 	}
@@ -88,6 +92,12 @@ func (s *stride) judge() {
 func (of *subject) read(t *trip) {
 	for _, l := range slices.Concat(t.outs, t.ins) {
 		of.text, of.score = l.entry.text, l.entry.score
+	}
+	of.left = Nowhere
+	for _, l := range t.outs {
+		if l.place().inHand() {
+			of.left, of.leftBy, of.leftText = l.place(), l.at.identity, l.entry.text
+		}
 	}
 }
 

@@ -27,7 +27,8 @@ type keyspace struct {
 	ticks     map[string]time.Time // the last tick of each periodic job
 	states    map[string]jobState  // by jid
 	batches   map[string]*batch    // by id
-	ended     map[string]bool      // the jids of jobs that are gone, to know one that comes again
+	gates     gates
+	ended     map[string]bool // the jids of jobs that are gone, to know one that comes again
 }
 
 // A hand is what a key of a working list stands for.
@@ -68,6 +69,7 @@ func (k *keyspace) forget() {
 	k.damaged = make(map[string]bool)
 	k.locks, k.holders, k.listed = make(map[string]*lock), make(map[string]*lock), make(map[string]float64)
 	k.ended, k.states = make(map[string]bool), make(map[string]jobState)
+	k.gates = newGates()
 	k.ticks, k.batches = make(map[string]time.Time), make(map[string]*batch)
 	for _, p := range k.processes {
 		*p = process{identity: p.identity, queues: p.queues}
@@ -97,6 +99,8 @@ func (k *keyspace) spot(key string) *spot {
 		s.place, s.queue = Quarantine, strings.TrimPrefix(name, "belay:quarantine:")
 	case strings.HasPrefix(name, "belay:quarantine-run:"):
 		s.place, s.identity = QuarantineRun, strings.TrimPrefix(name, "belay:quarantine-run:")
+	case strings.HasPrefix(name, "belay:waiting:"):
+		s.place = Waiting
 	case strings.HasPrefix(name, "belay:working:"):
 		known, ok := k.workings[key]
 		if !ok {
@@ -111,6 +115,16 @@ func (k *keyspace) spot(key string) *spot {
 	}
 	k.spots[key] = s
 	return s
+}
+
+// entry is a text as an entry of a spot. That of a waiting list begins with the name of a queue.
+func (k *keyspace) entry(at *spot, text string) *entry {
+	e := &entry{text: text}
+	if at.place == Waiting {
+		e.queue, e.text, _ = strings.Cut(text, "\n")
+	}
+	e.of = k.subject(e.text)
+	return e
 }
 
 // unowned reports whether a key is the working list of a process that never registered it: a job in it is

@@ -58,6 +58,9 @@ func (s *stride) hset(c []string) {
 		s.writeBatch(of, c)
 		return
 	}
+	if s.writeGates(c) {
+		return
+	}
 	identity, ok := s.k.recordOf(c[1])
 	if !ok {
 		s.overwrite(c)
@@ -86,6 +89,9 @@ func (s *stride) hset(c []string) {
 func (s *stride) hdel(c []string) {
 	if jid, ok := s.k.stateOf(c[1]); ok {
 		s.loseFields(jid, c[2:])
+		return
+	}
+	if s.loseGates(c) {
 		return
 	}
 	identity, ok := s.k.recordOf(c[1])

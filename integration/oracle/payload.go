@@ -15,6 +15,7 @@ type entry struct {
 	text  string
 	of    *subject
 	score float64 // of a member of a sorted set
+	queue string  // of a waiter: where it goes
 }
 
 // A subject is one job: all that has one jid, or, where no jid can be read, one text.
@@ -31,6 +32,10 @@ type subject struct {
 	movedAt int
 	text    string
 	score   float64
+	// left is the hand that the step took it out of, if any; leftBy is whose it was, and leftText the job's text
+	// there.
+	left             Place
+	leftBy, leftText string
 }
 
 // name is what a subject is called in a report.

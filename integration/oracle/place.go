@@ -3,7 +3,7 @@ package oracle
 // A Place is where a job can be.
 type Place uint8
 
-// The places. At every instant an accepted, unfinished job is in one of those from Queue to Dead.
+// The places. At every instant an accepted, unfinished job is in one of those from Queue to Waiting.
 const (
 	// Nowhere is where a job is before it is accepted and after it has ended.
 	Nowhere Place = iota
@@ -14,13 +14,14 @@ const (
 	Schedule
 	Retry
 	Dead
+	Waiting // at a gate
 	// Abroad is the hand of a program that is not Belay, between two steps of its own. There is such a place
 	// only with the option Foreign.
 	Abroad
 	placeCount
 )
 
-var placeNames = [placeCount]string{"nowhere", "queue", "working", "quarantine run", "quarantine", "schedule", "retry", "dead", "abroad"}
+var placeNames = [placeCount]string{"nowhere", "queue", "working", "quarantine run", "quarantine", "schedule", "retry", "dead", "waiting", "abroad"}
 
 func (p Place) String() string { return placeNames[p] }
 
@@ -48,6 +49,8 @@ const (
 	Deleted     Move = "deleted"     // by an operator
 	Moved       Move = "moved"       // to another queue, or to another place of its queue, by an operator
 	Rescheduled Move = "rescheduled" // to another time, by an operator
+	Waits       Move = "waits"       // its gate lets it not start yet
+	Admitted    Move = "admitted"    // to its queue, by its gate
 	Trimmed     Move = "trimmed"     // dropped from a dead set that was full
 	Emigrated   Move = "emigrated"   // into the hand of a foreign program
 	Returned    Move = "returned"

@@ -59,6 +59,13 @@ local function look(g, now_ms)
   return true
 end
 
+-- keep_size: stores the size of the program for a limit that has none. g is looked at.
+local function keep_size(g, seconds)
+  if not g.stored then
+    redis.call('HSETNX', limits, string.match(g.name, '^[^:]*'), g.size .. ' code ' .. seconds)
+  end
+end
+
 -- look_again: the second of the poller's next look at a gate with waiters.
 local function look_again(g, now_ms)
   return string.format('%.3f', (now_ms + (g.room > 0 and 0 or g.wait_ms)) / 1000)

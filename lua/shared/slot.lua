@@ -72,7 +72,7 @@ local function pass_on(hash, new_hash)
     if new_hash then
       redis.call('HSETNX', admitted, new_hash, had)
     end
-  elseif not new_hash or grant(new_hash, since, name, queue) == 0 then
+  elseif not new_hash or grant(new_hash, tonumber(since), name, queue) == 0 then
     less(name .. '\na', 1)
     redis.call('ZADD', waiting, 'XX', 0, name)
   end
@@ -95,6 +95,9 @@ local function over_slot(part, job, now_ms)
   local hash = redis.sha1hex(bytes)
   at_ms = now_ms
   local name = leave_slot(hash, part.name ~= 'keeps')
+  if not name and part.name ~= 'keeps' then
+    pass_on(hash) -- its start is not in Redis any more, or it was never sent
+  end
   if part.name == 'waits' then
     stop_gate(part, at, bytes, now_ms)
   elseif part.name == 'keeps' then
@@ -104,8 +107,6 @@ local function over_slot(part, job, now_ms)
     elseif grant(new_hash, now_ms, name, part.of) == 1 then
       redis.call('HINCRBY', gates, name .. '\na', 1)
     end
-  elseif part.name == 'leaves' and not name then
-    pass_on(hash)
   end
 end
 
