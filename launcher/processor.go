@@ -54,7 +54,7 @@ func (c *pool) start() {
 	}
 }
 
-// registered returns the registration that servedAs names. For an unknown class it returns the zero registration.
+// registered returns the registration that servedAs names. For an unknown class it is the zero one.
 func (c *pool) registered(j *job.Job) registration { return c.handlers[c.servedAs(j)] }
 
 // servedAs returns the class under which a job's handler is registered: its own, else that which it wraps, else
