@@ -56,7 +56,7 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 
 // prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
-	if dedup.Has(r.Bytes) {
+	if r.mayOwn && dedup.Has(r.Bytes) {
 		r.lock = k.lockIn(r.Bytes)
 	}
 	if r.lock == nil || (r.lock.AtStart() == dedup.StartNothing && !r.lock.waits) {

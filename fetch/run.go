@@ -20,6 +20,7 @@ type Run struct {
 	seq         int64 // number of the run in its owner's session, from 1
 	state       state
 	outcome     job.Outcome
+	mayOwn      bool                  // the payload may name something that belongs to the job (job.MayOwn)
 	lock        *heldLock             // the lock that the payload names; nil for nearly all
 	abandonment *abandonment          // the state of an abandoned run; nil for nearly all
 	sum         uint64                // of Bytes

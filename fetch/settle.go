@@ -82,7 +82,7 @@ func (k *Keyspace) nextBatch() *batch {
 			continue
 		}
 		bytes += len(r.Bytes) + len(r.outcome.Payload())
-		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) {
+		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) || batches.HasNext(r.Bytes, r.outcome) {
 			bytes += len(r.Bytes)
 		}
 		bytes += r.saved.Load().size()
@@ -106,7 +106,10 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled, ended := make([]lua.Settled, len(gathered)), []string(nil)
 	for i, r := range gathered {
 		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i,
-			Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r), Member: batches.Ending(r.Bytes, r.outcome)}}
+			Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}}
+		if r.mayOwn {
+			settled[i].Member, settled[i].Next = batches.Ending(r.Bytes, r.outcome), k.nextAtEnd(r)
+		}
 		if saved := r.saved.Load(); saved != nil && saved.ends() {
 			ended = append(ended, settled[i].State.JID)
 		}
@@ -123,6 +126,18 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 		b.runs[i] = gathered[settled[i].Index]
 	}
 	return b
+}
+
+// nextAtEnd returns the next jobs that a run's end stores; nil for nearly all runs.
+func (k *Keyspace) nextAtEnd(r *Run) *lua.NextJobs {
+	if !batches.HasNext(r.Bytes, r.outcome) {
+		return nil
+	}
+	next, err := batches.Next(r.Bytes, r.outcome, k.Clock.Now(), k.cfg.Unit)
+	if err != nil {
+		k.cfg.Log.Error("next jobs ignored: unreadable field belay_then", "error", err, "jid", r.JID(), "queue", r.Queue)
+	}
+	return next
 }
 
 func (k *Keyspace) handleSettle(b *batch, reply driver.Reply) {

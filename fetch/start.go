@@ -66,7 +66,10 @@ func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 // newRun makes a run of a job that s has taken. It is in the ledger once it has a state.
 func newRun(k *Keyspace, s *Session, queue, bytes string) *Run {
 	s.seq++
-	return &Run{Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, share: k.shareOf(queue), seq: s.seq, sum: sumOf(bytes)}
+	return &Run{
+		Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, share: k.shareOf(queue), seq: s.seq, sum: sumOf(bytes),
+		mayOwn: job.MayOwn(bytes),
+	}
 }
 
 // runsUnder returns the run of r's job that continues under an earlier session that Redis has lost, or nil. (A

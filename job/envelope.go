@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,14 @@ func QueueInEnds(head, tail string) (queue string, ok bool) {
 		}
 	}
 	return queue, ok
+}
+
+// OwnHead returns what stands before the args and the next jobs at the beginning of a payload, as Belay writes
+// it: a field in it is one of the job itself, not the text of an argument, and not a field of a next job.
+func OwnHead(head string) string {
+	before, _, _ := strings.Cut(head, `"args":`)
+	before, _, _ = strings.Cut(before, `"`+FieldThen+`":`)
+	return before
 }
 
 // ArgsJSON returns the args array, byte for byte.
@@ -218,6 +227,15 @@ func (j *Job) ForeignLock() string {
 		if text := j.text(lock.field); !isAbsent(text) && text != "false" {
 			return lock.gem
 		}
+	}
+	return ""
+}
+
+// ForeignBatch returns the id of the batch of Sidekiq Pro of which the job is a member; empty for none. Belay
+// does not count the job there.
+func (j *Job) ForeignBatch() string {
+	if text := j.text(fieldBID); isString(text) {
+		return unquote(text)
 	}
 	return ""
 }

@@ -64,14 +64,17 @@ var Exits = func() (exits [len(table)]Exit) {
 	return exits
 }()
 
-// effects returns the row of an exit; the zero row for an exit that does not exist.
-func (e Exit) effects() effects {
+var noEffects effects
+
+// effects returns the row of an exit; the zero row for an exit that does not exist. The caller does not change
+// it.
+func (e Exit) effects() *effects {
 	for i := range table {
 		if table[i].exit == e {
-			return table[i]
+			return &table[i]
 		}
 	}
-	return effects{}
+	return &noEffects
 }
 
 // Ends reports whether the job has ended: it does not run again by itself, and its unique lock is released.
@@ -157,6 +160,9 @@ func (o Outcome) Payload() string { return o.payload }
 // After returns how long the job waits in the retry set or the schedule; never negative, and 0 for other
 // exits.
 func (o Outcome) After() time.Duration { return o.after }
+
+// Like reports whether both have one exit and count alike; their bytes and times may differ.
+func (o Outcome) Like(other Outcome) bool { return o.exit == other.exit && o.failed == other.failed }
 
 // Counts reports which of the two counters the run increments. A failed run is always processed too.
 func (o Outcome) Counts() (processed, failed bool) {

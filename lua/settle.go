@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"iter"
 	"strconv"
 	"time"
 
@@ -96,9 +97,8 @@ func (k Keys) Settle(s Settlement) Ask[SettleVerdict] {
 	args = append(args, daySeconds, strconv.Itoa(MaxUnread))
 
 	pairs := make(map[origin]int, 1)
-	groupJobs(s.Jobs)
 	keys = k.settleLists(keys, pairs, s)
-	for group, jobs := range alike(s.Jobs, groupOf) {
+	for group, jobs := range groups(s.Jobs) {
 		args = append(args, string(group.exit), strconv.Itoa(pairs[group.origin]), bit(group.processed), bit(group.failed))
 		keys, args = appendOwned(k, keys, args, group.owned, jobs, (*Settled).owns, appendSettled)
 	}
@@ -132,23 +132,36 @@ func groupOf(s *Settled) settleGroup {
 	return group
 }
 
-// groupJobs reorders jobs by group and keeps the order inside each. Most batches are one group already, and a
-// batch has few groups, so it scans the batch instead of sorting it.
-func groupJobs(jobs []Settled) {
-	for first := 0; first < len(jobs); {
-		group := groupOf(&jobs[first])
-		next := first + 1
-		for at := next; at < len(jobs); at++ {
-			if groupOf(&jobs[at]) != group {
-				continue
+// groups reorders jobs by group, keeps the order inside each, and yields the groups. Most batches are one group
+// already, and a batch has few groups, so it scans the batch instead of sorting it.
+func groups(jobs []Settled) iter.Seq2[settleGroup, []Settled] {
+	return func(yield func(settleGroup, []Settled) bool) {
+		for len(jobs) > 0 {
+			group, next := groupOf(&jobs[0]), 1
+			for at := next; at < len(jobs); at++ {
+				if !jobs[at].plainLike(&jobs[0]) && groupOf(&jobs[at]) != group {
+					continue
+				}
+				if at > next {
+					moved := jobs[at]
+					copy(jobs[next+1:at+1], jobs[next:at])
+					jobs[next] = moved
+				}
+				next++
 			}
-			moved := jobs[at]
-			copy(jobs[next+1:at+1], jobs[next:at])
-			jobs[next] = moved
-			next++
+			if !yield(group, jobs[:next]) {
+				return
+			}
+			jobs = jobs[next:]
 		}
-		first = next
 	}
+}
+
+// plainLike reports whether nothing belongs to either job and both are of one group. Nearly all jobs are, and
+// their groups are not compared field by field.
+func (s *Settled) plainLike(other *Settled) bool {
+	return s.Queue == other.Queue && s.Quarantined == other.Quarantined && s.Outcome.Like(other.Outcome) &&
+		s.Owned == (Owned{}) && other.Owned == (Owned{})
 }
 
 func appendSettled(args []string, s *Settled) []string {

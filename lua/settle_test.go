@@ -320,7 +320,7 @@ func (w *world) addDead(count int, at float64) {
 	w.redis(words...)
 }
 
-func TestGroupJobs(t *testing.T) {
+func TestGroups(t *testing.T) {
 	t.Parallel()
 	done, back := job.Done(), job.Requeued()
 	jobs := []Settled{
@@ -330,13 +330,17 @@ func TestGroupJobs(t *testing.T) {
 	}
 	var order []string
 	for range 2 {
-		groupJobs(jobs)
 		order = nil
-		for _, settled := range jobs {
-			order = append(order, settled.Bytes)
+		for group, like := range groups(jobs) {
+			for i := range like {
+				require.Equal(t, group, groupOf(&like[i]))
+				order = append(order, like[i].Bytes)
+			}
 		}
 		require.Equal(t, []string{"1", "4", "7", "2", "6", "3", "5", "8", "10", "9"}, order,
 			"each group where its first stood, in its own order, and the same when grouped again")
 	}
-	groupJobs(nil)
+	for range groups(nil) {
+		t.Fatal("no job is in no group")
+	}
 }

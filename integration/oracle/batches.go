@@ -14,6 +14,10 @@ type batch struct {
 	// known says that its hash exists. total is what the hash says, and stored how many members ever joined.
 	known         bool
 	total, stored int
+	// listed says that the set of all batches has it, and until when, in seconds, it is kept. succeededAt is the
+	// second in which its success was called.
+	listed             bool
+	until, succeededAt float64
 	// sets are pending, failed and dead.
 	sets map[string]map[string]bool
 	// callbacks are the texts of its callbacks, by what calls them, and called those that were called.
@@ -85,6 +89,9 @@ func (s *stride) writeBatch(of *batch, c []string) {
 			}
 			of.called[what] = true
 			of.now = append(of.now, what)
+			if what == "success" {
+				of.succeededAt = scoreOf(value) / 1000
+			}
 		}
 	}
 }
@@ -97,19 +104,37 @@ func (s *stride) alter(of *batch) {
 
 // dropBatch takes in the end of one of a batch's keys.
 func (s *stride) dropBatch(of *batch, set string) {
+	s.alter(of)
 	if set == "" {
-		delete(s.k.batches, of.id)
+		of.known = false
 		return
 	}
 	clear(of.sets[set])
+}
+
+// keepBatch takes in until when a batch is kept, and unlistBatch that it is not.
+func (s *stride) keepBatch(id string, until float64) {
+	of, _, _ := s.k.batchOf(s.k.keys.Batch(id))
+	s.alter(of)
+	of.listed, of.until = true, until
+}
+
+func (s *stride) unlistBatch(id string) {
+	of, _, _ := s.k.batchOf(s.k.keys.Batch(id))
+	s.alter(of)
+	of.listed = false
 }
 
 // judgeBatches holds that batches count in the step of what they count, and that the step which decides a
 // callback stores it.
 func (s *stride) judgeBatches() {
 	for _, of := range s.altered {
-		if s.k.batches[of.id] == of && of.known && !s.base {
+		switch {
+		case s.k.batches[of.id] != of: // FLUSHALL
+		case of.known && !s.base:
 			s.judgeBatch(of)
+		case !of.known && !s.base:
+			s.judgeGone(of)
 		}
 		of.now = nil
 	}
@@ -136,6 +161,13 @@ func (s *stride) judgeBatch(of *batch) {
 	if of.total != of.stored {
 		s.violate(nil, Batches, "batch %s has %d members in all, and %d were stored", of.id, of.total, of.stored)
 	}
+	const day = 86400
+	switch {
+	case !of.listed:
+		s.violate(nil, Batches, "batch %s is not listed, so it would stay for ever", of.id)
+	case of.called["success"] && of.until > of.succeededAt+day:
+		s.violate(nil, Batches, "batch %s has succeeded, and is kept until %.0f, which is more than a day", of.id, of.until)
+	}
 	for what, due := range map[string]bool{"complete": maps.Equal(pending, failed), "success": len(pending) == 0, "death": len(dead) > 0} {
 		now := slices.Contains(of.now, what)
 		switch {
@@ -149,13 +181,26 @@ func (s *stride) judgeBatch(of *batch) {
 	}
 }
 
+// judgeGone holds that all keys of a batch go in one step, and its entry with them.
+func (s *stride) judgeGone(of *batch) {
+	if of.listed {
+		s.violate(nil, Batches, "batch %s is gone, and still listed", of.id)
+	}
+	for set, jids := range of.sets {
+		if len(jids) > 0 {
+			s.violate(nil, Batches, "batch %s is gone, and its %s jobs are not", of.id, set)
+		}
+	}
+	delete(s.k.batches, of.id)
+}
+
 // stores reports whether the step stores a job whose text begins like this.
 func (s *stride) stores(text string) bool {
 	return slices.ContainsFunc(s.touched, func(of *subject) bool { return strings.HasPrefix(of.text, text) })
 }
 
-// judgeMember holds that a member which lives is pending in its batch, and one that has ended is not, unless it
-// died.
+// judgeMember holds that a member which lives is pending in its batch, one that has failed is counted so, and one
+// that has ended is not pending, unless it died.
 func (s *stride) judgeMember(of *subject) {
 	var field string
 	if !of.named || !strings.Contains(of.text, `"belay_batch"`) || json.Unmarshal([]byte(valueOf(of.text, "belay_batch")), &field) != nil {
@@ -172,6 +217,8 @@ func (s *stride) judgeMember(of *subject) {
 		s.violate(of, Batches, "it is in %s, and not pending in batch %s", of.edge.To, id)
 	case of.copies > 0 && (of.edge.To == Dead) != died:
 		s.violate(of, Batches, "it is in %s, and batch %s has it as dead: %t", of.edge.To, id, died)
+	case of.copies > 0 && of.edge.Move == Retried && !in.sets["failed"][of.jid]:
+		s.violate(of, Batches, "it has failed, and batch %s does not have it as failed", id)
 	case of.copies == 0 && pending && !died && of.abroad == nil && of.edge.Move != Trimmed:
 		s.violate(of, Batches, "it has ended, and is pending in batch %s", id)
 	}

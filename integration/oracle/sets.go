@@ -56,6 +56,8 @@ func (s *stride) zadd(c []string) {
 			s.dies(text, score, once)
 		case key == s.k.keys.Unique():
 			s.k.listed[text] = score
+		case key == s.k.keys.Batches():
+			s.keepBatch(text, score)
 		case spot != nil && (!once || spot.set[text] == nil):
 			s.member(spot, score, text, c[0])
 		}
@@ -81,6 +83,8 @@ func (s *stride) zrem(c []string) {
 			p.forgotten, p.tombstoned = p.tombstoned, false
 		case c[1] == s.k.keys.Unique():
 			s.unlist(text)
+		case c[1] == s.k.keys.Batches():
+			s.unlistBatch(text)
 		case spot != nil && spot.set[text] != nil:
 			s.unset(spot, spot.set[text], c[0])
 		}
