@@ -12,6 +12,8 @@ type Owned struct {
 	State *JobState
 	// Member is what becomes of a member of a batch.
 	Member *Member
+	// Next are the jobs to store.
+	Next *NextJobs
 }
 
 // A belonging is one field of Owned, as scripts get it: see owned.lua.
@@ -34,7 +36,7 @@ type part struct {
 }
 
 // An ownedKind has the common properties of the jobs of one group of a script's arguments.
-type ownedKind [3]part
+type ownedKind [4]part
 
 // belongings are the fields that are set, each at the place of its kind.
 func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
@@ -46,6 +48,9 @@ func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
 	}
 	if o.Member != nil {
 		all[2] = o.Member
+	}
+	if o.Next != nil {
+		all[3] = o.Next
 	}
 	return all
 }
@@ -70,6 +75,11 @@ func (o *Owned) Size() (bytes int) {
 	if o.State != nil {
 		for _, text := range o.State.Fields {
 			bytes += len(text)
+		}
+	}
+	if o.Next != nil {
+		for _, next := range *o.Next {
+			bytes += len(next.Bytes)
 		}
 	}
 	return bytes
@@ -101,7 +111,6 @@ func appendOwned[J any](
 				keys = append(keys, key)
 			}
 		}
-		keys = append(keys, k.Completed())
 	}
 	args[count] = strconv.Itoa((len(args) - count) / 4)
 	for i := range jobs {

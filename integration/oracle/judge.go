@@ -76,6 +76,7 @@ func (s *stride) judge() {
 	}
 	s.judgeLocks()
 	s.judgeBatches()
+	s.judgeNext()
 	for _, of := range s.touched {
 		s.k.drop(of)
 	}
