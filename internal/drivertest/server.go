@@ -131,8 +131,8 @@ func launch(f form) (*Server, error) {
 	return nil, err
 }
 
-// FreeAddr returns an address on loopback, host:port, on which nothing listens. No other test gets it until this
-// one has ended.
+// FreeAddr returns an address on loopback, host:port, on which nothing listens. No other test gets it until
+// this one has ended.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	port, release, err := reservePort()
