@@ -196,6 +196,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toWork, keys.WaitingList(names.gate), "type exists llen lindex lpush rpush rpop")
 	on(toWork, keys.Rate(names.gate), "type llen lindex lpush lpop rpop get set pexpire del")
 	on(toWork, keys.Stop(names.gate), "pttl set")
+	on(toWork, keys.Leases(), "type zadd zrem zscore zrangebyscore")
 	on(toLook, keys.PeriodicDefinitions(), "hmget")
 	on(toLook, keys.PeriodicLast(), "hmget")
 	on(toWork, keys.Processes(), "sadd srem")
