@@ -68,6 +68,8 @@ type Entry struct {
 	index  int      // in a list, counted from the oldest
 	gone   bool     // of a completed job nothing is kept any more
 	hidden bool     // by a mask
+	next   []Entry  // its next jobs
+	level  int      // of a next job: how many jobs come before it
 }
 
 // A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run

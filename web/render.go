@@ -60,6 +60,7 @@ var functions = template.FuncMap{
 
 	"topGroups": topGroups, "furtherGroups": furtherGroups,
 	"capsules": firstFew[inspect.Capsule],
+	"nextJobs": firstFew[inspect.NextJob],
 	"further":  func(list []string) int { return max(len(list)-maxTags, 0) },
 }
 

@@ -381,6 +381,10 @@ func printEntry(t *table, e inspect.Entry) {
 		t.field("periodic", d.Periodic)
 		t.field("batch", d.Batch)
 		t.field("callback of", d.CallbackOf)
+		t.field("after", d.After)
+		for _, next := range d.Next {
+			t.field("next job", next.JID+" "+next.Class)
+		}
 		t.field("payload", string(d.Payload))
 	}
 	t.row()

@@ -193,6 +193,9 @@ func whereabouts(f inspect.Found) string {
 	}
 	if e := f.Entry; e != nil && e.Details != nil {
 		where += word(e.Details.Batch != "", ", in batch "+e.Details.Batch) + word(e.Details.CallbackOf != "", ", a callback of batch "+e.Details.CallbackOf)
+		if next := e.Details.Next; len(next) > 0 {
+			where += fmt.Sprintf(", next jobs: %d, %s", len(next), cut(inspect.NextNames(next), maxShown))
+		}
 	}
 	if t := f.Tracked; t != nil {
 		if t.Total != 0 || t.Done != 0 {

@@ -80,6 +80,7 @@ func (s *stride) judge() {
 	s.judgeLocks()
 	s.judgeBatches()
 	s.judgeGates()
+	s.judgeNext()
 	for _, of := range s.touched {
 		s.k.drop(of)
 	}

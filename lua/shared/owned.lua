@@ -14,6 +14,7 @@ local kinds, finishing = {}, {} -- finishing has one part of each kind that has 
 -- include member
 -- include slot
 -- include waiter
+-- include next
 -- read_owned: reads a group of jobs and what belongs to them, from ARGV[at] on: how many jobs, how many kinds
 -- of belongings, and of each kind its name, the position of its first key, how many arguments it has for each
 -- job, and its text. Then for each job: step arguments of the script's own, from group.first on, and those of
