@@ -27,10 +27,10 @@ const module = "github.com/belayq/belay"
 // other.
 var layers = map[string]int{
 	"job": 0, "driver": 0, "logbook": 0, // base: a job, the interface of Redis clients, the log
-	"internal": 1,                         // base, for tests only
-	"link":     1,                         // base, too: deadlines, page sizes, pauses and outages of the calls of a driver
-	"lua":      2,                         // store: every write and every key name
-	"retry":    3, "dedup": 3, "batch": 3, // rules: pure
+	"internal": 1,                                     // base, for tests only
+	"link":     1,                                     // base, too: deadlines, page sizes, pauses and outages of the calls of a driver
+	"lua":      2,                                     // store: every write and every key name
+	"retry":    3, "dedup": 3, "batch": 3, "limit": 3, // rules: pure
 	"check": 3,                               // tests whether Belay can use a Redis server
 	"fetch": 4, "janitor": 4, "scheduler": 4, // engines: take and settle jobs; recover those of dead processes; enqueue due jobs
 	"launcher": 5, "client": 5, // processes: run jobs, put jobs in
@@ -46,7 +46,7 @@ var testTools = []string{"testing", "github.com/stretchr/testify", "go.uber.org/
 var testKits = []string{"internal/drivertest", "belaytest", "integration"}
 
 // engines are the packages whose doc comments have notPublic in their first paragraph.
-var engines = []string{"batch", "client", "dedup", "fetch", "janitor", "launcher", "launcher/flagset", "launcher/service", "logbook", "lua", "scheduler"}
+var engines = []string{"batch", "client", "dedup", "fetch", "janitor", "launcher", "launcher/flagset", "launcher/service", "limit", "logbook", "lua", "scheduler"}
 
 const notPublic = "This package is not public API: only what package belay exports from it carries a compatibility promise."
 
@@ -77,8 +77,8 @@ func objection(p *pkg, at int, imported string) string {
 	if within(imported, testTools) && !kit {
 		return "only _test.go files and the packages in testKits may use test tools"
 	}
-	if slices.Contains([]string{"retry", "dedup", "batch"}, p.part()) && !within(p.path, impure) && within(imported, outsideWorld) {
-		return "retry, dedup and batch are pure: no I/O; pass them what they need as an argument"
+	if slices.Contains([]string{"retry", "dedup", "batch", "limit"}, p.part()) && !within(p.path, impure) && within(imported, outsideWorld) {
+		return "retry, dedup, batch and limit are pure: no I/O; pass them what they need as an argument"
 	}
 	local, found := strings.CutPrefix(imported, module)
 	if !found {

@@ -72,6 +72,10 @@ func (k *Kit) runDue(first int) bool {
 		err := k.promote()
 		queues := k.queues()
 		if err == nil && len(queues) == 0 {
+			err = k.openGates()
+			queues = k.queues()
+		}
+		if err == nil && len(queues) == 0 {
 			return true
 		}
 		if err == nil {
@@ -142,7 +146,7 @@ func (k *Kit) promote() error {
 func (k *Kit) queues() []string {
 	enqueuedAt := make(map[string]time.Time)
 	for _, waiting := range k.Waiting() {
-		if _, seen := enqueuedAt[waiting.Queue]; !seen && waiting.At.IsZero() {
+		if _, seen := enqueuedAt[waiting.Queue]; !seen && waiting.At.IsZero() && waiting.Limit == "" {
 			enqueuedAt[waiting.Queue], _ = waiting.Job.EnqueuedAt()
 		}
 	}
@@ -154,7 +158,7 @@ func (k *Kit) queues() []string {
 // nearest returns the time until the next scheduled job or retry is due, if there is one.
 func (k *Kit) nearest() (wait time.Duration, later bool) {
 	for _, waiting := range k.Waiting() {
-		if waiting.At.IsZero() {
+		if waiting.At.IsZero() { // in a queue, or at a gate
 			continue
 		}
 		until := max(time.Until(waiting.At), 0)
@@ -162,16 +166,22 @@ func (k *Kit) nearest() (wait time.Duration, later bool) {
 			wait, later = until, true
 		}
 	}
+	for _, until := range k.gates() {
+		if !later || until < wait {
+			wait, later = until, true
+		}
+	}
 	return wait, later
 }
 
-// advanceBy makes all scheduled jobs and retries due earlier by d.
+// advanceBy makes all scheduled jobs, retries and stopped gates due earlier by d.
 func (k *Kit) advanceBy(d time.Duration) {
 	for _, set := range []string{k.keys.Schedule(), k.keys.Retry()} {
 		for payload := range k.set(set) {
 			k.do("ZINCRBY", set, strconv.FormatFloat(-d.Seconds(), 'f', 6, 64), payload)
 		}
 	}
+	k.shortenStops(d)
 }
 
 // do sends one command. It panics on an error reply: none of these commands can fail.

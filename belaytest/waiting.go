@@ -22,6 +22,9 @@ type Waiting struct {
 	At time.Time
 	// Retry reports whether the job waits for a retry.
 	Retry bool
+	// Limit is the name of the limit at which the job waits for a slot, or because of RateLimited; "" for other
+	// jobs.
+	Limit string
 	// pushed is the job as the Kit's client pushed it; zero if something else pushed it.
 	pushed belay.RawJob
 }
@@ -32,6 +35,8 @@ type Waiting struct {
 func (w Waiting) String() string {
 	text := fmt.Sprintf("%s %s in queue %s", w.Job.DisplayClass(), seal.Shown(w.Job), w.Queue)
 	switch {
+	case w.Limit != "":
+		text += ", waits for the limit " + w.Limit
 	case w.Retry:
 		text += fmt.Sprintf(", retry %d due in %v", w.Job.FailedRuns(), w.due())
 	case !w.At.IsZero():
@@ -42,8 +47,9 @@ func (w Waiting) String() string {
 
 func (w Waiting) due() time.Duration { return time.Until(w.At).Round(time.Millisecond) }
 
-// Waiting returns all waiting jobs: first those in queues, queue by queue and oldest first, then scheduled jobs
-// and then retries, each in the order in which they come due. Running jobs are not included.
+// Waiting returns all waiting jobs: first those in queues, queue by queue and oldest first, then those that
+// wait for a limit, then scheduled jobs and then retries, each in the order in which they come due. Running
+// jobs are not included.
 func (k *Kit) Waiting() []Waiting {
 	var all []Waiting
 	queues := k.list("SMEMBERS", k.keys.Queues())
@@ -54,6 +60,7 @@ func (k *Kit) Waiting() []Waiting {
 			all = append(all, k.withPush(Waiting{Job: k.parse(payload), Queue: queue}))
 		}
 	}
+	all = append(all, k.atGates()...)
 	for _, set := range []string{k.keys.Schedule(), k.keys.Retry()} {
 		for payload, at := range k.set(set) {
 			j := k.parse(payload)

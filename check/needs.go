@@ -57,7 +57,8 @@ type sample struct {
 	bid      string // of a batch
 	class    string
 	name     string // of a periodic job
-	number   int    // of an idempotency scope
+	gate     string
+	number   int // of an idempotency scope
 	at       time.Time
 }
 
@@ -65,7 +66,7 @@ type sample struct {
 func sampleOf(queues []string, identity string) sample {
 	return sample{
 		queues: queues, patterns: slices.ContainsFunc(queues, job.IsPattern), identity: identity, digest: strings.Repeat("0", 32),
-		jid: "jid", bid: "0", class: "Class", name: "nightly", number: 1, at: time.Now(),
+		jid: "jid", bid: "0", class: "Class", name: "nightly", gate: "limit:key", number: 1, at: time.Now(),
 	}
 }
 
@@ -118,7 +119,7 @@ func needs(keys lua.Keys, names sample) []need {
 		on(toWork, keys.Queues(), "sscan")
 	}
 	on(toPush, keys.IdempotencyScope(names.identity, names.number), "get set del")
-	on(toWork, keys.Paused(), "smismember")
+	on(toWork, keys.Paused(), "type smismember sismember")
 	on(toPush, lock, "mget set")
 	on(toWork, lock, "type setrange pexpire del")
 	on(toTell, lock, "get")
@@ -185,6 +186,15 @@ func needs(keys lua.Keys, names sample) []need {
 	for _, set := range members {
 		on(toList, set, "srandmember scard sismember")
 	}
+	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hscan")
+	on(toWork, keys.Gates(), "type hmget hincrby hdel")
+	on(toWork, keys.Slots(names.identity), "type exists hlen hget hset hdel hexists hrandfield")
+	on(toWork, keys.Admitted(), "type exists hget hset hsetnx hdel hrandfield")
+	on(toWork, keys.Waiting(), "type zadd zrem zscore zrange zrevrange")
+	on(toWork, keys.WaitingList(names.gate), "type exists llen lindex lpush rpush rpop")
+	on(toWork, keys.Rate(names.gate), "type llen lindex lpush lpop rpop get set pexpire del")
+	on(toWork, keys.Stop(names.gate), "pttl set")
+	on(toWork, keys.Leases(), "type zadd zrem zscore zrangebyscore")
 	on(toLook, keys.PeriodicDefinitions(), "hmget")
 	on(toLook, keys.PeriodicLast(), "hmget")
 	on(toWork, keys.Processes(), "sadd srem")

@@ -166,6 +166,9 @@ type Config struct {
 	TooManyClients func()
 	// DrainFor is the maximum time without takes while the process becomes idle for a quarantined job.
 	DrainFor time.Duration
+	// Gate returns the gate of a job; nil for most. The loop calls it for each job that it has taken, so it
+	// must return at once and never panic. Default: none, and then no payload is parsed for it.
+	Gate func(j *job.Job) *lua.Gate
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 
@@ -195,6 +198,9 @@ func NewLoop(cfg Config) *Loop {
 	}
 	return l
 }
+
+// SetGate sets Config.Gate. Call it before Open.
+func (l *Loop) SetGate(gate func(j *job.Job) *lua.Gate) { l.cfg.Gate = gate }
 
 // Open adds a keyspace, with a connection for its jobs. Call it before Run.
 func (l *Loop) Open(at Space) (*Keyspace, error) {

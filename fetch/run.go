@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // A Run is one job that this process has taken and whose settle is not yet confirmed.
@@ -22,11 +23,19 @@ type Run struct {
 	outcome     job.Outcome
 	mayOwn      bool                  // the payload may name something that belongs to the job (job.MayOwn)
 	lock        *heldLock             // the lock that the payload names; nil for nearly all
+	gate        *lua.Gate             // what decides whether the run may start; nil for nearly all
+	starts      int                   // calls for its start that Redis has executed, or may have
+	started     bool                  // Redis has recorded the start
+	undoStart   bool                  // Redis must record that the run does not start after all
+	first       bool                  // a crash has interrupted the job: at its gate it waits before others
 	abandonment *abandonment          // the state of an abandoned run; nil for nearly all
 	sum         uint64                // of Bytes
 	saved       atomic.Pointer[Saved] // nil for nearly all
 	next, prev  *Run                  // in the list of its state
 }
+
+// Gated reports whether the job may wait at a gate: a quarantined one may not.
+func (r *Run) Gated() bool { return r.gate != nil && !r.quarantined }
 
 // JID returns the job's id; "" if the payload cannot be read: such a job never runs.
 func (r *Run) JID() string {

@@ -106,7 +106,7 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled, ended := make([]lua.Settled, len(gathered)), []string(nil)
 	for i, r := range gathered {
 		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i,
-			Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}}
+			Gate: r.gateAtEnd(), Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}}
 		if r.mayOwn {
 			settled[i].Member, settled[i].Next = batches.Ending(r.Bytes, r.outcome), k.nextAtEnd(r)
 		}
@@ -118,10 +118,11 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	session.number++
 	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled)), ended: ended}
 	session.unread = append(session.unread, b)
-	b.ask = k.Keys.Settle(lua.Settlement{
-		Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled,
-		Today: k.Clock.Now(),
-	})
+	settlement := lua.Settlement{Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled, Today: k.Clock.Now()}
+	if k.cfg.Gate != nil {
+		settlement.Queues = k.namesTaken()
+	}
+	b.ask = k.Keys.Settle(settlement)
 	for i := range settled { // Settle has sorted them
 		b.runs[i] = gathered[settled[i].Index]
 	}
@@ -187,14 +188,17 @@ func (k *Keyspace) retryBlocked(now time.Time) {
 // confirm ends the runs of a settle that Redis has executed.
 func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 	b.session.read(b)
-	k.loop.lost.Add(uint64(len(verdict.Lost)))
 	for _, i := range verdict.Lost {
+		if b.runs[i].mayWait() {
+			continue
+		}
+		k.loop.lost.Add(1)
 		k.cfg.Log.Warn("ownership lost: result discarded",
 			"jid", b.runs[i].JID(), "queue", b.runs[i].Queue, "identity", b.session.Identity, "exit", string(b.runs[i].outcome.Exit()))
 	}
 	for i, r := range b.runs {
 		k.leave(r)
-		if r.lock.kept() && positionsObsolete(r.outcome) && !slices.Contains(verdict.Lost, i) {
+		if r.keepsLeft() && positionsObsolete(r.outcome) && !slices.Contains(verdict.Lost, i) {
 			k.obsolete = append(k.obsolete, r.lock.JID)
 		}
 		if r.quarantined && r.owner == k.session {

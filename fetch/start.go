@@ -127,17 +127,6 @@ func (k *Keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 	k.refuse(r)
 }
 
-// refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
-// without that pause this process would take and refuse the job in a tight loop.
-func (k *Keyspace) refuse(r *Run) {
-	k.putBack(r, job.Requeued())
-	if r.quarantined {
-		k.queues[r.Queue].quarantined = false // until the next reading
-		return
-	}
-	k.queues[r.Queue].backOff(time.Now())
-}
-
 // An abandonment belongs to an abandoned run: one that continues after its session has ended. Another process
 // has recovered its job, so the job may come back to this process, unchanged or as a retry. A job never runs
 // beside its own abandoned run.

@@ -1,6 +1,7 @@
 package janitor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,7 +204,7 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 	if err != nil {
 		return err
 	}
-	lengths, err := lua.Lengths(lists).Do(ctx, &j.link)
+	lengths, ledgers, err := j.readSwept(ctx, names[:swept], lists)
 	if err != nil {
 		return err
 	}
@@ -228,6 +229,40 @@ func (j *Janitor) sweepTombstones(ctx context.Context, page driver.Reply) error 
 		}
 		// A process that cannot be recovered must not stop the others.
 		errs = errors.Join(errs, v.err)
+	}
+	return errors.Join(errs, j.freeSlots(ctx, ledgers, records))
+}
+
+// readSwept reads the lengths of these lists, and which of the dead processes still have slots.
+func (j *Janitor) readSwept(ctx context.Context, names, lists []string) (lengths []int, ledgers []string, err error) {
+	read := lua.Lengths(lists)
+	calls := []driver.Call{read.Call}
+	for _, name := range names {
+		calls = append(calls, driver.Command("EXISTS", j.cfg.Keys.Slots(name)))
+	}
+	replies := j.link.Do(ctx, calls...)
+	lengths, err = read.Read(replies[0])
+	for i, reply := range replies[1:] {
+		if err = cmp.Or(err, reply.Err); reply.Value == int64(1) {
+			ledgers = append(ledgers, names[i])
+		}
+	}
+	return lengths, ledgers, err
+}
+
+// freeSlots frees the slots of dead processes that have no job any more: a janitor of a version without limits
+// has recovered their jobs.
+func (j *Janitor) freeSlots(ctx context.Context, names []string, records map[string]lua.Record) (errs error) {
+	for _, name := range names {
+		left, err := j.cfg.Keys.FreeSlots(name, records[name].Queues).Do(ctx, &j.link)
+		switch {
+		case driver.Outage(err):
+			return errors.Join(errs, err)
+		case err != nil:
+			errs = errors.Join(errs, fmt.Errorf("free the slots of %s: %w", name, err))
+		case left == 0:
+			j.cfg.Log.Warn("freed slots that a dead process has left", "dead", name)
+		}
 	}
 	return errs
 }

@@ -18,7 +18,7 @@ var ErrCancelled = errors.New("belay: cancelled: an operator cancelled this job"
 func failedToo(err error) bool {
 	ask, found := errors.AsType[*retry.AskError](err)
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, ErrCancelled) &&
-		(!found || ask.Ask != retry.AskSnooze && ask.Ask != retry.AskRequeue)
+		(!found || ask.Ask != retry.AskSnooze && ask.Ask != retry.AskRequeue && ask.Ask != retry.AskRateLimited)
 }
 
 // marksEvery is how often marks are read without a notice from a heartbeat: in effect never.

@@ -137,6 +137,9 @@ func (l *Launcher) duties() []duty {
 			pass: each(func(ctx context.Context) error { return l.tickLocks.Pass(ctx, l.Identity()) }),
 		},
 	}
+	if len(l.limits) > 0 {
+		duties = append(duties, duty{name: "limits", period: registerEvery, pass: each(l.registerLimits), intake: true, calls: true})
+	}
 	if len(l.periodic) > 0 {
 		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: l.registerPeriodic, intake: true, calls: true})
 	}

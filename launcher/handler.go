@@ -52,6 +52,8 @@ type Class struct {
 	// Middleware wraps the runs of the class, inside of the middleware of all runs; the first is the
 	// outermost. Default: none.
 	Middleware []Middleware
+	// Limit limits the runs of the class. Default: none.
+	Limit *ClassLimit
 	// Exhausted is called before the hooks of OnDeath, for jobs of the class that run again only if an operator
 	// retries them. Default: nil.
 	Exhausted func(ctx context.Context, j *job.Job, err error)

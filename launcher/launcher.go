@@ -14,6 +14,7 @@ import (
 	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/job/middleware"
+	"github.com/belayq/belay/limit"
 	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
@@ -33,6 +34,8 @@ type Launcher struct {
 	space      *fetch.Keyspace
 	periodic   []*scheduler.Periodic
 	outranked  map[string]bool // periodic jobs for which another definition is in force
+	limits     []limit.Limit   // those of its classes, each once
+	overruled  map[string]bool // limits for which another size is in force; nil before the first registration
 
 	grace     time.Duration // heartGrace, except in tests
 	changed   chan struct{} // the record for Sidekiq's readers must be written
@@ -53,7 +56,7 @@ type Launcher struct {
 	follower  queueFollower
 	lanes     lanes
 	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
-	registers *link.Link                         // for definitions of periodic jobs
+	registers *link.Link                         // for definitions of periodic jobs, and for limits
 	work      context.Context
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
@@ -114,6 +117,7 @@ func (l *Launcher) Handle(class string, handler Handler, about Class) {
 	case l.handlers[class].handler != nil:
 		panic("belay: Handle " + class + ": the class has a handler already")
 	}
+	l.addLimit(class, about.Limit)
 	late := &timeoutError{after: about.Timeout, err: context.DeadlineExceeded}
 	l.handlers[class] = registration{handler: handler, class: about, late: late}
 }
@@ -234,6 +238,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	defer l.close()
 	l.logStart()
 
+	if len(l.limits) > 0 {
+		l.loop.SetGate(l.gateOf)
+	}
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.cancel(nil)
 	l.learnMarks(ctx)

@@ -205,7 +205,8 @@ func (l *Launcher) warnForeignBatch(j *job.Job, p *pool) {
 	if bid == "" {
 		return
 	}
-	if _, known := l.warnedOf.LoadOrStore(foreignBatch(p.servedAs(j)), true); !known {
+	_, class := registeredIn(p.handlers, j)
+	if _, known := l.warnedOf.LoadOrStore(foreignBatch(class), true); !known {
 		l.cfg.Log.Warn("job of a batch of Sidekiq Pro; the batch will not end (logged once a class)",
 			"bid", bid, "jid", j.JID(), "class", j.DisplayClass(),
 			"advice", "run the members of a batch of Sidekiq Pro in Ruby, or make the batch with Belay")

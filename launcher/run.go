@@ -236,7 +236,7 @@ func (r *run) decide(err error) {
 	class := r.processor.pool.registered(r.job).class
 	verdict := retry.Decide(l.cfg.Retry, retry.EndedRun{
 		Job: excused, Queue: r.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
-		Backoff: class.Backoff, Rules: class.Rules, KeepErrors: class.KeepErrors, Ours: byBelay,
+		Backoff: class.Backoff, Rules: class.Rules, KeepErrors: class.KeepErrors, Ours: byBelay, Gated: r.Gated(),
 	})
 	if r.pastDeadline && verdict.Outcome.Exit() == job.ExitRetry {
 		verdict.Outcome = job.Expired(true) // the retry would start too late

@@ -19,13 +19,15 @@ const (
 	AskSnooze
 	// AskRequeue reports that this process cannot run the job now.
 	AskRequeue
+	// AskRateLimited stops the job's gate for a while, and lets the job wait there.
+	AskRateLimited
 )
 
-// An AskError is an error that a handler returns to decide what happens to its job. Discard, Kill, In, Snooze
-// and Requeue make it. Decide finds it inside any number of wrappers.
+// An AskError is an error that a handler returns to decide what happens to its job. Discard, Kill, In, Snooze,
+// Requeue and RateLimited make it. Decide finds it inside any number of wrappers.
 type AskError struct {
 	Ask Ask
-	// After is the delay of AskRetryIn and AskSnooze.
+	// After is the delay of AskRetryIn and AskSnooze, and how long AskRateLimited stops the gate.
 	After time.Duration
 	// Cause is the reason; it may be nil.
 	Cause error
@@ -54,6 +56,11 @@ func Snooze(d time.Duration) error { return &AskError{Ask: AskSnooze, After: max
 // nothing from that queue for a moment, so that other processes can.
 func Requeue(cause error) error { return &AskError{Ask: AskRequeue, Cause: cause} }
 
+// RateLimited returns an error that reports that another program has refused too many requests. The job waits
+// first in the line of its gate, which starts no job for d. The run is not counted as failed and uses up no
+// retry. For a job without a gate it is Snooze(d).
+func RateLimited(d time.Duration) error { return &AskError{Ask: AskRateLimited, After: max(d, 0)} }
+
 // Error returns the text of the cause. Without a cause it names what was asked.
 func (e *AskError) Error() string {
 	switch {
@@ -73,6 +80,8 @@ func (e *AskError) Error() string {
 		return fmt.Sprintf("snoozed for %v", e.After)
 	case AskRequeue:
 		return "requeued by its handler"
+	case AskRateLimited:
+		return fmt.Sprintf("rate limited for %v", e.After)
 	}
 	return "nothing asked"
 }

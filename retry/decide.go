@@ -50,6 +50,8 @@ type EndedRun struct {
 	// Ours reports that Belay itself cancelled the run (shutdown, ownership lost), so its error says nothing
 	// about the job. A run that exceeded its own timeout is not ours: it failed.
 	Ours bool
+	// Gated reports that the run has a gate, in whose waiting list its job can wait.
+	Gated bool
 }
 
 // A Verdict is the decision about the job of a run.
@@ -75,6 +77,8 @@ type Verdict struct {
 //	any error, by our own cancel     requeued, unchanged       -
 //	Snooze                           snoozed, unchanged        -
 //	Requeue                          requeued, unchanged       -
+//	RateLimited, with a gate         waits there, unchanged    -
+//	RateLimited, without one         snoozed, unchanged        -
 //	Discard                          discarded                 processed, failed*
 //	Kill                             dead**                    processed, failed   yes
 //	an error with an ErrorRule       as the rule says, with the error as the cause; if that is to snooze,
@@ -118,7 +122,9 @@ func (f *failure) verdict(ask AskError, ruled bool) Verdict {
 		by = "a rule for its error"
 	}
 	switch never := r.Job.RetryRule().Kind == job.RetryNever; {
-	case ask.Ask == AskSnooze:
+	case ask.Ask == AskRateLimited && r.Gated:
+		return Verdict{Outcome: job.Waits(min(ask.After, maxDelay)), Reason: "rate limited, says its handler"}
+	case ask.Ask == AskSnooze || ask.Ask == AskRateLimited:
 		after := min(ask.After, maxDelay)
 		if ruled {
 			after = f.delay(AskError{})

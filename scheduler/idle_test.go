@@ -56,7 +56,7 @@ func TestAnIdlePollerCostsOneRoundTripALook(t *testing.T) {
 		require.Equal(t, looks, c.trips)
 		require.InDelta(t, 2*looks+c.scripts["lease"], c.scripts["due"], 0, "one look at each set, and one at the periodic jobs with each lease")
 		require.InDelta(t, 10, c.scripts["lease"], 1, "about one a second")
-		require.Equal(t, c.calls, c.scripts["due"]+c.scripts["lease"])
+		require.Equal(t, c.calls, c.scripts["due"]+3*c.scripts["lease"], "and with each lease, one at the waiters of gates and one at those admitted")
 		ttl, _ := redis.Do(t.Context(), driver.Command("PTTL", keys.Poller()))[0].Value.(int64)
 		require.Positive(t, ttl, "the lease was never let go")
 	})

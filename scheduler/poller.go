@@ -54,7 +54,8 @@ type Config struct {
 	Processes func() int
 }
 
-// A Poller promotes due jobs and fires periodic ones. It must not be used concurrently.
+// A Poller promotes due jobs, fires periodic ones and admits jobs that wait at a gate. It must not be used
+// concurrently.
 type Poller struct {
 	cfg  Config
 	link *link.Link
@@ -69,6 +70,7 @@ type Poller struct {
 	// move them.
 	skip  map[string]int
 	ticks ticks
+	gates gates
 	taken taken
 }
 
@@ -90,9 +92,10 @@ func New(cfg Config) *Poller {
 	}
 }
 
-// Pass promotes due jobs and fires periodic ones if this process, whose identity is me, is the poller, and
-// returns the time until the next Pass. After an error, the next pass moves the jobs that this one did not. If
-// nothing is due, a pass of the poller takes one round trip. Each call has a deadline of its own.
+// Pass promotes due jobs, fires periodic ones and admits jobs that wait at a gate if this process, whose
+// identity is me, is the poller, and returns the time until the next Pass. After an error, the next pass moves
+// the jobs that this one did not. If nothing is due, a pass of the poller takes one round trip. Each call has
+// a deadline of its own.
 func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err error) {
 	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
@@ -104,7 +107,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 		if held, err := p.ask(now, me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
 			return p.rest(), err
 		}
-		p.ticks.nextAt = now // the previous poller may have left ticks
+		p.ticks.nextAt, p.gates.nextAt = now, now // the previous poller may have left ticks and waiters
 	}
 	next, err = p.promoteAll(ctx, me)
 	if p.heldAs != me {
@@ -113,7 +116,8 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	p.apart = p.apart || err != nil || p.link.Unchecked()
 	if !p.link.Unchecked() && !driver.Outage(err) {
 		tick, fireErr := p.fire(ctx)
-		next, err = min(next, tick), errors.Join(err, fireErr)
+		gate, gateErr := p.openGates(ctx)
+		next, err = min(next, tick, gate), errors.Join(err, fireErr, gateErr)
 	}
 	return max(next, soonest), p.link.Excused(err)
 }
@@ -143,18 +147,21 @@ func GiveUp(ctx context.Context, client driver.Client, keys lua.Keys, me string,
 }
 
 // carry sends calls that carry jobs. If half of the lease is over, the same round trip renews it: so one lost
-// reply, or a slow page, does not lose the lease. With the renewal it reads which periodic jobs are due.
+// reply, or a slow page, does not lose the lease. With the renewal it reads which periodic jobs are due, and
+// which gates have waiters.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
 		return p.link.Carry(ctx, p.link.Page()/2, calls...), nil
 	}
 	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
-	plan := p.readPlan()
-	replies := p.link.Carry(ctx, p.link.Page()/2, append([]driver.Call{lease.Call, plan.Call}, calls...)...)
+	plan, look := p.readPlan(), p.readGates()
+	own := []driver.Call{lease.Call, plan.Call, look.waiting.Call, look.admissions}
+	replies := p.link.Carry(ctx, p.link.Page()/2, append(own, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
 	_, planErr := p.ticks.plan(now, plan, replies[1])
-	return replies[2:], errors.Join(err, planErr)
+	_, p.gates.err = p.gates.plan(now, p.cfg.Clock.Now(), look, replies[2:])
+	return replies[len(own):], errors.Join(err, planErr)
 }
 
 // rest returns how long a standby waits before it asks for the lease again.

@@ -46,6 +46,14 @@ A run may take --job-timeout (default: no limit), or the timeout of its class: -
 timeout that a job was pushed with goes before both. When it is over, the program is ended with its whole process group:
 SIGTERM, and SIGKILL 0.6 s later. The run has then failed, whatever the exit status.
 
+A class may have a limit, which holds among all workers that have it: --limit 'Webhook=tenants,concurrency=5,key=0'
+  concurrency=N          at most N jobs run at once in the fleet
+  window=N/TIME          at most N start in any span of TIME, such as 100/1m; N is at most 1000
+  leaky=N/TIME           N start at once, and then one in each Nth part of TIME
+  key=ARG                these count for each value of the argument at this position, 0 for the first, such as a tenant
+A job that may not start yet waits in Redis, and occupies no worker. Give a limited class a queue of its own. Give the limit
+a name of 1 to 64 letters, digits, dashes and underscores: limits of one name are one limit, and two classes may have one.
+
 When the shutdown timeout is over, or when the worker has lost the job, the program is ended in the same way. The job is
 then requeued whatever the exit status, and no failure is counted. On
 Linux a program does not outlive its worker, but processes that it started may, if the worker is killed by SIGKILL.
@@ -79,6 +87,7 @@ type workFlags struct {
 	shared   []*flagset.Flag
 	wrong    []error // mistakes in values of shared flags
 	programs []string
+	limits   []string
 	logfile  string
 	conf     config
 }
@@ -109,6 +118,8 @@ func (f *workFlags) register(flags *pflag.FlagSet) {
 	}
 	flags.StringArrayVar(&f.programs, "exec", nil,
 		"run jobs of a class with a program: `CLASS=COMMAND`, or CLASS,timeout=30s=COMMAND; may be repeated")
+	flags.StringArrayVar(&f.limits, "limit", nil,
+		"limit a class of --exec: `CLASS=NAME,concurrency=N,window=N/TIME,leaky=N/TIME,key=ARG`; may be repeated")
 	flags.StringVar(&f.logfile, "logfile", "", "append the log to this `FILE`, created with mode 0600; USR2 reopens it (default standard error)")
 	f.conf.register(flags)
 }
@@ -145,6 +156,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	if flags.conf.print && len(flags.programs) == 0 {
 		badPrograms = nil
 	}
+	limits, badLimits := parseLimits(flags.limits, programs)
 	redis, badRedis := at.open()
 	if badRedis == nil {
 		defer func() { _ = redis.Close() }()
@@ -154,7 +166,7 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 	cfg := flags.main
 	cfg.Client.Prefix = at.prefix
 	client, badClient := belay.NewClient(redis, &cfg.Client)
-	bad := errors.Join(badSettings, badFlags, badPrograms, badRedis, badClient)
+	bad := errors.Join(badSettings, badFlags, badPrograms, badLimits, badRedis, badClient)
 	if badClient == nil {
 		_, badServer := belay.NewServer(client, cfg.Server)
 		bad = errors.Join(bad, errors.Unwrap(badServer))
@@ -196,6 +208,9 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		var options []belay.DefineOption
 		if p.timeout > 0 {
 			options = append(options, belay.Timeout(p.timeout))
+		}
+		if spec, limited := limits[p.class]; limited {
+			options = append(options, spec.option())
 		}
 		if p.class == launcher.AnyClass {
 			server.HandleUnknown(runner.handler(p), options...)

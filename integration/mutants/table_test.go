@@ -318,7 +318,7 @@ var bugs = []mutant{
 		name: "the mark is cleared, then the extra run is pushed",
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
-			"fetch/locks.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
+			"fetch/belongings.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
@@ -405,7 +405,7 @@ var bugs = []mutant{
 		name: "locks of running jobs are not renewed",
 		harm: "while a run outlasts its lock, an equal job is accepted",
 		edits: []edit{{
-			"fetch/locks.go", `	if !k.renew || k.session == nil {`, `	if !k.renew || k.session != nil {`,
+			"fetch/belongings.go", `	if !k.renew || k.session == nil {`, `	if !k.renew || k.session != nil {`,
 		}},
 		pkg: "./fetch", run: "TestLocksInHand/go-redis/are_renewed",
 		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",
@@ -768,6 +768,24 @@ var bugs = []mutant{
 		caught: "TestCrashPolicy/go-redis/a_crash_alone_kills_at_the_limit", says: "its batch",
 	},
 	{
+		name: "a retry stores the next jobs",
+		harm: "each failed run of a job enqueues its next jobs, though the job is not done",
+		edits: []edit{{
+			"batch/next.go", `outcome.Exit() == job.ExitDone &&`, `(outcome.Exit() == job.ExitDone || outcome.Exit() == job.ExitRetry) &&`,
+		}},
+		pkg: ".", run: "TestNextJobsFollowOnlyWhatIsDone",
+		caught: "TestNextJobsFollowOnlyWhatIsDone/go-redis", says: "no job's that is not done",
+	},
+	{
+		name: "the queue of a next job is not checked first",
+		harm: "a key of another type breaks the settle half-way: the job has left its list, and its next jobs are lost",
+		edits: []edit{{
+			"lua/shared/next.lua", `not checked[list] and must_be(list, 'list', 'LPUSH', list, '')`, `nil`,
+		}},
+		pkg: "./lua", run: "TestNextJobs/refuse_the_settle_before_it_writes_if_a_queue_is_none",
+		caught: "TestNextJobs/refuse_the_settle_before_it_writes_if_a_queue_is_none/go-redis", says: "something was written",
+	},
+	{
 		name: "a slot is free before its job leaves",
 		harm: "more jobs of a limit run at once than it allows",
 		edits: []edit{{
@@ -837,23 +855,5 @@ var bugs = []mutant{
 		}},
 		pkg: "./lua", run: "TestRate/a_start_that",
 		caught: "TestRate/a_start_that_is_sent_again_uses_no_second_permit/go-redis", says: "something was written",
-	},
-	{
-		name: "a retry stores the next jobs",
-		harm: "each failed run of a job enqueues its next jobs, though the job is not done",
-		edits: []edit{{
-			"batch/next.go", `outcome.Exit() == job.ExitDone &&`, `(outcome.Exit() == job.ExitDone || outcome.Exit() == job.ExitRetry) &&`,
-		}},
-		pkg: ".", run: "TestNextJobsFollowOnlyWhatIsDone",
-		caught: "TestNextJobsFollowOnlyWhatIsDone/go-redis", says: "no job's that is not done",
-	},
-	{
-		name: "the queue of a next job is not checked first",
-		harm: "a key of another type breaks the settle half-way: the job has left its list, and its next jobs are lost",
-		edits: []edit{{
-			"lua/shared/next.lua", `not checked[list] and must_be(list, 'list', 'LPUSH', list, '')`, `nil`,
-		}},
-		pkg: "./lua", run: "TestNextJobs/refuse_the_settle_before_it_writes_if_a_queue_is_none",
-		caught: "TestNextJobs/refuse_the_settle_before_it_writes_if_a_queue_is_none/go-redis", says: "something was written",
 	},
 }

@@ -79,8 +79,8 @@ func (s *stride) judge() {
 	}
 	s.judgeLocks()
 	s.judgeBatches()
-	s.judgeGates()
 	s.judgeNext()
+	s.judgeGates()
 	for _, of := range s.touched {
 		s.k.drop(of)
 	}

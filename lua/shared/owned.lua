@@ -12,9 +12,9 @@ local kinds, finishing = {}, {} -- finishing has one part of each kind that has 
 -- include unlock
 -- include end_state
 -- include member
+-- include next
 -- include slot
 -- include waiter
--- include next
 -- read_owned: reads a group of jobs and what belongs to them, from ARGV[at] on: how many jobs, how many kinds
 -- of belongings, and of each kind its name, the position of its first key, how many arguments it has for each
 -- job, and its text. Then for each job: step arguments of the script's own, from group.first on, and those of

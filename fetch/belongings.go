@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"slices"
+	"time"
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -9,28 +10,30 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A unique job carries its lock in its payload (package dedup). The lock changes with the job: Redis records
-// the start before the job runs, if the start changes the lock; each heartbeat renews the lock while this
-// process has the job; and the settle that ends the job frees the lock. Jobs without a lock cost one search in
-// their bytes.
+// A job may have a lock, which its payload names (package dedup), and a gate, which Config.Gate names. Both
+// change with the job: Redis records the start before the job runs, if the start changes the lock, or if the
+// gate has to let it start; and the settle that ends the job frees the lock and the slot. Each heartbeat
+// renews the lock while this process has the job. Jobs without either cost one search in their bytes.
 
 // A heldLock is the lock of a running job.
 type heldLock struct {
 	dedup.Lock
-	class     string
-	startSent bool // the start was sent to Redis
-	started   bool // Redis has recorded the start
-	undoStart bool // Redis must record that the job does not start after all
+	class string
 	// waits is set if the job needs the WAL positions that its start returns.
 	waits bool
 	// left are the positions that refused duplicates left, from the reply to the job's start.
 	left dedup.WAL
 }
 
-// kept reports whether Redis still keeps the positions that duplicates left, although the start has freed the
-// lock.
-func (l *heldLock) kept() bool {
-	return l != nil && l.started && l.waits && !l.InHand() && len(l.left) > 0
+// keepsLeft reports whether Redis still keeps the positions that duplicates left, although the start has freed
+// the lock.
+func (r *Run) keepsLeft() bool {
+	return r.lock != nil && r.started && r.lock.waits && !r.lock.InHand() && len(r.lock.left) > 0
+}
+
+// startsLock reports whether the lock changes when the run starts, or the run needs what its start returns.
+func (l *heldLock) startsLock() bool {
+	return l != nil && (l.AtStart() != dedup.StartNothing || l.waits)
 }
 
 // Left returns the WAL positions of duplicates that were refused before the run began, as far as its start
@@ -56,21 +59,28 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 
 // prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
-	if r.mayOwn && dedup.Has(r.Bytes) {
-		r.lock = k.lockIn(r.Bytes)
+	if k.cfg.Gate != nil || r.mayOwn && dedup.Has(r.Bytes) {
+		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
+		if parsed, err := job.Parse(r.Bytes); err == nil {
+			if r.mayOwn {
+				r.lock = k.lockOf(parsed)
+			}
+			if k.cfg.Gate != nil {
+				r.gate, r.first = k.cfg.Gate(parsed), parsed.InterruptedCount() > 0
+			}
+		}
 	}
-	if r.lock == nil || (r.lock.AtStart() == dedup.StartNothing && !r.lock.waits) {
+	if r.gate == nil && !r.lock.startsLock() {
 		k.ledger.move(r, ready)
 		return
 	}
 	k.ledger.move(r, awaitingStart)
 }
 
-// lockIn returns the lock that a payload names; nil for none.
-func (k *Keyspace) lockIn(bytes string) *heldLock {
-	parsed, err := job.Parse(bytes)
-	if err != nil {
-		return nil // it is moved to the dead set without being parsed, and its lock, if it has one, expires
+// lockOf returns the lock that a payload names; nil for none.
+func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
+	if !dedup.Has(parsed.Raw()) {
+		return nil
 	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
@@ -86,12 +96,23 @@ func (k *Keyspace) lockIn(bytes string) *heldLock {
 // lock, the job takes the lock again first: otherwise another job would be accepted while this one waits. (A
 // job that had begun in an earlier run then holds a lock that it does not need; the next start frees it.)
 func (k *Keyspace) putBack(r *Run, outcome job.Outcome) {
-	if r.lock == nil || !r.lock.startSent || r.lock.AtStart() != dedup.StartRelease {
+	if r.lock == nil || r.starts == 0 || r.lock.AtStart() != dedup.StartRelease {
 		k.ledger.finish(r, outcome)
 		return
 	}
-	r.lock.undoStart, r.outcome = true, outcome
+	r.undoStart, r.outcome = true, outcome
 	k.ledger.move(r, awaitingStart)
+}
+
+// refuse requeues a job that must not run here now, and leaves its queue to other processes for a while:
+// without that pause this process would take and refuse the job in a tight loop.
+func (k *Keyspace) refuse(r *Run) {
+	k.putBack(r, job.Requeued())
+	if r.quarantined {
+		k.queues[r.Queue].quarantined = false // until the next reading
+		return
+	}
+	k.queues[r.Queue].backOff(time.Now())
 }
 
 // requeueAll requeues all runs that have not begun.
@@ -119,18 +140,27 @@ func (k *Keyspace) addStarts(p *pipeline) {
 			continue
 		}
 		bytes += len(r.Bytes)
-		lock := r.lock.whileHeld(session)
-		starts = append(starts, lua.Start{
-			Queue: r.Queue, Quarantined: r.quarantined, Bytes: r.Bytes, Lock: &lock,
-			Release: r.lock.AtStart() == dedup.StartRelease, Leave: r.lock.waits, Mark: r.lock.AtStart() == dedup.StartClear,
-			Back: r.lock.undoStart,
-		})
-		r.lock.startSent = true
+		starts = append(starts, r.start(session))
+		r.starts++
 		runs = append(runs, r)
 		k.ledger.move(r, starting)
 	}
 	ask := k.Keys.Start(session.Identity, starts)
 	p.add(ask.Call, func(reply driver.Reply) { k.handleStarts(runs, ask, reply) })
+}
+
+// start returns the start of the run, or that it does not start after all, as the script needs it.
+func (r *Run) start(session *Session) lua.Start {
+	start := lua.Start{Queue: r.Queue, Quarantined: r.quarantined, Bytes: r.Bytes, Back: r.undoStart}
+	if r.lock.startsLock() {
+		lock := r.lock.whileHeld(session)
+		start.Lock = &lock
+		start.Release, start.Leave, start.Mark = r.lock.AtStart() == dedup.StartRelease, r.lock.waits, r.lock.AtStart() == dedup.StartClear
+	}
+	if !r.undoStart { // the slot of a run that goes back is freed or kept by its settle
+		start.Gate, start.First = r.gate, r.first
+	}
+	return start
 }
 
 // handleStarts makes those runs ready whose start Redis has recorded.
@@ -147,25 +177,65 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 		k.fail(err)
 		runs = nil
 	default:
-		// Waiting would not help, and a job does not wait for its lock. The lock expires.
 		k.cfg.Reporter.Refuse("start", err)
 	}
 	for i, r := range runs {
 		switch {
+		case err != nil:
+			k.startRefused(r)
+		case slices.Contains(answer.Parked, i):
+			k.leave(r) // its job is in the waiting list of its gate
+		case slices.Contains(answer.Busy, i):
+			k.refuse(r)
 		case slices.Contains(answer.Lost, i):
-			k.cfg.Log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
+			if r.gate == nil || r.starts == 1 { // otherwise an earlier call, whose reply was lost, has let the job wait
+				k.cfg.Log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
+			}
 			k.leave(r)
-		case r.lock.undoStart:
-			r.lock.startSent, r.lock.started, r.lock.undoStart = false, false, false
-			k.ledger.finish(r, r.outcome)
+		case r.undoStart:
+			k.endUndo(r)
 		default:
-			r.lock.started, r.lock.left = err == nil, dedup.WALOfLines(answer.Left[i])
+			if r.started = true; r.lock != nil {
+				r.lock.left = dedup.WALOfLines(answer.Left[i])
+			}
 			k.ledger.move(r, ready)
 		}
 	}
 	if k.loop.quiet {
 		k.requeueAll()
 	}
+}
+
+// startRefused continues with a run whose start Redis refuses for another reason than an outage. Waiting would
+// not help, and a job does not wait for its lock, which expires. But no job runs past its gate because of an
+// error: it goes back to its queue, which is left to other processes for a while.
+func (k *Keyspace) startRefused(r *Run) {
+	r.starts-- // Redis has not executed it
+	switch {
+	case r.undoStart:
+		k.endUndo(r)
+	case r.gate != nil:
+		k.refuse(r)
+	default:
+		k.ledger.move(r, ready)
+	}
+}
+
+// endUndo lets the job of a run that does not start after all wait again.
+func (k *Keyspace) endUndo(r *Run) {
+	r.started, r.undoStart = false, false
+	k.ledger.finish(r, r.outcome)
+}
+
+// mayWait reports whether the job may be in the waiting list of its gate: no reply to its start was read.
+func (r *Run) mayWait() bool { return r.gate != nil && r.starts > 0 && !r.started }
+
+// gateAtEnd returns the gate of a run whose start Redis may have recorded; nil for nearly all.
+func (r *Run) gateAtEnd() *lua.Gate {
+	if r.starts == 0 {
+		return nil
+	}
+	return r.gate
 }
 
 // addRenewals renews the locks of the session's runs, once a heartbeat.
@@ -202,7 +272,7 @@ func (k *Keyspace) addForgets(p *pipeline) {
 // lockAtEnd returns what a run's end does to the job's lock; nil for a job that has none, or whose start has
 // freed it.
 func (k *Keyspace) lockAtEnd(r *Run) *lua.Lock {
-	if r.lock == nil || (r.lock.started && !r.lock.InHand()) {
+	if r.lock == nil || (r.started && !r.lock.InHand()) {
 		return nil
 	}
 	lock := r.lock.script()

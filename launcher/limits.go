@@ -1,0 +1,95 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/limit"
+	"github.com/belayq/belay/lua"
+)
+
+// A ClassLimit is the limit of a class of jobs.
+type ClassLimit struct {
+	limit.Limit
+	// Key returns the key of a job: jobs of the limit with equal keys share a gate. It must return at once.
+	Key func(j *job.Job) (string, error)
+}
+
+// addLimit records the limit of a class, and panics if another class declares it with another size.
+func (l *Launcher) addLimit(class string, own *ClassLimit) {
+	if own == nil {
+		return
+	}
+	for _, other := range l.limits {
+		if other.Name == own.Name && other != own.Limit {
+			panic(fmt.Sprintf("belay: Handle %s: the limit %q has two sizes; declare it once and use it for both classes", class, own.Name))
+		}
+	}
+	if !slices.Contains(l.limits, own.Limit) {
+		l.limits = append(l.limits, own.Limit)
+	}
+}
+
+// gateOf returns the gate of a job; nil for none. It runs in the loop's goroutine. A job whose key cannot be
+// computed has the empty key, because it must not run past the limit. If its arguments cannot be read, its run
+// reports that.
+func (l *Launcher) gateOf(j *job.Job) *lua.Gate {
+	registered, _ := registeredIn(l.handlers, j)
+	own := registered.class.Limit
+	if own == nil {
+		return nil
+	}
+	gate := own.Gate(l.keyOf(own, j))
+	return &gate
+}
+
+func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) (key string) {
+	defer func() {
+		if value := recover(); value != nil {
+			l.logPanic("key of a limit", value)
+		}
+	}()
+	if j.Compressed() {
+		plain, err := j.Decompressed()
+		if err != nil {
+			return ""
+		}
+		j = plain
+	}
+	key, err := own.Key(j)
+	if err != nil {
+		return ""
+	}
+	return key
+}
+
+// registerLimits registers the sizes of the limits: at the start, as those that are in force from now on
+// unless an operator has set others, and later as still in use.
+func (l *Launcher) registerLimits(ctx context.Context) error {
+	act := lua.LimitSeen
+	if l.overruled == nil {
+		act = lua.LimitStarts
+	}
+	overruled := make(map[string]bool, len(l.limits))
+	for chunk := range slices.Chunk(l.limits, lua.MaxItems) {
+		changes := make([]lua.LimitChange, len(chunk))
+		for i, own := range chunk {
+			changes[i] = lua.LimitChange{Name: own.Name, Size: own.Size()}
+		}
+		words, err := l.keys.ChangeLimits(act, changes).Do(ctx, l.registers)
+		if err != nil {
+			return fmt.Errorf("register limits: %w", err)
+		}
+		for i, word := range words {
+			overruled[chunk[i].Name] = word == lua.LimitKept
+			if word == lua.LimitKept && !l.overruled[chunk[i].Name] {
+				l.cfg.Log.Info("size of a limit set by an operator or a newer process is in force",
+					"limit", chunk[i].Name, "declared", chunk[i].Size().String())
+			}
+		}
+	}
+	l.overruled = overruled
+	return nil
+}

@@ -1,0 +1,300 @@
+package belay_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/logbook"
+	"github.com/belayq/belay/lua"
+)
+
+type webhook struct {
+	Tenant string
+	URL    string
+}
+
+func tenantOf(w webhook) string { return w.Tenant }
+
+func TestDefineNamesEveryMistakeOfALimit(t *testing.T) {
+	t.Parallel()
+	five := belay.Limit{Name: "five", Concurrency: 5}
+	for _, c := range []struct {
+		promise string
+		define  func()
+		says    []string
+	}{
+		{"all_of_the_limit_itself", func() {
+			belay.Define[webhook]("A", belay.LimitedTo(belay.Limit{Concurrency: -1, Rate: belay.Window(0, 0)}))
+		},
+			[]string{"its name must", "concurrency -1", "a window of 0 starts", "a window of 0s"}},
+		{"a_limit_of_nothing", func() { belay.Define[webhook]("A", belay.LimitedTo(belay.Limit{Name: "x"})) }, []string{"it limits nothing"}},
+		{"a_key_of_other_arguments", func() { belay.Define[int]("A", belay.Limited(five, tenantOf)) },
+			[]string{"wants a belay_test.webhook, and the arguments are a int"}},
+		{"no_key", func() { belay.Define[webhook]("A", belay.Limited[webhook](five, nil)) }, []string{"the key of Limited is nil"}},
+		{"two_limits", func() { belay.Define[webhook]("A", belay.LimitedTo(five), belay.Limited(five, tenantOf)) }, []string{"has two limits"}},
+		{"typed_keys_without_a_definition", func() {
+			server := newServer(t, openShared(t), belay.ServerConfig{})
+			server.HandleRaw("A", func(context.Context, *belay.Job) error { return nil }, belay.Limited(five, tenantOf))
+		}, []string{"wants a belay_test.webhook"}},
+	} {
+		t.Run(c.promise, func(t *testing.T) {
+			t.Parallel()
+			defer func() {
+				text, _ := recover().(string)
+				for _, part := range c.says {
+					require.Contains(t, text, part)
+				}
+			}()
+			c.define()
+		})
+	}
+}
+
+func TestTwoSizesOfOneLimitAreAMistake(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, openShared(t), belay.ServerConfig{})
+	none := func(context.Context, webhook) error { return nil }
+	belay.Define[webhook]("A", belay.LimitedTo(belay.Limit{Name: "five", Concurrency: 5})).Handle(server, none)
+	belay.Define[webhook]("B", belay.Limited(belay.Limit{Name: "five", Concurrency: 5}, tenantOf)).Handle(server, none)
+	require.PanicsWithValue(t, `belay: Handle C: the limit "five" has two sizes; declare it once and use it for both classes`, func() {
+		belay.Define[webhook]("C", belay.LimitedTo(belay.Limit{Name: "five", Rate: belay.Leaky(1, time.Second)})).Handle(server, none)
+	})
+	server.HandleRaw("D", func(context.Context, *belay.Job) error { return nil },
+		belay.Limited(belay.Limit{Name: "raw", Concurrency: 1}, func(j *belay.Job) string { return j.JID() }))
+}
+
+// A line records which runs of each key begin, in order, and how many there are at once.
+type line struct {
+	mu      sync.Mutex
+	began   map[string][]int
+	now     map[string]int
+	most    map[string]int
+	ended   int
+	changed chan bool
+}
+
+func newLine() *line {
+	return &line{began: map[string][]int{}, now: map[string]int{}, most: map[string]int{}, changed: make(chan bool, 10_000)}
+}
+
+func (l *line) begin(key string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.began[key] = append(l.began[key], n)
+	l.now[key]++
+	l.most[key] = max(l.most[key], l.now[key])
+}
+
+func (l *line) end(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now[key]--
+	l.ended++
+	l.changed <- true
+}
+
+// await waits until this many runs have ended.
+func (l *line) await(t *testing.T, runs int) {
+	t.Helper()
+	for range runs {
+		awaitValue(t, "the end of a run", l.changed)
+	}
+}
+
+type numbered struct {
+	Tenant string
+	N      int
+}
+
+// noSlotLeft requires that nothing of any gate is left in Redis.
+func noSlotLeft(t *testing.T, client *belay.Client) {
+	t.Helper()
+	keys := lua.NewKeys(client.Config().Prefix)
+	require.Eventually(t, func() bool { // the last settle may be on its way
+		left := client.Driver().Do(t.Context(), driver.Command("EXISTS", keys.Gates(), keys.Admitted(), keys.Waiting()))[0]
+		return left.Err == nil && left.Value == int64(0)
+	}, patience, tick)
+}
+
+// Two servers with more processors than there are slots, and three tenants: no tenant ever has more runs than
+// the limit, and no slot is left at the end.
+func TestALimitHoldsForEachKeyInTheWholeFleet(t *testing.T) {
+	t.Parallel()
+	const jobs, most = 20, 3
+	client := openShared(t)
+	work := belay.Define[numbered]("Work", belay.Limited(belay.Limit{Name: "tenants", Concurrency: most}, func(a numbered) string { return a.Tenant }))
+	runs := newLine()
+	for range 2 {
+		server := newServer(t, client, belay.ServerConfig{Concurrency: 10})
+		work.Handle(server, func(_ context.Context, a numbered) error {
+			runs.begin(a.Tenant, a.N)
+			defer runs.end(a.Tenant)
+			time.Sleep(5 * time.Millisecond) // work
+			return nil
+		})
+		running(t, server)
+	}
+	tenants := []string{"acme", "globex", ""}
+	for n := range jobs {
+		for _, tenant := range tenants {
+			_, err := work.Enqueue(t.Context(), client, numbered{tenant, n})
+			require.NoError(t, err)
+		}
+	}
+	runs.await(t, jobs*len(tenants))
+	for _, tenant := range tenants {
+		require.Len(t, runs.began[tenant], jobs)
+		require.LessOrEqual(t, runs.most[tenant], most)
+	}
+	noSlotLeft(t, client)
+	size := client.Driver().Do(t.Context(), driver.Command("HGET", lua.NewKeys(client.Config().Prefix).Limits(), "tenants"))[0]
+	require.Regexp(t, `^3 none 0 0 code \d+$`, size.Value)
+}
+
+// One processor, one slot: each job of the limit waits until the one before it has ended, in order.
+func TestWaitersBeginInOrder(t *testing.T) {
+	t.Parallel()
+	const jobs = 30
+	client := openShared(t)
+	work := belay.Define[int]("Work", belay.LimitedTo(belay.Limit{Name: "one", Concurrency: 1}))
+	for n := range jobs {
+		_, err := work.Enqueue(t.Context(), client, n)
+		require.NoError(t, err)
+	}
+	runs := newLine()
+	server := newServer(t, client, belay.ServerConfig{Concurrency: 5})
+	work.Handle(server, func(_ context.Context, n int) error {
+		runs.begin("", n)
+		runs.end("")
+		return nil
+	})
+	running(t, server)
+	runs.await(t, jobs)
+	require.Len(t, runs.began[""], jobs)
+	require.IsIncreasing(t, runs.began[""])
+	require.Equal(t, 1, runs.most[""])
+	noSlotLeft(t, client)
+}
+
+// A handler that was refused stops its gate, and no other one; the run has not failed.
+func TestRateLimitedStopsTheGateOfItsJob(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	limit := belay.Limit{Name: "api", Concurrency: 1}
+	call := belay.Define[string]("Call", belay.Retries(0), belay.Limited(limit, func(to string) string { return to }))
+	server := newServer(t, client, belay.ServerConfig{})
+	type attempt struct {
+		to      string
+		attempt int
+		at      time.Time
+	}
+	attempts := make(chan attempt, 10)
+	var refused atomic.Bool
+	call.Handle(server, func(ctx context.Context, to string) error {
+		info, _ := belay.Info(ctx)
+		attempts <- attempt{to, info.Attempt, time.Now()}
+		if to == "busy" && !refused.Swap(true) {
+			return belay.RateLimited(400 * time.Millisecond)
+		}
+		return nil
+	})
+	running(t, server)
+	for _, to := range []string{"busy", "busy", "free"} {
+		_, err := call.Enqueue(t.Context(), client, to)
+		require.NoError(t, err)
+	}
+	got := map[string][]attempt{}
+	for range 4 {
+		next := awaitValue(t, "a run", attempts)
+		got[next.to] = append(got[next.to], next)
+	}
+	require.Len(t, got["busy"], 3)
+	require.GreaterOrEqual(t, got["busy"][1].at.Sub(got["busy"][0].at), 400*time.Millisecond)
+	for _, run := range got["busy"] {
+		require.Equal(t, 1, run.attempt, "none has failed")
+	}
+	noSlotLeft(t, client)
+}
+
+// For a job without a limit it is a snooze.
+func TestRateLimitedSnoozesAJobWithoutALimit(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	call := belay.Define[int]("Call", belay.Retries(0))
+	server := newServer(t, client, belay.ServerConfig{})
+	outcomes := make(chan belay.Outcome, 1)
+	call.Handle(server, func(ctx context.Context, _ int) error {
+		belay.AfterRun(ctx, func(outcome belay.Outcome, _ error) { outcomes <- outcome })
+		return belay.RateLimited(time.Hour)
+	})
+	running(t, server)
+	_, err := call.Enqueue(t.Context(), client, 1)
+	require.NoError(t, err)
+	outcome := awaitValue(t, "the end of the run", outcomes)
+	require.Equal(t, "snoozed", string(outcome.Exit()))
+	require.Equal(t, time.Hour, outcome.After())
+}
+
+// A job whose key cannot be computed shares the gate of the empty key, and the server goes on.
+func TestAKeyThatPanicsIsTheEmptyOne(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	var log drivertest.Buffer
+	server := newServer(t, client, belay.ServerConfig{Logger: slog.New(logbook.JSON(&log, slog.LevelInfo))})
+	work := belay.Define[string]("Work", belay.Limited(belay.Limit{Name: "one", Concurrency: 1}, func(to string) string {
+		if to == "bad" {
+			panic("secret " + to)
+		}
+		return to
+	}))
+	began, release := make(chan string, 3), make(chan bool)
+	work.Handle(server, func(_ context.Context, to string) error {
+		began <- to
+		<-release
+		return nil
+	})
+	running(t, server)
+	for _, to := range []string{"bad", "", "good"} {
+		_, err := work.Enqueue(t.Context(), client, to)
+		require.NoError(t, err)
+	}
+	require.ElementsMatch(t, []string{"bad", "good"}, []string{awaitValue(t, "a run", began), awaitValue(t, "a run", began)})
+	close(release)
+	require.Empty(t, awaitValue(t, "the waiter", began))
+	require.Contains(t, log.String(), "key of a limit panicked")
+	noSlotLeft(t, client)
+}
+
+// Window counts real starts: never more than its number in any span, though all jobs wait at once.
+func TestAWindowIsNeverExceeded(t *testing.T) {
+	t.Parallel()
+	const jobs, most, per = 30, 5, 250 * time.Millisecond
+	client := openShared(t)
+	work := belay.Define[int]("Work", belay.LimitedTo(belay.Limit{Name: "window", Rate: belay.Window(most, per)}))
+	for n := range jobs {
+		_, err := work.Enqueue(t.Context(), client, n)
+		require.NoError(t, err)
+	}
+	runs := newLine()
+	server := newServer(t, client, belay.ServerConfig{Concurrency: 20})
+	begin := time.Now()
+	work.Handle(server, func(_ context.Context, n int) error {
+		runs.begin("", n)
+		runs.end("")
+		return nil
+	})
+	running(t, server)
+	runs.await(t, jobs)
+	require.GreaterOrEqual(t, time.Since(begin), (jobs/most-1)*per, "a slow machine only makes it longer")
+	require.Len(t, runs.began[""], jobs)
+	noSlotLeft(t, client)
+}

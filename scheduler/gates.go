@@ -1,0 +1,253 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+const (
+	// maxGates is how many gates are looked at in one call.
+	maxGates = 64
+	// gatesPause is the minimum time between two looks at gates. So a rate of more than 50 starts in a second
+	// does not cost a call for each start.
+	gatesPause = 20 * time.Millisecond
+	// lapseEvery is how often admissions are looked at, if there are any.
+	lapseEvery = 5 * time.Second
+	// limitsEvery is how often limits are removed that no process registers any more, and gates are looked at
+	// that seem not to be due for long, because the clock of Redis was set back.
+	limitsEvery = time.Minute
+)
+
+// gates is the state of a Poller for gates: what a gate admits when no run ends, because time has passed. The
+// Poller reads which gates have waiters with each renewal of its lease. Without waiters, there is no other
+// cost.
+type gates struct {
+	// nextAt is when the next gate is due, by this process' clock; zero if no gate has waiters.
+	nextAt time.Time
+	// lookedAt is when gates were last looked at.
+	lookedAt time.Time
+	// admissions reports whether there are jobs that are admitted and have not started.
+	admissions bool
+	// err is why the last reading that came with a renewal failed. Due jobs do not wait for gates.
+	err error
+	// lapsedAt is when admissions were last looked at, and limitsAt when limits were.
+	lapsedAt, limitsAt time.Time
+}
+
+// A gateLook is a call that reads which gates have waiters, and another that reads whether there are
+// admissions.
+type gateLook struct {
+	waiting    lua.Ask[[]lua.Entry]
+	admissions driver.Call
+}
+
+func (p *Poller) readGates() gateLook {
+	return gateLook{p.cfg.Keys.GatesByLook(false, maxGates), driver.Command("EXISTS", p.cfg.Keys.Admitted())}
+}
+
+// plan records the replies to a gateLook, and returns the names of the gates that are due.
+func (g *gates) plan(askedAt, redisNow time.Time, look gateLook, replies []driver.Reply) (due []string, err error) {
+	waiting, err := look.waiting.Read(replies[0])
+	if err = errors.Join(err, replies[1].Err); err != nil {
+		return nil, fmt.Errorf("read which gates have waiters: %w", err)
+	}
+	count, _ := replies[1].Value.(int64)
+	g.admissions, g.nextAt = count > 0, time.Time{}
+	for _, entry := range waiting {
+		until := untilScore(entry.Score, redisNow)
+		if until > 0 {
+			g.due(askedAt.Add(until))
+			break
+		}
+		due = append(due, entry.Bytes)
+	}
+	if len(due) > 0 {
+		g.nextAt = askedAt
+	}
+	return due, nil
+}
+
+// due records that a gate is due at an instant.
+func (g *gates) due(at time.Time) {
+	if g.nextAt.IsZero() || at.Before(g.nextAt) {
+		g.nextAt = at
+	}
+}
+
+// untilScore returns the time until a score, in seconds; 0 for one that is past or no number.
+func untilScore(score string, now time.Time) time.Duration {
+	at, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		return 0
+	}
+	seconds := at - float64(now.UnixMicro())/1e6
+	return time.Duration(min(max(seconds, 0), 1e6) * float64(time.Second))
+}
+
+// openGates admits the waiters of the gates that are due, and returns the time until the next one is.
+func (p *Poller) openGates(ctx context.Context) (next time.Duration, err error) {
+	g, now := &p.gates, time.Now()
+	err, g.err = g.err, nil
+	due := func() time.Duration { return max(g.nextAt.Sub(now), g.lookedAt.Add(gatesPause).Sub(now)) }
+	if !g.nextAt.IsZero() && due() <= 0 {
+		g.lookedAt = now
+		err = errors.Join(err, p.admitDue(ctx))
+	}
+	if g.admissions && now.Sub(g.lapsedAt) >= lapseEvery {
+		g.lapsedAt = now
+		err = errors.Join(err, p.lapse(ctx))
+	}
+	if now.Sub(g.limitsAt) >= limitsEvery {
+		g.limitsAt = now
+		err = errors.Join(err, p.expireLimits(ctx), p.admitFarAhead(ctx))
+	}
+	if g.nextAt.IsZero() {
+		return p.cfg.Every, err
+	}
+	return min(due(), p.cfg.Every), err
+}
+
+// lookAtGates reads which gates are due.
+func (p *Poller) lookAtGates(ctx context.Context) (due []string, err error) {
+	askedAt, look := time.Now(), p.readGates()
+	return p.gates.plan(askedAt, p.cfg.Clock.Now(), look, p.link.Do(ctx, look.waiting.Call, look.admissions))
+}
+
+// admitDue admits the waiters of gates that are due, and reads when the next one is.
+func (p *Poller) admitDue(ctx context.Context) error {
+	for moved := 1; ; {
+		due, err := p.lookAtGates(ctx)
+		if err != nil || len(due) == 0 || moved == 0 {
+			return err
+		}
+		if moved, err = p.admit(ctx, due); err != nil {
+			// A gate that cannot be looked at must not be looked at all the time.
+			p.gates.nextAt = time.Now().Add(unusableFor)
+			return err
+		}
+	}
+}
+
+// admit lets each of these gates admit its waiters as far as it has room, and returns how many went to their
+// queues.
+func (p *Poller) admit(ctx context.Context, names []string) (moved int, errs error) {
+	queues, err := p.cfg.Keys.Heads(names).Do(ctx, p.link)
+	if err != nil {
+		return 0, fmt.Errorf("read the next waiters: %w", err)
+	}
+	for range maxRounds {
+		// A waiter goes to a queue that the call names. If the next one is of another queue, one more call
+		// follows.
+		asks, calls := lua.AskEach(indexes(len(names)), func(i int) lua.Ask[lua.Admitted] { return p.cfg.Keys.Admit(names[i], queues[i]) })
+		var moreNames, moreQueues []string
+		for i, reply := range p.link.Do(ctx, calls...) {
+			admitted, err := asks[i].Read(reply)
+			switch {
+			case driver.Outage(err):
+				return moved, fmt.Errorf("admit waiters: %w", err)
+			case err != nil:
+				errs = errors.Join(errs, fmt.Errorf("admit waiters of the gate %q: %w", names[i], err))
+			default:
+				moved += admitted.Moved
+				if admitted.Moved > 0 {
+					p.cfg.Log.Debug("admitted waiters", "gate", names[i], "queue", queues[i], "jobs", admitted.Moved)
+				}
+				if admitted.Next != "" {
+					moreNames, moreQueues = append(moreNames, names[i]), append(moreQueues, admitted.Next)
+				}
+			}
+		}
+		if names, queues = moreNames, moreQueues; len(names) == 0 {
+			break
+		}
+	}
+	return moved, errs
+}
+
+func indexes(count int) []int {
+	all := make([]int, count)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// lapse lets admissions lapse whose jobs did not start: they were deleted, or taken by a program that does not
+// know the limit.
+func (p *Poller) lapse(ctx context.Context) error {
+	admissions, err := p.cfg.Keys.Admissions().Do(ctx, p.link)
+	if err != nil {
+		return fmt.Errorf("read which jobs are admitted: %w", err)
+	}
+	if len(admissions) == 0 {
+		return nil
+	}
+	lapsed, err := p.cfg.Keys.Lapse(admissions).Do(ctx, p.link)
+	if err != nil {
+		return fmt.Errorf("let admissions lapse: %w", err)
+	}
+	if lapsed > 0 {
+		p.gates.due(time.Now())
+		p.cfg.Log.Info("admitted jobs did not start in time; others may start in their place", "jobs", lapsed)
+	}
+	return nil
+}
+
+// expireLimits removes sizes that came from code and that no process has registered for lua.KeepLimit. Waiters
+// of such a limit go back to their queues.
+func (p *Poller) expireLimits(ctx context.Context) error {
+	var names []lua.LimitChange
+	for from := lua.FirstPage; ; {
+		page, err := p.cfg.Keys.ReadLimits(from).Do(ctx, p.link)
+		if err != nil {
+			return fmt.Errorf("read the limits: %w", err)
+		}
+		for _, l := range page.Limits {
+			if l.Source == lua.LimitOfCode && p.cfg.Clock.Now().Sub(l.SeenAt) > lua.KeepLimit {
+				names = append(names, lua.LimitChange{Name: l.Name})
+			}
+		}
+		if from = page.Next; from == lua.LastPage {
+			break
+		}
+	}
+	for chunk := range slices.Chunk(names, lua.MaxItems) {
+		words, err := p.cfg.Keys.ChangeLimits(lua.LimitExpire, chunk).Do(ctx, p.link)
+		if err != nil {
+			return fmt.Errorf("remove limits that no process registers: %w", err)
+		}
+		for i, word := range words {
+			if word == lua.LimitRemoved {
+				p.cfg.Log.Info("limit removed: no process registers it any more", "limit", chunk[i].Name)
+			}
+		}
+	}
+	return nil
+}
+
+// admitFarAhead looks at gates that seem not to be due for long: the clock of Redis may have been set back.
+func (p *Poller) admitFarAhead(ctx context.Context) error {
+	latest, err := p.cfg.Keys.GatesByLook(true, maxGates).Do(ctx, p.link)
+	if err != nil {
+		return fmt.Errorf("read which gates have waiters: %w", err)
+	}
+	var far []string
+	for _, entry := range latest {
+		if untilScore(entry.Score, p.cfg.Clock.Now()) > 2*lua.MaxLook {
+			far = append(far, entry.Bytes)
+		}
+	}
+	if len(far) == 0 {
+		return nil
+	}
+	p.gates.due(time.Now())
+	_, err = p.admit(ctx, far)
+	return err
+}
