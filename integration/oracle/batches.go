@@ -14,8 +14,8 @@ type batch struct {
 	// known says that its hash exists. total is what the hash says, and stored how many members ever joined.
 	known         bool
 	total, stored int
-	// listed says that the set of all batches has it, and until when, in seconds, it is kept. succeededAt is the
-	// second in which its success was called.
+	// listed says that the set of all batches has it, and until when, in seconds, it is kept. succeededAt is
+	// the second in which its success was called.
 	listed             bool
 	until, succeededAt float64
 	// sets are pending, failed and dead.
