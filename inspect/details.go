@@ -28,7 +28,7 @@ type Details struct {
 	Lock string `json:"lock,omitempty"`
 	// Periodic is the name of the periodic job that it was enqueued for.
 	Periodic string `json:"periodic,omitempty"`
-	// Batch is the id of the batch of which it is a member, and CallbackOf of the one that called it at its end.
+	// Batch is the id of the batch of which it is a member, and CallbackOf that of the batch which called it.
 	// Neither may exist any more. An end job of a nested batch has both.
 	Batch      string `json:"batch,omitempty"`
 	CallbackOf string `json:"callback_of,omitempty"`

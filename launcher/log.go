@@ -198,8 +198,8 @@ func (l *Launcher) warnForeignLock(j *job.Job) {
 // A foreignBatch is the class of a member of Sidekiq Pro's batches.
 type foreignBatch string
 
-// warnForeignBatch logs the first member of a batch of Sidekiq Pro for each class with a handler, and one of all
-// other classes: any program that pushes can make up more of them.
+// warnForeignBatch logs the first member of a batch of Sidekiq Pro for each class with a handler, and one of
+// all other classes: any program that pushes can make up more of them.
 func (l *Launcher) warnForeignBatch(j *job.Job, p *pool) {
 	bid := j.ForeignBatch()
 	if bid == "" {

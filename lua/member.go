@@ -52,8 +52,8 @@ func BatchOf(j *job.Job) (b Batch, ok bool) {
 	return b, ok
 }
 
-// BatchIn returns the batch that a field of a job names: job.FieldBatch or job.FieldBatchEnded. ok is false for a
-// job without the field, or if another program has written something else there.
+// BatchIn returns the batch that a field of a job names: job.FieldBatch or job.FieldBatchEnded. ok is false for
+// a job without the field, or if another program has written something else there.
 func BatchIn(j *job.Job, field string) (Batch, bool) {
 	text, ok := j.Text(field)
 	if !ok {

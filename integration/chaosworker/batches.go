@@ -53,7 +53,8 @@ func handleBatches(server *belay.Server, client *belay.Client, h *hand) {
 	})
 }
 
-// runMember lets a fifth of all members fail first, and some die: with or without being kept. Some push one more.
+// runMember lets a fifth of all members fail first, and some die: with or without being kept. Some push one
+// more.
 func (h *hand) runMember(ctx context.Context, client *belay.Client, args row) error {
 	time.Sleep(rand.N(10 * time.Millisecond))
 	info, _ := belay.Info(ctx)
@@ -101,8 +102,8 @@ func (f *flags) pushBatches(client *belay.Client) error {
 	return nil
 }
 
-// pushBatch makes a batch, each tenth with another one in it. Repeating it repeats the batch, and with keys (see
-// chaosplan.HasKeys) also its members.
+// pushBatch makes a batch, each tenth with another one in it. Repeating it repeats the batch, and with keys
+// (see chaosplan.HasKeys) also its members.
 func (f *flags) pushBatch(ctx context.Context, client *belay.Client, n int) error {
 	pause := f.pace * chunk / time.Duration(f.size) // half of the time that this pusher has for a batch
 	return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.BatchID(n)}, chaosplan.HasKeys(n), f.size, pause, func(b *belay.Batch) error {

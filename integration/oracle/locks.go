@@ -221,8 +221,8 @@ func (s *stride) judgeLock(t *turn, after *lock) {
 // kept reports whether it is the lock of a key, which no payload names and which outlives its job.
 func (l *lock) kept() bool { return l != nil && l.state() == "k" }
 
-// judgeKept holds that the lock of a key comes in the step that stores its job, stays as it is, and goes with its
-// time or by an operator. after is nil for one that is free now.
+// judgeKept holds that the lock of a key comes in the step that stores its job, stays as it is, and goes with
+// its time or by an operator. after is nil for one that is free now.
 func (s *stride) judgeKept(t *turn, after *lock) {
 	if after == nil {
 		if left := t.before.expiry - s.latest(); t.deleted && !t.unlisted && left > 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// sweepShare and stormShare are what the sweep, and each of the storms of unique jobs and of batches, have of a
-	// time that is worth sharing. After maxStorm a storm has nothing new to say.
+	// sweepShare and stormShare are what the sweep, and each of the storms of unique jobs and of batches, have
+	// of a time that is worth sharing. After maxStorm a storm has nothing new to say.
 	sweepShare = 0.2
 	stormShare = 0.1
 	maxStorm   = 2 * time.Minute
