@@ -7,8 +7,8 @@
 -- script does not check whether the process is alive.
 -- What belongs to a job changes in the same step (see owned). Otherwise a crash could leave a lock without an
 -- owner, or a job without its lock, beside which a duplicate would be accepted; or an older cursor for the
--- job's next run, or a cursor without a job. The next jobs of a job that is done are stored in this step, too: a
--- crash could lose them, or a repeated settle double them.
+-- job's next run, or a cursor without a job. The next jobs of a job that is done are stored in this step, too:
+-- otherwise a crash could lose them, or a repeated settle double them.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
 --          quarantine list; then, by their positions, the keys of what belongs to jobs
