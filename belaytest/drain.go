@@ -116,14 +116,15 @@ func (k *Kit) work(queues []string, first int) error {
 	}
 }
 
-// left returns the number of jobs that wait in these queues or are held by the server.
-func (k *Kit) left(queues []string, identity string) (jobs int64) {
-	lists := k.keys.WorkingLists(queues, identity)
-	for _, queue := range queues {
-		lists = append(lists, k.keys.Queue(queue))
+// left returns the number of jobs that wait in these queues or are held by the server, at one instant: a job
+// that moves from one list to another between two readings would be in neither.
+func (k *Kit) left(queues []string, identity string) (jobs int) {
+	ask := lua.Lengths(append(k.keys.ListsOf(queues, identity), k.keys.QueueLists(queues)...))
+	lengths, err := ask.Read(k.memory.look(ask.Call)[0])
+	if err != nil {
+		panic("belaytest: " + err.Error())
 	}
-	for _, list := range lists {
-		length, _ := k.do("LLEN", list).(int64)
+	for _, length := range lengths {
 		jobs += length
 	}
 	return jobs

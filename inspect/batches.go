@@ -41,6 +41,25 @@ func (i *Inspector) BatchCount(ctx context.Context) (int64, error) {
 	return count, nil
 }
 
+// BatchStates counts batches by their states: of the 256 that are kept the longest. others is how many more
+// there are. A batch is kept for a day after its success, and for up to thirty days before it, so the others are
+// over as a rule.
+func (i *Inspector) BatchStates(ctx context.Context) (states map[lua.BatchState]int, others int, err error) {
+	page, err := i.page(ctx, i.keys.Batches(), lua.OrderHighest, 0, lua.MaxItems)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list batches: %w", err)
+	}
+	batches, err := i.batchPage(ctx, page.Entries)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read batches: %w", err)
+	}
+	states = make(map[lua.BatchState]int)
+	for _, b := range batches {
+		states[b.State]++
+	}
+	return states, max(page.Total-len(page.Entries), 0), nil
+}
+
 // Batches yields the batches, the first to expire first. It reads a page at a time, as the caller continues.
 // Batches come and go meanwhile, so it may yield one twice or miss one. It yields an error once, and then ends.
 func (i *Inspector) Batches(ctx context.Context) iter.Seq2[Batch, error] {

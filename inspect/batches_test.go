@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,28 @@ func TestBatches(t *testing.T) {
 			require.NoError(w, err)
 			require.True(w, found)
 			require.Equal(w, [3]any{2, "a", lua.BatchStateOpen}, [3]any{b.Pending, b.Description, b.State})
+		},
+		"are_counted_by_their_states": func(w *world) {
+			c := maker(w)
+			make(w, c, client.BatchConfig{ID: "filled"}, "r1")
+			sealed := make(w, c, client.BatchConfig{ID: "sealed"}, "r2")
+			empty := make(w, c, client.BatchConfig{ID: "empty"})
+			require.NoError(w, sealed.Seal(w.Context()))
+			require.NoError(w, empty.Seal(w.Context()))
+			states, others, err := w.inspector.BatchStates(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, map[lua.BatchState]int{lua.BatchStateOpen: 1, lua.BatchStateRunning: 1, lua.BatchStateOver: 1}, states)
+			require.Zero(w, others)
+			for n := range lua.MaxItems {
+				w.do("ZADD", w.keys.Batches(), "1", fmt.Sprint("older", n))
+			}
+			states, others, err = w.inspector.BatchStates(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, 3, others, "it reads a bounded number, those that are kept the longest first")
+			require.Equal(w, 1, states[lua.BatchStateRunning])
+			w.do("SET", w.keys.Batches(), "no set")
+			_, _, err = w.inspector.BatchStates(w.Context())
+			require.ErrorContains(w, err, "WRONGTYPE")
 		},
 		"are_checked_for_members_that_are_nowhere": func(w *world) {
 			c := maker(w)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // Details are what else the payload of a job says. Lists leave them out, because most of them cost a search in
@@ -27,6 +28,10 @@ type Details struct {
 	Lock string `json:"lock,omitempty"`
 	// Periodic is the name of the periodic job that it was enqueued for.
 	Periodic string `json:"periodic,omitempty"`
+	// Batch is the id of the batch of which it is a member, and CallbackOf of the one that called it at its end.
+	// Neither may exist any more. An end job of a nested batch has both.
+	Batch      string `json:"batch,omitempty"`
+	CallbackOf string `json:"callback_of,omitempty"`
 	// Payload is the whole job, with its arguments as they may be shown.
 	Payload json.RawMessage `json:"payload"`
 }
@@ -61,5 +66,8 @@ func (e *Entry) Describe() {
 	if tick, ok := j.Tick(); ok {
 		details.Periodic = tick.Name
 	}
+	member, _ := lua.BatchIn(j, job.FieldBatch)
+	callback, _ := lua.BatchIn(j, job.FieldBatchEnded)
+	details.Batch, details.CallbackOf = member.ID, callback.ID
 	e.Details = &details
 }

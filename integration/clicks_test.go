@@ -85,9 +85,39 @@ type melee struct {
 func TestOperatorsReachForMovingJobs(t *testing.T) {
 	t.Parallel()
 	s, ruby := newRubySite(t, oracle.Operators(), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Dead))
-	m := &melee{site: s, clicks: make(map[string][]*click), pages: make(map[string]string), runs: make(map[string]int)}
-	begin := time.Now().Add(6*time.Second + span()) // the pages are loaded by then, on a busy machine too
 	operators := []*operator{{ruby: ruby}, {ruby: startRuby(t, s.url)}}
+	m, begin := &melee{site: s}, time.Time{}
+	for slack := 3 * time.Second; ; slack *= 2 { // in which the pages are loaded
+		begin = time.Now().Add(slack + span())
+		m.prepare(operators, begin)
+		if time.Now().Before(begin) {
+			break
+		}
+		require.Less(t, slack, patience, "loading the pages takes too long")
+		m.do("FLUSHALL")
+	}
+	time.Sleep(time.Until(begin)) // nothing is due before, and what waits in a queue is to go as slowly
+	m.work()
+	var ready sync.WaitGroup
+	ready.Add(len(operators))
+	ended := make(chan error, len(operators))
+	for _, o := range operators {
+		go func() { ended <- o.clicksAll(&ready) }()
+	}
+	for range operators {
+		require.NoError(t, receive(t, "an operator's last click", ended))
+	}
+	eventually(t, "everything to come to rest", func() bool { return s.waiting() == 0 && m.counted() })
+	m.requireOneWinnerEach()
+}
+
+// prepare stores all jobs, of which none is due before an instant, chooses the clicks at them, and loads the pages.
+func (m *melee) prepare(operators []*operator, begin time.Time) {
+	m.t.Helper()
+	m.clicks, m.pages, m.runs = make(map[string][]*click), make(map[string]string), make(map[string]int)
+	for _, o := range operators {
+		o.clicks = nil
+	}
 	for page, verbs := range buttons {
 		for n := range clicked() {
 			at := begin.Add(rand.N(span()))
@@ -103,24 +133,10 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 		}
 		for _, o := range operators {
 			var size int
-			o.ruby.ask(t, &size, "load_page", page)
-			require.Equal(t, clicked(), size)
+			o.ruby.ask(m.t, &size, "load_page", page)
+			require.Equal(m.t, clicked(), size)
 		}
 	}
-	require.True(t, time.Now().Before(begin), "loading the pages took too long")
-	time.Sleep(time.Until(begin)) // nothing is due before, and what waits in a queue is to go as slowly
-	m.work()
-	var ready sync.WaitGroup
-	ready.Add(len(operators))
-	ended := make(chan error, len(operators))
-	for _, o := range operators {
-		go func() { ended <- o.clicksAll(&ready) }()
-	}
-	for range operators {
-		require.NoError(t, receive(t, "an operator's last click", ended))
-	}
-	eventually(t, "everything to come to rest", func() bool { return s.waiting() == 0 && m.counted() })
-	m.requireOneWinnerEach()
 }
 
 // store stores a job where a page shows it, due at an instant if that matters there.

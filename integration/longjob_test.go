@@ -31,7 +31,7 @@ func TestALongJobRunsOnce(t *testing.T) {
 		witness := s.work(append(fast, "-q", "default", "-q", "others", "-c", "1", "--exec", book.exec("*", "-for", "1ms"))...)
 		stopping := false
 		deaths := 0
-		for time.Since(began) < long()-time.Second {
+		for !stopping || time.Since(began) < long()-time.Second {
 			if !stopping && time.Since(began) > long()/3 {
 				stopping = true
 				w.signal(syscall.SIGTERM)
@@ -43,7 +43,6 @@ func TestALongJobRunsOnce(t *testing.T) {
 			other.kill()
 			deaths++
 		}
-		require.True(t, stopping)
 		require.Zero(t, w.wait(), w.log())
 		require.Len(t, book.ends(jid), 1)
 		require.Len(t, book.starts(jid), 1)
@@ -53,7 +52,7 @@ func TestALongJobRunsOnce(t *testing.T) {
 		identity := w.identities()[0]
 		require.False(t, witness.says(identity), "the witness brought its jobs back")
 		// Which of the two recovers a job is drawn.
-		require.True(t, witness.says("recovered") || w.says("recovered"), "no job was recovered: the test proves nothing")
+		eventually(t, "a job to be recovered", func() bool { return witness.says("recovered") || w.says("recovered") })
 		t.Logf("%d others died meanwhile", deaths)
 	})
 }

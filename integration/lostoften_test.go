@@ -61,14 +61,14 @@ func TestThreeOfTenAnswersAreLost(t *testing.T) {
 		proxy.Add(lossesOf(draw, "BLMOVE")...)
 		w := s.by(proxy.URL()).work("-c", "4", "--heartbeat", "200ms", "--ttl", "2s", "--exec", book.exec("Lost"))
 		var jids []string
-		for until := time.Now().Add(losing()); time.Now().Before(until); {
+		adopted := func() int { return strings.Count(w.log(), "reclaimed") }
+		for began := time.Now(); time.Since(began) < losing() || adopted() == 0; { // on a busy machine few answers come
+			require.Less(t, time.Since(began), losing()+patience, "nothing is lost: the test proves nothing")
 			jids = append(jids, s.push("Lost", "default", jsonArgs(len(jids), draw.IntN(50))))
 			time.Sleep(time.Duration(draw.IntN(100)) * time.Millisecond)
 		}
 		eventually(t, "every job to be counted", func() bool { return s.text(s.keys.Processed()) == strconv.Itoa(len(jids)) })
-		adopted := strings.Count(w.log(), "reclaimed")
-		t.Logf("%d jobs, %d times some were stranded", len(jids), adopted)
-		require.Positive(t, adopted, "nothing was lost: the test proves nothing")
+		t.Logf("%d jobs, %d times some were stranded", len(jids), adopted())
 		for _, jid := range jids {
 			require.Len(t, book.starts(jid), 1)
 		}

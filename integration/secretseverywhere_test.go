@@ -22,18 +22,21 @@ type secretPlace struct {
 	url    string
 	// denied is the URL with a wrong password, whose text has the secret one too.
 	denied string
+	// password is the secret one. No other test has it: its place is the machine's list of processes too.
+	password string
 }
 
 // secretPlaces are a server whose password is in the URL, and one behind sentinels with passwords in files.
 func secretPlaces(t *testing.T) map[string]secretPlace {
 	t.Helper()
+	secret := newJID() + canary
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "password")
 		require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
 		return path
 	}
 	admit := func(server *drivertest.Server, user string) {
-		_, err := server.Do(t.Context(), "ACL", "SETUSER", user, "on", ">"+canary, "~*", "&*", "+@all")
+		_, err := server.Do(t.Context(), "ACL", "SETUSER", user, "on", ">"+secret, "~*", "&*", "+@all")
 		require.NoError(t, err)
 	}
 	single, watched := drivertest.Start(t), drivertest.StartSentinel(t)
@@ -45,12 +48,12 @@ func secretPlaces(t *testing.T) map[string]secretPlace {
 		admit(sentinel, "watcher")
 	}
 	behind := func(password string) string {
-		return strings.Replace(watched.URL(), "://", "://app@", 1) + "?password_file=" + file(password) + "&sentinel_user=watcher&sentinel_password_file=" + file(canary)
+		return strings.Replace(watched.URL(), "://", "://app@", 1) + "?password_file=" + file(password) + "&sentinel_user=watcher&sentinel_password_file=" + file(secret)
 	}
 	direct := func(password string) string { return "redis://app:" + password + "@" + single.Addr() + "/0" }
 	return map[string]secretPlace{
-		"in the URL": {func() *drivertest.Server { return single }, direct(canary), direct("not" + canary)},
-		"in files":   {watched.Primary, behind(canary), behind("not" + canary)},
+		"in the URL": {func() *drivertest.Server { return single }, direct(secret), direct("not" + secret), secret},
+		"in files":   {watched.Primary, behind(secret), behind("not" + secret), secret},
 	}
 }
 
@@ -62,7 +65,7 @@ func TestASecretIsInNothingThatProgramsShow(t *testing.T) {
 		for _, client := range []string{"go-redis", "rueidis"} {
 			t.Run(name+", "+client, func(t *testing.T) {
 				env := []string{"BELAY_REDIS_URL=" + place.url, "BELAY_CLIENT=" + client, "BELAY_PREFIX=" + client}
-				requireSilentLife(t, place.server(), env, lua.NewKeys(client))
+				requireSilentLife(t, place, env, lua.NewKeys(client))
 				env[0] = "BELAY_REDIS_URL=" + place.denied
 				for _, line := range []string{"push A 1", "status", "find 1", "check", "work --exec A=true", "web --addr 127.0.0.1:0"} {
 					out, errs, code := runBelay(t, env, strings.Fields(line)...)
@@ -75,8 +78,9 @@ func TestASecretIsInNothingThatProgramsShow(t *testing.T) {
 }
 
 // requireSilentLife has programs of all kinds run, and look at each other, with the password in their environment.
-func requireSilentLife(t *testing.T, server *drivertest.Server, env []string, keys lua.Keys) {
+func requireSilentLife(t *testing.T, place secretPlace, env []string, keys lua.Keys) {
 	t.Helper()
+	server := place.server()
 	do := func(words ...string) string {
 		answer, err := server.Do(t.Context(), words...)
 		require.NoError(t, err)
@@ -114,7 +118,7 @@ func requireSilentLife(t *testing.T, server *drivertest.Server, env []string, ke
 	}
 	look(health + "/metrics")
 	requireNoCanary(t, do("CLIENT", "LIST"))
-	require.Empty(t, processesWith(t, canary), "a command line has the password")
+	require.Empty(t, processesWith(t, place.password), "a command line has the password")
 	for _, key := range []string{keys.Process(identityIn(worker())), keys.Record(identityIn(worker()))} {
 		requireNoCanary(t, do("HGETALL", key), key)
 	}

@@ -221,3 +221,12 @@ func (j *Job) ForeignLock() string {
 	}
 	return ""
 }
+
+// ForeignBatch returns the id of the batch of Sidekiq Pro of which the job is a member; empty for none. Belay
+// does not count the job there.
+func (j *Job) ForeignBatch() string {
+	if text := j.text(fieldBID); isString(text) {
+		return unquote(text)
+	}
+	return ""
+}

@@ -65,3 +65,14 @@ func TestALockOfARubyGemIsSeenInThePayload(t *testing.T) {
 		require.Equal(t, want, j.ForeignLock(), member)
 	}
 }
+
+func TestForeignBatch(t *testing.T) {
+	t.Parallel()
+	for member, want := range map[string]string{
+		"": "", `"bid":"0a-Z_1",`: "0a-Z_1", `"bid":null,`: "", `"bid":7,`: "", `"bids":"x",`: "", `"belay_batch":"b/q",`: "",
+	} {
+		j, err := Parse(`{` + member + `"class":"A","jid":"1","args":["bid",{"bid":"x"}]}`)
+		require.NoError(t, err)
+		require.Equal(t, want, j.ForeignBatch(), member)
+	}
+}

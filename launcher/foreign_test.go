@@ -35,3 +35,31 @@ func TestTheFirstJobThatARubyGemHasLockedIsLogged(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log, "job locked by a Ruby gem; its lock is not released"), log)
 	require.Contains(t, log, `"gem":"sidekiq-unique-jobs"`)
 }
+
+// A batch of Sidekiq Pro does not learn that Go has run its member: the first one of each class says so.
+func TestTheFirstMemberOfASidekiqProBatchIsLoggedForEachClass(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	ran := make(chan string, 6)
+	cfg := r.config()
+	cfg.Queues = []fetch.Queue{{Name: "q"}}
+	l := r.build(cfg)
+	for _, class := range []string{"A", "B", launcher.AnyClass} {
+		l.Handle(class, func(_ context.Context, j *job.Job) error { ran <- j.JID(); return nil }, launcher.Class{})
+	}
+	for n, class := range []string{"A", "A", "B", "C", "D"} {
+		r.do("LPUSH", r.keys.Queue("q"), fmt.Sprintf(`{"class":%q,"jid":"j%d","args":[],"queue":"q","bid":"b%d"}`, class, n, n))
+	}
+	r.do("LPUSH", r.keys.Queue("q"), `{"class":"A","jid":"plain","args":[],"queue":"q"}`)
+	w := r.start(l)
+	for range 6 {
+		<-ran
+	}
+	w.Stop()
+	w.wait(t)
+	log := r.log.String()
+	require.Equal(t, 3, strings.Count(log, "job of a batch of Sidekiq Pro; the batch will not end"), log)
+	for _, class := range []string{"A", "B"} {
+		require.Equal(t, 1, strings.Count(log, `"class":"`+class+`","advice"`), log)
+	}
+}

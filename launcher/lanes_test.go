@@ -14,7 +14,8 @@ import (
 	"github.com/belayq/belay/launcher"
 )
 
-// connections returns the commands that the connections to a server have last sent, without the one that asks.
+// connections returns what the connections to a server do, without the one that asks: "subscribe" for one that is
+// subscribed, whatever it has sent since (clients send it pings), and for another one its last command.
 func connections(t *testing.T, server *drivertest.Server) (commands []string) {
 	t.Helper()
 	list, err := server.Do(t.Context(), "CLIENT", "LIST")
@@ -22,6 +23,9 @@ func connections(t *testing.T, server *drivertest.Server) (commands []string) {
 	for line := range strings.Lines(list.(string)) {
 		_, command, _ := strings.Cut(line, " cmd=")
 		command, _, _ = strings.Cut(command, " ")
+		if !strings.Contains(line, " sub=0 ") {
+			command = "subscribe"
+		}
 		if command != "client|list" {
 			commands = append(commands, command)
 		}

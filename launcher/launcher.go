@@ -69,7 +69,7 @@ type Launcher struct {
 	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
 	contact   contact
 	watch     watch
-	warnedOf  sync.Map // the Ruby gems whose locks were logged
+	warnedOf  sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
 
 	statistics statistics
 }

@@ -54,18 +54,18 @@ func (c *pool) start() {
 	}
 }
 
-// registered returns the registration of a job's class, else of the class that it wraps, else of AnyClass. For
-// an unknown class it returns the zero registration.
-func (c *pool) registered(j *job.Job) registration { return registeredIn(c.handlers, j) }
+// registered returns the registration that servedAs names. For an unknown class it returns the zero registration.
+func (c *pool) registered(j *job.Job) registration { return c.handlers[servedAs(c.handlers, j)] }
 
-func registeredIn(handlers map[string]registration, j *job.Job) registration {
-	if registered, ok := handlers[j.Class()]; ok {
-		return registered
+// servedAs returns the class under which a job's handler is registered: its own, else that which it wraps, else
+// AnyClass.
+func servedAs(handlers map[string]registration, j *job.Job) string {
+	for _, class := range []string{j.Class(), j.Wrapped()} {
+		if _, ok := handlers[class]; ok {
+			return class
+		}
 	}
-	if registered, ok := handlers[j.Wrapped()]; ok {
-		return registered
-	}
-	return handlers[AnyClass]
+	return AnyClass
 }
 
 // A processor runs one job at a time. It shares its current run, which Running lists, and its goroutine's

@@ -95,6 +95,7 @@ func (p *processor) execute(taken *fetch.Run) {
 		return
 	}
 	l.warnForeignLock(parsed)
+	l.warnForeignBatch(parsed, p.pool)
 	r := &run{Run: taken, processor: p, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
 	registered := p.pool.registered(r.job)
 	r.timeout, r.tooLate = l.timeout(r.job, &registered)

@@ -86,6 +86,9 @@ const (
 	BatchStateOver     BatchState = "over"     // it has succeeded
 )
 
+// BatchStates are all states, in the order in which a batch has them.
+var BatchStates = []BatchState{BatchStateOpen, BatchStateRunning, BatchStateComplete, BatchStateDead, BatchStateOver}
+
 // BatchStatus is what is known about a batch. Instants are by Redis' clock; zero if they have not come.
 type BatchStatus struct {
 	ID          string     `json:"bid"`

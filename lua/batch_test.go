@@ -156,6 +156,22 @@ func TestBatch(t *testing.T) {
 			require.Equal(w, [5]int{2, 1, 1, 1, 0}, w.figures())
 			require.Equal(w, []string{"Death", "Complete"}, w.called(), "the member that was not kept never ends")
 		}},
+		promise{"counts_a_dead_member_as_dead_when_it_is_trimmed_from_the_dead_set", func(w *world) {
+			w.keys = w.keys.WithDeadLimits(DeadLimits{Limit: 1})
+			identity := w.batchOf("1", "2", "3")
+			w.settle(identity, 1, memberEnd("1", job.Died(row("1")), MemberDied))
+			w.settle(identity, 2, memberEnd("2", job.Died(row("2")), MemberDied), memberEnd("3", job.Done(), MemberDone))
+			require.Equal(w, []string{row("2")}, w.sorted(w.keys.Dead()), "the first one was trimmed")
+			require.Equal(w, [5]int{3, 2, 2, 2, 0}, w.figures())
+			require.Equal(w, BatchStateDead, w.batch("b1").State)
+			require.Equal(w, []string{"Death", "Complete"}, w.called(), "its success is never called")
+			retry := ActGroup{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{
+				{Old: row("1"), New: row("1"), Owned: Owned{Member: memberOf(row("1"), MemberRevived)}},
+			}}
+			w.unchanged(func() {
+				require.Equal(w, Acted{Gone: []int{0}}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{retry})), "it cannot be retried")
+			})
+		}},
 		promise{"counts_what_is_cancelled_or_deleted_as_removed", func(w *world) {
 			require.Equal(w, BatchNew, w.newBatch("b1", nil))
 			ask(w, w.keys.PushUnique(nil, rows("b1", "1", "2")))

@@ -142,7 +142,7 @@ func (m *Marks) Invalid(j *job.Job) bool {
 	if !m.any.Load() {
 		return false
 	}
-	b, member := batchIn(j, job.FieldBatch)
+	b, member := BatchIn(j, job.FieldBatch)
 	if !member {
 		return false
 	}

@@ -38,7 +38,7 @@ func (m *Member) appendTo(_ Keys, keys, args []string) ([]string, []string) {
 
 // MemberOf returns what becomes of a job as a member; nil if it is in no batch.
 func MemberOf(j *job.Job, as MemberEnd) *Member {
-	b, ok := batchIn(j, job.FieldBatch)
+	b, ok := BatchIn(j, job.FieldBatch)
 	if !ok {
 		return nil
 	}
@@ -47,13 +47,15 @@ func MemberOf(j *job.Job, as MemberEnd) *Member {
 
 // BatchOf returns the batch of which a job is a member or a callback; ok is false for most jobs.
 func BatchOf(j *job.Job) (b Batch, ok bool) {
-	if b, ok = batchIn(j, job.FieldBatchEnded); !ok {
-		b, ok = batchIn(j, job.FieldBatch)
+	if b, ok = BatchIn(j, job.FieldBatchEnded); !ok {
+		b, ok = BatchIn(j, job.FieldBatch)
 	}
 	return b, ok
 }
 
-func batchIn(j *job.Job, field string) (Batch, bool) {
+// BatchIn returns the batch that a field of a job names: job.FieldBatch or job.FieldBatchEnded. ok is false for a
+// job without the field, or if another program has written something else there.
+func BatchIn(j *job.Job, field string) (Batch, bool) {
 	text, ok := j.Text(field)
 	if !ok {
 		return Batch{}, false

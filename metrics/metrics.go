@@ -18,6 +18,7 @@ import (
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/lua"
 )
 
 // Config configures a Collector. At least one of Server and Fleet must be set.
@@ -101,7 +102,7 @@ var (
 	scheduled   = desc("scheduled_jobs", "Jobs in the schedule.")
 	retries     = desc("retry_jobs", "Failed jobs that wait for their next run.")
 	dead        = desc("dead_jobs", "Jobs in the dead set, which run again only if an operator retries them.")
-	batches     = desc("batches", "Batches, also those that are over and not deleted yet.")
+	batches     = desc("batches", "Batches that are open, running, complete, dead or over, and not deleted yet: of the 256 that are kept the longest. The others, as a rule over, have the state \"other\".", "state")
 	processes   = desc("processes", "Worker processes, including those of Sidekiq.")
 	processed   = desc("fleet_processed_total", "Runs of all processes, counted in Redis.")
 	failed      = desc("fleet_failed_total", "Failed runs of all processes, counted in Redis.")
@@ -221,11 +222,26 @@ func (c *Collector) collectFleet(to chan<- prometheus.Metric) {
 	gauge(to, scheduled, float64(s.Scheduled))
 	gauge(to, retries, float64(s.Retries))
 	gauge(to, dead, float64(s.Dead))
-	gauge(to, batches, float64(s.Batches))
+	c.collectBatches(ctx, to, s.Batches)
 	gauge(to, processes, float64(s.ProcessCount))
 	counter(to, processed, uint64(max(s.Processed, 0)))
 	counter(to, failed, uint64(max(s.Failed, 0)))
 	counter(to, duplicates, uint64(max(s.Duplicates, 0)))
+}
+
+// collectBatches leaves out the batches if they cannot be read: zeros would say that there are none.
+func (c *Collector) collectBatches(ctx context.Context, to chan<- prometheus.Metric, count int64) {
+	states, others := map[lua.BatchState]int{}, 0
+	if count > 0 {
+		var err error
+		if states, others, err = c.cfg.Fleet.BatchStates(ctx); err != nil {
+			return
+		}
+	}
+	for _, state := range lua.BatchStates {
+		gauge(to, batches, float64(states[state]), string(state))
+	}
+	gauge(to, batches, float64(others), "other")
 }
 
 // label returns a name as a label: any program can write names into Redis that are not UTF-8, and one of them

@@ -188,6 +188,39 @@ belay_jobs_total{class="Class2",outcome="done",queue="default"} 1
 `), "belay_jobs_total"))
 }
 
+func TestBatchesAreCountedByState(t *testing.T) {
+	t.Parallel()
+	for name, open := range adapters.Open {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis, err := open(drivertest.Redis(t).URL())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, redis.Close()) }()
+			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: strings.TrimSuffix(drivertest.Prefix(t), ":")})
+			require.NoError(t, err)
+			collector := metrics.New(metrics.Config{Fleet: inspect.New(client)})
+			require.Equal(t, 6, testutil.CollectAndCount(collector, "belay_batches"), "a zero for each state")
+			_, err = client.NewBatch(t.Context(), belay.BatchConfig{})
+			require.NoError(t, err)
+			_, err = belay.NewBatch(t.Context(), client, belay.BatchConfig{}, func(b *belay.Batch) error {
+				_, err := client.Push(t.Context(), belay.RawJob{Class: "Row", Batch: b})
+				return err
+			})
+			require.NoError(t, err)
+			require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
+# HELP belay_batches Batches that are open, running, complete, dead or over, and not deleted yet: of the 256 that are kept the longest. The others, as a rule over, have the state "other".
+# TYPE belay_batches gauge
+belay_batches{state="complete"} 0
+belay_batches{state="dead"} 0
+belay_batches{state="open"} 1
+belay_batches{state="other"} 0
+belay_batches{state="over"} 0
+belay_batches{state="running"} 1
+`), "belay_batches"))
+		})
+	}
+}
+
 func TestAScrapeOfARedisThatIsAway(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)

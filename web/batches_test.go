@@ -30,6 +30,7 @@ func TestBatches(t *testing.T) {
 	for _, text := range []string{"1 in all, 1 pending, 1 failed, 0 dead, 0 removed", "job?jid=row-1", `value="seal"`, `value="invalidate"`, `value="remove"`} {
 		require.Contains(t, page, text)
 	}
+	require.Contains(t, r.get("/job?jid=row-1").body, `<dt>In batch</dt><dd><a href="batch?bid=import-42"><code>import-42</code></a></dd>`)
 	for _, id := range []string{"other", "a/b", strings.Repeat("x", 300)} {
 		require.Equal(t, http.StatusNotFound, r.get("/batch?bid="+id).status)
 	}
@@ -39,6 +40,8 @@ func TestBatches(t *testing.T) {
 	require.NotContains(t, r.get("/batch?bid=import-42").body, `value="seal"`)
 	require.Contains(t, act("invalidate"), "import-42 is invalid")
 	require.Contains(t, r.get("/batch?bid=import-42").body, ">invalid<")
+	r.do("ZADD", r.keys.Dead(), "1", `{"class":"Done","args":[],"jid":"call-1","queue":"calls","belay_batch_ended":"import-42/calls"}`)
+	require.Contains(t, r.get("/job?jid=call-1").body, `<dt>Callback of batch</dt><dd><a href="batch?bid=import-42"><code>import-42</code></a></dd>`)
 	require.Contains(t, act("remove"), "import-42 is deleted; its jobs stay.")
 	require.Contains(t, act("remove"), "There is no such batch any more.")
 	require.Equal(t, http.StatusBadRequest, r.post("/batches", "bid", "import-42", "do", "clear").status)

@@ -41,6 +41,16 @@ func TestBatchesCommand(t *testing.T) {
 		require.Contains(t, h.invoke("", "batches").out, "orders of May")
 		require.Contains(t, h.invoke("", "batches", "new", "--id", "import-42").errs, "is over")
 		require.Contains(t, h.invoke("", "batches", "show", "import-42").out, "2 in all, 2 pending, 0 failed, 0 dead, 0 removed")
+
+		require.Contains(t, h.invoke("", "find", "row-1").out, "ImportRow: in queue default, since ")
+		require.Contains(t, h.invoke("", "find", "row-1").out, ", in batch import-42\n")
+		require.Contains(t, h.invoke("", "find", "row-1", "--json").out, `"batch":"import-42"`)
+		require.Regexp(t, `(?m)^batch +import-42$`, h.invoke("", "queues", "find", "default", "row-1").out)
+		require.Zero(t, h.invoke("", "queues", "delete", "default", "row-1", "row-2", "--yes").code)
+		var callback struct{ JID string }
+		require.NoError(t, json.Unmarshal([]byte(h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0]), &callback))
+		require.Contains(t, h.invoke("", "find", callback.JID).out, ", a callback of batch import-42\n")
+		require.Contains(t, h.invoke("", "find", callback.JID, "--json").out, `"callback_of":"import-42"`)
 	})
 	t.Run("counts_what_operators_do_to_members", func(t *testing.T) {
 		t.Parallel()

@@ -44,7 +44,7 @@ const (
 	entryFields = `id, in, class, queue, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
 errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload,
 tracked {` + trackedFields + `},
-details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, payload}`
+details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, batch, callback_of, payload}`
 	trackedFields = `jid, state, done, total, result, no_result, ended_at, began_at, error_class, error_message`
 	queueFields   = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer,
 runs_per_second, failed_per_second`
@@ -53,7 +53,8 @@ runs_per_second, failed_per_second`
 	actFields  = `moved, gone, refused, problems [text], missing [id], locked {gem: jobs}`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
-unique job, periodic the name of a periodic job, and payload the whole job, as far as it may be shown.`
+unique job, periodic the name of a periodic job, batch the id of the batch of which the job is a member, callback_of of
+the batch whose callback it is, and payload the whole job, as far as it may be shown.`
 	argNotes = `args is an array. An encrypted argument is the text "[encrypted, key ID]" in it, or "[encrypted]" if Belay does not
 know its key; the args of a class of --mask are ["[masked]"].`
 

@@ -379,6 +379,8 @@ func printEntry(t *table, e inspect.Entry) {
 		t.instant("deadline", d.Deadline)
 		t.field("lock", d.Lock)
 		t.field("periodic", d.Periodic)
+		t.field("batch", d.Batch)
+		t.field("callback of", d.CallbackOf)
 		t.field("payload", string(d.Payload))
 	}
 	t.row()

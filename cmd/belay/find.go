@@ -191,6 +191,9 @@ func whereabouts(f inspect.Found) string {
 			where += ", the last with " + cut(text, maxShown)
 		}
 	}
+	if e := f.Entry; e != nil && e.Details != nil {
+		where += word(e.Details.Batch != "", ", in batch "+e.Details.Batch) + word(e.Details.CallbackOf != "", ", a callback of batch "+e.Details.CallbackOf)
+	}
 	if t := f.Tracked; t != nil {
 		if t.Total != 0 || t.Done != 0 {
 			where += fmt.Sprintf(", progress %d of %d", t.Done, t.Total)

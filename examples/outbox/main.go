@@ -79,6 +79,9 @@ func place(ctx context.Context, db *sql.DB, box *outbox.Outbox, soldOut bool) er
 	if soldOut {
 		return errSoldOut
 	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
 	fmt.Println("placed order", order)
-	return tx.Commit()
+	return nil
 }

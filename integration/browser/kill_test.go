@@ -9,38 +9,47 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/internal/drivertest"
-	"github.com/belayq/belay/internal/drivertest/slowlink"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
+	"github.com/belayq/belay/lua"
 )
 
-// The dashboard is killed in the middle of "run all", several times. After each kill every job is in exactly one
-// place, and pressing the button again does the rest.
+// The dashboard is killed in the middle of "run all", several times: when Redis has not received a page of jobs, and
+// when it has moved them and the reply is lost. After each kill every job is in exactly one place, and pressing the
+// button again does the rest.
 func TestADashboardKilledDuringRunAll(t *testing.T) {
-	const many, kills = 4000, 3
+	const many = 4000
 	s := newSite(t)
 	s.fill("retries", "", many)
-	// A slow link makes the act last, so that a kill meets it.
-	link := slowlink.New(t, s.redis.Addr(), slowlink.Speed{RoundTrip: 40 * time.Millisecond})
-	addr := drivertest.FreeAddr(t)
-	b := newTab(t)
+	proxy, addr, b := faultproxy.New(t, s.redis.Addr()), drivertest.FreeAddr(t), newTab(t)
 	runAll := func(first string) {
 		b.open(first + "retries")
 		b.send("document.querySelector(\"a.button[href*='do=retry']\")")
 		b.click(button("form.bar", "retry"))
 	}
+	text, act := s.keys.Act(lua.Source{}, nil).Call.Script.Text(true)
+	s.do("SCRIPT", "LOAD", text) // so that no call is made twice
 	left := many
-	for n := range kills {
-		dashboard, first := s.serve(link.URL(), addr)
+	for _, lost := range []faultproxy.Direction{faultproxy.Requests, faultproxy.Replies, faultproxy.Requests} {
+		dashboard, first := s.serve(proxy.URL(), addr)
+		gate := faultproxy.NewGate()
+		proxy.Add(faultproxy.Rule{On: lost, Token: act, Nth: 2, Do: faultproxy.Hold(gate)})
 		runAll(first)
-		enough := many * (kills - n) / (kills + 1)
-		eventually(t, "some jobs to run", func() bool { return s.size("retries", "") <= enough })
+		select {
+		case <-gate.Arrived():
+		case <-time.After(patience):
+			require.FailNow(t, "the dashboard does not go on")
+		}
 		dashboard.kill()
+		proxy.Clear()
+		before := left
 		left = s.size("retries", "")
 		t.Logf("killed with %d of %d jobs left", left, many)
+		require.Less(t, left, before, "the kill came in the middle")
 		require.Positive(t, left, "the kill came in the middle")
 		everyJobOnce(s, many)
 		require.Equal(t, left, s.size("retries", ""), "what is left stays")
 	}
-	_, first := s.serve(link.URL(), addr)
+	_, first := s.serve(proxy.URL(), addr)
 	runAll(first)
 	b.until("the answer", "document.getElementById('flash')")
 	require.Contains(t, eval[string](b, "document.getElementById('flash').textContent"), fmt.Sprintf(answers["retry"], plural(left)))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/lua"
 )
 
 // A press is what one test of a button needs.
@@ -272,6 +273,7 @@ func pressAll(b *tab, s *site, first string) map[string]bool {
 	}
 	p.queues()
 	p.periodic()
+	p.batches()
 	p.running()
 	p.locks()
 	p.searches()
@@ -334,6 +336,28 @@ func (p *press) periodic() {
 		press("remove", page.name+" is removed.")
 		require.Nil(p.t, periodicOf(page.name))
 	}
+}
+
+// batches presses the buttons of a batch.
+func (p *press) batches() {
+	press := func(act, question, text string) (b inspect.Batch, found bool) {
+		p.open(p.first + "batch?bid=import-42")
+		p.pressed("/batches post do=" + act)
+		p.takeAsked()
+		p.send(button("form.bar", act))
+		require.Equal(p.t, []string{question}, p.takeAsked())
+		p.said(text)
+		b, found, err := p.s.inspector.Batch(p.t.Context(), "import-42")
+		require.NoError(p.t, err)
+		return b, found
+	}
+	b, _ := press("seal", "Seal this batch? Its program can push no more members.", "import-42 is sealed.")
+	require.Equal(p.t, lua.BatchStateRunning, b.State)
+	b, _ = press("invalidate", "Drop the members that have not started?", "import-42 is invalid: its members that have not started are dropped.")
+	require.False(p.t, b.InvalidAt.IsZero())
+	_, found := press("remove", "Delete this batch? Its jobs stay, and its callbacks are never called.", "import-42 is deleted; its jobs stay.")
+	require.False(p.t, found)
+	require.Equal(p.t, inspect.PlaceQueue, p.s.find("row-42-0").Place)
 }
 
 // running cancels jobs that run: in the list of all, and on the page of one.
@@ -444,8 +468,12 @@ func (p *press) browser() {
 	}
 	p.send("document.querySelector('form.jobs tbody td.job a')")
 	p.pressed("button copy")
+	// The answer is gone after two seconds.
+	eval[bool](p.tab, `(window.copied = false, new MutationObserver(() => {
+		window.copied ||= document.querySelector('[data-copy=the-jid]').textContent === 'Copied'
+	}).observe(document.body, { childList: true, characterData: true, subtree: true }), true)`)
 	p.click("document.querySelector('[data-copy=the-jid]')")
-	p.until("the answer of the button", "document.querySelector('[data-copy=the-jid]').textContent === 'Copied'")
+	p.until("the answer of the button", "window.copied")
 	p.open(p.first + "retries")
 	p.click("document.querySelector('[data-check-all]')")
 	p.until("all to be selected", "document.querySelectorAll('form.jobs tbody input:checked').length === document.querySelectorAll('form.jobs tbody tr').length")

@@ -24,6 +24,7 @@ type site struct {
 	t         *testing.T
 	redis     *drivertest.Server
 	keys      lua.Keys
+	client    *belay.Client
 	inspector *inspect.Inspector
 	last      int // the number of the last job
 }
@@ -34,7 +35,7 @@ func newSite(t *testing.T) *site {
 	client, err := belay.Open(t.Context(), s.redis.URL(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	s.inspector = inspect.New(client)
+	s.client, s.inspector = client, inspect.New(client)
 	return s
 }
 
@@ -185,6 +186,31 @@ func (s *site) fill(in, queue string, n int) {
 		}
 		s.do(words...)
 	}
+}
+
+// batches makes a batch that is open, with members that wait, one that is dead, and one that is nested in the
+// first. No worker takes from their queue.
+func (s *site) batches() {
+	s.t.Helper()
+	member := func(id, jid string) { s.belay("push", "ImportRow", "--batch", id, "--jid", jid, "-q", "mail") }
+	s.belay("batches", "new", "--id", "import-42", "--description", "orders of May", "--on-success", "ImportDone", "-q", "mail")
+	s.belay("batches", "new", "--id", "import-41", "--on-death", "Alarm", "-q", "mail")
+	s.nest("rows-of-42", "import-42")
+	for n := range 3 {
+		member("import-42", fmt.Sprintf("row-42-%d", n))
+	}
+	member("import-41", "row-41")
+	s.belay("batches", "seal", "import-41")
+	s.belay("queues", "kill", "mail", "row-41", "--yes")
+}
+
+// nest makes a batch in another one.
+func (s *site) nest(id, parent string) {
+	s.t.Helper()
+	in, err := s.client.OpenBatch(s.t.Context(), parent)
+	require.NoError(s.t, err)
+	_, err = s.client.NewBatch(s.t.Context(), belay.BatchConfig{ID: id, Parent: in})
+	require.NoError(s.t, err)
 }
 
 // homeOf returns a home by the name that pages give to it.

@@ -39,7 +39,7 @@ func newTab(t *testing.T) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, // the sandbox does not start as root or in most containers; the pages are our own
-		chromedp.DisableGPU, chromedp.Flag("lang", "en-GB"), chromedp.Flag("hide-scrollbars", true))
+		chromedp.WSURLReadTimeout(patience), chromedp.DisableGPU, chromedp.Flag("lang", "en-GB"), chromedp.Flag("hide-scrollbars", true))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, closeTab := chromedp.NewContext(allocator)

@@ -37,7 +37,7 @@ func kindOf(address, from string) string {
 		switch field {
 		case "in", "do", "sort", "range", "rows", "window":
 			kind += " " + field + "=" + at.Query().Get(field)
-		case "name", "jid", "queue", "ref":
+		case "name", "jid", "queue", "ref", "bid":
 		default:
 			kind += " " + field
 		}
@@ -191,6 +191,7 @@ func stock(s *site, jobs int) {
 		s.belay(append([]string{"periodic", "add"}, words...)...)
 	}
 	s.belay("periodic", "pause", "paused")
+	s.batches()
 	s.work("worker-a")
 	s.work("worker-b")
 	s.feed()
@@ -229,7 +230,7 @@ func TestDashboard(t *testing.T) {
 func withoutScripts(b *tab, s *site, first string) {
 	b.scripts(false)
 	defer b.scripts(true)
-	for _, page := range []string{"", "busy", "queues", "queue?name=mail", "scheduled", "retries", "dead", "completed", "periodic", "locks", "classes", "redis"} {
+	for _, page := range []string{"", "busy", "queues", "queue?name=mail", "scheduled", "retries", "dead", "completed", "periodic", "batches", "batch?bid=import-42", "locks", "classes", "redis"} {
 		b.open(first + page)
 		require.False(b.t, eval[bool](b, "!document.querySelector('h1') || !document.getElementById('live').hidden"), "no script ran on %q", page)
 	}

@@ -60,6 +60,11 @@ func TestPagesFitEveryWidth(t *testing.T) {
 		s.belay("push", longClass, fmt.Sprint(n), "-q", "live")
 	}
 	eventually(t, "runs", func() bool { return s.status().Processed >= 20 })
+	id := strings.Repeat("import", 11)[:64]
+	s.belay("batches", "new", "--id", id, "--description", unbroken+" "+strings.Repeat("word ", 40), "--on-success", unbroken, "-q", longQueue)
+	s.nest("nested", id)
+	s.belay("push", unbroken, "--batch", id, "--jid", strings.Repeat("row", 30), "-q", longQueue)
+	s.do("SADD", s.keys.BatchFailed(id), strings.Repeat("row", 30))
 	_, first := s.serve(s.redis.URL(), drivertest.FreeAddr(t))
 	b := newTab(t)
 	b.open(first + "classes")
@@ -70,7 +75,8 @@ func TestPagesFitEveryWidth(t *testing.T) {
 	var problems []string
 	for _, page := range []string{
 		"", "busy", "queues", "queue?name=" + longQueue, "scheduled", "retries", "dead", "completed", "periodic", "classes", "locks", "redis",
-		"job?jid=" + fmt.Sprintf("wide20%024x", 1), "history?name=" + url.QueryEscape(unbroken), "confirm?in=dead&do=retry",
+		"job?jid=" + fmt.Sprintf("wide20%024x", 1), "batches", "batch?bid=" + id, "batch?bid=nested", "job?jid=" + strings.Repeat("row", 30),
+		"history?name=" + url.QueryEscape(unbroken), "confirm?in=dead&do=retry",
 	} {
 		for _, width := range widths {
 			b.size(width)

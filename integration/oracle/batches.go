@@ -14,6 +14,10 @@ type batch struct {
 	// known says that its hash exists. total is what the hash says, and stored how many members ever joined.
 	known         bool
 	total, stored int
+	// listed says that the set of all batches has it, and until when, in seconds, it is kept. succeededAt is the
+	// second in which its success was called.
+	listed             bool
+	until, succeededAt float64
 	// sets are pending, failed and dead.
 	sets map[string]map[string]bool
 	// callbacks are the texts of its callbacks, by what calls them, and called those that were called.
@@ -85,6 +89,9 @@ func (s *stride) writeBatch(of *batch, c []string) {
 			}
 			of.called[what] = true
 			of.now = append(of.now, what)
+			if what == "success" {
+				of.succeededAt = scoreOf(value) / 1000
+			}
 		}
 	}
 }
@@ -97,19 +104,37 @@ func (s *stride) alter(of *batch) {
 
 // dropBatch takes in the end of one of a batch's keys.
 func (s *stride) dropBatch(of *batch, set string) {
+	s.alter(of)
 	if set == "" {
-		delete(s.k.batches, of.id)
+		of.known = false
 		return
 	}
 	clear(of.sets[set])
+}
+
+// keepBatch takes in until when a batch is kept, and unlistBatch that it is not.
+func (s *stride) keepBatch(id string, until float64) {
+	of, _, _ := s.k.batchOf(s.k.keys.Batch(id))
+	s.alter(of)
+	of.listed, of.until = true, until
+}
+
+func (s *stride) unlistBatch(id string) {
+	of, _, _ := s.k.batchOf(s.k.keys.Batch(id))
+	s.alter(of)
+	of.listed = false
 }
 
 // judgeBatches holds that batches count in the step of what they count, and that the step which decides a
 // callback stores it.
 func (s *stride) judgeBatches() {
 	for _, of := range s.altered {
-		if s.k.batches[of.id] == of && of.known && !s.base {
+		switch {
+		case s.k.batches[of.id] != of: // FLUSHALL
+		case of.known && !s.base:
 			s.judgeBatch(of)
+		case !of.known && !s.base:
+			s.judgeGone(of)
 		}
 		of.now = nil
 	}
@@ -136,6 +161,13 @@ func (s *stride) judgeBatch(of *batch) {
 	if of.total != of.stored {
 		s.violate(nil, Batches, "batch %s has %d members in all, and %d were stored", of.id, of.total, of.stored)
 	}
+	const day = 86400
+	switch {
+	case !of.listed:
+		s.violate(nil, Batches, "batch %s is not listed, so it would stay for ever", of.id)
+	case of.called["success"] && of.until > of.succeededAt+day:
+		s.violate(nil, Batches, "batch %s has succeeded, and is kept until %.0f, which is more than a day", of.id, of.until)
+	}
 	for what, due := range map[string]bool{"complete": maps.Equal(pending, failed), "success": len(pending) == 0, "death": len(dead) > 0} {
 		now := slices.Contains(of.now, what)
 		switch {
@@ -147,6 +179,19 @@ func (s *stride) judgeBatch(of *batch) {
 			s.violate(nil, Batches, "%s of batch %s is called, and its callback is not stored", what, of.id)
 		}
 	}
+}
+
+// judgeGone holds that all keys of a batch go in one step, and its entry with them.
+func (s *stride) judgeGone(of *batch) {
+	if of.listed {
+		s.violate(nil, Batches, "batch %s is gone, and still listed", of.id)
+	}
+	for set, jids := range of.sets {
+		if len(jids) > 0 {
+			s.violate(nil, Batches, "batch %s is gone, and its %s jobs are not", of.id, set)
+		}
+	}
+	delete(s.k.batches, of.id)
 }
 
 // stores reports whether the step stores a job whose text begins like this.

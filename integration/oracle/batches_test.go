@@ -49,6 +49,28 @@ func TestBatches(t *testing.T) {
 		}, rules: []oracle.Rule{oracle.Batches}},
 		"dead and not failed":    {history: func(a *aof) { taken(a); a.step(c("SADD "+dead+" 1"), c("HSETNX "+info+" death_at 1")) }, rules: []oracle.Rule{oracle.Batches}},
 		"failed and not pending": {history: func(a *aof) { taken(a); a.step(c("SADD " + failedSet + " 2")) }, rules: []oracle.Rule{oracle.Batches}},
+		"over, and kept for more than a day": {history: func(a *aof) {
+			taken(a)
+			a.settle(1, 0, gone, done, complete, success, call)
+			a.step(c("ZADD belay:batches 86402 b"))
+		}, rules: []oracle.Rule{oracle.Batches}},
+		"over, and deleted with its entry": {history: func(a *aof) {
+			taken(a)
+			a.settle(1, 0, gone, done, complete, success, call, c("ZADD belay:batches 86400 b"))
+			a.step(c("ZREM belay:batches b"), c("UNLINK "+info))
+		}},
+		"not listed": {history: func(a *aof) {
+			a.step(c("HSET "+info+" created 1 total 0"), c("SADD "+pending, "not sealed"))
+		}, rules: []oracle.Rule{oracle.Batches}},
+		"deleted, and still listed": {history: func(a *aof) {
+			taken(a)
+			a.step(c("UNLINK " + info + " " + pending))
+		}, rules: []oracle.Rule{oracle.Batches}},
+		"deleted, and a set of it is not": {history: func(a *aof) {
+			taken(a)
+			a.step(c("UNLINK "+info), c("ZREM belay:batches b"))
+		}, rules: []oracle.Rule{oracle.Batches}},
+		"counted after its end": {history: func(a *aof) { a.step(c("SADD " + dead + " 1")) }, rules: []oracle.Rule{oracle.Batches}},
 		"deleted, and its member runs": {history: func(a *aof) {
 			taken(a)
 			a.step(c("UNLINK "+info+" "+pending+" "+failedSet+" "+dead), c("ZREM belay:batches b"))

@@ -25,6 +25,9 @@
 //     hand, each time with a higher version; a cursor that is a number never falls, and it goes in the step in
 //     which the job ends;
 //   - the counters moved in the step of the runs that they count, by as many;
+//   - a batch counts its members in the steps that store and end them, and the step that decides a callback
+//     stores it; it is listed with the second of its end, at most a day after its success, and all its keys go
+//     in one step;
 //   - a lock comes in the step that stores its job, has an end, is listed until then, and goes with its
 //     job's end, with its start where the payload says so, or with its time; and the one more run that a
 //     duplicate asked for comes in the step in which the first run ends, and with the lock;

@@ -60,6 +60,8 @@ func (s *stride) zadd(c []string) {
 			s.indexes(text, true)
 		case key == s.k.keys.Leases():
 			s.lease(text, true)
+		case key == s.k.keys.Batches():
+			s.keepBatch(text, score)
 		case spot != nil && (!once || spot.set[text] == nil):
 			s.member(spot, score, text, c[0])
 		}
@@ -89,6 +91,8 @@ func (s *stride) zrem(c []string) {
 			s.indexes(text, false)
 		case c[1] == s.k.keys.Leases():
 			s.lease(text, false)
+		case c[1] == s.k.keys.Batches():
+			s.unlistBatch(text)
 		case spot != nil && spot.set[text] != nil:
 			s.unset(spot, spot.set[text], c[0])
 		}

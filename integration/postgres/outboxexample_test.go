@@ -9,21 +9,26 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
-// The program of examples/outbox: of ten orders seven are placed and confirmed; it is killed in between.
+// The program of examples/outbox: of ten orders seven are placed and confirmed. It is killed in between, when it has
+// said so of the seventh, and all that it has sent to its database and that has not arrived is lost.
 func TestTheExampleConfirmsWhatWasOrdered(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, newServer(t), "postgres")
 	program := filepath.Join(t.TempDir(), "program")
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../examples/outbox", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
+	link := slowlink.New(t, "127.0.0.1:"+s.server.port, slowlink.Speed{RoundTrip: 40 * time.Millisecond})
 	var out said
-	start := func(orders int) (*exec.Cmd, chan error) {
+	start := func(database string, orders int) (*exec.Cmd, chan error) {
 		cmd := exec.Command(program, "-orders", fmt.Sprint(orders))
-		cmd.Args = append(cmd.Args, "-database", fmt.Sprintf("postgres://belay@127.0.0.1:%s/shop_postgres?sslmode=disable", s.server.port))
+		cmd.Args = append(cmd.Args, "-database", fmt.Sprintf("postgres://belay@%s/shop_postgres?sslmode=disable", database))
 		cmd.Env = append(os.Environ(), "REDIS_URL="+s.redis.URL())
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(t, cmd.Start())
@@ -39,11 +44,12 @@ func TestTheExampleConfirmsWhatWasOrdered(t *testing.T) {
 		slices.Sort(orders)
 		return orders
 	}
-	first, ended := start(10)
+	first, ended := start(link.Addr(), 10)
 	eventually(t, "the orders", func() bool { return len(of("placed")) == 7 })
 	require.NoError(t, first.Process.Kill())
+	link.Close()
 	require.Error(t, <-ended)
-	second, ended := start(0)
+	second, ended := start("127.0.0.1:"+s.server.port, 0)
 	eventually(t, "the confirmations", func() bool { return len(slices.Compact(of("confirmed"))) == 7 })
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, <-ended, out.String())

@@ -20,8 +20,9 @@ import (
 	"github.com/belayq/belay/internal/drivertest"
 )
 
-// patience bounds every wait: far above what anything here takes, so that only a hang fails by it.
-const patience = 30 * time.Second
+// patience bounds every wait: far above what anything here takes, which is at most the 15 seconds until the jobs
+// of a killed worker run again, so that only a hang fails by it.
+const patience = 60 * time.Second
 
 // A postgres is the programs of one installation, run as a user who may: PostgreSQL refuses to be run by root.
 type postgres struct {

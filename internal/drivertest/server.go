@@ -31,7 +31,8 @@ import (
 // otherwise. It ends with the test process, even if that is killed.
 type Server struct {
 	form
-	port int
+	port    int
+	release func() // makes the port free for others
 
 	mu     sync.Mutex
 	proc   *os.Process
@@ -101,7 +102,7 @@ func start(t testing.TB, f form) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Kill)
+	t.Cleanup(s.end)
 	return s
 }
 
@@ -119,38 +120,50 @@ func launch(f form) (*Server, error) {
 	var err error
 	for range 5 {
 		s := &Server{form: f}
-		if s.port, err = freePort(); err != nil {
+		if s.port, s.release, err = reservePort(); err != nil {
 			return nil, err
 		}
 		if err = s.start(); err == nil {
 			return s, nil
 		}
+		s.release()
 	}
 	return nil, err
 }
 
-// FreeAddr returns an address on loopback, host:port, on which nothing listens.
+// FreeAddr returns an address on loopback, host:port, on which nothing listens. No other test gets it until this one
+// has ended.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	port, err := freePort()
+	port, release, err := reservePort()
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(release)
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// freePort returns a port below those that the system itself chooses, for connections and for port 0: until it
-// is used, and while a server restarts, hardly anything else takes it.
-func freePort() (port int, err error) {
+// reservePort returns a TCP port on which nothing listens. It is below those that the system itself chooses, for
+// connections and for port 0. No other call returns it before release, in whatever process: it holds the UDP port of
+// the same number, which nothing here uses. Without that, the tests that run beside each other in an hour draw one
+// port twice, while a server restarts, or where one test wants that nothing listens.
+func reservePort() (port int, release func(), err error) {
 	const first, end = 10000, 32768
 	for range 100 {
 		port = first + rand.N(end-first)
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			return port, l.Close()
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		var reserved net.PacketConn
+		if reserved, err = net.ListenPacket("udp", addr); err != nil {
+			continue
 		}
+		release = func() { _ = reserved.Close() }
+		var l net.Listener
+		if l, err = net.Listen("tcp", addr); err == nil {
+			return port, release, l.Close()
+		}
+		release()
 	}
-	return 0, fmt.Errorf("find a free port: %w", err)
+	return 0, nil, fmt.Errorf("find a free port: %w", err)
 }
 
 // start runs the process and returns when it accepts connections.
@@ -252,6 +265,12 @@ func (s *Server) Kill() {
 	}
 	_ = proc.Kill()
 	<-exited
+}
+
+// end is Kill, and makes the port free for others.
+func (s *Server) end() {
+	s.Kill()
+	s.release()
 }
 
 // Restart kills the server and starts it again on the same address: only persisted data is kept.

@@ -66,4 +66,13 @@ func TestServer(t *testing.T) {
 		_, err := launch(form{dir: t.TempDir(), args: []string{"--no-such-option", "1"}})
 		require.ErrorContains(t, err, "no-such-option")
 	})
+	t.Run("has_a_port_that_no_other_test_gets", func(t *testing.T) {
+		t.Parallel()
+		const many = 1000 // without reservations, about twenty of them would be the same
+		seen := map[string]bool{}
+		for range many {
+			seen[FreeAddr(t)] = true
+		}
+		require.Len(t, seen, many)
+	})
 }

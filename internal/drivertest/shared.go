@@ -63,7 +63,7 @@ func stopShared() {
 	if shared.server == nil {
 		return
 	}
-	shared.server.Kill()
+	shared.server.end()
 	_ = os.RemoveAll(shared.server.dir)
 	shared.server = nil
 }

@@ -1,11 +1,11 @@
 // Command hand is the handler of the integration tests: a program for belay work --exec.
 //
-//	hand [-for 500ms] [-deaf] [-fail TEXT] LEDGER
+//	hand [-for 500ms] [-until FILE] [-deaf] [-fail TEXT] LEDGER
 //
 // It appends one line to LEDGER when it starts and one when it has done its work, each with a single write, so
 // that what several hands append never mixes. Its work is to sleep: as long as -for says, else as many
-// milliseconds as the job's second argument says. -deaf ignores SIGTERM. -fail ends it with status 1 and TEXT
-// on standard error.
+// milliseconds as the job's second argument says; and until there is a FILE. -deaf ignores SIGTERM. -fail ends it
+// with status 1 and TEXT on standard error.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 
 func main() {
 	work := flag.Duration("for", 0, "how long to work")
+	until := flag.String("until", "", "a file to wait for")
 	deaf := flag.Bool("deaf", false, "ignore SIGTERM")
 	fail := flag.String("fail", "", "what to fail with")
 	flag.Parse()
@@ -34,11 +35,18 @@ func main() {
 		*work = workTime(input)
 	}
 	time.Sleep(*work)
+	for ; *until != "" && !exists(*until); time.Sleep(10 * time.Millisecond) {
+	}
 	note("end", input)
 	if *fail != "" {
 		fmt.Fprintln(os.Stderr, *fail)
 		os.Exit(1)
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // workTime is the second of the job's arguments, in milliseconds.
