@@ -68,6 +68,6 @@ func (s *Status) addNoConsumer() {
 	for n := range s.Queues {
 		queue := &s.Queues[n]
 		takes := func(p Process) bool { return p.takes(queue.Name) }
-		queue.NoConsumer = queue.Size+queue.Quarantined+queue.HeldByDead > 0 && !slices.ContainsFunc(s.Processes, takes)
+		queue.NoConsumer = queue.Size+queue.Quarantined+queue.Waiting+queue.HeldByDead > 0 && !slices.ContainsFunc(s.Processes, takes)
 	}
 }

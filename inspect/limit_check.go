@@ -17,8 +17,8 @@ import (
 // its waiting jobs.
 type GateCheck struct {
 	Gate string `json:"gate"`
-	// Running is its count of runs, and Slots how many runs of processes have a slot. Admitted is its count of
-	// jobs that may start and have not, and Admissions how many there are.
+	// Running is its count of runs, and Slots how many runs of processes and callers of belay.Do have a slot.
+	// Admitted is its count of jobs that may start and have not, and Admissions how many there are.
 	Running    int `json:"running"`
 	Slots      int `json:"slots"`
 	Admitted   int `json:"admitted"`
@@ -49,7 +49,7 @@ func (i *Inspector) CheckLimits(ctx context.Context) (LimitCheck, error) {
 	var r reading
 	check := LimitCheck{Wrong: []GateCheck{}}
 	names := make(map[string]bool)
-	counts, err := i.fields(ctx, &r, "the counts of gates", i.keys.Gates(), maxCounted)
+	counts, err := i.fields(ctx, &r, "the counts of gates", i.keys.Gates())
 	if err != nil {
 		return check, err
 	}
@@ -57,7 +57,7 @@ func (i *Inspector) CheckLimits(ctx context.Context) (LimitCheck, error) {
 		name, _, _ := strings.Cut(field, "\n")
 		names[name] = true
 	}
-	marks, err := i.fields(ctx, &r, "the admissions", i.keys.Admitted(), maxCounted)
+	marks, err := i.fields(ctx, &r, "the admissions", i.keys.Admitted())
 	if err != nil {
 		return check, err
 	}
@@ -74,6 +74,13 @@ func (i *Inspector) CheckLimits(ctx context.Context) (LimitCheck, error) {
 		for _, name := range slots {
 			names[name] = true
 		}
+	}
+	leases, err := i.leases(ctx)
+	if err != nil {
+		return check, err
+	}
+	for _, lease := range leases {
+		names[lease.Gate] = true
 	}
 	waiting, err := i.waitingGates(ctx)
 	if err = cmp.Or(err, r.err); err != nil {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // the hash by which Redis' scripts name a job
 	"encoding/hex"
@@ -19,7 +20,7 @@ type LimitDetails struct {
 	Limit
 	// Gates are its gates with jobs, at most 1,000 with waiting ones, by name.
 	Gates []Gate `json:"gates"`
-	// Holders are runs that have a slot, at most 1,000, by process.
+	// Holders are the runs and the callers of belay.Do that have a slot, at most 1,000 of each.
 	Holders []Holder `json:"holders"`
 	// Waiters are the next jobs at the gate, at most 25, if only one gate was asked for.
 	Waiters []Entry `json:"waiters,omitempty"`
@@ -27,9 +28,11 @@ type LimitDetails struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// A Holder is a run that has a slot of a gate.
+// A Holder is a run that has a slot of a gate, or a caller of belay.Do.
 type Holder struct {
-	Gate    string `json:"gate"`
+	Gate string `json:"gate"`
+	// Lease names a caller of belay.Do, of which nothing else is known; empty for a run.
+	Lease   string `json:"lease,omitempty"`
 	JID     string `json:"jid"`
 	Class   string `json:"class"`
 	Process string `json:"process"`
@@ -67,6 +70,9 @@ func (i *Inspector) Limit(ctx context.Context, name string, key *string) (d Limi
 	}
 	if found {
 		err = i.fillHolders(ctx, &r, &d)
+	}
+	if found && err == nil {
+		err = i.addLeases(ctx, &d)
 	}
 	if err == nil && key != nil && len(d.Gates) == 1 {
 		d.Waiters, err = i.firstWaiters(ctx, d.Gates[0].Name)
@@ -113,6 +119,38 @@ func (i *Inspector) fillHolders(ctx context.Context, r *reading, d *LimitDetails
 		r.problem("not all runs were read")
 	}
 	return nil
+}
+
+// addLeases adds the callers of belay.Do that have a slot of one of the gates.
+func (i *Inspector) addLeases(ctx context.Context, d *LimitDetails) error {
+	leases, err := i.leases(ctx)
+	if err != nil {
+		return err
+	}
+	added := 0
+	for _, lease := range leases {
+		if slices.ContainsFunc(d.Gates, func(g Gate) bool { return g.Name == lease.Gate }) && added < maxShown {
+			d.Holders = append(d.Holders, lease)
+			added++
+		}
+	}
+	return nil
+}
+
+// leases reads the slots of callers of belay.Do, about maxCounted of them, those that expire first.
+func (i *Inspector) leases(ctx context.Context) (leases []Holder, err error) {
+	err = i.walk(ctx, i.keys.Leases(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
+		for _, entry := range page {
+			gate, holder, _ := strings.Cut(entry.Bytes, "\n")
+			leases = append(leases, Holder{Gate: gate, Lease: holder})
+		}
+		return len(leases) >= maxCounted
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the slots of callers: %w", err)
+	}
+	slices.SortFunc(leases, func(a, b Holder) int { return cmp.Or(cmp.Compare(a.Gate, b.Gate), cmp.Compare(a.Lease, b.Lease)) })
+	return slices.Compact(leases), nil // one that was renewed meanwhile is read again
 }
 
 // slots reads which gate each run with a slot has, by process and by hash: up to maxShown runs of each process.

@@ -65,7 +65,7 @@ type Limits struct {
 }
 
 const (
-	// maxCounted bounds the counts of gates that one request reads.
+	// maxCounted bounds the counts, admissions and leases that one request reads.
 	maxCounted = 20_000
 	// gatesAtOnce is how many gates one pipeline asks for. Each reply contains the gate's next job.
 	gatesAtOnce = 32
@@ -150,7 +150,7 @@ func (i *Inspector) gates(ctx context.Context, r *reading, of string) ([]Gate, e
 		}
 		return counts[name]
 	}
-	fields, err := i.fields(ctx, r, "the counts of gates", i.keys.Gates(), maxCounted)
+	fields, err := i.fields(ctx, r, "the counts of gates", i.keys.Gates())
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +229,8 @@ func (i *Inspector) lines(ctx context.Context, r *reading, names []string, now t
 	return gates
 }
 
-// fields reads a hash a page at a time, at most about most fields of it.
-func (i *Inspector) fields(ctx context.Context, r *reading, what, hash string, most int) (map[string]string, error) {
+// fields reads a hash a page at a time, about maxCounted fields of it at most.
+func (i *Inspector) fields(ctx context.Context, r *reading, what, hash string) (map[string]string, error) {
 	fields := make(map[string]string)
 	for from := lua.FirstPage; ; {
 		page, err := lua.FieldPage(hash, from).Do(ctx, i.driver)
@@ -247,8 +247,8 @@ func (i *Inspector) fields(ctx context.Context, r *reading, what, hash string, m
 		if from = page.Next; from == lua.LastPage {
 			return fields, nil
 		}
-		if len(fields) >= most {
-			r.problem("%s: there are more than %d, and the others were not read", what, most)
+		if len(fields) >= maxCounted {
+			r.problem("%s: there are more than %d, and the others were not read", what, maxCounted)
 			return fields, nil
 		}
 	}

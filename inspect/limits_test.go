@@ -81,18 +81,22 @@ func TestLimits(t *testing.T) {
 			w.do("LPUSH", w.keys.Working("q", "h:2:bb"), sample("A", "without"))
 			w.do("HSET", w.keys.Work("h:1:aa"), "t", fmt.Sprintf(`{"queue":"q","run_at":1700000000,"payload":%q}`, sample("A", "1")))
 			w.do("SET", w.keys.Stop("webhooks:acme"), "", "PX", "60000")
+			acquired, err := w.keys.Acquire(lua.Gate{Name: "webhooks:other", Size: lua.Size{Concurrency: 5}}, "caller").Do(w.Context(), w.driver)
+			require.NoError(w, err)
+			require.True(w, acquired.Held)
 			for n := range 40 {
 				w.wait("webhooks:acme", "q", sample("A", "w"+strconv.Itoa(n)))
 			}
 			d, found, err := w.inspector.Limit(w.Context(), "webhooks", nil)
 			require.NoError(w, err)
 			require.True(w, found)
-			require.Equal(w, []int64{2, 40}, []int64{d.Running, d.Waiting})
+			require.Equal(w, []int64{3, 40}, []int64{d.Running, d.Waiting})
 			require.Equal(w, []string{"webhooks:acme", "webhooks:other"}, []string{d.Gates[0].Name, d.Gates[1].Name})
 			require.InDelta(w, 60, d.Gates[0].Stopped.Seconds(), 30)
 			require.Equal(w, []Holder{
 				{Gate: "webhooks:acme", JID: "1", Class: "A", Process: "h:1:aa", State: StateAlive, Since: time.Unix(1_700_000_000, 0).UTC()},
 				{Gate: "webhooks:other", JID: "2", Class: "A", Process: "h:2:bb", State: StateAlive},
+				{Gate: "webhooks:other", Lease: "caller"},
 			}, d.Holders)
 			require.Empty(w, d.Waiters)
 			key := "acme"
@@ -180,9 +184,14 @@ func TestLimits(t *testing.T) {
 			w.do("HSET", w.keys.Slots("h:9:dead"), "x", "api:")
 			w.do("ZADD", w.keys.Tombstones(), "1", "h:9:dead")
 			w.do("HSET", w.keys.Gates(), "api:\nr", "1")
+			_, err := w.keys.Acquire(lua.Gate{Name: "leased:", Size: lua.Size{Concurrency: 5}}, "caller").Do(w.Context(), w.driver)
+			require.NoError(w, err)
 			check, err := w.inspector.CheckLimits(w.Context())
 			require.NoError(w, err)
-			require.Equal(w, LimitCheck{Looked: 2, Wrong: []GateCheck{}}, check)
+			require.Equal(w, LimitCheck{Looked: 3, Wrong: []GateCheck{}}, check)
+			_, err = w.inspector.ResetGate(w.Context(), "leased:")
+			require.NoError(w, err)
+			require.Equal(w, "1", w.do("HGET", w.keys.Gates(), "leased:\nr"), "the caller keeps its slot")
 			w.do("HINCRBY", w.keys.Gates(), "webhooks:acme\nr", "3")
 			w.do("HDEL", w.keys.Gates(), "api:\nr")
 			w.do("HSET", w.keys.Gates(), "none:\na", "4")

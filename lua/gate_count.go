@@ -8,12 +8,13 @@ import (
 
 var gateCountScript = load("gate_count")
 
-// MaxCounted is how many slots and admissions one CountGates compares with counts: a few milliseconds of Redis.
+// MaxCounted is how many slots, leases and admissions one CountGates compares with counts: a few milliseconds
+// of Redis.
 const MaxCounted = 16 << 10
 
 // A GateCount compares the counts of a gate with what there is.
 type GateCount struct {
-	// Running is the count of runs with a slot, and Slots how many slots the ledgers of processes have.
+	// Running is the count of runs with a slot, and Slots how many slots there are, those of leases among them.
 	Running, Slots int
 	// Admitted is the count of jobs that are admitted and have not started, and Admissions how many there are.
 	Admitted, Admissions int
@@ -27,11 +28,11 @@ func (c GateCount) Right() bool {
 	return c.Running == c.Slots && c.Admitted == c.Admissions && c.Indexed == (c.Waiters > 0)
 }
 
-// CountGates compares the counts of some gates, at most MaxItems, with the slots of these processes and the
-// admissions. With set it also sets the counts to these. It returns nil, and does nothing, if there are more of
-// them than MaxCounted.
+// CountGates compares the counts of some gates, at most MaxItems, with the slots of these processes, the leases
+// and the admissions. With set it also sets the counts to these. It returns nil, and does nothing, if there are
+// more of them than MaxCounted.
 func (k Keys) CountGates(gates, identities []string, set bool) Ask[[]GateCount] {
-	keys, act := []string{k.Gates(), k.Admitted(), k.Waiting()}, "look"
+	keys, act := []string{k.Gates(), k.Admitted(), k.Waiting(), k.Leases()}, "look"
 	for _, gate := range gates {
 		keys = append(keys, k.WaitingList(gate))
 	}

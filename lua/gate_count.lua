@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
 -- gate_count: compare the counts of gates with the slots and admissions that there are, or correct the counts.
 -- Why one script: both change in each start and end of a limited run, so they are compared at one instant.
--- KEYS     1 gates (the counts)  2 admitted  3 index of gates with waiters  then a waiting list for each gate
---          then the ledgers of slots of all processes
+-- A lease is a slot of a caller without a job.
+-- KEYS     1 gates (the counts)  2 admitted  3 index of gates with waiters  4 leases  then a waiting list for
+--          each gate  then the ledgers of slots of all processes
 -- ARGV     1 "look" | "set"  2 slots and admissions at most  then the gates' names
--- Returns  {} if there are more slots and admissions; else for each gate: count of runs, slots, count of
+-- Returns  {} if there are more of them; else for each gate: count of runs, slots, count of
 --          admitted, admissions, waiters, whether the index has it (0|1), all as they were before
 -- Repeat   the same; counts that were set are right then
 -- Cost     O(slots + admissions + gates)
-local gates, admitted, index, first_key = KEYS[1], KEYS[2], KEYS[3], 4
+local gates, admitted, index, leases, first_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], 5
 local act, most, first = ARGV[1], tonumber(ARGV[2]), 3
 local keys = KEYS
 
 -- include must_be
 local names = #ARGV - first + 1
 local wrong = must_be(gates, 'hash', 'HMGET', gates, '') or must_be(admitted, 'hash', 'HVALS', admitted)
-  or must_be(index, 'zset', 'ZSCORE', index, '')
+  or must_be(index, 'zset', 'ZSCORE', index, '') or must_be(leases, 'zset', 'ZRANGE', leases, '0', '0')
 for at = first_key, #keys do
   wrong = wrong or must_be(keys[at], at < first_key + names and 'list' or 'hash', 'TYPE', keys[at])
 end
@@ -25,7 +26,7 @@ end
 if wrong then
   return wrong
 end
-local entries = redis.call('HLEN', admitted)
+local entries = redis.call('HLEN', admitted) + redis.call('ZCARD', leases)
 for at = first_key + names, #keys do
   entries = entries + redis.call('HLEN', keys[at])
 end
@@ -33,17 +34,19 @@ if entries > most then
   return {}
 end
 local slots, marks = {}, {}
+local function add(counted, texts, pattern)
+  for _, text in ipairs(texts) do
+    local name = string.match(text, pattern)
+    if name then
+      counted[name] = (counted[name] or 0) + 1
+    end
+  end
+end
 for at = first_key + names, #keys do
-  for _, name in ipairs(redis.call('HVALS', keys[at])) do
-    slots[name] = (slots[name] or 0) + 1
-  end
+  add(slots, redis.call('HVALS', keys[at]), '.*')
 end
-for _, mark in ipairs(redis.call('HVALS', admitted)) do
-  local name = string.match(mark, '^%d+\n([^\n]*)') -- a lapsed one has a negative time
-  if name then
-    marks[name] = (marks[name] or 0) + 1
-  end
-end
+add(slots, redis.call('ZRANGE', leases, 0, -1), '^([^\n]*)\n')
+add(marks, redis.call('HVALS', admitted), '^%d+\n([^\n]*)') -- a lapsed one has a negative time
 local function set(field, count)
   if count > 0 then
     redis.call('HSET', gates, field, count)

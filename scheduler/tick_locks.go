@@ -111,7 +111,7 @@ func (l *TickLocks) check(ctx context.Context, names []string) error {
 // filters, pages and reads what Ruby's processes report; the two share the scripts that read pages.
 func (l *TickLocks) exists(ctx context.Context, jid string) (bool, error) {
 	for range 2 {
-		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inQueues, l.inWorking} {
+		for _, look := range []func(context.Context, string) (bool, error){l.inSets, l.inGates, l.inQueues, l.inWorking} {
 			if found, err := look(ctx, jid); found || err != nil {
 				return found, err
 			}
@@ -142,6 +142,23 @@ func isJob(jid string) func(lua.Entry) bool {
 	}
 }
 
+// inGates searches the jobs that wait until a limit lets them start.
+func (l *TickLocks) inGates(ctx context.Context, jid string) (bool, error) {
+	is := isJob(jid)
+	isWaiter := func(entry lua.Entry) bool { return is(lua.Entry{Bytes: lua.ParseWaiter(entry.Bytes).Bytes}) }
+	var found bool
+	var searchErr error
+	_, err := l.pages(ctx, l.keys.Waiting(), func(page []lua.Entry) bool {
+		lists := make([]string, len(page))
+		for i, entry := range page {
+			lists[i] = l.keys.WaitingList(entry.Bytes)
+		}
+		found, searchErr = l.inLists(ctx, lists, isWaiter)
+		return found || searchErr != nil
+	})
+	return found, errors.Join(err, searchErr)
+}
+
 // pages passes a sorted set to end, a page at a time, until end returns true.
 func (l *TickLocks) pages(ctx context.Context, set string, end func(page []lua.Entry) bool) (ended bool, err error) {
 	walk := lua.Cursor{From: "-inf", To: "+inf"}
@@ -164,7 +181,7 @@ func (l *TickLocks) inQueues(ctx context.Context, jid string) (bool, error) {
 	if count, _ := replies[0].Value.(int64); err != nil || int(count) > len(queues) {
 		return err == nil, err // the job may be in a queue that was not named
 	}
-	return l.inLists(ctx, slices.Concat(l.keys.QuarantineLists(queues), l.keys.QueueLists(queues)), jid)
+	return l.inLists(ctx, slices.Concat(l.keys.QuarantineLists(queues), l.keys.QueueLists(queues)), isJob(jid))
 }
 
 // inWorking searches the lists of all processes. It reads the processes by their expiry, not by rank as
@@ -193,16 +210,16 @@ func (l *TickLocks) inListsOf(ctx context.Context, identities []string, jid stri
 		return false, err
 	}
 	for identity, record := range records {
-		if found, err := l.inLists(ctx, l.keys.ListsOf(record.Queues, identity), jid); found || err != nil {
+		if found, err := l.inLists(ctx, l.keys.ListsOf(record.Queues, identity), isJob(jid)); found || err != nil {
 			return found, err
 		}
 	}
 	return false, nil
 }
 
-// inLists reads lists from the end at which jobs arrive. Jobs leave at the other end, so none moves past the
-// reader.
-func (l *TickLocks) inLists(ctx context.Context, lists []string, jid string) (bool, error) {
+// inLists reads lists from the end at which jobs arrive, until one of them is the sought one. Jobs leave at the
+// other end, so none moves past the reader.
+func (l *TickLocks) inLists(ctx context.Context, lists []string, is func(lua.Entry) bool) (bool, error) {
 	for chunk := range slices.Chunk(lists, lua.MaxQueues) {
 		ask := lua.Lengths(chunk)
 		lengths, err := ask.Read(l.link.Do(ctx, ask.Call)[0])
@@ -214,7 +231,7 @@ func (l *TickLocks) inLists(ctx context.Context, lists []string, jid string) (bo
 				room := l.link.Page()
 				ask := l.keys.Page(list, lua.OrderYoungest, skip, lua.MaxItems, room)
 				page, err := ask.Read(l.link.Carry(ctx, room, ask.Call)[0])
-				if err != nil || slices.ContainsFunc(page.Entries, isJob(jid)) {
+				if err != nil || slices.ContainsFunc(page.Entries, is) {
 					return err == nil, err
 				}
 				if len(page.Entries) == 0 {

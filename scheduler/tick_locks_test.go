@@ -36,6 +36,7 @@ func TestALockOfATickLastsAsLongAsItsJob(t *testing.T) {
 		}
 		payload := job.Draft{Class: "C", JID: own, Queue: "q"}.Encode()
 		r.do("SADD", r.keys.Queues(), "q", "moved")
+		r.do("ZADD", r.keys.Waiting(), "1", "api:")
 		r.do("SET", r.keys.Poller(), me)
 		sixHours := time.Now().Add(-6*time.Hour - time.Minute)
 		for _, place := range []struct{ add, remove []string }{
@@ -46,6 +47,7 @@ func TestALockOfATickLastsAsLongAsItsJob(t *testing.T) {
 			{[]string{"LPUSH", r.keys.QuarantineRun(me), payload}, []string{"DEL", r.keys.QuarantineRun(me)}},
 			{[]string{"ZADD", r.keys.Retry(), "99999999999", payload}, []string{"DEL", r.keys.Retry()}},
 			{[]string{"ZADD", r.keys.Schedule(), "99999999999", payload}, []string{"DEL", r.keys.Schedule()}},
+			{[]string{"LPUSH", r.keys.WaitingList("api:"), "q\n" + payload}, []string{"DEL", r.keys.WaitingList("api:")}},
 		} {
 			for i := range 600 { // it is on the last of several pages
 				r.do("LPUSH", r.keys.Queue("q"), job.Draft{Class: "D", JID: fmt.Sprint(own, i), Queue: "q"}.Encode())

@@ -227,16 +227,16 @@ it concerns are not in lost.`,
 	{
 		commands: []string{"limits show"}, json: single,
 		fields: strings.Replace(limitFields, "gates,", `gates [{gate, limit, key, running, admitted, waiting, oldest_seconds, queue, stopped_seconds}],`, 1) + `,
-holders [{gate, jid, class, process, process_state, since}],
+holders [{gate, lease, jid, class, process, process_state, since}],
 waiters [{` + entryFields + `}], problems [text]`,
-		notes: limitNotes + ` gates are those with jobs, and holders the runs that count against the concurrency, at most
-1,000 of each; waiters are the next jobs at the gate of --key, in the fields of belay list. ` + detailNotes + " " + argNotes,
+		notes: limitNotes + ` gates are those with jobs, and holders the runs that have a slot, at most 1,000 of each; one
+with a lease is a caller of belay.Do instead; waiters are the next jobs at the gate of --key, in the fields of belay list. ` + detailNotes + " " + argNotes,
 		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such limit"},
 	},
 	{
 		commands: []string{"limits check"}, json: single,
 		fields: `looked, wrong [{gate, running, slots, admitted, admissions, waiting, indexed}], problems [text]`,
-		notes: `running and admitted are the counts, slots and admissions what there is; indexed says whether workers look at
+		notes: `running and admitted are the counts, slots and admissions what there is (callers of belay.Do have slots, too); indexed says whether workers look at
 the gate, which they do if jobs wait there.`,
 		exits: map[int]string{exitOK: "if all counts are right", exitFailure: "if one is wrong, or " + strings.TrimPrefix(unread, "if ")},
 	},

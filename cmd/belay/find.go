@@ -176,8 +176,13 @@ func whereabouts(f inspect.Found) string {
 		inspect.PlaceScheduled:   "scheduled, to queue " + f.Queue,
 		inspect.PlaceDead:        "dead",
 	}[f.Place]
-	if f.Place == inspect.PlaceCompleted {
+	switch {
+	case f.Place == inspect.PlaceCompleted:
 		where = string(f.Tracked.State)
+	case f.Gate != "" && f.Place == inspect.PlaceQueue:
+		where += ", admitted at gate " + f.Gate
+	case f.Gate != "" && f.Place == inspect.PlaceRunning:
+		where += ", with a slot of gate " + f.Gate
 	}
 	where = word(f.Class != "", cut(f.Class, 40)+": ") + where
 	if !f.Since.IsZero() {

@@ -84,7 +84,7 @@ func newLimitShow(at *redisFlags) *cobra.Command {
 	cmd := at.masking(withJSON(&cobra.Command{
 		Use:   "show LIMIT",
 		Short: "Show the gates of a limit, and which runs hold its slots",
-		Long: `Shows the gates of a limit that have jobs, and the runs that count against its concurrency, with their processes. With
+		Long: `Shows the gates of a limit that have jobs, and the runs and callers of belay.Do that have its slots. With
 --key it shows the gate for that key alone, and the next 25 jobs that wait there. A gate is stopped for a time when a
 handler has returned belay.RateLimited.`,
 		Example: "  belay limits show webhooks\n  belay limits show webhooks --key acme\n  belay limits show webhooks --json | jq -r '.holders[].jid'",
@@ -125,11 +125,15 @@ func printLimit(t *table, d inspect.LimitDetails) {
 		stopped := word(g.Stopped.Duration > 0, "stopped for "+short(g.Stopped))
 		t.row(cut(g.Name, 80), g.Running, g.Admitted, g.Waiting, cmp.Or(cut(g.Queue, 40), "-"), oldest(g.Oldest), stopped)
 	}
-	t.section(fmt.Sprintf("runs with a slot: %d", len(d.Holders)))
+	t.section(fmt.Sprintf("slots in use: %d", len(d.Holders)))
 	if len(d.Holders) > 0 {
 		t.row("JID", "CLASS", "GATE", "SINCE", "PROCESS")
 	}
 	for _, h := range d.Holders {
+		if h.Lease != "" {
+			t.row("-", "belay.Do", cut(h.Gate, 80), "-", h.Lease)
+			continue
+		}
 		t.row(h.JID, cut(h.Class, 40), cut(h.Gate, 80), localTime(&h.Since), h.Process+word(h.State != inspect.StateAlive, " ("+string(h.State)+")"))
 	}
 	if len(d.Waiters) > 0 {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha1" //nolint:gosec // the name that scripts have for a job
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +45,10 @@ func TestJobsThatWaitForLimits(t *testing.T) {
 		require.Equal(t, "3\n", jidsOf(t, h.invoke("", "queues", "find", "other", "3", "--json").out))
 		require.Regexp(t, `(?m)^3 +B +waiting +other`, h.invoke("", "find", "--in", "waiting").out)
 		require.Equal(t, exitUsage, h.invoke("", "list", "waiting", "more").code)
+		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "admitted"))
+		h.do("HSET", h.key("belay:admitted"), fmt.Sprintf("%x", sha1.Sum([]byte(deadJob("A", "admitted")))), //nolint:gosec // as above
+			"1700000000000\nwebhooks:acme\nmail")
+		require.Contains(t, h.invoke("", "find", "admitted").out, "in queue mail, admitted at gate webhooks:acme")
 	})
 	t.Run("are_covered_by_the_acts_on_their_queue", func(t *testing.T) {
 		t.Parallel()
@@ -120,7 +126,7 @@ func TestLimitsCommand(t *testing.T) {
 		require.NotContains(t, h.invoke("", "limits", "show", "webhooks", "--key", "acme", "--mask", "A").out, "1.0")
 		require.Equal(t, exitAbsent, h.invoke("", "limits", "show", "other").code)
 		h.do("SADD", h.key("queues"), "mail")
-		require.Regexp(t, `(?m)^mail +0 +\S+ +- +- +3`, h.invoke("", "queues").out)
+		require.Regexp(t, `(?m)^mail +0 +\S+ +- +- +3 +no consumer`, h.invoke("", "queues").out)
 	})
 	t.Run("checks_and_repairs_counts", func(t *testing.T) {
 		t.Parallel()

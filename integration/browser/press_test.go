@@ -40,6 +40,9 @@ func (p *press) said(text string) {
 }
 
 func (p *press) pageOf(in, queue string) string {
+	if in == "waiting" {
+		return p.first + gatePage
+	}
 	if queue != "" {
 		return p.first + "queue?name=" + strings.ReplaceAll(queue, " ", "+")
 	}
@@ -55,6 +58,10 @@ func (p *press) expect(before census, act, in string, n int) {
 	}
 	if act != "reschedule" && act != "move" {
 		want[in] -= n
+	}
+	if in == "waiting" && act == "move" {
+		want[in] -= n
+		want["queue"] += n
 	}
 	if to := map[string]string{"retry": "queue", "kill": "dead"}[act]; to != "" {
 		want[to] += n
@@ -232,6 +239,9 @@ func (p *press) all(in, queue, act string) {
 		require.Zero(p.t, p.s.size(in, queue))
 	}
 	if act == "move" {
+		if in == "waiting" {
+			in = "queue"
+		}
 		require.GreaterOrEqual(p.t, p.s.size(in, "elsewhere"), n, "quarantined jobs stay quarantined")
 		for entry, err := range p.s.inspector.Entries(p.t.Context(), homeOf(in, "elsewhere"), 0) {
 			require.NoError(p.t, err)
@@ -252,6 +262,7 @@ func pressAll(b *tab, s *site, first string) map[string]bool {
 		{"scheduled", "", []string{"retry", "kill", "delete"}, []string{"reschedule", "move"}},
 		{"quarantined", "imports", []string{"retry", "kill", "delete"}, []string{"move"}},
 		{"queue", "imports, old", []string{"kill", "delete"}, []string{"move"}},
+		{"waiting", gate, []string{"kill", "delete"}, []string{"move"}},
 		{"dead", "", []string{"retry", "delete"}, []string{"move"}},
 	} {
 		listed := place.acts
@@ -277,6 +288,7 @@ func pressAll(b *tab, s *site, first string) map[string]bool {
 	p.running()
 	p.locks()
 	p.searches()
+	p.limits()
 	p.completed()
 	p.browser()
 	p.processes()
@@ -360,6 +372,40 @@ func (p *press) batches() {
 	require.Equal(p.t, inspect.PlaceQueue, p.s.find("row-42-0").Place)
 }
 
+// limits presses the buttons of a limit.
+func (p *press) limits() {
+	read := func() inspect.Limit {
+		d, _, err := p.s.inspector.Limit(p.t.Context(), "webhooks", nil)
+		require.NoError(p.t, err)
+		return d.Limit
+	}
+	press := func(form, act, question, text string) {
+		p.pressed("/limits post do=" + act)
+		p.takeAsked()
+		p.send(button(form, act))
+		if question != "" {
+			require.Equal(p.t, []string{question}, p.takeAsked())
+		}
+		p.said(text)
+	}
+	p.open(p.first + "limits")
+	p.pressed("/limits get check=1")
+	p.send("document.querySelector('form[action=limits][method=get] button')")
+	press("td.acts form", "repair", "Set the counts of this gate to the slots and admissions that there are?", gate+": 0 running (was 2), 0 admitted (was 0).")
+	require.Zero(p.t, read().Running)
+	page := p.first + "limit?name=webhooks"
+	p.open(page)
+	eval[bool](p.tab, "!!(document.getElementById('concurrency').value = '7')")
+	eval[bool](p.tab, "!!(document.getElementById('rate').value = '100/1m')")
+	press("form.bar", "set", "", "webhooks: concurrency 7, rate 100/1m.")
+	require.Equal(p.t, []any{7, "100/1m"}, []any{*read().Concurrency, read().Rate})
+	press("form.bar", "reset", "Give it the size of the programs again?", "webhooks gets the size of the programs within half a minute.")
+	require.Equal(p.t, lua.LimitOfReset, read().Source)
+	press("form.bar", "remove", "Remove this limit? Its waiting jobs start without it, unless a program declares it.",
+		"webhooks is removed. A program that declares it stores it again.")
+	require.Empty(p.t, read().Source)
+}
+
 // running cancels jobs that run: in the list of all, and on the page of one.
 func (p *press) running() {
 	for n, at := range []string{"busy", fmt.Sprintf("job?jid=long%020x", 1)} {
@@ -407,9 +453,10 @@ func (p *press) searches() {
 	p.open(p.first + "job?jid=nowhere") // page after page, without a press
 	p.until("the end of the search", "document.querySelector('.empty .big')?.textContent === 'Not found.'")
 	p.s.fill("queue", "reports", 3)
-	for _, page := range []string{"retries", "scheduled", "dead", "queue?name=reports"} {
-		path, _, _ := strings.Cut(page, "?")
-		if path != "queue" {
+	p.s.fill("waiting", gate, 3)
+	for _, page := range []string{"retries", "scheduled", "dead", "queue?name=reports", gatePage} {
+		path, query, _ := strings.Cut(page, "?")
+		if query == "" {
 			p.s.fill(path, "", 3) // one of each class
 		}
 		p.open(p.first + page)
@@ -420,9 +467,15 @@ func (p *press) searches() {
 		require.NotEmpty(p.t, classes, page)
 		require.Equal(p.t, []string{"WelcomeEmail"}, slices.Compact(classes), page)
 	}
-	for path, queue := range map[string]string{"retries": "", "scheduled": "", "dead": "", "queue": "reports"} {
-		p.s.fill(path, queue, 90) // thirty of each class, which are more than a page
-		p.open(p.first + path + "?class=WelcomeEmail&name=" + queue)
+	for _, place := range []struct{ in, queue string }{{"retries", ""}, {"scheduled", ""}, {"dead", ""}, {"queue", "reports"}, {"waiting", gate}} {
+		p.s.fill(place.in, place.queue, 90) // thirty of each class, which are more than a page
+		at := p.pageOf(place.in, place.queue)
+		path, _, _ := strings.Cut(strings.TrimPrefix(at, p.first), "?")
+		more := "?class=WelcomeEmail"
+		if strings.Contains(at, "?") {
+			more = "&class=WelcomeEmail"
+		}
+		p.open(at + more)
 		jids := "[...document.querySelectorAll('form.jobs td.job code')].map(n => n.textContent)"
 		first := eval[[]string](p.tab, jids)
 		p.pressed("/" + path + " get patient=1")

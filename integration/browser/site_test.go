@@ -164,7 +164,7 @@ func (s *site) payload(queue string, failed bool) string {
 func (s *site) fill(in, queue string, n int) {
 	s.t.Helper()
 	now := time.Now().Unix()
-	if queue != "" {
+	if queue != "" && in != "waiting" {
 		s.do("SADD", s.keys.Queues(), queue)
 	}
 	for n > 0 {
@@ -172,12 +172,14 @@ func (s *site) fill(in, queue string, n int) {
 		n -= batch
 		words := map[string][]string{
 			"queue": {"LPUSH", s.keys.Queue(queue)}, "quarantined": {"LPUSH", s.keys.Quarantine(queue)},
-			"retries": {"ZADD", s.keys.Retry()}, "scheduled": {"ZADD", s.keys.Schedule()}, "dead": {"ZADD", s.keys.Dead()},
+			"waiting": {"LPUSH", s.keys.WaitingList(queue)}, "retries": {"ZADD", s.keys.Retry()}, "scheduled": {"ZADD", s.keys.Schedule()}, "dead": {"ZADD", s.keys.Dead()},
 		}[in]
 		for range batch {
 			switch in {
 			case "queue", "quarantined":
 				words = append(words, s.payload(queue, false))
+			case "waiting":
+				words = append(words, "imports\n"+s.payload("imports", false))
 			case "dead":
 				words = append(words, fmt.Sprint(now-int64(s.last%86400)-1), s.payload(queues[s.last%3], true))
 			default: // far enough away that no worker promotes it during the test
@@ -185,7 +187,21 @@ func (s *site) fill(in, queue string, n int) {
 			}
 		}
 		s.do(words...)
+		if in == "waiting" {
+			s.do("ZADD", s.keys.Waiting(), fmt.Sprint(now), queue)
+		}
 	}
+}
+
+// gate is the gate of a limit at which jobs wait, and gatePage its page.
+const gate, gatePage = "webhooks:acme", "limit?name=webhooks&key=acme"
+
+// limits makes a limit that lets nothing start, with jobs that wait, and with a wrong count.
+func (s *site) limits() {
+	s.t.Helper()
+	s.belay("limits", "set", "webhooks", "--concurrency", "0")
+	s.fill("waiting", gate, 30)
+	s.do("HSET", s.keys.Gates(), gate+"\nr", "2")
 }
 
 // batches makes a batch that is open, with members that wait, one that is dead, and one that is nested in the
@@ -234,7 +250,7 @@ type census map[string]int
 // count counts. Queues are one place: a job that is retried returns to that of its payload.
 func (s *site) count() census {
 	s.t.Helper()
-	c := census{"retries": s.size("retries", ""), "scheduled": s.size("scheduled", ""), "dead": s.size("dead", "")}
+	c := census{"retries": s.size("retries", ""), "scheduled": s.size("scheduled", ""), "dead": s.size("dead", ""), "waiting": s.size("waiting", gate)}
 	for _, queue := range s.status().Queues {
 		if queue.Name != "live" && queue.Name != "long" {
 			c["queue"] += s.size("queue", queue.Name)

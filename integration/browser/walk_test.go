@@ -192,6 +192,7 @@ func stock(s *site, jobs int) {
 	}
 	s.belay("periodic", "pause", "paused")
 	s.batches()
+	s.limits()
 	s.work("worker-a")
 	s.work("worker-b")
 	s.feed()
@@ -230,7 +231,7 @@ func TestDashboard(t *testing.T) {
 func withoutScripts(b *tab, s *site, first string) {
 	b.scripts(false)
 	defer b.scripts(true)
-	for _, page := range []string{"", "busy", "queues", "queue?name=mail", "scheduled", "retries", "dead", "completed", "periodic", "batches", "batch?bid=import-42", "locks", "classes", "redis"} {
+	for _, page := range []string{"", "busy", "queues", "queue?name=mail", "scheduled", "retries", "dead", "completed", "periodic", "batches", "batch?bid=import-42", "limits", "limit?name=webhooks", gatePage, "locks", "classes", "redis"} {
 		b.open(first + page)
 		require.False(b.t, eval[bool](b, "!document.querySelector('h1') || !document.getElementById('live').hidden"), "no script ran on %q", page)
 	}

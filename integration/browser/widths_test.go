@@ -65,6 +65,14 @@ func TestPagesFitEveryWidth(t *testing.T) {
 	s.nest("nested", id)
 	s.belay("push", unbroken, "--batch", id, "--jid", strings.Repeat("row", 30), "-q", longQueue)
 	s.do("SADD", s.keys.BatchFailed(id), strings.Repeat("row", 30))
+	s.belay("limits", "set", id, "--concurrency", "0", "--rate", "leaky:1000000/43200s")
+	for n, key := range []string{unbroken, strings.Repeat("word ", 40)} {
+		s.do("LPUSH", s.keys.WaitingList(id+":"+key), longQueue+"\n"+fmt.Sprintf(
+			`{"class":%q,"args":[%q],"jid":"waits%d%020x","queue":%q,"enqueued_at":1700000000.5}`, longClass, unbroken, n, 1, longQueue))
+		s.do("ZADD", s.keys.Waiting(), "1", id+":"+key)
+		s.do("HSET", s.keys.Gates(), id+":"+key+"\nr", "1234567")
+		s.do("SET", s.keys.Stop(id+":"+key), "", "PX", "36000000")
+	}
 	_, first := s.serve(s.redis.URL(), drivertest.FreeAddr(t))
 	b := newTab(t)
 	b.open(first + "classes")
@@ -75,7 +83,8 @@ func TestPagesFitEveryWidth(t *testing.T) {
 	var problems []string
 	for _, page := range []string{
 		"", "busy", "queues", "queue?name=" + longQueue, "scheduled", "retries", "dead", "completed", "periodic", "classes", "locks", "redis",
-		"job?jid=" + fmt.Sprintf("wide20%024x", 1), "batches", "batch?bid=" + id, "batch?bid=nested", "job?jid=" + strings.Repeat("row", 30),
+		"job?jid=" + fmt.Sprintf("wide20%024x", 1), "batches", "batch?bid=" + id, "batch?bid=nested", "limits?check=1", "limit?name=" + id,
+		"limit?" + url.Values{"name": {id}, "key": {unbroken}}.Encode(), fmt.Sprintf("job?jid=waits0%020x", 1), "job?jid=" + strings.Repeat("row", 30),
 		"history?name=" + url.QueryEscape(unbroken), "confirm?in=dead&do=retry",
 	} {
 		for _, width := range widths {
