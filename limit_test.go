@@ -2,6 +2,7 @@ package belay_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -296,5 +297,54 @@ func TestAWindowIsNeverExceeded(t *testing.T) {
 	runs.await(t, jobs)
 	require.GreaterOrEqual(t, time.Since(begin), (jobs/most-1)*per, "a slow machine only makes it longer")
 	require.Len(t, runs.began[""], jobs)
+	noSlotLeft(t, client)
+}
+
+// nothing is what a test gives Do to run.
+func nothing(context.Context) error { return nil }
+
+// Do takes slots of the same gate as jobs do, and gives them back.
+func TestDoHoldsASlot(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	one := belay.Limit{Name: "one", Concurrency: 1}
+	errOwn := errors.New("fn's own")
+	err := belay.Do(t.Context(), client, one, "a", func(ctx context.Context) error {
+		require.ErrorIs(t, belay.Do(ctx, client, one, "a", nothing, belay.Skip), belay.ErrOverLimit)
+		require.ErrorIs(t, belay.Do(ctx, client, one, "a", nothing, belay.WaitUpTo(50*time.Millisecond)), belay.ErrOverLimit)
+		return belay.Do(ctx, client, one, "b", func(context.Context) error { return errOwn }, belay.Skip)
+	})
+	require.ErrorIs(t, err, errOwn)
+	require.PanicsWithValue(t, "oh", func() {
+		_ = belay.Do(t.Context(), client, one, "a", func(context.Context) error { panic("oh") }, belay.Skip)
+	})
+	require.NoError(t, belay.Do(t.Context(), client, one, "a", nothing, belay.Skip), "the slot is free again")
+	require.ErrorContains(t, belay.Do(t.Context(), client, belay.Limit{}, "", nothing), "limits nothing")
+	require.ErrorContains(t, belay.Do(t.Context(), client, one, "", nothing, belay.WaitUpTo(-1)), "must not be negative")
+	noSlotLeft(t, client)
+}
+
+// While Do holds the only slot, a job waits; then it runs.
+func TestAJobWaitsForTheSlotOfDo(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	one := belay.Limit{Name: "one", Concurrency: 1}
+	work := belay.Define[int]("Work", belay.LimitedTo(one))
+	ran := make(chan bool, 1)
+	var held atomic.Bool
+	server := newServer(t, client, belay.ServerConfig{})
+	work.Handle(server, func(context.Context, int) error { ran <- held.Load(); return nil })
+	keys := lua.NewKeys(client.Config().Prefix)
+	require.NoError(t, belay.Do(t.Context(), client, one, "", func(ctx context.Context) error {
+		held.Store(true)
+		defer held.Store(false)
+		running(t, server)
+		_, err := work.Enqueue(ctx, client, 1)
+		require.Eventually(t, func() bool {
+			return client.Driver().Do(ctx, driver.Command("LLEN", keys.WaitingList("one:")))[0].Value == int64(1)
+		}, patience, tick)
+		return err
+	}))
+	require.False(t, awaitValue(t, "the run", ran), "it ran beside Do")
 	noSlotLeft(t, client)
 }
