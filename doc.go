@@ -181,6 +181,7 @@
 //     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
 //   - Long jobs that continue after a stop or a crash: [Checkpoint], [Resume], [Each], [Pages].
 //   - Results, states and progress of jobs: [DefineResult] and [Track], [ResultDefinition.Wait], [Progress].
+//   - Jobs that are enqueued when another one is done: [Then], [Sequence], and [Previous] for its result.
 //   - Jobs with a common end, and callbacks at it: [NewBatch] with a [BatchConfig], [InBatch], [BatchOf],
 //     [BatchInvalid].
 //   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic], or at run time Client.SetPeriodic.

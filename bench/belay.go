@@ -97,18 +97,31 @@ func (p *belayPeer) Enqueue(ctx context.Context, j measure.Job) error {
 
 // EnqueueAll stores jobs in bulk.
 func (p *belayPeer) EnqueueAll(ctx context.Context, count int, job func(n int) measure.Job) error {
-	for _, err := range p.PushSlices(ctx, rawJobs(count, job)) {
+	var batch *client.Batch
+	if p.task.Batch {
+		var err error
+		if batch, err = p.NewBatch(ctx, client.BatchConfig{}); err != nil {
+			return err
+		}
+	}
+	for _, err := range p.PushSlices(ctx, rawJobs(count, job, batch)) {
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	if batch == nil {
+		return nil
+	}
+	return batch.Seal(ctx)
 }
 
-func rawJobs(count int, job func(n int) measure.Job) iter.Seq[client.RawJob] {
+// rawJobs yields jobs, members of a batch unless that is nil.
+func rawJobs(count int, job func(n int) measure.Job, batch *client.Batch) iter.Seq[client.RawJob] {
 	return func(yield func(client.RawJob) bool) {
 		for n := range count {
-			if !yield(raw(job(n))) {
+			j := raw(job(n))
+			j.Batch = batch
+			if !yield(j) {
 				return
 			}
 		}

@@ -50,7 +50,7 @@ func (m measurement) help() string {
 func allMeasures() []measurement {
 	return []measurement{
 		drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure,
-		latencyMeasure, scheduleMeasure, recoveryMeasure, fleetMeasure, rttMeasure, clusterMeasure,
+		latencyMeasure, scheduleMeasure, recoveryMeasure, fleetMeasure, rttMeasure, clusterMeasure, batchesMeasure,
 	}
 }
 

@@ -135,3 +135,16 @@ func TestCluster(t *testing.T) {
 		require.Positive(t, r.Rows[ratio].Median)
 	})
 }
+
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	t.Run("plain jobs and members of a batch are compared in the same round", func(t *testing.T) {
+		b := quietBench(t)
+		b.client, b.jobs, b.repeat = "go-redis", 2000, 1
+		r, err := b.measure(bounded(t), batchesMeasure)
+		require.NoError(t, err)
+		more := slices.IndexFunc(r.Rows, func(row report.Row) bool { return row.Metric == moreThanPlain })
+		require.NotEqual(t, -1, more)
+		require.Equal(t, "members", r.Rows[more].Case)
+	})
+}

@@ -172,6 +172,8 @@ func needs(keys lua.Keys, names sample) []need {
 		on(purpose, keys.Batches(), "type zadd zscore")
 		on(purpose, keys.Ended(), "type") // the scripts get the name of the channel as a key
 	}
+	// Operators move waiting jobs, and change sizes and counts of limits.
+	list = append(list, limitNeeds(keys, names)...)
 	for _, purpose := range []purpose{toWork, toAct} {
 		for _, key := range append(members, keys.Batch(names.bid)) {
 			on(purpose, key, "unlink")
@@ -262,6 +264,31 @@ func needs(keys lua.Keys, names sample) []need {
 		on(toTell, histogram, "bitfield expire")
 		on(toLook, histogram, "get")
 	}
+	return list
+}
+
+// limitNeeds returns what operators need for limits.
+func limitNeeds(keys lua.Keys, names sample) (list []need) {
+	on := func(purpose purpose, key, commands string) {
+		for _, command := range strings.Fields(commands) {
+			list = append(list, need{purpose: purpose, command: command, keys: []string{key}})
+		}
+	}
+	line, slots := keys.WaitingList(names.gate), keys.Slots(names.identity)
+	on(toLook, keys.Waiting(), "zrange")
+	on(toLook, line, "llen lindex")
+	on(toLook, keys.Stop(names.gate), "pttl")
+	on(toList, keys.Waiting(), "type zrange zrank zcount zscore zcard")
+	on(toList, line, "type lrange")
+	on(toList, keys.Limits(), "hget hscan")
+	on(toList, keys.Gates(), "type hscan hmget")
+	on(toList, keys.Admitted(), "type hscan hget hlen hvals")
+	on(toList, slots, "type hget hrandfield exists hlen hvals")
+	on(toList, keys.Tombstones(), "type zrange zrank zcount zscore")
+	on(toAct, line, "lrem lpop lset exists")
+	on(toAct, keys.Waiting(), "zadd zrem")
+	on(toAct, keys.Gates(), "hset hdel")
+	on(toAct, keys.Limits(), "type hget hset hdel")
 	return list
 }
 

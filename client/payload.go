@@ -20,6 +20,9 @@ type draft struct {
 	job.Draft
 	lock dedup.Lock
 	wal  dedup.WAL
+	next []draft
+	// length is how many jobs follow one another in the payload, this one included.
+	length int
 }
 
 // draft checks the job. ExpiresIn and Deadline count from begin. The error names everything that is wrong.
@@ -28,11 +31,12 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 	retry, badRetry := retryJSON(j.Retry)
 	fields, badFields := j.fields(begin)
 	wal, badWAL := j.wal()
+	next, length, badNext := j.next()
 	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
-		badArgs, badRetry, badFields, badWAL, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
+		badArgs, badRetry, badFields, badWAL, badNext, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
 	d := draft{
 		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
-		wal:   wal,
+		wal:   wal, next: next, length: length,
 	}
 	if err != nil {
 		return d, err
@@ -126,6 +130,9 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 	if j.Batch != nil {
 		fields = append(fields, job.SetString(job.FieldBatch, j.Batch.name.String()))
 	}
+	if j.after != "" {
+		fields = append(fields, job.SetString(job.FieldAfter, j.after))
+	}
 	if j.endOf != nil {
 		fields = append(fields, job.SetString(job.FieldBatchEnded, j.endOf.name.String()))
 	}
@@ -170,6 +177,9 @@ func (j *RawJob) checkField(field job.Edit) error {
 	}
 	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
 		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
+	}
+	if field.Name == job.FieldThen || field.Name == job.FieldAfter {
+		return fmt.Errorf("the field %q cannot be set like this; use Then", field.Name)
 	}
 	return job.CheckExtra(field)
 }
@@ -287,9 +297,17 @@ func checkJID(jid string) error {
 // checkPayload checks the parts that draft cannot check: the JSON of further fields, because a payload that no
 // worker could read must not be stored. The args were checked when they were written.
 func (j *RawJob) checkPayload(payload string) error {
-	if len(j.Extra) == 0 {
+	if len(j.Extra) == 0 && len(j.Then) == 0 {
 		return nil
 	}
-	_, err := job.Parse(payload)
-	return err
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		return err
+	}
+	for at, text := range parsed.Then() {
+		if err := j.Then[at].checkPayload(text); err != nil {
+			return fmt.Errorf("its next job %s: %w", j.Then[at].Class, err)
+		}
+	}
+	return nil
 }

@@ -117,6 +117,7 @@ func (p Periodic) Definition() (*scheduler.Periodic, error) {
 	refuse(j.Unique != nil && j.Unique.Until == dedup.UntilExpired, "UntilExpired: its schedule says how often a periodic job is enqueued")
 	refuse(j.Replicas != 0, "Replicas: workers enqueue its ticks, and do not wait for replicas")
 	refuse(j.Batch != nil, "Batch: it would be over before most of the ticks")
+	refuse(len(j.Then) > 0, "Then: its next jobs would have the same ids at each tick; push the sequence from the handler of a periodic job")
 	refuse(len(j.WAL) > 0, "WAL: a tick has no position")
 	refuse(j.Unique != nil && p.Overlap != "", "both Unique and an Overlap: choose one")
 	refuse(j.Unique != nil && j.Unique.MarkDuplicates, "MarkDuplicates: a tick is enqueued or left out; use OverlapAllow")

@@ -89,6 +89,11 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 	if c.cfg.DeduplicateIdempotent && j.Idempotent && !j.NotUnique && j.Unique == nil && j.Key == "" {
 		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
 	}
+	if len(j.Then) > 0 {
+		if err := c.passNext(ctx, j); err != nil {
+			return notPushed(*j), err
+		}
+	}
 	return ready{}, nil
 }
 
@@ -103,6 +108,9 @@ func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error
 	if j.Batch != nil {
 		r.needs, r.once = max(r.needs, lua.BatchProtocol), true
 		r.stored.Member = &lua.Member{Batch: j.Batch.name, JID: j.JID}
+	}
+	if len(j.Then) > 0 {
+		r.needs = max(r.needs, lua.NextProtocol)
 	}
 	begin := now.Add(j.In)
 	if j.At.After(begin) {
@@ -122,9 +130,11 @@ func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error
 		if prepared && d.lock.Kept() {
 			d.Extra = append(d.Extra, d.lock.Edit())
 		}
-		r.stored.Job = d.Encode()
+		r.stored.Job = d.encode()
 		r.takeLock(d.lock, delay, j.Class, d.wal)
-		err = c.checkSize(&r.stored)
+		if err = c.checkSize(&r.stored); err != nil && len(j.Then) > 0 {
+			err = fmt.Errorf("with its next jobs: %w", err)
+		}
 	}
 	if err == nil {
 		err = j.checkPayload(r.stored.Job)

@@ -43,6 +43,22 @@ func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
 	return tracked, nil
 }
 
+// TrackedMany is Tracked for many jobs, in their order. It costs one round trip for each 64 of them.
+func (c *Client) TrackedMany(ctx context.Context, jids ...string) ([]Tracked, error) {
+	all := make([]Tracked, 0, len(jids))
+	for page := range slices.Chunk(jids, readAtOnce) {
+		asks, calls := lua.AskEach(page, c.keys.ReadTracked)
+		for n, reply := range c.driver.Do(ctx, calls...) {
+			tracked, err := asks[n].Read(reply)
+			if err != nil {
+				return all, fmt.Errorf("belay: read the state of %s: %w", page[n], err)
+			}
+			all = append(all, tracked)
+		}
+	}
+	return all, nil
+}
+
 // Wait waits until a tracked job has ended, and returns what is known about it. The error is
 //   - nil if the job is done;
 //   - an *EndedError if it ended otherwise: dead, discarded, cancelled or expired;

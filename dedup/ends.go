@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/belayq/belay/job"
 )
@@ -20,6 +21,7 @@ var (
 // lock only for the job that holds it, so a wrong guess frees none. The job is nil if class or jid are not
 // found; its args are not the payload's.
 func ReadEnds(head, tail string) (*job.Job, Lock) {
+	head, _, _ = strings.Cut(head, `"`+job.FieldThen+`":`) // next jobs have names of their own
 	var class, jid string
 	if found := namesTogether.FindAllStringSubmatch(tail, -1); found != nil {
 		class, jid = found[len(found)-1][1], found[len(found)-1][2]

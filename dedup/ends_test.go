@@ -28,6 +28,12 @@ func TestNamesAndLockAreInTheTwoEnds(t *testing.T) {
 	require.Equal(t, "the-jid", parsed.JID())
 	require.True(t, lock.None())
 
+	next := `{"retry":true,"belay_then":[{"args":[],"class":"Next","jid":"next","belay_unique":` + want.Edit().JSON + `}],"args":[]`
+	parsed, lock = dedup.ReadEnds(next, strings.Repeat(" ", 100)+`,"class":"Ours","args":[],"jid":"the-jid"}`)
+	require.Equal(t, "Ours", parsed.Class())
+	require.Equal(t, "the-jid", parsed.JID())
+	require.True(t, lock.None(), "what a next job has is not the job's own")
+
 	parsed, lock = dedup.ReadEnds(strings.Repeat("[", 1024), strings.Repeat("]", 1024))
 	require.Nil(t, parsed)
 	require.True(t, lock.None())

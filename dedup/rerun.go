@@ -14,6 +14,7 @@ var runFields = [...]string{
 	"interrupted_count", "interrupted_at",
 	job.FieldExpiry, job.FieldDeadline, // counted from another push; expires_in begins anew
 	job.FieldBatch, // the extra run is no member: the batch may be over
+	job.FieldThen,  // the next jobs follow the job that was pushed with them, once
 	"at",           // must not be in a stored job: Ruby would schedule it again
 }
 

@@ -33,6 +33,11 @@ func TestRerun(t *testing.T) {
 		require.Equal(t, want, rerun(t, raw+befallen, "low", job.Millis))
 		require.Equal(t, want, rerun(t, raw+befallen, "", job.Millis))
 	})
+	t.Run("is_in_no_batch_and_is_followed_by_no_job", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, `{"class":"C","jid":"k","args":[],"created_at":1700000000500,"enqueued_at":1700000000500}`,
+			rerun(t, `{"belay_batch":"b/q","class":"C","belay_then":[{"class":"D","jid":"d","args":[]}],"jid":"j","args":[]}`, "", job.Millis))
+	})
 	t.Run("goes_to_the_queue_it_is_given", func(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, `{"class":"C","jid":"k","args":[],"queue":"q","created_at":1700000000.5,"enqueued_at":1700000000.5}`,

@@ -21,7 +21,7 @@ import (
 )
 
 // guides are the documents whose pieces of Go are compiled.
-var guides = []string{"from-sidekiq.md", "from-asynq.md", "ruby.md", "encryption.md"}
+var guides = []string{"from-sidekiq.md", "from-asynq.md", "ruby.md", "encryption.md", "together.md"}
 
 // What the pieces of Go in guides may use besides what they declare.
 const guideImports = `package main

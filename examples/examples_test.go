@@ -136,6 +136,30 @@ func TestImportGoesOnWhereItWas(t *testing.T) {
 	require.Equal(t, 0, number(t, redis, "EXISTS", "retry"))
 }
 
+// The first process is killed, and another one goes on with the sequence.
+func TestSequenceGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	program := build(t, "./sequence")
+	first := startProcess(t, redis, program, "-day", "2026-11-26", "-heartbeat", "100ms", "-ttl", "400ms", "-log-level", "warn")
+	eventually(t, "the end of the first job", func() bool { return number(t, redis, "GET", "stat:processed") > 0 })
+	first.signal(syscall.SIGKILL)
+	require.Error(t, <-first.done, "it was killed")
+	second := startProcess(t, redis, program, "-heartbeat", "100ms", "-ttl", "400ms", "-log-level", "warn")
+	eventually(t, "the report", func() bool {
+		return strings.Contains(first.out.String()+second.out.String(), "2026-11-26: 3 rows")
+	})
+	require.Zero(t, number(t, redis, "LLEN", "queue:default"))
+}
+
+func TestFanoutAddsUpWhatItsJobsReturn(t *testing.T) {
+	t.Parallel()
+	redis := drivertest.Start(t)
+	p := startProcess(t, redis, build(t, "./fanout"), "-rows", "1000", "-log-level", "warn")
+	eventually(t, "the sum", func() bool { return strings.Contains(p.out.String(), "import 42: 1000 rows, sum 999000") })
+	p.stop()
+}
+
 // A file of many records goes into a Redis that becomes full in between: with the -skip that the first
 // attempt prints, the second completes the first.
 func TestBulkGoesOnWhereItBrokeOff(t *testing.T) {

@@ -39,3 +39,37 @@ func TestDeniedCommands(t *testing.T) {
 		})
 	}
 }
+
+// A user that loses its permissions while a run ends: its settle is refused, and so are the calls after it. The
+// settle is sent again when the permissions are back, and not a minute later.
+func TestASettleIsRepeatedWhenADenialEnds(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		for name, lapsed := range map[string]bool{"with_a_lease": false, "without_a_lease": true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				server := drivertest.Start(t)
+				r := newRigOn(t, open, server.Addr(), "p", 1, "mail")
+				acl := func(change string) {
+					_, err := server.Do(context.Background(), "ACL", "SETUSER", "default", change)
+					require.NoError(t, err)
+				}
+				jobs := r.push("mail", 2)
+				r.pump("a job", func() bool { return len(r.running) == 1 })
+				acl("-evalsha")
+				if lapsed {
+					r.session.confirmedAt.Store(0) // heartbeats are denied, too
+				}
+				r.finish(r.running[0], job.Done())
+				r.running = nil
+				r.pump("the refusals", func() bool { return r.k.ledger.count(blocked) == 1 && r.k.outage.denied })
+				require.Equal(t, jobs[:1], r.working("mail"), "not lost")
+				acl("+evalsha")
+				r.stay()
+				r.pump("the other job, and the settle", func() bool { return len(r.running) == 1 && r.k.ledger.count(blocked, isolated, settling) == 0 })
+				require.Equal(t, jobs[1:], r.working("mail"))
+				require.NotContains(t, r.log.String(), "ownership lost")
+			})
+		}
+	})
+}

@@ -137,6 +137,8 @@ type outage struct {
 	away  bool
 	until time.Time // when the rest ends
 	rest  link.Backoff
+	// denied means that a call was denied access, and none that carries jobs has succeeded since.
+	denied bool
 }
 
 func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
@@ -144,7 +146,7 @@ func (o *outage) resting(now time.Time) bool { return now.Before(o.until) }
 // fail records a failed call. Several failures at one instant (of a pipeline) lengthen the rest once.
 func (k *Keyspace) fail(err error) {
 	now, o := time.Now(), &k.outage
-	o.away, k.doubtedAt = true, now
+	o.away, o.denied, k.doubtedAt = true, o.denied || driver.Denial(err) != "", now
 	k.reconcile.due = true // to find jobs of a lost reply, and because this reading tries Redis again
 	k.cfg.Reporter.Fail(jobs, err)
 	if driver.TooManyClients(err) {
@@ -162,6 +164,9 @@ func (k *Keyspace) fail(err error) {
 // succeed records that Redis answers.
 func (k *Keyspace) succeed() {
 	k.cfg.Reporter.Answered()
+	if k.outage.denied {
+		k.outage.denied, k.blockedAt = false, time.Time{} // settles that were denied may be permitted again, too
+	}
 	if !k.outage.away {
 		k.outage.rest.Reset()
 		return
@@ -173,10 +178,11 @@ func (k *Keyspace) succeed() {
 }
 
 // probed records that Redis answered a call that carries no jobs. Only a call with jobs that succeeds resets
-// the rest; if the next one fails again, the rest grows.
+// the rest and ends a denial; if the next one fails again, the rest grows.
 func (k *Keyspace) probed() {
-	rest := k.outage.rest
+	rest, denied := k.outage.rest, k.outage.denied
+	k.outage.denied = false
 	k.succeed()
-	k.outage.rest = rest
+	k.outage.rest, k.outage.denied = rest, denied
 	k.reconcile.due = false // the probe has just read the lengths
 }

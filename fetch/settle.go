@@ -16,7 +16,7 @@ const (
 	// maxBatches is how many unacknowledged settles go into one pipeline.
 	maxBatches = 2
 	// retryBlocked is the interval between attempts of a settle that Redis refuses for a permanent reason,
-	// such as a key of a wrong type.
+	// such as a key of a wrong type. When a denial of other calls ends, the next attempt comes at once.
 	retryBlocked = time.Minute
 	// minPart is the minimum size of a part of a split settle: a smaller one costs more in round trips than
 	// it gains.
@@ -82,7 +82,7 @@ func (k *Keyspace) nextBatch() *batch {
 			continue
 		}
 		bytes += len(r.Bytes) + len(r.outcome.Payload())
-		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) {
+		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) || batches.HasNext(r.Bytes, r.outcome) {
 			bytes += len(r.Bytes)
 		}
 		bytes += r.saved.Load().size()
@@ -108,7 +108,7 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i,
 			Gate: r.gateAtEnd(), Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}}
 		if r.mayOwn {
-			settled[i].Member = batches.Ending(r.Bytes, r.outcome)
+			settled[i].Member, settled[i].Next = batches.Ending(r.Bytes, r.outcome), k.nextAtEnd(r)
 		}
 		if saved := r.saved.Load(); saved != nil && saved.ends() {
 			ended = append(ended, settled[i].State.JID)
@@ -127,6 +127,18 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 		b.runs[i] = gathered[settled[i].Index]
 	}
 	return b
+}
+
+// nextAtEnd returns the next jobs that a run's end stores; nil for nearly all runs.
+func (k *Keyspace) nextAtEnd(r *Run) *lua.NextJobs {
+	if !batches.HasNext(r.Bytes, r.outcome) {
+		return nil
+	}
+	next, err := batches.Next(r.Bytes, r.outcome, k.Clock.Now(), k.cfg.Unit)
+	if err != nil {
+		k.cfg.Log.Error("next jobs ignored: unreadable field belay_then", "error", err, "jid", r.JID(), "queue", r.Queue)
+	}
+	return next
 }
 
 func (k *Keyspace) handleSettle(b *batch, reply driver.Reply) {
@@ -152,7 +164,8 @@ func (k *Keyspace) handleSettle(b *batch, reply driver.Reply) {
 		if k.ledger.count(blocked) == 0 {
 			k.blockedAt = time.Now().Add(retryBlocked)
 		}
-		k.moveAll(b, blocked) // stays in the ledger, so that it is not reclaimed; its processor is free
+		k.moveAll(b, blocked)  // stays in the ledger, so that it is not reclaimed; its processor is free
+		k.reconcile.due = true // finds out whether other calls are denied too, also if no take may be sent
 	}
 }
 

@@ -119,7 +119,7 @@ func TestAPageThatWasReadIsNotReadAgain(t *testing.T) {
 		beat := time.Now()
 		r.pump("all of them", func() bool {
 			if time.Now().After(beat) {
-				beat = time.Now().Add(rigTTL / 8)
+				beat = time.Now().Add(500 * time.Millisecond)
 				r.beat()
 			}
 			return len(r.running) == 10
@@ -173,7 +173,7 @@ func TestAProbeWaitsLongerWhereAConnectionTakesLong(t *testing.T) {
 	nextBeat := time.Now()
 	r.pump("the job", func() bool {
 		if time.Now().After(nextBeat) {
-			nextBeat = time.Now().Add(rigTTL / 8)
+			nextBeat = time.Now().Add(500 * time.Millisecond)
 			r.stay()
 		}
 		return len(r.running) == 1

@@ -102,7 +102,7 @@ func TestBrokenWait(t *testing.T) {
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "BLMOVE", Do: faultproxy.Fail("ERR this proxy passes no blocking moves")})
 			for r.k.failures < manyFailures {
 				r.beat()
-				until := time.Now().Add(rigTTL / 8)
+				until := time.Now().Add(500 * time.Millisecond)
 				r.pump("a while", func() bool { return time.Now().After(until) })
 			}
 			require.LessOrEqual(t, r.proxy.Count("BLMOVE"), 10)

@@ -106,6 +106,7 @@ func TestPositionsThatDuplicatesLeft(t *testing.T) {
 			r.runs()
 			r.end(func(held *Run) job.Outcome { return job.Snoozed(held.Bytes, time.Hour) })
 			r.pump("it to be in the schedule", func() bool { return r.do("ZCARD", r.keys.Schedule()) == int64(1) })
+			r.loop.quiet = true // the idle wait is released
 			r.pump("nothing to be under way", r.loop.settled)
 			require.True(t, r.kept(j))
 		})

@@ -18,7 +18,7 @@ type Task struct {
 	Home      Home
 	Action    Action
 	Selection Selection
-	To        string    // the target queue of Move
+	To        string    // the target queue of Move; empty for jobs of a gate: each goes to its own
 	At        time.Time // the time of Reschedule, by Redis' clock (see Inspector.Now)
 	Later     bool      // Reschedule makes no job run earlier
 }
@@ -34,10 +34,13 @@ func (t Task) Check() error {
 	}
 	switch t.Action {
 	case Move:
+		if t.To == "" && t.Home.place == PlaceWaiting {
+			return nil
+		}
 		if err := job.CheckQueue(t.To); err != nil {
 			return fmt.Errorf("move: %w", err)
 		}
-		if t.Home.queue == t.To {
+		if t.Home.queue == t.To && t.Home.place != PlaceWaiting {
 			return errors.New("move: the two queues are the same")
 		}
 	case Reschedule:
@@ -102,7 +105,7 @@ func (c *ActCounts) addLocked(gem string, jobs int) {
 
 // foreignLock names the Ruby gem that has locked a job that moves.
 func (a *act) foreignLock(e Entry) string {
-	if a.Action != Move || e.parsed == nil {
+	if a.Action != Move || a.To == "" || e.parsed == nil {
 		return ""
 	}
 	return e.parsed.ForeignLock()
@@ -324,14 +327,14 @@ func (a *act) pass(picks []pick) {
 func (a *act) selects(p *pick) bool {
 	s := a.Selection
 	switch {
-	case a.refused[p.raw.Bytes]:
+	case a.refused[p.raw.Bytes], a.Home.place == PlaceWaiting && a.Home.queue != "" && p.Queue != a.Home.queue:
 		return false
 	case a.wanted[p.ID]:
 		delete(a.wanted, p.ID)
 		p.name = p.ID
 		return true
 	case a.waits(p.Entry), a.rescheduled(p.Entry),
-		a.Action == Move && p.Queue == a.To:
+		a.Action == Move && p.Queue == a.To && a.Home.place != PlaceWaiting:
 		return false
 	}
 	return s.All || !s.Filter.none() && s.matches(p.Entry)

@@ -79,7 +79,7 @@ func (a *act) pack(chosen []*pick) (batches []*batch) {
 
 // sourceOf returns the source of jobs of the home from this index on.
 func (a *act) sourceOf(index int) lua.Source {
-	source := lua.Source{Key: a.Home.key(a.i.keys)}
+	source := lua.Source{Key: a.Home.key(a.i.keys), Waiting: a.Home.place == PlaceWaiting}
 	if !a.Home.sorted() {
 		source.List, source.Near, source.Orderly = true, index, a.i.orderly
 	}
@@ -101,6 +101,9 @@ func (a *act) maxIn(p *batch) int {
 // destination returns the destination and the new bytes of one job, or why it cannot be sent.
 func (a *act) destination(e Entry) (group lua.ActGroup, jobs lua.Promotion, why error) {
 	jobs = lua.Promotion{Old: e.raw.Bytes, Owned: lua.Owned{Lock: a.lockOf(e), State: a.stateOf(e), Member: a.memberOf(e)}}
+	if a.Home.place == PlaceWaiting {
+		jobs.Waits = &lua.Waits{Gate: a.Home.gate}
+	}
 	switch a.Action {
 	case Kill:
 		return lua.ActGroup{Destination: lua.DestinationDead}, jobs, nil
@@ -109,14 +112,23 @@ func (a *act) destination(e Entry) (group lua.ActGroup, jobs lua.Promotion, why 
 	case Reschedule:
 		return lua.ActGroup{Destination: lua.DestinationTime, Score: strconv.FormatFloat(float64(a.At.UnixMicro()+int64(a.spread))/1e6, 'f', -1, 64)}, jobs, nil
 	case Move:
-		if e.parsed == nil {
-			return group, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
+		queue, bytes := e.split()
+		to := cmp.Or(a.To, queue)
+		if err := job.CheckQueue(to); err != nil {
+			return group, jobs, err
 		}
-		jobs.New = e.parsed.Patch(e.parsed.MovedTo(a.To)...)
+		switch {
+		case to == queue && a.Home.place == PlaceWaiting:
+			jobs.New = bytes
+		case e.parsed == nil:
+			return group, jobs, fmt.Errorf("%s: its queue cannot be changed", e.Problem)
+		default:
+			jobs.New = e.parsed.Patch(e.parsed.MovedTo(a.To)...)
+		}
 		if a.Home.sorted() {
 			return lua.ActGroup{Destination: lua.DestinationSame}, jobs, nil
 		}
-		return lua.ActGroup{Destination: lua.DestinationQueue, Queue: a.To, Quarantined: a.Home.place == PlaceQuarantined}, jobs, nil
+		return lua.ActGroup{Destination: lua.DestinationQueue, Queue: to, Quarantined: a.Home.place == PlaceQuarantined}, jobs, nil
 	}
 	parsed := e.parsed
 	if kept, ok := e.kept(); ok {

@@ -20,10 +20,11 @@ const (
 	// set to act on one of them, and a Ruby process that is killed there loses them.
 	Reschedule Action = "reschedule"
 	// Move moves jobs of a queue, or its quarantined jobs, to the back of the queue Task.To; quarantined jobs
-	// stay quarantined. They keep their order, except for jobs that are chosen among many and lie deep in a
-	// long queue. Jobs of a set stay where they are, and go to that queue when they run. Only names of queues
-	// change (see job.Job.MovedTo); they keep their unique locks. Unreadable entries are refused, because the
-	// name cannot be changed.
+	// stay quarantined. Jobs that wait at a gate go to the back of Task.To too, where they line up anew;
+	// without a Task.To each goes to its own queue, unchanged. They keep their order, except for jobs that are
+	// chosen among many and lie deep in a long queue. Jobs of a set stay where they are, and go to that queue
+	// when they run. Only names of queues change (see job.Job.MovedTo); they keep their unique locks.
+	// Unreadable entries are refused, because the name cannot be changed.
 	Move Action = "move"
 	// Kill moves jobs to the dead set unchanged. Like Delete, it releases the locks of unique jobs in the
 	// same step, and pushes the extra run for refused duplicates (see dedup.Rule.RescheduleOnce). A full dead
@@ -44,13 +45,13 @@ type actionRow struct {
 // actionTable has all actions, in the order in which programs offer them. Act refuses what it does not
 // have, and the command line and the dashboard offer what it has.
 var actionTable = []actionRow{
-	// Jobs of a queue wait to run already.
+	// Jobs of a queue and of a gate wait to run already.
 	{Retry, "retried", false, []Place{PlaceQuarantined, PlaceScheduled, PlaceRetry, PlaceDead}},
 	// Only these jobs wait for a time.
 	{Reschedule, "rescheduled", false, []Place{PlaceScheduled, PlaceRetry}},
-	{Move, "moved", false, []Place{PlaceQueue, PlaceQuarantined, PlaceScheduled, PlaceRetry, PlaceDead}},
-	{Kill, "killed", true, []Place{PlaceQueue, PlaceQuarantined, PlaceScheduled, PlaceRetry}},
-	{Delete, "deleted", true, []Place{PlaceQueue, PlaceQuarantined, PlaceScheduled, PlaceRetry, PlaceDead}},
+	{Move, "moved", false, []Place{PlaceQueue, PlaceQuarantined, PlaceWaiting, PlaceScheduled, PlaceRetry, PlaceDead}},
+	{Kill, "killed", true, []Place{PlaceQueue, PlaceQuarantined, PlaceWaiting, PlaceScheduled, PlaceRetry}},
+	{Delete, "deleted", true, []Place{PlaceQueue, PlaceQuarantined, PlaceWaiting, PlaceScheduled, PlaceRetry, PlaceDead}},
 }
 
 // ActionsIn returns the actions that are possible in at least one of these places, in the order in which

@@ -74,7 +74,7 @@ func (i *Inspector) checkMembers(ctx context.Context, b Batch, jids []string, re
 	}
 	check.Looked += len(missing)
 	for pass := 0; pass < 2 && len(missing) > 0; pass++ {
-		s := i.search(Query{IDs: slices.Sorted(maps.Keys(missing)), Places: []Place{PlaceScheduled, PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceRetry, PlaceDead}})
+		s := i.search(Query{IDs: slices.Sorted(maps.Keys(missing)), Places: []Place{PlaceScheduled, PlaceWaiting, PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceRetry, PlaceDead}})
 		s.visit = func(f Found) bool {
 			delete(missing, f.JID)
 			return len(missing) == 0

@@ -42,8 +42,8 @@ func (i *Inspector) BatchCount(ctx context.Context) (int64, error) {
 }
 
 // BatchStates counts batches by their states: of the 256 that are kept the longest. others is how many more
-// there are. A batch is kept for a day after its success, and for up to thirty days before it, so the others are
-// over as a rule.
+// there are. A batch is kept for a day after its success, and for up to thirty days before it, so the others
+// are over as a rule.
 func (i *Inspector) BatchStates(ctx context.Context) (states map[lua.BatchState]int, others int, err error) {
 	page, err := i.page(ctx, i.keys.Batches(), lua.OrderHighest, 0, lua.MaxItems)
 	if err != nil {

@@ -158,21 +158,11 @@ func (c *cancelling) search(ctx context.Context) error {
 	if err := c.remove(ctx, Scheduled()); err != nil {
 		return err
 	}
-	names, err := c.i.QueueNames(ctx)
-	if err != nil {
+	if err := c.removeFrom(ctx, c.i.waitingGates, c.i.gateHomes); err != nil {
 		return err
 	}
-	for chunk := range slices.Chunk(names, lua.MaxQueues) {
-		homes, unseen, err := c.i.queueHomes(ctx, chunk)
-		if err != nil {
-			return err
-		}
-		c.unseen = append(c.unseen, unseen...)
-		for _, home := range homes {
-			if err := c.remove(ctx, home); err != nil {
-				return err
-			}
-		}
+	if err := c.removeFrom(ctx, c.i.QueueNames, c.i.queueHomes); err != nil {
+		return err
 	}
 	if err := c.look(ctx, PlaceRunning); err != nil {
 		return err
@@ -184,6 +174,29 @@ func (c *cancelling) search(ctx context.Context) error {
 		return err
 	}
 	return c.completed(ctx)
+}
+
+// removeFrom removes jobs from the lists of all gates, or of all queues.
+func (c *cancelling) removeFrom(
+	ctx context.Context, read func(context.Context) ([]string, error), homesOf func(context.Context, []string) ([]Home, []string, error),
+) error {
+	names, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(names, lua.MaxQueues) {
+		homes, unseen, err := homesOf(ctx, chunk)
+		if err != nil {
+			return err
+		}
+		c.unseen = append(c.unseen, unseen...)
+		for _, home := range homes {
+			if err := c.remove(ctx, home); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // completed looks for tracked jobs that had ended before they were marked.
@@ -216,7 +229,7 @@ func (c *cancelling) remove(ctx context.Context, home Home) error {
 		err = a.next(ctx)
 	}
 	c.unseen = append(c.unseen, a.counts.Problems...)
-	if refused, ok := errors.AsType[*driver.ServerError](err); ok && refused.Code == "WRONGTYPE" && home.queue != "" {
+	if refused, ok := errors.AsType[*driver.ServerError](err); ok && refused.Code == "WRONGTYPE" && home.Name() != "" {
 		c.unseen = append(c.unseen, home.String()+" is not a list")
 		return nil
 	}

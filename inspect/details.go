@@ -28,10 +28,13 @@ type Details struct {
 	Lock string `json:"lock,omitempty"`
 	// Periodic is the name of the periodic job that it was enqueued for.
 	Periodic string `json:"periodic,omitempty"`
-	// Batch is the id of the batch of which it is a member, and CallbackOf of the one that called it at its end.
+	// Batch is the id of the batch of which it is a member, and CallbackOf that of the batch which called it.
 	// Neither may exist any more. An end job of a nested batch has both.
 	Batch      string `json:"batch,omitempty"`
 	CallbackOf string `json:"callback_of,omitempty"`
+	// Next are its next jobs, with those that follow them. After is the jid of the job that this one follows.
+	Next  []NextJob `json:"next,omitempty"`
+	After string    `json:"after,omitempty"`
 	// Payload is the whole job, with its arguments as they may be shown.
 	Payload json.RawMessage `json:"payload"`
 }
@@ -47,7 +50,7 @@ func (e *Entry) Describe() {
 	if j == nil {
 		return
 	}
-	details := Details{Tags: e.tags(), Meta: j.Meta(), Retry: retryDefault, Payload: e.payload()}
+	details := Details{Tags: e.tags(), Meta: j.Meta(), Retry: retryDefault, Next: e.nextJobs(), After: j.After(), Payload: e.payload()}
 	if e.hidden {
 		details.Meta = nil
 	}

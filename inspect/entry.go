@@ -20,7 +20,7 @@ import (
 type Entry struct {
 	// ID is its jid, or "unreadable-" and the first digits of the SHA-256 of its bytes.
 	ID string `json:"id"`
-	// In is where it is: "retries", "scheduled", "dead", "queue", "quarantined" or "completed".
+	// In is where it is: "retries", "scheduled", "dead", "queue", "quarantined", "waiting" or "completed".
 	In string `json:"in"`
 	// Problem is the reason why no worker could run it; empty for a readable job. With a Problem, Payload has
 	// the first bytes of the entry.
@@ -30,6 +30,8 @@ type Entry struct {
 	Class string `json:"class"`
 	// Queue is the queue in which it waits, or that its payload names.
 	Queue string `json:"queue"`
+	// Gate is the gate of a limit at which it waits; empty for a job in any other place.
+	Gate string `json:"gate,omitempty"`
 	// At is when it runs, or when a dead job died or a completed one ended, by Redis' clock; zero in a queue.
 	At time.Time `json:"at,omitzero"`
 	// Args are its arguments as they may be shown. An encrypted one is the text "[encrypted, key ID]", or
@@ -68,6 +70,8 @@ type Entry struct {
 	index  int      // in a list, counted from the oldest
 	gone   bool     // of a completed job nothing is kept any more
 	hidden bool     // by a mask
+	next   []Entry  // its next jobs
+	level  int      // of a next job: how many jobs come before it
 }
 
 // A PastError is the error of one failed run: its Attempt, the time At, by Redis' clock, at which the run
@@ -99,25 +103,38 @@ func newEntry(home Home, raw lua.Entry) Entry {
 	return e
 }
 
+// split returns the queue in which the entry waits, empty in a set, and the bytes of its job. In a waiting list
+// the queue and a line feed stand before the bytes.
+func (e *Entry) split() (queue, bytes string) {
+	if e.home.place != PlaceWaiting {
+		return e.home.queue, e.raw.Bytes
+	}
+	waiter := lua.ParseWaiter(e.raw.Bytes)
+	if waiter.Bytes == "" { // no script writes such an entry
+		return "", e.raw.Bytes
+	}
+	return waiter.Queue, waiter.Bytes
+}
+
 // parse fills in what the bytes of the entry say.
 func (e *Entry) parse() {
-	home, raw := e.home, e.raw
-	e.In, e.Queue, e.Bytes = home.in(), home.queue, len(raw.Bytes)
-	if score, err := strconv.ParseFloat(raw.Score, 64); err == nil {
+	queue, bytes := e.split()
+	e.In, e.Queue, e.Gate, e.Bytes = e.home.in(), queue, e.home.gate, len(bytes)
+	if score, err := strconv.ParseFloat(e.raw.Score, 64); err == nil {
 		e.At = instant(score)
 	}
-	parsed, err := job.Parse(raw.Bytes)
+	parsed, err := job.Parse(bytes)
 	if err != nil {
-		e.Problem, e.Payload = err.Error(), shown(raw.Bytes)
-		e.ID = unreadableID(raw.Bytes)
+		e.Problem, e.Payload = err.Error(), shown(bytes)
+		e.ID = unreadableID(bytes)
 		return
 	}
 	e.parsed = parsed
 	e.ID, e.Class, e.Args, e.Interrupted = parsed.JID(), parsed.DisplayClass(), json.RawMessage(seal.Shown(parsed)), parsed.InterruptedCount()
 	if e.ID == "" { // Ruby does not push such a job, and without an ID it could not be selected
-		e.ID = unreadableID(raw.Bytes)
+		e.ID = unreadableID(bytes)
 	}
-	if home.queue == "" {
+	if queue == "" {
 		e.Queue = parsed.QueueOrDefault()
 	}
 	if n, ok := parsed.RetryCount(); ok {
@@ -180,6 +197,8 @@ func (e Entry) Found() Found {
 		found.Entry.Tracked = nil
 	case PlaceQueue:
 		found.Since = cmp.Or(e.EnqueuedAt, e.CreatedAt)
+	case PlaceWaiting:
+		found.Since, found.Gate, found.Line = cmp.Or(e.EnqueuedAt, e.CreatedAt), e.Gate, e.index+1
 	case PlaceQuarantined:
 		if e.parsed != nil {
 			found.Since = utc(e.parsed.QuarantinedSince())

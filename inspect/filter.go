@@ -51,7 +51,8 @@ func (f Filter) matchesRun(run Run) bool {
 func (f Filter) inText(e Entry) bool {
 	text := strings.ToLower(f.Text)
 	if e.parsed == nil {
-		return !e.hidden && strings.Contains(strings.ToLower(e.raw.Bytes), text)
+		_, bytes := e.split()
+		return !e.hidden && strings.Contains(strings.ToLower(bytes), text)
 	}
 	tags, _ := e.parsed.Field("tags")
 	args := string(e.Args)

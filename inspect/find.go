@@ -15,8 +15,12 @@ type Found struct {
 	// Queue is the queue in which the job waits, from which it was taken, or that its payload names.
 	Queue string `json:"queue,omitempty"`
 	Class string `json:"class,omitempty"`
-	// Since is when the job arrived there, according to the job or its process. At is when a scheduled job or
-	// a retry is due.
+	// Gate is the gate of a limit at which the job waits, and Line its place in the line: 1 is the next to
+	// start. Find also sets Gate for a job that was admitted, or that runs and counts against a concurrency.
+	Gate string `json:"gate,omitempty"`
+	Line int    `json:"line,omitempty"`
+	// Since is when the job arrived there, according to the job or its process; of a job that waits at a gate,
+	// when it was enqueued. At is when a scheduled job or a retry is due.
 	Since time.Time `json:"since,omitzero"`
 	At    time.Time `json:"at,omitzero"`
 	// Process is the identity of the process that holds it, and State whether that process is alive. A living
@@ -91,6 +95,7 @@ func (i *Inspector) FindAll(ctx context.Context, query Query, progress func(look
 		if !ok {
 			f = Found{JID: id, Place: PlaceNotFound, Unseen: strings.Join(s.unseen, "; ")}
 		}
+		f.Gate, _ = i.GateOf(ctx, f) // a user who may not read it still learns where the job is
 		f.Looked = s.looked
 		all[n] = f
 	}

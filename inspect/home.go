@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,6 +15,7 @@ type Place string
 const (
 	PlaceQueue       Place = "queue"
 	PlaceQuarantined Place = "quarantined" // it waits to run alone
+	PlaceWaiting     Place = "waiting"     // it waits at a gate, until its limit lets it start
 	PlaceRunning     Place = "running"     // a process holds it
 	PlaceScheduled   Place = "scheduled"
 	PlaceRetry       Place = "retry"
@@ -24,14 +26,15 @@ const (
 
 // Places returns the places that a Query can be limited to. Jobs wait or run in all but the last.
 func Places() []Place {
-	return []Place{PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceScheduled, PlaceRetry, PlaceDead, PlaceCompleted}
+	return []Place{PlaceQueue, PlaceQuarantined, PlaceWaiting, PlaceRunning, PlaceScheduled, PlaceRetry, PlaceDead, PlaceCompleted}
 }
 
-// A Home is a place where jobs can be listed: a set, or a place of one queue. An operator may move the jobs of
-// all but Completed. A job that a process holds is in none.
+// A Home is a place where jobs can be listed: a set, a place of one queue, or the waiting list of one gate. An
+// operator may move the jobs of all but Completed. A job that a process holds is in none.
 type Home struct {
 	place Place
-	queue string
+	queue string // of PlaceQueue and PlaceQuarantined; of PlaceWaiting, if acts are for the jobs of one queue
+	gate  string // of PlaceWaiting
 }
 
 // Retries returns the set of failed jobs that will run again.
@@ -48,18 +51,32 @@ func Dead() Home { return Home{place: PlaceDead} }
 func Completed() Home { return Home{place: PlaceCompleted} }
 
 // Waiting returns a queue.
-func Waiting(queue string) Home { return Home{PlaceQueue, queue} }
+func Waiting(queue string) Home { return Home{place: PlaceQueue, queue: queue} }
 
 // Quarantined returns the jobs of a queue that wait to run alone, because too many processes crashed while
 // running them.
-func Quarantined(queue string) Home { return Home{PlaceQuarantined, queue} }
+func Quarantined(queue string) Home { return Home{place: PlaceQuarantined, queue: queue} }
+
+// Waiters returns the jobs that wait at a gate (see Gate.Name): the one that has waited longest first.
+func Waiters(gate string) Home { return Home{place: PlaceWaiting, gate: gate} }
+
+// WaitersOf returns a home for each gate with waiting jobs. Acts there are for jobs of this queue alone; an
+// empty one is any. Lists and sizes are of all jobs at the gate.
+func (i *Inspector) WaitersOf(ctx context.Context, queue string) ([]Home, error) {
+	gates, err := i.waitingGates(ctx)
+	homes := make([]Home, len(gates))
+	for n, gate := range gates {
+		homes[n] = Home{place: PlaceWaiting, queue: queue, gate: gate}
+	}
+	return homes, err
+}
 
 // HomesIn returns the homes of these places: the sets, and the places of one queue. It leaves out others.
 func HomesIn(queue string, places ...Place) (homes []Home) {
 	for _, place := range places {
 		switch place {
 		case PlaceQueue, PlaceQuarantined:
-			homes = append(homes, Home{place, queue})
+			homes = append(homes, Home{place: place, queue: queue})
 		case PlaceScheduled, PlaceRetry, PlaceDead, PlaceCompleted:
 			homes = append(homes, Home{place: place})
 		}
@@ -67,10 +84,11 @@ func HomesIn(queue string, places ...Place) (homes []Home) {
 	return homes
 }
 
-// HomeOf returns the home that Entry.In and, unless it is a set, a queue name; ok is false if there is none.
-func HomeOf(in, queue string) (home Home, ok bool) {
-	for _, h := range HomesIn(queue, Places()...) {
-		if h.in() == in && (h.sorted() || queue != "") {
+// HomeOf returns the home that Entry.In and, unless it is a set, the name of a queue or a gate make (see
+// Home.Name); ok is false if there is none.
+func HomeOf(in, name string) (home Home, ok bool) {
+	for _, h := range append(HomesIn(name, Places()...), Waiters(name)) {
+		if h.in() == in && (h.sorted() || name != "") {
 			return h, true
 		}
 	}
@@ -85,13 +103,15 @@ func (h Home) in() string {
 	return string(h.place)
 }
 
-// String names the home for people. It may contain the name of a queue, which is untrusted text.
+// String names the home for people. It may contain the name of a queue or a gate, which is untrusted text.
 func (h Home) String() string {
 	switch h.place {
 	case PlaceQueue:
 		return "queue " + h.queue
 	case PlaceQuarantined:
 		return "quarantined jobs of queue " + h.queue
+	case PlaceWaiting:
+		return "jobs that wait at gate " + h.gate
 	default:
 		return h.in()
 	}
@@ -99,6 +119,12 @@ func (h Home) String() string {
 
 // Queue returns the queue's name; empty for a home that belongs to no queue.
 func (h Home) Queue() string { return h.queue }
+
+// Gate returns the gate's name; empty for any home but those of Waiters.
+func (h Home) Gate() string { return h.gate }
+
+// Name returns the name of the home's queue or gate; empty for a set.
+func (h Home) Name() string { return cmp.Or(h.gate, h.queue) }
 
 // Place returns the place of the home's jobs.
 func (h Home) Place() Place { return h.place }
@@ -120,6 +146,8 @@ func (h Home) key(keys lua.Keys) string {
 		return keys.Completed()
 	case PlaceQuarantined:
 		return keys.Quarantine(h.queue)
+	case PlaceWaiting:
+		return keys.WaitingList(h.gate)
 	default:
 		return keys.Queue(h.queue)
 	}

@@ -61,6 +61,7 @@ func (m Mask) of(args json.RawMessage, classes ...string) (shown json.RawMessage
 // parse fills in what the bytes of an entry tell and the mask permits.
 func (i *Inspector) parse(e *Entry) {
 	e.parse()
+	i.parseNext(e)
 	if i.mask == nil {
 		return
 	}
@@ -121,17 +122,24 @@ var openFields = []string{
 	"failed_at", "retried_at", "at", "discarded_at", "interrupted_count", "interrupted_at", "error_class", "error_message",
 	"error_backtrace", job.FieldErrors, "display_class", "wrapped", "tags", "bid", "encrypt", job.FieldExpiry, job.FieldExpiresIn,
 	job.FieldDeadline, job.FieldTrack, job.FieldTimeout, job.FieldUnmarked, job.FieldWorkerRetries, job.FieldTick, job.FieldBatch,
-	job.FieldBatchEnded, dedup.FieldName, dedup.DuplicateOf,
+	job.FieldBatchEnded, job.FieldAfter, dedup.FieldName, dedup.DuplicateOf,
 }
 
 // payload returns the whole job as it may be shown. Without the job's own order of fields, if its arguments are
 // hidden: an earlier field of the same name must not be shown either.
 func (e Entry) payload() json.RawMessage {
 	if !e.hidden {
+		var edits []job.Edit
 		if shown := string(e.Args); shown != e.parsed.ArgsJSON() { // encrypted
-			return json.RawMessage(e.parsed.Patch(job.Edit{Name: "args", JSON: shown}))
+			edits = append(edits, job.Edit{Name: "args", JSON: shown})
 		}
-		return json.RawMessage(e.parsed.Raw())
+		if then, ok := e.then(); ok {
+			edits = append(edits, job.Edit{Name: job.FieldThen, JSON: string(then)})
+		}
+		if len(edits) == 0 {
+			return json.RawMessage(e.parsed.Raw())
+		}
+		return json.RawMessage(e.parsed.Patch(edits...))
 	}
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal([]byte(e.parsed.Raw()), &fields) // it was parsed before
@@ -139,6 +147,8 @@ func (e Entry) payload() json.RawMessage {
 		switch {
 		case name == "args":
 			fields[name] = e.Args
+		case name == job.FieldThen:
+			fields[name], _ = e.then()
 		case !slices.Contains(openFields, name):
 			fields[name] = json.RawMessage(masked)
 		}

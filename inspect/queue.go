@@ -22,6 +22,9 @@ type Queue struct {
 	// them. QuarantinedFor is how long the next of them has been waiting. They are not in Size.
 	Quarantined    int64   `json:"quarantined"`
 	QuarantinedFor Seconds `json:"quarantined_seconds"`
+	// Waiting counts jobs that wait until a limit lets them start, at gates whose next job is of this queue.
+	// They are not in Size, and no further worker could start them.
+	Waiting int64 `json:"waiting"`
 	// HeldByDead counts its jobs that lapsed workers of Belay hold. A living worker recovers them. They are
 	// not in Size.
 	HeldByDead int64 `json:"held_by_dead"`

@@ -27,6 +27,8 @@ type Returned struct {
 	Dead      int `json:"dead"`
 	// Quarantined counts jobs that had been running in too many crashes.
 	Quarantined int `json:"quarantined"`
+	// Waiting counts jobs that had been waiting at the gates of limits.
+	Waiting int `json:"waiting"`
 }
 
 // ErrWorkersLive is the error of Return while a process of Belay is alive.
@@ -42,8 +44,8 @@ const (
 )
 
 // Return puts the jobs that only workers of Belay can recover into plain queues: the jobs that dead processes
-// hold, at the heads of their queues, and quarantined jobs, at the backs. Use it to go back to Sidekiq's own
-// workers. Each job moves in one step, as when a worker recovers it.
+// hold, at the heads of their queues, and quarantined jobs and those that wait at gates, at the backs. Use it
+// to go back to Sidekiq's own workers. Each job moves in one step, as when a worker recovers it.
 //
 // It returns ErrWorkersLive, with their identities, while a process of Belay is alive. It declares a process
 // dead by the rule that workers follow, and so takes as long as the TTL of the dead processes. It goes on
@@ -69,6 +71,17 @@ func (i *Inspector) Return(ctx context.Context, payloadLimit int, log *slog.Logg
 	})
 	if err := i.recoverAll(ctx, recoverer, me); err != nil {
 		return returned, fmt.Errorf("return jobs: %w", err)
+	}
+	gates, err := i.WaitersOf(ctx, "")
+	if err != nil {
+		return returned, err
+	}
+	for _, gate := range gates {
+		counts, err := i.Act(ctx, Task{Home: gate, Action: Move, Selection: Selection{All: true}}, nil)
+		returned.Waiting += counts.Moved
+		if err != nil {
+			return returned, err
+		}
 	}
 	names, err := i.QueueNames(ctx)
 	if err != nil {

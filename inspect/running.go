@@ -99,7 +99,7 @@ func (s *search) held(ctx context.Context, identity string, lists []WorkingList)
 		case list.Size < 0:
 			s.unseen = append(s.unseen, key+" is not a list")
 		default:
-			if err := read(Home{PlaceRunning, list.Queue}, key); err != nil {
+			if err := read(Home{place: PlaceRunning, queue: list.Queue}, key); err != nil {
 				return nil, err
 			}
 		}

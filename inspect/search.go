@@ -20,6 +20,8 @@ type Query struct {
 	Filter
 	// Places limits the search to some places.
 	Places []Place
+	// Gate limits the search of PlaceWaiting to the jobs that wait at this gate.
+	Gate string
 	// Limit is the maximum number of jobs to find, 100 by default and at most 1,000. A process may hold more
 	// and is not divided.
 	Limit int
@@ -47,12 +49,12 @@ const (
 )
 
 // Search returns jobs that match a query, in the order in which jobs pass through the places: scheduled,
-// queues and quarantined jobs, running, retries, dead. In each place the next job to run comes first, and of
-// dead jobs the one that died last. Completed jobs come first, and only those with an ID of the query, unless
-// its Places name them: then the one that ended last is the first. Search reads
-// pages of at most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move
-// meanwhile, so a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of
-// ordinary size in a second.
+// waiting at gates, queues and quarantined jobs, running, retries, dead. In each place the next job to run
+// comes first, and of dead jobs the one that died last. Completed jobs come first, and only those with an ID of
+// the query, unless its Places name them: then the one that ended last is the first. Search reads pages of at
+// most 256 entries until a bound of the query is reached; Results.Next continues there. Jobs move meanwhile, so
+// a search may find a job twice or miss it. On a near Redis it reads about 150,000 entries of ordinary size in
+// a second.
 func (i *Inspector) Search(ctx context.Context, query Query) (Results, error) {
 	limit := min(cmp.Or(max(query.Limit, 0), defaultFound), maxFound)
 	ends := time.Now().Add(cmp.Or(query.Time, searchTime))
@@ -145,7 +147,8 @@ func (s *search) finds(e Entry) bool { return (len(s.ids) == 0 || s.ids[e.ID]) &
 // A searchPosition is what the cursor of a search holds.
 type searchPosition struct {
 	Stage int `json:"stage"`
-	// Name is the queue or the identity to continue with, and Quarantined whether in the queue's quarantine.
+	// Name is the gate, the queue or the identity to continue with, and Quarantined whether in the queue's
+	// quarantine.
 	Name        string   `json:"name,omitempty"`
 	Quarantined bool     `json:"quarantined,omitempty"`
 	Way         position `json:"way,omitzero"`
@@ -160,15 +163,23 @@ func (s *search) run(ctx context.Context) (stopped bool, err error) {
 		s.running,
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Retries()) },
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Dead()) },
+		s.waiting, // the last number, because cursors of older versions have the others
 	}
 	if err := s.readTracked(ctx); err != nil {
 		return false, err
 	}
-	for s.at.Stage < len(stages) {
-		if stopped, err = stages[max(s.at.Stage, 0)](ctx); stopped || err != nil {
+	order := []int{0, 1, 6, 2, 3, 4, 5} // an admitted job goes from its gate to its queue
+	begin := slices.Index(order, s.at.Stage)
+	if begin < 0 {
+		return false, nil
+	}
+	for _, stage := range order[begin:] {
+		if stage != s.at.Stage {
+			s.at = searchPosition{Stage: stage}
+		}
+		if stopped, err = stages[stage](ctx); stopped || err != nil {
 			return stopped, err
 		}
-		s.at = searchPosition{Stage: s.at.Stage + 1}
 	}
 	return false, nil
 }
@@ -265,14 +276,75 @@ func (s *search) queues(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// waiting searches the jobs that wait at gates.
+func (s *search) waiting(ctx context.Context) (bool, error) {
+	if !s.wants(PlaceWaiting) {
+		return false, nil
+	}
+	s.place = "gates"
+	names := []string{s.query.Gate}
+	if s.query.Gate == "" {
+		var err error
+		if names, err = s.i.waitingGates(ctx); err != nil {
+			return false, err
+		}
+	}
+	start, _ := slices.BinarySearch(names, s.at.Name)
+	for chunk := range slices.Chunk(names[start:], lua.MaxQueues) {
+		homes, unseen, err := s.i.gateHomes(ctx, chunk)
+		if err != nil {
+			return false, err
+		}
+		s.unseen = append(s.unseen, unseen...)
+		for _, home := range homes {
+			if home.gate != s.at.Name {
+				s.at.Name, s.at.Way = home.gate, position{}
+			}
+			if stopped, err := s.home(ctx, home); stopped || err != nil {
+				return stopped, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// waitingGates returns the names of all gates with waiting jobs, sorted.
+func (i *Inspector) waitingGates(ctx context.Context) (names []string, err error) {
+	// A gate whose score has risen meanwhile is read again.
+	err = i.walk(ctx, i.keys.Waiting(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
+		for _, entry := range page {
+			names = append(names, entry.Bytes)
+		}
+		return false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the gates with waiting jobs: %w", err)
+	}
+	return sorted(names), nil
+}
+
 // queueHomes returns the homes of these queues, at most lua.MaxQueues, that have jobs. unseen names the
 // keys that are not lists.
 func (i *Inspector) queueHomes(ctx context.Context, names []string) (homes []Home, unseen []string, err error) {
-	var all []Home
-	var keys []string
 	for _, name := range names {
-		all = append(all, Waiting(name), Quarantined(name))
-		keys = append(keys, i.keys.Queue(name), i.keys.Quarantine(name))
+		homes = append(homes, Waiting(name), Quarantined(name))
+	}
+	return i.withJobs(ctx, homes)
+}
+
+// gateHomes is queueHomes for gates.
+func (i *Inspector) gateHomes(ctx context.Context, names []string) (homes []Home, unseen []string, err error) {
+	for _, name := range names {
+		homes = append(homes, Waiters(name))
+	}
+	return i.withJobs(ctx, homes)
+}
+
+// withJobs returns those of some homes, which are lists, that have jobs.
+func (i *Inspector) withJobs(ctx context.Context, all []Home) (homes []Home, unseen []string, err error) {
+	keys := make([]string, len(all))
+	for n, home := range all {
+		keys[n] = home.key(i.keys)
 	}
 	lengths, err := lua.Lengths(keys).Do(ctx, i.driver)
 	if err != nil {

@@ -33,6 +33,8 @@ type Status struct {
 	Quarantined int64 `json:"quarantined"`
 	// HeldByDead counts further jobs that lapsed workers of Belay hold. A living worker recovers them.
 	HeldByDead int64 `json:"held_by_dead"`
+	// Waiting counts further jobs that wait until a limit lets them start, at no more than 1,000 gates.
+	Waiting int64 `json:"waiting"`
 	// Scheduled, Retries and Dead are the sizes of the three sets.
 	Scheduled int64 `json:"scheduled"`
 	Retries   int64 `json:"retries"`
@@ -60,12 +62,10 @@ type Status struct {
 // Status.Problems.
 func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	var r readings
-	s, queues, processes := i.summary(ctx, &r)
+	s, names := i.summary(ctx, &r)
+	i.addQueues(ctx, &r, &s, names)
 	if r.err() == nil {
-		s.Queues = i.queues(ctx, &r.queues, queues, s.At)
-	}
-	if r.err() == nil {
-		s.Processes = i.processes(ctx, &r.processes, processes, s.At)
+		s.Processes = i.processes(ctx, &r.processes, names.processes, s.At)
 	}
 	if r.err() == nil {
 		s.addHeldByDead(i.heldByLapsed(ctx, &r.queues, s.Processes))
@@ -78,11 +78,25 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 // NoConsumer and HeldByDead are not known then.
 func (i *Inspector) Sizes(ctx context.Context) (Status, error) {
 	var r readings
-	s, queues, _ := i.summary(ctx, &r)
-	if r.err() == nil {
-		s.Queues = i.queues(ctx, &r.queues, queues, s.At)
-	}
+	s, names := i.summary(ctx, &r)
+	i.addQueues(ctx, &r, &s, names)
 	return s.summed(&r)
+}
+
+// addQueues reads the queues, and which of them have jobs that wait at gates.
+func (i *Inspector) addQueues(ctx context.Context, r *readings, s *Status, names summaryNames) {
+	if r.err() == nil {
+		s.Queues = i.queues(ctx, &r.queues, names.queues, s.At)
+	}
+	if r.err() != nil {
+		return
+	}
+	for _, gate := range i.lines(ctx, &r.sums, names.gates, s.At) {
+		s.Waiting += gate.Waiting
+		if at := slices.IndexFunc(s.Queues, func(q Queue) bool { return q.Name == gate.Queue }); at >= 0 {
+			s.Queues[at].Waiting += gate.Waiting
+		}
+	}
 }
 
 // summed adds up the queues that were read, and what went wrong.
@@ -101,8 +115,11 @@ type readings struct{ sums, queues, processes reading }
 
 func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.processes.err) }
 
-// summary reads all counts in one round trip, and the names of the queues and processes to read next.
-func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues, processes []string) {
+// summaryNames are the names of what is read after a summary.
+type summaryNames struct{ queues, processes, gates []string }
+
+// summary reads all counts in one round trip, and the names of what to read next.
+func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, names summaryNames) {
 	most := strconv.Itoa(maxShown)
 	replies := i.do(ctx, []driver.Call{
 		lua.AskTime,
@@ -119,6 +136,7 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)),
 		driver.Command("GET", i.keys.Refusals()),
 		driver.Command("ZCARD", i.keys.Batches()),
+		driver.Command("ZRANGE", i.keys.Waiting(), "0", strconv.Itoa(maxShown-1)),
 	})
 	sums := &r.sums
 	s.At = sums.time(replies[0])
@@ -126,13 +144,13 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, queues,
 	s.Duplicates, s.Batches = sums.number("duplicates", replies[11]), sums.number("batches", replies[12])
 	s.Scheduled, s.Retries, s.Dead = sums.number("schedule", replies[3]), sums.number("retry", replies[4]), sums.number("dead", replies[5])
 	s.QueueCount, s.ProcessCount = r.queues.number("queues", replies[6]), r.processes.number("processes", replies[8])
-	queues = sorted(r.queues.texts("queues", replies[7]))
-	processes = sorted(append(r.processes.texts("processes", replies[9]), r.processes.texts("alive", replies[10])...))
+	names.queues, names.gates = sorted(r.queues.texts("queues", replies[7])), sums.texts("the gates with waiting jobs", replies[13])
+	names.processes = sorted(append(r.processes.texts("processes", replies[9]), r.processes.texts("alive", replies[10])...))
 	if answered := func(reply driver.Reply) bool { return reply.Err == nil }; !slices.ContainsFunc(replies[1:], answered) {
 		// A page of zeros would look like an empty Redis.
 		sums.err = cmp.Or(sums.err, fmt.Errorf("nothing can be read: %w", replies[1].Err))
 	}
-	return s, queues, processes
+	return s, names
 }
 
 func sorted(names []string) []string {

@@ -23,7 +23,7 @@ func TestStatus(t *testing.T) {
 			status.At = time.Time{}
 			text, err := json.Marshal(status)
 			require.NoError(w, err)
-			require.JSONEq(w, `{"at":"0001-01-01T00:00:00Z","processed":0,"failed":0,"duplicates":0,"enqueued":0,"quarantined":0,"held_by_dead":0,"scheduled":0,"retries":0,
+			require.JSONEq(w, `{"at":"0001-01-01T00:00:00Z","processed":0,"failed":0,"duplicates":0,"enqueued":0,"quarantined":0,"held_by_dead":0,"waiting":0,"scheduled":0,"retries":0,
 				"dead":0,"batches":0,"queue_count":0,"queues":[],"process_count":0,"processes":[],"problems":[]}`, string(text))
 		},
 		"counters, sets and queues": func(w *world) {
@@ -128,7 +128,7 @@ func TestSecondsAreANumberInJSON(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(Queue{Name: "q", Latency: Seconds{1500 * time.Millisecond}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"quarantined":0,"quarantined_seconds":0,"held_by_dead":0,"no_consumer":false,"runs_per_second":0,"failed_per_second":0}`, string(text))
+	require.JSONEq(t, `{"name":"q","size":0,"latency_seconds":1.5,"paused":false,"quarantined":0,"quarantined_seconds":0,"waiting":0,"held_by_dead":0,"no_consumer":false,"runs_per_second":0,"failed_per_second":0}`, string(text))
 	var back Queue
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, 1500*time.Millisecond, back.Latency.Duration)

@@ -40,7 +40,7 @@ func TestRivals(t *testing.T) {
 	seed, err := chaosSeed()
 	require.NoError(t, err)
 	t.Logf("seed %d; again: BELAY_SEED=%d go test -count=1 -run '^TestRivals$' -v ./integration", seed, seed)
-	s := newStorm(t, seed)
+	s := newStorm(t, seed, "storm", 3)
 	for n := range 8 {
 		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
@@ -48,7 +48,7 @@ func TestRivals(t *testing.T) {
 	for n := range 2 {
 		pushers = append(pushers, s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--rivals", "25", "--seed", fmt.Sprint(seed+uint64(n))))
 	}
-	s.rage()
+	s.rage(stormSpan(t))
 	for _, p := range pushers {
 		p.end(syscall.SIGTERM)
 	}
@@ -76,33 +76,34 @@ type storm struct {
 	slots   []*stormSlot
 }
 
-func newStorm(t *testing.T, seed uint64) *storm {
+// newStorm starts Redis, whose keyspace has this prefix. Each worker runs so many jobs at once.
+func newStorm(t *testing.T, seed uint64, prefix string, concurrency int) *storm {
 	t.Helper()
 	s := &storm{t: t, dice: rand.New(rand.NewPCG(seed, 3)), dir: t.TempDir()}
 	var err error
 	s.program, err = chaosWorker()
 	require.NoError(t, err)
 	settings := chaosplan.Fast(0)
-	settings.Concurrency = 3
+	settings.Concurrency = concurrency
 	require.NoError(t, (&chaosplan.Plan{Settings: settings}).Save(s.dir))
 	// What it has acknowledged survives it.
 	s.server, s.redis = recorded(t, "--appendfsync", "always")
-	s.site = &site{t: t, server: s.server, prefix: "storm", keys: lua.NewKeys("storm"), url: s.server.URL(), client: "go-redis"}
+	s.site = &site{t: t, server: s.server, prefix: prefix, keys: lua.NewKeys(prefix), url: s.server.URL(), client: "go-redis"}
 	s.book, err = history.Create(s.dir, "nemesis")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.book.Close() })
 	return s
 }
 
-// rage lets things go wrong for a while.
-func (s *storm) rage() {
-	for end := time.Now().Add(stormSpan(s.t)); time.Now().Before(end); {
+// rage lets things go wrong for a while. The last two slots are pushers.
+func (s *storm) rage(span time.Duration) {
+	for end := time.Now().Add(span); time.Now().Before(end); {
 		time.Sleep(300*time.Millisecond + time.Duration(s.dice.IntN(900))*time.Millisecond)
 		workers, pushers := s.slots[:len(s.slots)-2], s.slots[len(s.slots)-2:]
 		switch n := s.dice.IntN(20); {
-		case n < 9:
+		case n < 8:
 			workers[s.dice.IntN(len(workers))].signal(syscall.SIGKILL, "KILL")
-		case n < 15:
+		case n < 13:
 			workers[s.dice.IntN(len(workers))].signal(syscall.SIGTERM, "TERM")
 		case n < 18:
 			pushers[s.dice.IntN(len(pushers))].signal(syscall.SIGKILL, "KILL")

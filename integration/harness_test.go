@@ -197,10 +197,11 @@ func runBelay(t *testing.T, env []string, words ...string) (out, errs string, st
 	return runProgram(t, belayPath, env, words...)
 }
 
-// runProgram runs a program to its end, with env added to its environment.
+// runProgram runs a program to its end, with env added to its environment. Over a slow link that may take two
+// minutes.
 func runProgram(t *testing.T, path string, env []string, words ...string) (out, errs string, status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, words...)
 	cmd.Env = append(os.Environ(), env...)

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -33,12 +35,13 @@ func TestWhatALeavingWorkerIsGivenIsNotLost(t *testing.T) {
 
 func givenToALeaver(t *testing.T, s *site, giving string, lost bool) {
 	leaverBook, book := newLedger(t), newLedger(t)
-	proxy := faultproxy.New(t, s.server.Addr())
-	leaver := s.by(proxy.URL()).work(append(fast, "-c", "1", "--shutdown-timeout", "0s", "--exec", leaverBook.exec("Any"))...)
+	proxy, enough := faultproxy.New(t, s.server.Addr()), filepath.Join(t.TempDir(), "enough")
+	leaver := s.by(proxy.URL()).work(append(fast, "-c", "1", "--shutdown-timeout", "0s", "--exec", leaverBook.exec("Any"),
+		"--exec", leaverBook.exec("First", "-until", enough))...)
 	// A server that does not know the scripts yet would be asked twice.
 	leaverBook.awaitEnd(s.push("Any", "default", jsonArgs(0, 0)))
 	eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
-	first := s.push("Any", "default", jsonArgs(1, 1500)) // what follows it must be there by its end
+	first := s.push("First", "default", jsonArgs(1, 0))
 	leaverBook.awaitStart(first, 1)
 	given := make(chan struct{})
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: giving, Nth: 1, Do: faultproxy.Before(func() {
@@ -49,12 +52,14 @@ func givenToALeaver(t *testing.T, s *site, giving string, lost bool) {
 			proxy.CloseConns()
 		}
 	})})
+	end := func() { require.NoError(t, os.WriteFile(enough, nil, 0o600)) }
 	if giving == "BLMOVE" {
 		waits := proxy.Count("BLMOVE")
-		leaverBook.awaitEnd(first)
+		end()
 		eventually(t, "the idle worker to wait", func() bool { return proxy.Count("BLMOVE") > waits })
 	}
 	jid := s.push("Any", "default", jsonArgs(2, 0))
+	end() // what follows it is there by then
 	receive(t, "the worker to be given a job", given)
 	require.Zero(t, leaver.wait(), leaver.log())
 	require.Empty(t, leaverBook.starts(jid))

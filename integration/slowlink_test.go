@@ -50,7 +50,7 @@ func TestSlowLinks(t *testing.T) {
 
 // linksAtOnce is how many links are tried at once. Two processors carry this many workers, servers and links
 // without being busy; under the race detector the links cost most.
-const linksAtOnce = 6
+const linksAtOnce = 4
 
 // A linkTrial is one play with one link.
 type linkTrial struct {

@@ -66,6 +66,7 @@ func kinds(k lua.Keys) []kind {
 		{scriptLoad, "#!lua"},
 		// Words that are arguments of one script only tell its uses apart; of several in one command the first
 		// counts.
+		{"settle-next", word("next")},
 		{"settle-retry", word("retry")},
 		{"settle-snoozed", word("snoozed")},
 		{"settle-dead", word("dead")},

@@ -24,8 +24,8 @@ type account struct {
 var accounts = map[string]account{
 	"Done": {runs: 1}, "Slow": {runs: 1}, "Holds": {runs: 1}, "Stays": {runs: 1}, "Snoozes": {runs: 1},
 	"Fails": {runs: 2, failed: 1}, "HoldsFails": {runs: 2, failed: 1}, "ImportsFails": {runs: 2, failed: 1},
-	"Called": {runs: 1, called: true},
-	"Dies":   {runs: 1, failed: 1, dies: true}, "Cancelled": {runs: 1, cancelled: true},
+	"Called": {runs: 1, called: true}, "CalledFails": {runs: 2, failed: 1, called: true},
+	"Dies": {runs: 1, failed: 1, dies: true}, "Cancelled": {runs: 1, cancelled: true},
 }
 
 // A lying is one job that lies somewhere.
@@ -79,7 +79,7 @@ func (s *stage) foresee() outcome {
 			expect.processed, expect.failed, expect.dead = expect.processed+lies.failures()+1, expect.failed+lies.failures()+1, expect.dead+1
 			continue
 		case !waits && its.called && len(s.book.ends(jid)) == 0:
-			expect.again[jid] = 1
+			expect.again[jid] = its.runs
 		case !waits:
 			require.False(s.t, its.dies, "job %s is gone", jid)
 			require.True(s.t, its.cancelled || len(s.book.ends(jid)) > 0, "job %s is gone, and never ended", jid)

@@ -48,6 +48,7 @@ var plays = map[string]func(*stage){
 	"follower": (*stage).follower,
 	"batch":    (*stage).batch,
 	"batcher":  (*stage).batcher,
+	"sequence": (*stage).sequence,
 }
 
 // newcomer is the play of a worker whose server knows no script yet, and for its loading alone.
@@ -138,6 +139,25 @@ func (s *stage) batch() {
 	s.members()
 	s.own("-hold", "Stays", "work")
 	s.counts(6) // of three members one fails once, and two callbacks
+	s.put("a", "Stays", "stays")
+	s.starts("stays")
+	s.stop()
+}
+
+// sequence is one worker that runs jobs with next jobs: one that fails once, whose next jobs are of two queues, and
+// one of these has a next job itself.
+func (s *stage) sequence() {
+	next := func(queue, class, name, after string, fields ...job.Edit) string {
+		return s.write(queue, class, name, append(fields, job.Remove("enqueued_at"), job.SetString(job.FieldAfter, s.jid(after)))...)
+	}
+	then := func(jobs ...string) job.Edit {
+		return job.Edit{Name: job.FieldThen, JSON: "[" + strings.Join(jobs, ",") + "]"}
+	}
+	last := next("a", "Called", "last", "second")
+	s.put("a", "Fails", "first", then(next("b", "CalledFails", "second", "first", then(last)), next("c", "Called", "beside", "first")))
+	s.put("b", "Done", "other", then(next("b", "Called", "follower", "other")))
+	s.own("-hold", "Stays", "work")
+	s.counts(8) // of six jobs two fail once
 	s.put("a", "Stays", "stays")
 	s.starts("stays")
 	s.stop()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,14 @@ func QueueInEnds(head, tail string) (queue string, ok bool) {
 		}
 	}
 	return queue, ok
+}
+
+// OwnHead returns what stands before the args and the next jobs at the beginning of a payload, as Belay writes
+// it: a field in it is one of the job itself, not the text of an argument, and not a field of a next job.
+func OwnHead(head string) string {
+	before, _, _ := strings.Cut(head, `"args":`)
+	before, _, _ = strings.Cut(before, `"`+FieldThen+`":`)
+	return before
 }
 
 // ArgsJSON returns the args array, byte for byte.

@@ -167,8 +167,8 @@ func (o Outcome) Exit() Exit { return o.exit }
 // Waits).
 func (o Outcome) Payload() string { return o.payload }
 
-// After returns how long the job waits in the retry set, in the schedule or, with its gate, in the waiting list;
-// never negative, and 0 for other exits.
+// After returns how long the job waits in the retry set, in the schedule or, with its gate, in the waiting
+// list; never negative, and 0 for other exits.
 func (o Outcome) After() time.Duration { return o.after }
 
 // Like reports whether both have one exit and count alike; their bytes and times may differ.

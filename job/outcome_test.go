@@ -58,7 +58,6 @@ func TestEveryExitHasItsEffects(t *testing.T) {
 		job.ExitCancelled: {ends: true, unfinished: true, fault: true},
 		job.ExitExpired:   {ends: true, unfinished: true, fault: true},
 		job.ExitSnoozed:   {carries: true, keepsState: true},
-		job.ExitWaits:     {keepsState: true},
 		job.ExitRequeued:  {keepsState: true, unfinished: true},
 		job.ExitWaits:     {keepsState: true},
 	}

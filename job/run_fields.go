@@ -43,6 +43,10 @@ const (
 	// that of a callback: the batch whose callback it is.
 	FieldBatch      = "belay_batch"
 	FieldBatchEnded = "belay_batch_ended"
+	// FieldThen is an array of the next jobs: whole payloads, without enqueued_at, that are enqueued when this
+	// job is done. FieldAfter is the field of a next job: the jid of the job that it follows.
+	FieldThen  = "belay_then"
+	FieldAfter = "belay_after"
 )
 
 // MayOwn reports whether a payload may name something that belongs to its job, such as a lock or a batch: false
@@ -105,6 +109,21 @@ func milliseconds(text string) (d time.Duration, ok bool) {
 		return 0, false
 	}
 	return time.Duration(ms) * time.Millisecond, true
+}
+
+// Then returns the payloads of the job's next jobs, byte for byte; none if the field is no array.
+func (j *Job) Then() []string {
+	text, _ := j.RareField(FieldThen)
+	if text == "" || text[0] != '[' {
+		return nil
+	}
+	return elements(text)
+}
+
+// After returns the jid of the job whose next job this one is, "" for most jobs.
+func (j *Job) After() string {
+	text, _ := j.RareField(FieldAfter)
+	return str(text)
 }
 
 // Meta returns the fields that the option Meta added at the push, and those that Sidekiq's middleware added

@@ -26,6 +26,17 @@ func BatchInvalid(ctx context.Context) bool {
 	return ok && run.launcher().marks.Invalid(run.job)
 }
 
+// Previous returns the jid of the job whose next job ctx's run is of. pusher is Config.Pusher. ok is false for
+// other jobs, and outside of a run.
+func Previous(ctx context.Context) (jid string, pusher any, ok bool) {
+	run, isRun := ctx.Value(runKey{}).(*run)
+	if !isRun {
+		return "", nil, false
+	}
+	jid = run.job.After()
+	return jid, run.launcher().cfg.Pusher, jid != ""
+}
+
 // builtIn are the classes that every worker runs, unless the program has handlers for them.
 var builtIn = map[string]Handler{
 	batch.NothingClass: func(context.Context, *job.Job) error { return nil },

@@ -131,6 +131,8 @@ type RunInfo struct {
 	Periodic   string
 	TickAt     time.Time
 	TickManual bool
+	// After is the jid of the job whose next job this is; "" for most jobs.
+	After string
 	// Identity is the identity of the process whose working list holds the job.
 	Identity string
 }
@@ -152,7 +154,7 @@ func (r *run) info() RunInfo {
 		JID: r.job.JID(), Class: r.job.Class(), Queue: r.Queue,
 		Attempt: r.job.FailedRuns() + 1, MaxAttempts: r.launcher().cfg.Retry.MaxAttempts(r.job),
 		CreatedAt: created, EnqueuedAt: enqueued, Meta: r.job.Meta(),
-		Periodic: tick.Name, TickAt: tick.At, TickManual: tick.Manual, Identity: r.Session.Identity,
+		Periodic: tick.Name, TickAt: tick.At, TickManual: tick.Manual, After: r.job.After(), Identity: r.Session.Identity,
 	}
 }
 

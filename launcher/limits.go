@@ -36,7 +36,8 @@ func (l *Launcher) addLimit(class string, own *ClassLimit) {
 // computed has the empty key, because it must not run past the limit. If its arguments cannot be read, its run
 // reports that.
 func (l *Launcher) gateOf(j *job.Job) *lua.Gate {
-	own := l.handlers[servedAs(l.handlers, j)].class.Limit
+	registered, _ := registeredIn(l.handlers, j)
+	own := registered.class.Limit
 	if own == nil {
 		return nil
 	}

@@ -198,14 +198,15 @@ func (l *Launcher) warnForeignLock(j *job.Job) {
 // A foreignBatch is the class of a member of Sidekiq Pro's batches.
 type foreignBatch string
 
-// warnForeignBatch logs the first member of a batch of Sidekiq Pro for each class with a handler, and one of all
-// other classes: any program that pushes can make up more of them.
+// warnForeignBatch logs the first member of a batch of Sidekiq Pro for each class with a handler, and one of
+// all other classes: any program that pushes can make up more of them.
 func (l *Launcher) warnForeignBatch(j *job.Job, p *pool) {
 	bid := j.ForeignBatch()
 	if bid == "" {
 		return
 	}
-	if _, known := l.warnedOf.LoadOrStore(foreignBatch(servedAs(p.handlers, j)), true); !known {
+	_, class := registeredIn(p.handlers, j)
+	if _, known := l.warnedOf.LoadOrStore(foreignBatch(class), true); !known {
 		l.cfg.Log.Warn("job of a batch of Sidekiq Pro; the batch will not end (logged once a class)",
 			"bid", bid, "jid", j.JID(), "class", j.DisplayClass(),
 			"advice", "run the members of a batch of Sidekiq Pro in Ruby, or make the batch with Belay")

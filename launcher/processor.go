@@ -54,18 +54,20 @@ func (c *pool) start() {
 	}
 }
 
-// registered returns the registration that servedAs names. For an unknown class it returns the zero registration.
-func (c *pool) registered(j *job.Job) registration { return c.handlers[servedAs(c.handlers, j)] }
+func (c *pool) registered(j *job.Job) registration {
+	registered, _ := registeredIn(c.handlers, j)
+	return registered
+}
 
-// servedAs returns the class under which a job's handler is registered: its own, else that which it wraps, else
-// AnyClass.
-func servedAs(handlers map[string]registration, j *job.Job) string {
-	for _, class := range []string{j.Class(), j.Wrapped()} {
-		if _, ok := handlers[class]; ok {
-			return class
+// registeredIn returns the registration of a job's class, else of the class that it wraps, else of AnyClass, and
+// the name of that class. For an unknown class the registration is the zero one.
+func registeredIn(handlers map[string]registration, j *job.Job) (registered registration, class string) {
+	for _, class := range [...]string{j.Class(), j.Wrapped()} {
+		if registered, ok := handlers[class]; ok {
+			return registered, class
 		}
 	}
-	return AnyClass
+	return handlers[AnyClass], AnyClass
 }
 
 // A processor runs one job at a time. It shares its current run, which Running lists, and its goroutine's

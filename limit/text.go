@@ -9,8 +9,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// ParseRate reads a rate as command lines and pages write it: the starts, a slash and a time, such as 100/1m for
-// Window(100, time.Minute), and leaky:100/1m for Leaky. Check finds what is wrong with its numbers.
+// ParseRate reads a rate as command lines and pages write it: the starts, a slash and a time, such as 100/1m
+// for Window(100, time.Minute), and leaky:100/1m for Leaky. Check finds what is wrong with its numbers.
 func ParseRate(text string) (Rate, error) {
 	starts, leaky := strings.CutPrefix(text, "leaky:")
 	number, span, _ := strings.Cut(starts, "/")

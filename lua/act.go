@@ -21,10 +21,11 @@ const (
 
 // A Source is the place from which jobs are moved.
 type Source struct {
-	// Key is a queue's list, its quarantine, or a sorted set.
+	// Key is a queue's list, its quarantine, the waiting list of a gate, or a sorted set.
 	Key string
-	// List is true for a list.
-	List bool
+	// List is true for a list, and Waiting for the waiting list of a gate, which is one too. The Old of its
+	// jobs are its entries (see Waiter), and each job has Owned.Waits.
+	List, Waiting bool
 	// Orderly is how far from the oldest end of a list a job leaves without a trace: Redis compares all entries
 	// before it, which costs about a hundred nanoseconds for each of ordinary size. The place of a job farther
 	// away is taken by the youngest job of the list.
@@ -86,7 +87,10 @@ type Blocked struct {
 func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
 	keys := []string{source.Key, k.Dead(), k.Queues(), k.Cancelled()}
 	args := []string{"set", "", strconv.Itoa(source.Near), strconv.Itoa(source.Orderly), strconv.Itoa(Around), strconv.Itoa(MaxBytes)}
-	if source.List {
+	switch {
+	case source.Waiting:
+		args[0] = "waiting"
+	case source.List:
 		args[0] = "list"
 	}
 	args = append(args, k.deadLimits()...)

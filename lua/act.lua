@@ -9,7 +9,8 @@
 -- keeps its error fields, and the operator's request is the reason.
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 marks of cancelled jobs  then, by their
 --          positions, queue lists and the keys of what belongs to jobs
--- ARGV     1 what the first key is: "set" | "list"
+-- ARGV     1 what the first key is: "set" | "list" | "waiting" (the waiting list of a gate, in which the name
+--          of the job's queue and a line feed stand before each job)
 --          2 score of the newest mark in the new bytes, empty if they do not depend on marks
 --          3 about where in a list they are, in their order: the index of the first one when it was read,
 --          counted from the oldest  4 how far from the oldest end the other jobs of a list keep their places
@@ -155,7 +156,8 @@ for _, group in ipairs(groups) do
       arrived = true
     elseif group.fate == 'dead' then
       -- A microsecond apart: Ruby's readers distinguish members of a set by their score.
-      redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, ARGV[arg])
+      local bytes = kind == 'waiting' and string.match(ARGV[arg], '\n(.*)$') or ARGV[arg]
+      redis.call('ZADD', dead, time[1] + (time[2] + position) / 1000000, bytes)
       killed = true
     end
   end

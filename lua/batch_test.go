@@ -244,6 +244,9 @@ func TestBatch(t *testing.T) {
 			require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b1", "2", "4"))).Word)
 			require.Equal(w, []string{row("1"), row("2"), row("4")}, w.waiting("q"))
 			require.Equal(w, [5]int{3, 3, 0, 0, 0}, w.figures())
+			require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b1", "5", "5"))).Word)
+			require.Equal(w, [5]int{4, 4, 0, 0, 0}, w.figures(), "twice in one call")
+			require.Len(w, w.waiting("q"), 4)
 		}},
 		promise{"is_deleted_alone_and_its_jobs_then_count_nowhere", func(w *world) {
 			identity := w.batchOf("1")

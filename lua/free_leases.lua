@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- free_leases: free the slots whose leases have expired.
--- Why one script: a holder that prolongs its lease keeps its slot, or loses it, and the gate's count says which.
+-- Why one script: a holder that prolongs its lease keeps its slot, or loses it, and the gate's count says
+-- which.
 -- KEYS     1 leases  2 gates  3 index of gates with waiters
 -- ARGV     1 leases at most  2 ms after which a lease that ends in the future ends now: the clock was set back
 -- Returns  how many were freed

@@ -2,8 +2,8 @@
 -- free_slots: free the slots that are left in the ledger of a process that is gone.
 -- Why one script: a slot is freed once, and the counts of gates change with the ledger.
 -- A janitor from before the slots has recovered the process, or its lists were emptied by another hand.
--- KEYS     1 tombstones  2 gates  3 index of gates with waiters  4 ledger of slots  then its working lists and the
---          list of its quarantined job
+-- KEYS     1 tombstones  2 gates  3 index of gates with waiters  4 ledger of slots  then its working lists and
+--          the list of its quarantined job
 -- ARGV     1 identity  2 slots at most
 -- Returns  how many are left
 -- Repeat   frees what is left

@@ -37,8 +37,8 @@ const (
 	RateNone RateKind = "none"
 	// RateWindow allows N starts in any span of time that is as long as Per.
 	RateWindow RateKind = "window"
-	// RateLeaky allows N starts at once, and then one in each Nth part of Per. So a span as long as Per may have
-	// up to 2N starts.
+	// RateLeaky allows N starts at once, and then one in each Nth part of Per. So a span as long as Per may
+	// have up to 2N starts.
 	RateLeaky RateKind = "leaky"
 )
 

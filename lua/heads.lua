@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- heads: read the queue of the next waiter of each gate.
--- Why a script: a waiter has the size of a job, and only the name before it is wanted; and a gate whose list was
--- emptied by another hand leaves the index in the step that sees that.
+-- Why a script: a waiter has the size of a job, and only the name before it is wanted; and a gate whose list
+-- was emptied by another hand leaves the index in the step that sees that.
 -- KEYS     1 index of gates with waiters  then their waiting lists
 -- ARGV     the gates' names
 -- Returns  for each the name of the queue; empty if it has no waiters

@@ -24,13 +24,6 @@ type Lock struct {
 	Kept bool
 }
 
-// A Next is a job that the end of another one decides, and that is stored in the same step.
-type Next struct {
-	Owner, Bytes string
-	// Queue is where it goes, at the back.
-	Queue string
-}
-
 // A lockFate is what becomes of a job's lock, if it is the job's own, as scripts name it.
 type lockFate string
 

@@ -2,7 +2,6 @@ package lua
 
 import (
 	"regexp"
-	"strings"
 
 	"github.com/belayq/belay/job"
 )
@@ -53,8 +52,8 @@ func BatchOf(j *job.Job) (b Batch, ok bool) {
 	return b, ok
 }
 
-// BatchIn returns the batch that a field of a job names: job.FieldBatch or job.FieldBatchEnded. ok is false for a
-// job without the field, or if another program has written something else there.
+// BatchIn returns the batch that a field of a job names: job.FieldBatch or job.FieldBatchEnded. ok is false for
+// a job without the field, or if another program has written something else there.
 func BatchIn(j *job.Job, field string) (Batch, bool) {
 	text, ok := j.Text(field)
 	if !ok {
@@ -73,8 +72,7 @@ var (
 // MemberUnread is MemberOf a job that is not parsed, of which the beginning and the end are known; nil if they
 // do not show a batch. A wrong guess changes nothing: a batch counts only the jids of its pending members.
 func MemberUnread(head, tail string, as MemberEnd) *Member {
-	before, _, _ := strings.Cut(head[:min(len(head), ends)], `"args":`)
-	field, jids := batchInHead.FindStringSubmatch(before), jidInTail.FindAllStringSubmatch(tail[max(len(tail)-ends, 0):], -1)
+	field, jids := batchInHead.FindStringSubmatch(job.OwnHead(head[:min(len(head), ends)])), jidInTail.FindAllStringSubmatch(tail[max(len(tail)-ends, 0):], -1)
 	if field == nil || jids == nil {
 		return nil
 	}

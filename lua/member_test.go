@@ -18,6 +18,8 @@ func TestTheEndsOfAPayloadShowItsBatch(t *testing.T) {
 	require.Equal(t, want, MemberUnread(large[:1024], large[len(large)-1024:], MemberDied))
 	inArgs := `{"retry":true,"args":["` + strings.Repeat("x", 2000) + `",{"belay_batch":"b1/q"}],"class":"Row","jid":"j1"}`
 	require.Nil(t, MemberUnread(inArgs, inArgs, MemberDied), "the text of an argument is no field")
+	inNext := `{"retry":true,"belay_then":[{"belay_batch":"b1/q","args":[],"class":"B","jid":"j2"}],"args":[],"class":"Row","jid":"j1"}`
+	require.Nil(t, MemberUnread(inNext, inNext, MemberDied), "the field of a next job is none of the job")
 	require.Nil(t, MemberUnread(`{"belay_batch":"b1/q","args":[`, `]`, MemberDied), "nothing says its jid")
 }
 

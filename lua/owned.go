@@ -12,6 +12,8 @@ type Owned struct {
 	State *JobState
 	// Member is what becomes of a member of a batch.
 	Member *Member
+	// Next are the jobs to store.
+	Next *NextJobs
 	// Waits is set if the job leaves a gate's waiting list.
 	Waits *Waits
 
@@ -38,7 +40,7 @@ type part struct {
 }
 
 // An ownedKind has the common properties of the jobs of one group of a script's arguments.
-type ownedKind [5]part
+type ownedKind [6]part
 
 // belongings are the fields that are set, each at the place of its kind.
 func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
@@ -51,11 +53,14 @@ func (o *Owned) belongings() (all [len(ownedKind{})]belonging) {
 	if o.Member != nil {
 		all[2] = o.Member
 	}
+	if o.Next != nil {
+		all[3] = o.Next
+	}
 	if o.slot != nil {
-		all[3] = o.slot
+		all[4] = o.slot
 	}
 	if o.Waits != nil {
-		all[4] = o.Waits
+		all[5] = o.Waits
 	}
 	return all
 }
@@ -80,6 +85,11 @@ func (o *Owned) Size() (bytes int) {
 	if o.State != nil {
 		for _, text := range o.State.Fields {
 			bytes += len(text)
+		}
+	}
+	if o.Next != nil {
+		for _, next := range *o.Next {
+			bytes += len(next.Bytes)
 		}
 	}
 	return bytes
@@ -111,7 +121,6 @@ func appendOwned[J any](
 				keys = append(keys, key)
 			}
 		}
-		keys = append(keys, k.Completed())
 	}
 	args[count] = strconv.Itoa((len(args) - count) / 4)
 	for i := range jobs {

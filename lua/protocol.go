@@ -12,7 +12,10 @@ const (
 	// Protocol is the version of jobs and keys that this program's workers understand. Every process record
 	// has it, so that a producer can find out whether all workers of a fleet support a feature. It rises with
 	// each feature that an older worker would handle wrongly.
-	Protocol = BatchProtocol
+	Protocol = NextProtocol
+	// NextProtocol is the first whose workers enqueue the next jobs of a job that is done. An older one would
+	// drop them.
+	NextProtocol = 3
 	// BatchProtocol is the first whose workers count the ends of a batch's members. An older one would let the
 	// batch wait for ever.
 	BatchProtocol = 3

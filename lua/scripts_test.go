@@ -183,6 +183,7 @@ var statusWords = map[string][]string{
 	"renew":            nil,
 	"admit":            nil,
 	"heads":            nil,
+	"gate_count":       nil,
 	"lapse":            nil,
 	"free_slots":       nil,
 	"free_leases":      nil,
@@ -232,7 +233,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))
 		case "act":
 			require.ElementsMatch(t, []string{
-				"set", "list", string(DestinationQueue), string(DestinationDead), string(DestinationNone), string(DestinationTime), string(DestinationSame),
+				"set", "list", "waiting", string(DestinationQueue), string(DestinationDead), string(DestinationNone), string(DestinationTime), string(DestinationSame),
 			}, s.words("ARGV"))
 		case "page":
 			require.ElementsMatch(t, []string{
@@ -264,7 +265,7 @@ func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
 var harmless = []string{
 	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "UNLINK", "PUBLISH", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
 	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "HSETNX", "HINCRBY", "BITFIELD", "SADD", "SREM", "SCARD", "SISMEMBER", "SMISMEMBER",
-	"HLEN", "HRANDFIELD", "LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LSET", "LPUSH", "RPUSH", "LPOP", "RPOP",
+	"HLEN", "HRANDFIELD", "HVALS", "LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LSET", "LPUSH", "RPUSH", "LPOP", "RPOP",
 	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }
 

@@ -17,13 +17,14 @@
 --          then groups: "none" (no lock) | "release" | "leave" (release, and keep what was left with it) |
 --          "hold" | "mark" (hold, as that of a job that runs once more for later duplicates) | "back" (take it
 --          again, if it is free: the job is requeued, and waits as it did);
---          "" (no gate) | "gate" | "first" (it waits before others) | "alone" (it takes its slot before waiters,
---          and does not wait); its queue; how many jobs, and for each: its bytes; with a lock: digest, owner, ms
---          to keep what was left or to hold the lock; with a gate: which of the gates
--- Returns  {"started", {positions of jobs that are not in our list any more}, {of jobs that wait now}, {of those
---          alone that must not begin now}, {positions of jobs, and with each what was left with its lock}}
--- Repeat   prolongs again, and changes nothing more; for a group "leave" the reply has what was left again; a job
---          that waits is not in our list any more
+--          "" (no gate) | "gate" | "first" (it waits before others) | "alone" (it takes its slot before
+--          waiters, and does not wait); its queue; how many jobs, and for each: its bytes; with a lock: digest,
+--          owner, ms to keep what was left or to hold the lock; with a gate: which of the gates
+-- Returns  {"started", {positions of jobs that are not in our list any more}, {of jobs that wait now}, {of
+--          those alone that must not begin now}, {positions of jobs, and with each what was left with its
+--          lock}}
+-- Repeat   prolongs again, and changes nothing more; for a group "leave" the reply has what was left again; a
+--          job that waits is not in our list any more
 -- Cost     O(jobs * (length of the list + log locks of all)), O(gates * starts that no rate counts any more)
 local index, count_gates = KEYS[1], tonumber(ARGV[1])
 local groups, at, key = {}, 2 + 2 * count_gates, 2 + (count_gates > 0 and 5 or 0) + 3 * count_gates

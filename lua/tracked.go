@@ -137,8 +137,7 @@ var trackField = regexp.MustCompile(`"` + job.FieldTrack + `":[0-9]{1,18},`)
 // the closing brace. So the text of an argument never names another job.
 func DeadUnread(head, tail, class, message string, at time.Time) *JobState {
 	head, tail = head[:min(len(head), ends)], tail[max(len(tail)-ends, 0):]
-	before, _, _ := strings.Cut(head, `"args":`)
-	track, behind := trackField.FindString(before), strings.LastIndex(tail, `],"class":`)
+	track, behind := trackField.FindString(job.OwnHead(head)), strings.LastIndex(tail, `],"class":`)
 	if track == "" || behind < 0 {
 		return nil
 	}

@@ -102,6 +102,8 @@ var (
 	scheduled   = desc("scheduled_jobs", "Jobs in the schedule.")
 	retries     = desc("retry_jobs", "Failed jobs that wait for their next run.")
 	dead        = desc("dead_jobs", "Jobs in the dead set, which run again only if an operator retries them.")
+	running     = desc("limit_running", "Runs that count against a limit: of the first 100 limits by name.", "limit")
+	waiting     = desc("limit_waiting", "Jobs that wait until a limit lets them start: of the first 100 limits by name.", "limit")
 	batches     = desc("batches", "Batches that are open, running, complete, dead or over, and not deleted yet: of the 256 that are kept the longest. The others, as a rule over, have the state \"other\".", "state")
 	processes   = desc("processes", "Worker processes, including those of Sidekiq.")
 	processed   = desc("fleet_processed_total", "Runs of all processes, counted in Redis.")
@@ -116,7 +118,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 		list = append(list, jobs, duration, wait, busy, concurrency, recovered, lost, roundTrips, unanswered, dropped)
 	}
 	if c.cfg.Fleet != nil {
-		list = append(list, up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, batches, processes, processed, failed, duplicates)
+		list = append(list, up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, batches, running, waiting, processes, processed, failed, duplicates)
 	}
 	for _, desc := range list {
 		to <- desc
@@ -223,10 +225,26 @@ func (c *Collector) collectFleet(to chan<- prometheus.Metric) {
 	gauge(to, retries, float64(s.Retries))
 	gauge(to, dead, float64(s.Dead))
 	c.collectBatches(ctx, to, s.Batches)
+	c.collectLimits(ctx, to)
 	gauge(to, processes, float64(s.ProcessCount))
 	counter(to, processed, uint64(max(s.Processed, 0)))
 	counter(to, failed, uint64(max(s.Failed, 0)))
 	counter(to, duplicates, uint64(max(s.Duplicates, 0)))
+}
+
+// maxLimits bounds the limits with their own metrics: any program can write names into Redis.
+const maxLimits = 100
+
+// collectLimits exposes the limits. If they cannot be read, their metrics are missing, and no others.
+func (c *Collector) collectLimits(ctx context.Context, to chan<- prometheus.Metric) {
+	limits, err := c.cfg.Fleet.Limits(ctx)
+	if err != nil {
+		return
+	}
+	for _, l := range limits.Limits[:min(len(limits.Limits), maxLimits)] {
+		gauge(to, running, float64(l.Running), label(l.Name))
+		gauge(to, waiting, float64(l.Waiting), label(l.Name))
+	}
 }
 
 // collectBatches leaves out the batches if they cannot be read: zeros would say that there are none.

@@ -117,6 +117,45 @@ belay_queue_jobs{queue="odd\\xff"} 0
 	}
 }
 
+// A scrape has no more series than this, whatever names are in Redis.
+func TestLimitsAreExposedForTheFirstHundred(t *testing.T) {
+	t.Parallel()
+	for name, open := range adapters.Open {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis, err := open(drivertest.Redis(t).URL())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, redis.Close()) })
+			prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
+			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
+			require.NoError(t, err)
+			calls := []driver.Call{
+				driver.Command("HSET", prefix+":belay:gates", "a:1\nr", "2", "a:2\nr", "3"),
+				driver.Command("LPUSH", prefix+":belay:waiting:a:1", "mail\n{}", "mail\n{}"), driver.Command("ZADD", prefix+":belay:waiting", "1", "a:1"),
+			}
+			for n := range 150 {
+				calls = append(calls, driver.Command("HSET", prefix+":belay:limits", fmt.Sprintf("b%03d", n), "5 none 0 0 code 0"))
+			}
+			for _, reply := range redis.Do(t.Context(), calls...) {
+				require.NoError(t, reply.Err)
+			}
+			registry := prometheus.NewPedanticRegistry()
+			require.NoError(t, registry.Register(metrics.New(metrics.Config{Fleet: inspect.New(client)})))
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			found := map[string]float64{}
+			for _, family := range families {
+				if strings.HasPrefix(family.GetName(), "belay_limit_") {
+					require.Len(t, family.GetMetric(), 100)
+					require.Equal(t, "a", family.GetMetric()[0].GetLabel()[0].GetValue())
+					found[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
+				}
+			}
+			require.Equal(t, map[string]float64{"belay_limit_running": 5, "belay_limit_waiting": 2}, found)
+		})
+	}
+}
+
 func TestForServerHasAConnectionOfItsOwnUntilTheServerHasStopped(t *testing.T) {
 	t.Parallel()
 	for name, open := range adapters.Open {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -17,10 +18,10 @@ import (
 // An Act is a user's request, as Config.Authorize and the audit log get it. Its text is untrusted.
 type Act struct {
 	// Name is retry, kill, delete, cancel, move, reschedule, pause, resume, run or remove (of a periodic job),
-	// seal, invalidate or remove (of a batch), quiet, stop, dump, release (of a lock) or reset (of the
-	// counters).
+	// seal, invalidate or remove (of a batch), set, reset or remove (of a limit), repair (of the counts of a
+	// gate), quiet, stop, dump, release (of a lock) or reset (of the counters).
 	Name string
-	// In is where the jobs are: retries, scheduled, dead, queue or quarantined.
+	// In is where the jobs are: retries, scheduled, dead, queue, quarantined or waiting.
 	In string
 	// Queue is the queue of the jobs, or the one that is paused or resumed. To is the target of a move.
 	Queue, To string
@@ -39,12 +40,28 @@ type Act struct {
 	Periodic string
 	// Batch is the id of the batch that is sealed, invalidated or removed.
 	Batch string
+	// Limit is the name of the limit that is set, reset or removed. Concurrency and Rate are the new ones, as
+	// inspect.LimitChange has them.
+	Limit, Concurrency, Rate string
+	// Gate is the gate at which the jobs wait, or whose counts are repaired.
+	Gate string
 }
+
+// actIn returns an act on jobs in a place. name is that of their queue or gate; empty in a set.
+func actIn(in, name string) Act {
+	if in == string(inspect.PlaceWaiting) {
+		return Act{In: in, Gate: name}
+	}
+	return Act{In: in, Queue: name}
+}
+
+// homeName returns the name of the queue or the gate of an act's jobs, as forms have it.
+func homeName(act Act) string { return cmp.Or(act.Gate, act.Queue) }
 
 // filter returns what chooses the jobs of an act on all that match.
 func (a Act) filter() inspect.Filter {
 	f := inspect.Filter{Class: a.Class, ErrorClass: a.ErrorClass, Tag: a.Tag, Text: a.Text}
-	if !a.inQueue() {
+	if !a.inList() {
 		f.Queue = a.Queue
 	}
 	return f
@@ -54,6 +71,9 @@ func (a Act) filter() inspect.Filter {
 func (a Act) inQueue() bool {
 	return a.In == string(inspect.PlaceQueue) || a.In == string(inspect.PlaceQuarantined)
 }
+
+// inList reports whether the jobs lie in a list with a name of its own, and not in a set.
+func (a Act) inList() bool { return a.inQueue() || a.In == string(inspect.PlaceWaiting) }
 
 // mayAct reports whether pages show buttons.
 func (d *Dashboard) mayAct(v *visit) bool { return !d.cfg.ReadOnly && !v.user.viewer }
@@ -126,7 +146,7 @@ func (d *Dashboard) auditOf(v *visit, act Act) []any {
 	fields := []any{"user", plain(d.userName(v)), "remote", v.r.RemoteAddr, "act", act.Name}
 	for _, pair := range [][2]string{
 		{"in", act.In}, {"queue", act.Queue}, {"to", act.To}, {"class", act.Class}, {"error_class", act.ErrorClass}, {"tag", act.Tag}, {"text", act.Text}, {"process", act.Process}, {"lock", act.Lock},
-		{"periodic", act.Periodic}, {"batch", act.Batch},
+		{"periodic", act.Periodic}, {"batch", act.Batch}, {"limit", act.Limit}, {"concurrency", act.Concurrency}, {"rate", act.Rate}, {"gate", act.Gate},
 	} {
 		if pair[1] != "" {
 			fields = append(fields, pair[0], plain(pair[1]))

@@ -26,13 +26,11 @@ type actForm struct {
 }
 
 func (d *Dashboard) readActForm(form url.Values) (actForm, error) {
-	f := actForm{cursor: form.Get("cursor"), of: count(form, "of"), act: Act{
-		In: form.Get("in"), Queue: form.Get("queue"), Name: form.Get("do"), To: form.Get("to"),
-		All: form.Get("all") != "", Class: form.Get("class"), ErrorClass: form.Get("error"), Tag: form.Get("tag"), Text: form.Get("text"),
-		IDs: slices.Concat(form["id"], form["ref"]),
-	}}
+	f := actForm{cursor: form.Get("cursor"), of: count(form, "of"), act: actIn(form.Get("in"), form.Get("queue"))}
+	f.act.Name, f.act.To, f.act.All, f.act.IDs = form.Get("do"), form.Get("to"), form.Get("all") != "", slices.Concat(form["id"], form["ref"])
+	f.act.Class, f.act.ErrorClass, f.act.Tag, f.act.Text = form.Get("class"), form.Get("error"), form.Get("tag"), form.Get("text")
 	f.before.Moved, f.before.Gone, f.before.Refused = count(form, "moved"), count(form, "gone"), count(form, "refused")
-	home, err := homeOf(f.act.In, f.act.Queue)
+	home, err := homeOf(f.act.In, homeName(f.act))
 	if err != nil {
 		return f, err
 	}
@@ -48,7 +46,7 @@ func (d *Dashboard) readActForm(form url.Values) (actForm, error) {
 		f.task.Selection.All = true
 	default:
 		f.task.Selection = inspect.Selection{IDs: form["id"], Refs: form["ref"]}
-		if f.act.Class, f.act.ErrorClass, f.act.Tag, f.act.Text = "", "", "", ""; !f.act.inQueue() {
+		if f.act.Class, f.act.ErrorClass, f.act.Tag, f.act.Text = "", "", "", ""; !f.act.inList() {
 			f.act.Queue = ""
 		}
 	}
@@ -70,10 +68,16 @@ func count(form url.Values, name string) int {
 // pageOf returns the address of the page on which the jobs are listed.
 func pageOf(act Act) string {
 	page, query := act.In, url.Values{}
-	if act.inQueue() {
+	switch {
+	case act.inQueue():
 		page = "queue"
 		if act.Queue != "" {
 			query.Set("name", act.Queue)
+		}
+	case act.inList():
+		page = "limit"
+		if act.Gate != "" {
+			query = ofGate(act.Gate)
 		}
 	}
 	filter := act.filter()
@@ -95,11 +99,13 @@ const maxFilter = 255
 
 // searchOf returns the address of the page that lists the jobs of a group; empty if no filter chooses them, as
 // with quarantined jobs.
-func searchOf(in, queue string, group inspect.Group) string {
+func searchOf(in, name string, group inspect.Group) string {
 	if in == string(inspect.PlaceQuarantined) || group.Class == "" || len(group.Class) > maxFilter || len(group.ErrorClass) > maxFilter {
 		return ""
 	}
-	return pageOf(Act{In: in, Queue: queue, Class: group.Class, ErrorClass: group.ErrorClass})
+	act := actIn(in, name)
+	act.Class, act.ErrorClass = group.Class, group.ErrorClass
+	return pageOf(act)
 }
 
 // whereOf names the jobs' place for a sentence.
@@ -111,6 +117,8 @@ func whereOf(act Act) string {
 		return "the quarantine of queue " + act.Queue
 	case "queue":
 		return "queue " + act.Queue
+	case "waiting":
+		return "gate " + act.Gate
 	}
 	return "the " + act.In
 }
@@ -118,6 +126,9 @@ func whereOf(act Act) string {
 func navOf(act Act) string {
 	if act.inQueue() {
 		return "queues"
+	}
+	if act.inList() {
+		return "limits"
 	}
 	return act.In
 }
@@ -156,6 +167,8 @@ func noteOf(task inspect.Task) string {
 	switch task.Home.Place() { // of a move
 	case inspect.PlaceQueue:
 		return "They go to the back of the other queue, in their order."
+	case inspect.PlaceWaiting:
+		return "They go to the back of that queue, and line up for their limit anew."
 	case inspect.PlaceQuarantined:
 		return "They go to the quarantine of the other queue, in their order, and still run alone."
 	}
@@ -171,7 +184,7 @@ func (d *Dashboard) confirm(v *visit) error {
 	if err != nil {
 		return err
 	}
-	body := confirmBody{Act: f.act, Action: f.task.Action, Set: !f.act.inQueue(), Note: noteOf(f.task), Delays: delays}
+	body := confirmBody{Act: f.act, Action: f.task.Action, Set: !f.act.inList(), Note: noteOf(f.task), Delays: delays}
 	if err := d.countJobs(v, f, &body); err != nil {
 		return err
 	}
@@ -190,7 +203,7 @@ func (d *Dashboard) confirm(v *visit) error {
 // several pages.
 func (d *Dashboard) countJobs(v *visit, f actForm, body *confirmBody) (err error) {
 	query := inspect.Query{Filter: f.task.Selection.Filter, Places: []inspect.Place{f.task.Home.Place()}, Cursor: v.form.Get("after")}
-	query.Queue = f.act.Queue
+	query.Queue, query.Gate = f.act.Queue, f.act.Gate
 	body.Part = query.Cursor != ""
 	if f.task.Selection.All {
 		if body.Count, err = d.inspector.Size(v.ctx, f.task.Home); err != nil {

@@ -20,7 +20,8 @@ var cancelled = map[inspect.CancelResult]string{
 
 // cancel cancels one job by its jid, or the selected jobs of a set.
 func (d *Dashboard) cancel(v *visit) error {
-	act := Act{Name: "cancel", In: v.form.Get("in"), Queue: v.form.Get("queue"), IDs: v.form["jid"]}
+	act := actIn(v.form.Get("in"), v.form.Get("queue"))
+	act.Name, act.IDs = "cancel", v.form["jid"]
 	if len(act.IDs) == 0 {
 		for _, ref := range v.form["ref"] {
 			_, jid, _ := strings.Cut(ref, ":")
@@ -29,7 +30,7 @@ func (d *Dashboard) cancel(v *visit) error {
 	}
 	back := "busy"
 	if act.In != "" {
-		if _, err := homeOf(act.In, act.Queue); err != nil {
+		if _, err := homeOf(act.In, homeName(act)); err != nil {
 			return err
 		}
 		back = pageOf(act)

@@ -15,7 +15,8 @@ type jobBody struct {
 	JID       string
 	Found     inspect.Found
 	Home      string // where it waits, as a form names it; empty if it cannot be acted on
-	Queue     string // the queue of its home; empty in a set
+	Queue     string // the queue or the gate of its home; empty in a set
+	GatePage  string // the address of the page of its gate; empty without one
 	Ref       string
 	Acts      []inspect.Action
 	Args      string
@@ -64,7 +65,7 @@ func (d *Dashboard) job(v *visit) error {
 	refresh := v.r.Header.Get("X-Belay-Refresh") != ""
 	switch {
 	case err == nil && found == nil && refresh: // a search for each refresh would keep Redis busy
-		body.Left = whereOf(Act{In: v.form.Get("in"), Queue: v.form.Get("queue")})
+		body.Left = whereOf(actIn(v.form.Get("in"), v.form.Get("queue")))
 	case err == nil && found == nil:
 		found, err = d.findJob(v, &body)
 	}
@@ -76,13 +77,14 @@ func (d *Dashboard) job(v *visit) error {
 		body.Gone = true
 	} else {
 		body.Found = *found
+		body.Found.Gate, _ = d.inspector.GateOf(v.ctx, *found) // a user who may not read it still sees the job
 		describeJob(&body)
 	}
 	if body.Ref != "" {
 		self := url.Values{"jid": {jid}, "in": {body.Home}, "queue": {body.Queue}, "ref": {body.Ref}}
 		p.Live, p.Self = 4, "job?"+self.Encode()
 	}
-	p.Nav, p.Body = navOf(Act{In: body.Home, Queue: body.Queue}), body
+	p.Nav, p.Body = navOf(actIn(body.Home, body.Queue)), body
 	return d.show(v, "job", p)
 }
 
@@ -119,7 +121,7 @@ func (d *Dashboard) findJob(v *visit, body *jobBody) (*inspect.Found, error) {
 func describeJob(b *jobBody) {
 	if e := b.Found.Entry; e != nil {
 		if b.Acts = inspect.ActionsIn(b.Found.Place); b.Acts != nil {
-			b.Home, b.Queue, b.Ref = e.In, e.Home().Queue(), e.Ref()
+			b.Home, b.Queue, b.Ref = e.In, e.Home().Name(), e.Ref()
 		}
 		b.Masked = e.Masked()
 		text := indented(e.Args)
@@ -137,6 +139,9 @@ func describeJob(b *jobBody) {
 				b.PayloadBytes = len(text)
 			}
 		}
+	}
+	if b.Found.Gate != "" {
+		b.GatePage = "limit?" + ofGate(b.Found.Gate).Encode()
 	}
 	b.Timeline, b.Share = timeline(b.Found), -1
 	if t := b.Found.Tracked; t != nil {

@@ -37,3 +37,13 @@ func TestTheFailuresOfAJobAreShown(t *testing.T) {
 		require.Contains(t, r.get("/job?jid=j2").body, `<p><b>E</b></p><pre class="message">not &lt;worth&gt; it`)
 	})
 }
+
+func TestTheNextJobsOfAJobAreShown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	last := `{"class":"R<b>","jid":"j3","belay_after":"j2","args":[]}`
+	r.do("ZADD", r.keys.Dead(), "1", `{"class":"Extract","jid":"j1","args":[],"belay_then":[{"class":"Load","jid":"j2","args":[],"belay_then":[`+last+`]}]}`, "2", last)
+	page := r.get("/job?jid=j1").body
+	require.Contains(t, page, `<dt>Next jobs</dt><dd>2: <span title="j2">Load</span>, <span title="j3">R&lt;b&gt;</span></dd>`)
+	require.Contains(t, r.get("/job?jid=j3").body, `<dt>Follows</dt><dd><a href="job?jid=j2"><code>j2</code></a></dd>`)
+}

@@ -17,7 +17,7 @@ var templateFiles embed.FS
 
 // templates are the pages by name. Each has the layout and the parts.
 var templates = parseTemplates("error", "overview", "busy", "queues", "queue", "set", "job", "confirm", "progress", "locks", "redis",
-	"classes", "reset", "signal", "periodic", "history", "batches", "batch")
+	"classes", "reset", "signal", "periodic", "history", "batches", "batch", "limits", "limit")
 
 func parseTemplates(names ...string) map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
@@ -54,12 +54,17 @@ var functions = template.FuncMap{
 	"where":    whereOf,
 	"search":   searchOf,
 	"pageOf":   pageOf,
-	"firstFew": firstFew[string],
+	"homeName": homeName,
+	"hidden":   hiddenOf,
+
+	"concurrency": concurrencyOf,
+	"firstFew":    firstFew[string],
 
 	"perSecond": inspect.PerSecond,
 
 	"topGroups": topGroups, "furtherGroups": furtherGroups,
 	"capsules": firstFew[inspect.Capsule],
+	"nextJobs": firstFew[inspect.NextJob],
 	"further":  func(list []string) int { return max(len(list)-maxTags, 0) },
 }
 

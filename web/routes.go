@@ -36,6 +36,8 @@ func routes() map[string]route {
 		"/locks":       {get: (*Dashboard).locks, post: (*Dashboard).releaseLock},
 		"/batches":     {get: (*Dashboard).batches, post: (*Dashboard).batchAct},
 		"/batch":       {get: (*Dashboard).batch},
+		"/limits":      {get: (*Dashboard).limits, post: (*Dashboard).limitAct},
+		"/limit":       {get: (*Dashboard).limit},
 		"/classes":     {get: (*Dashboard).classes},
 		"/redis":       {get: (*Dashboard).redis},
 		"/reset":       {get: (*Dashboard).reset, post: (*Dashboard).resetCounters},

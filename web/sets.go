@@ -14,7 +14,7 @@ import (
 
 // setBody is a page of waiting jobs.
 type setBody struct {
-	In, Queue string
+	In, Queue string         // Queue is that of the form: the name of a gate, if the jobs wait there
 	Filter    inspect.Filter // in a set also by queue
 	Filtered  bool
 	Filters   bool // the page offers a filter
@@ -124,7 +124,7 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 		}.filter()
 	}
 	b.Filtered = b.Filter != inspect.Filter{}
-	b.Back = pageOf(Act{In: in, Queue: queue})
+	b.Back = pageOf(actIn(in, queue))
 	rows := defaultRows
 	if n, err := strconv.Atoi(v.form.Get("rows")); err == nil && slices.Contains([]int{25, 50, maxRows}, n) {
 		rows = n
@@ -149,7 +149,7 @@ func (d *Dashboard) readSet(v *visit, in, queue string) (b setBody, err error) {
 // search, because the page has read its rows already.
 func (d *Dashboard) readGroups(v *visit, b *setBody, home inspect.Home) (err error) {
 	query := inspect.Query{Places: []inspect.Place{home.Place()}, Time: max(d.searchTime/2, time.Nanosecond)}
-	query.Queue = home.Queue()
+	query.Queue, query.Gate = home.Queue(), home.Gate()
 	b.Groups, err = d.inspector.Groups(v.ctx, query)
 	b.Part = b.Groups.Next != ""
 	offer := func(list *[]string, name string) {
@@ -204,7 +204,7 @@ func (d *Dashboard) search(v *visit, b *setBody, home inspect.Home, rows int) er
 	filter := b.Filter
 	filter.Queue = cmp.Or(home.Queue(), filter.Queue)
 	results, err := d.inspector.Search(v.ctx, inspect.Query{
-		Filter: filter, Places: []inspect.Place{home.Place()}, Limit: rows, Time: d.searchTimeOf(v), Cursor: v.form.Get("after"),
+		Filter: filter, Places: []inspect.Place{home.Place()}, Limit: rows, Time: d.searchTimeOf(v), Cursor: v.form.Get("after"), Gate: home.Gate(),
 	})
 	if err != nil {
 		return err

@@ -19,6 +19,8 @@ type Task struct {
 	// Best asks for the settings that the system's authors use in their own benchmarks, or whatever is
 	// fastest here, the concurrency included.
 	Best bool `json:"best,omitempty"`
+	// Batch makes the jobs members of one batch. Belay only.
+	Batch bool `json:"batch,omitempty"`
 	// Producers is how many enqueue at once.
 	Producers int `json:"producers,omitempty"`
 	// Rate is in jobs a second, Seconds how long it is kept up.

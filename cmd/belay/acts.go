@@ -174,7 +174,11 @@ func (a *act) run(homes []inspect.Home) error {
 	if err != nil {
 		return err
 	}
-	for _, home := range homes {
+	targets, err := a.targets(ctx, homes)
+	if err != nil {
+		return err
+	}
+	for _, home := range targets {
 		before := sum
 		progress := func(counts inspect.ActCounts) {
 			if now := time.Now(); now.Sub(reported) >= progressEvery {
@@ -196,12 +200,30 @@ func (a *act) run(homes []inspect.Home) error {
 	return a.report(homes, sum, err)
 }
 
+// targets returns these homes, and before them the gates at which jobs of a queue may wait, because an admitted
+// job goes to its queue.
+func (a *act) targets(ctx context.Context, homes []inspect.Home) ([]inspect.Home, error) {
+	if !a.waiters() {
+		return homes, nil
+	}
+	gates, err := a.inspector.WaitersOf(ctx, cmp.Or(a.selection.Queue, homes[len(homes)-1].Queue()))
+	return append(gates, homes...), err
+}
+
+// waiters reports whether jobs that wait at gates are among those of the listing on which the act is done.
+func (a *act) waiters() bool {
+	return slices.Contains(a.listing.places, inspect.PlaceWaiting) && a.action.PossibleIn(inspect.PlaceWaiting)
+}
+
 // preview prints how many jobs the act would be done on. It reads as the act does, and changes nothing.
 func (a *act) preview(homes []inspect.Home) error {
 	query := inspect.Query{IDs: a.selection.IDs, Filter: a.selection.Filter}
 	for _, home := range homes {
 		query.Places = append(query.Places, home.Place())
 		query.Queue = cmp.Or(query.Queue, home.Queue())
+	}
+	if a.waiters() {
+		query.Places = append(query.Places, inspect.PlaceWaiting)
 	}
 	groups, err := groupsOf(a.cmd, a.inspector, query)
 	if err != nil {
@@ -297,7 +319,8 @@ func (a *act) confirm(homes []inspect.Home) error {
 	default:
 		which = fmt.Sprintf("%d jobs", size)
 	}
-	return confirm(a.cmd, fmt.Sprintf("%s all %s in %s", a.action, which, homes[0]))
+	waiting := word(a.waiters(), ", and those of its jobs that wait for limits")
+	return confirm(a.cmd, fmt.Sprintf("%s all %s in %s%s", a.action, which, homes[0], waiting))
 }
 
 // confirmed reports whether --yes is given.

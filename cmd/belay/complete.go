@@ -61,7 +61,7 @@ type readNames func(*inspect.Inspector, context.Context) ([]string, error)
 // argumentNames says which words in the Use of a command stand for names in Redis.
 var argumentNames = map[string]readNames{
 	"QUEUE": (*inspect.Inspector).QueueNames, "FROM": (*inspect.Inspector).QueueNames, "TO": (*inspect.Inspector).QueueNames,
-	"NAME": periodicNames, "CLASS": classNames, "IDENTITY": processNames,
+	"LIMIT": limitNames, "NAME": periodicNames, "CLASS": classNames, "IDENTITY": processNames,
 }
 
 // flagNames says the same of flags.
@@ -93,6 +93,14 @@ func periodicNames(i *inspect.Inspector, ctx context.Context) (names []string, e
 	all, err := i.Periodic(ctx)
 	for _, p := range all {
 		names = append(names, p.Name)
+	}
+	return names, err
+}
+
+func limitNames(i *inspect.Inspector, ctx context.Context) (names []string, err error) {
+	all, err := i.Limits(ctx)
+	for _, l := range all.Limits {
+		names = append(names, l.Name)
 	}
 	return names, err
 }

@@ -41,12 +41,13 @@ const (
 
 // The fields that several commands print.
 const (
-	entryFields = `id, in, class, queue, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
+	entryFields = `id, in, class, queue, gate, at, args, attempt, max_attempts, retry_count, interrupted_count, error_class, error_message,
 errors [{attempt, at, class, message}], created_at, enqueued_at, failed_at (first), retried_at (last), bytes, problem, payload,
 tracked {` + trackedFields + `},
-details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, batch, callback_of, payload}`
+details {tags [text], meta {name: text}, retry, timeout_seconds, start_by, deadline, lock, periodic, batch, callback_of,
+next [{jid, class, queue, after}], after, payload}`
 	trackedFields = `jid, state, done, total, result, no_result, ended_at, began_at, error_class, error_message`
-	queueFields   = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, held_by_dead, no_consumer,
+	queueFields   = `name, size, latency_seconds, paused, quarantined, quarantined_seconds, waiting, held_by_dead, no_consumer,
 runs_per_second, failed_per_second`
 	runFields  = `tick_at, at, outcome, ended_at, jid`
 	lockFields = `digest, jid, class, started, dirty, kept, taken_at, age_seconds, ttl_seconds, dedup_wal_locations {connection: position}`
@@ -54,7 +55,8 @@ runs_per_second, failed_per_second`
 
 	detailNotes = `In details, retry is a number, "default" (the worker's limit) or "never", lock is the digest of a
 unique job, periodic the name of a periodic job, batch the id of the batch of which the job is a member, callback_of of
-the batch whose callback it is, and payload the whole job, as far as it may be shown.`
+the batch whose callback it is, next the jobs that follow when it is done, after the jid of the job that a job follows,
+and payload the whole job, as far as it may be shown.`
 	argNotes = `args is an array. An encrypted argument is the text "[encrypted, key ID]" in it, or "[encrypted]" if Belay does not
 know its key; the args of a class of --mask are ["[masked]"].`
 
@@ -62,6 +64,10 @@ know its key; the args of a class of --mask are ["[masked]"].`
 invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
 	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed. The
 times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
+
+	limitFields = `name, concurrency, rate, source, seen_at, running, admitted, waiting, gates, oldest_seconds`
+	limitNotes  = `concurrency is absent for any number, and rate, too. source is code, operator, reset (the next
+program to register it replaces it), or absent if no size is stored.`
 
 	processFields = `identity, state, belay, hostname, pid, tag, labels [text], version, queues [name], concurrency,
              capsules [{name, concurrency, mode, queues [name], weights {queue: weight}}], busy, quiet, rss_kb, started_at,
@@ -72,13 +78,14 @@ times are absent until they come; parent is the batch in which it is nested. Onl
 var contracts = []contract{
 	{
 		commands: []string{"status"}, json: single,
-		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, scheduled, retries, dead, batches, queue_count,
+		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, waiting, scheduled, retries, dead, batches, queue_count,
 process_count, problems [text]
 queues     [{` + strings.ReplaceAll(queueFields, "\n", "\n             ") + `}]
 processes  [{` + processFields + `}]`,
 		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose
 workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
-heartbeats have stopped; a living worker recovers them. state is that of a process: alive, lapsed (its
+heartbeats have stopped; a living worker recovers them. waiting are jobs that wait for limits, at up to 1,000
+gates; those of a gate count for the queue of the next of them. state is that of a process: alive, lapsed (its
 heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the
 counts are of all. problems are keys with unexpected contents. With --history it prints {date,
 processed, failed} instead, one object a line.`,
@@ -91,11 +98,12 @@ processed, failed} instead, one object a line.`,
 	},
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
-		fields: `jid, state, queue, class, since, at, process, process_state, reported, looked, unseen,
+		fields: `jid, state, queue, class, gate, line, since, at, process, process_state, reported, looked, unseen,
 tracked {` + trackedFields + `},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
-		notes: `state is queue, quarantined, running, scheduled, retry, dead, completed or not_found; that of tracked is
-running, retrying, waiting, done, dead, discarded, cancelled or expired. at is when the job runs;
+		notes: `state is queue, quarantined, waiting, running, scheduled, retry, dead, completed or not_found; that of tracked is
+running, retrying, waiting, done, dead, discarded, cancelled or expired. A job that waits for a limit has the
+gate, and line, its place there: 1 is the next to start. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; unseen lists the places that were not searched to the end; job
 has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
@@ -117,7 +125,7 @@ the search was incomplete.`,
 	{
 		commands: []string{"dead", "retries", "scheduled", "queues list", "list"}, json: perLine, fields: entryFields,
 		notes: `id is the jid, which the commands below accept; the id of an unreadable entry begins with "unreadable-".
-in is retries, scheduled, dead, queue, quarantined or completed. at is when the job runs, or when it died or ended.
+in is retries, scheduled, dead, queue, quarantined, waiting or completed. gate is where a waiting job waits. at is when the job runs, or when it died or ended.
 tracked is there for completed jobs, and began_at is when the run began that ended the job. attempt is how
 many runs have failed, and max_attempts how many may: its retries and one. If the job does not set them, those of
 the worker whose run failed last count, and before that the default of 25; it is absent if time limits the retries. retry_count is one less than attempt. errors are those
@@ -143,7 +151,7 @@ belay list --group does.`,
 		},
 	},
 	{
-		commands: []string{"return"}, json: single, fields: `recovered, dead, quarantined`,
+		commands: []string{"return"}, json: single, fields: `recovered, dead, quarantined, waiting`,
 		exits: map[int]string{
 			exitOK: "", exitFailure: "if a worker of Belay is alive, if Redis cannot be reached, or if jobs of dead processes are left after --timeout",
 			exitSignal: onSignal,
@@ -211,6 +219,34 @@ it concerns are not in lost.`,
 	{
 		commands: []string{"batches *"},
 		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if one is not there"},
+	},
+	{
+		commands: []string{"limits"}, json: perLine, fields: limitFields, notes: limitNotes + " At most 1,000 limits are listed.",
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"limits show"}, json: single,
+		fields: strings.Replace(limitFields, "gates,", `gates [{gate, limit, key, running, admitted, waiting, oldest_seconds, queue, stopped_seconds}],`, 1) + `,
+holders [{gate, jid, class, process, process_state, since}],
+waiters [{` + entryFields + `}], problems [text]`,
+		notes: limitNotes + ` gates are those with jobs, and holders the runs that count against the concurrency, at most
+1,000 of each; waiters are the next jobs at the gate of --key, in the fields of belay list. ` + detailNotes + " " + argNotes,
+		exits: map[int]string{exitOK: "", exitFailure: unread, exitAbsent: "if there is no such limit"},
+	},
+	{
+		commands: []string{"limits check"}, json: single,
+		fields: `looked, wrong [{gate, running, slots, admitted, admissions, waiting, indexed}], problems [text]`,
+		notes: `running and admitted are the counts, slots and admissions what there is; indexed says whether workers look at
+the gate, which they do if jobs wait there.`,
+		exits: map[int]string{exitOK: "if all counts are right", exitFailure: "if one is wrong, or " + strings.TrimPrefix(unread, "if ")},
+	},
+	{
+		commands: []string{"limits set"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable},
+	},
+	{
+		commands: []string{"limits *"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if there is no such limit"},
 	},
 	{
 		commands: []string{"classes"}, json: single,

@@ -109,7 +109,8 @@ var printedBy = map[string]reflect.Type{
 	"locks": reflect.TypeFor[inspect.UniqueLock](), "locks find": reflect.TypeFor[inspect.UniqueLock](), "classes": reflect.TypeFor[inspect.Classes](),
 	"batches": reflect.TypeFor[inspect.Batch](), "batches show": reflect.TypeFor[inspect.Batch](),
 	"batches check": reflect.TypeFor[inspect.BatchCheck](),
-	"periodic":      reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
+	"limits":        reflect.TypeFor[inspect.Limit](), "limits show": reflect.TypeFor[inspect.LimitDetails](), "limits check": reflect.TypeFor[inspect.LimitCheck](),
+	"periodic": reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
 	"periodic history": reflect.TypeFor[inspect.PeriodicRun](), "check": reflect.TypeFor[checked](), "push": reflect.TypeFor[lineReceipt](),
 	"demo": reflect.TypeFor[report](), "version": nil, // a map
 }
@@ -194,7 +195,11 @@ func TestCommandsPrintTheFieldsOfTheirContracts(t *testing.T) {
 	h.do("ZADD", h.key("belay:samples"), now, now+` {"p":160,"f":6,"q":[["mail",8,1.5]]}`)
 	h.do("ZADD", h.key("belay:completed"), now, "ended")
 	h.do("HSET", h.key("it-ended"), lua.FieldState, "done", lua.FieldEndedAt, now+"000", lua.FieldBeganAt, now+"000", lua.FieldResult, "7", lua.FieldJob, deadJob("A", "ended"))
+	h.do("HSET", h.key("belay:limits"), "webhooks", "5 window 100 60000 code 1700000000")
+	h.do("HSET", h.key("belay:gates"), "webhooks:acme\nr", "1")
+	h.wait("webhooks:acme", "mail", deadJob("A", "waits"))
 	for _, line := range []string{
+		"limits", "limits show webhooks --key acme", "limits check", "list waiting",
 		"status", "find dead1", "find nowhere", "find --class A", "find --in running", "cancel nowhere", "dead", "retries", "scheduled",
 		"dead find dead1", "queues find mail one", "queues", "queues list mail", "processes", "locks", "locks find A 7", "classes",
 		"periodic", "periodic list", "periodic run nightly", "periodic history nightly", "queues history", "list completed", "check", "version", "push A 8 -q mail",

@@ -110,7 +110,7 @@ func (f *redisFlags) completeFilter(cmd *cobra.Command, places []inspect.Place) 
 }
 
 // A listing is what a command lists, and the commands below it find and act on: a set, or a queue with its
-// quarantined jobs.
+// quarantined jobs and those of its jobs that wait for limits.
 type listing struct {
 	command  string          // such as "dead"
 	places   []inspect.Place // where the jobs are; empty for all places
@@ -118,7 +118,11 @@ type listing struct {
 	anywhere bool            // the first argument names the place
 }
 
-var ofQueue = listing{command: "queues", places: []inspect.Place{inspect.PlaceQueue, inspect.PlaceQuarantined}, queue: "QUEUE "}
+var (
+	ofQueue = listing{command: "queues", places: []inspect.Place{inspect.PlaceQueue, inspect.PlaceQuarantined, inspect.PlaceWaiting}, queue: "QUEUE "}
+	// inQueue is what belay queues list shows: belay list waiting shows the others.
+	inQueue = listing{command: ofQueue.command, places: ofQueue.places[:2], queue: ofQueue.queue}
+)
 
 func ofSet(home inspect.Home) listing {
 	return listing{command: home.String(), places: []inspect.Place{home.Place()}}
@@ -128,8 +132,8 @@ func ofSet(home inspect.Home) listing {
 func (l listing) query(args []string) (inspect.Query, []string, error) {
 	query := inspect.Query{Places: l.places}
 	if l.anywhere {
-		home, rest, err := placeOf(args)
-		query.Places, query.Queue = []inspect.Place{home.Place()}, home.Queue()
+		place, queue, rest, err := placeOf(args)
+		query.Places, query.Queue = []inspect.Place{place}, queue
 		return query, rest, err
 	}
 	if l.queue == "" {
@@ -143,22 +147,25 @@ func (l listing) query(args []string) (inspect.Query, []string, error) {
 }
 
 // homeNames are the names of places that belay list takes.
-var homeNames = []string{"scheduled", "retries", "dead", "completed", "queue", "quarantined"}
+var homeNames = []string{"scheduled", "retries", "dead", "completed", "queue", "quarantined", "waiting"}
 
 // placeOf reads the name of a place and, if it is one of a queue, the name of the queue.
-func placeOf(args []string) (home inspect.Home, rest []string, err error) {
+func placeOf(args []string) (place inspect.Place, queue string, rest []string, err error) {
 	if len(args) == 0 || !slices.Contains(homeNames, args[0]) {
-		return home, nil, usage("name the place: %s", strings.Join(homeNames, ", "))
+		return "", "", nil, usage("name the place: %s", strings.Join(homeNames, ", "))
 	}
-	queue, rest := "", args[1:]
-	if slices.Contains([]string{"queue", "quarantined"}, args[0]) {
+	rest = args[1:]
+	switch args[0] {
+	case "waiting": // at all gates
+		return inspect.PlaceWaiting, "", rest, nil
+	case "queue", "quarantined":
 		if len(rest) == 0 || rest[0] == "" {
-			return home, nil, usage("name the queue after %s", args[0])
+			return "", "", nil, usage("name the queue after %s", args[0])
 		}
 		queue, rest = rest[0], rest[1:]
 	}
-	home, _ = inspect.HomeOf(args[0], queue)
-	return home, rest, nil
+	home, _ := inspect.HomeOf(args[0], queue)
+	return home.Place(), queue, rest, nil
 }
 
 // newListPlace makes the command that lists the jobs of any place.
@@ -168,10 +175,12 @@ func newListPlace(at *redisFlags) *cobra.Command {
 		Use:   "list PLACE [QUEUE]",
 		Short: "List the jobs in a place",
 		Long: `Lists the jobs in a place: scheduled, retries or dead; or those of a queue that wait (queue) or are quarantined
-(quarantined), whose name follows; or the jobs that have ended (completed), if their class is tracked: of those that ended
-last 10,000 are listed, each until its state expires. The next job to run comes first, and of dead and completed jobs the one that
+(quarantined), whose name follows; or those that wait until a limit lets them start (waiting), at one gate after the
+other; or the jobs that have ended (completed), if their class is tracked: of those that ended last 10,000 are listed, each
+until its state expires. The next job to run comes first, and of dead and completed jobs the one that
 died or ended last. The flags choose jobs as those of the acts on them do, such as belay dead retry.`,
 		Example: "  belay list dead --group\n  belay list dead --class WelcomeEmail --error-class Net::ReadTimeout\n  belay list queue mail --tag billing\n" +
+			"  belay list waiting -q webhooks\n" +
 			"  belay list completed --class Report --json | jq .tracked.result",
 		Args: func(_ *cobra.Command, args []string) error {
 			_, rest, err := l.query(args)
@@ -209,7 +218,13 @@ func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 		if query.Queue != "" && filter.Queue != "" {
 			return usage("--queue: the jobs of queue %s are listed", query.Queue)
 		}
-		total, err := sizeOf(context.Background(), i, inspect.HomesIn(query.Queue, query.Places...))
+		homes := inspect.HomesIn(query.Queue, query.Places...)
+		if slices.Contains(query.Places, inspect.PlaceWaiting) {
+			if homes, err = i.WaitersOf(context.Background(), ""); err != nil {
+				return err
+			}
+		}
+		total, err := sizeOf(context.Background(), i, homes)
 		if err != nil {
 			return err
 		}
@@ -315,6 +330,10 @@ func remark(e inspect.Entry) string {
 		return outcome(e)
 	case e.Problem != "":
 		return e.Problem + ": " + e.Payload
+	case e.Gate != "":
+		gate := e.Gate
+		e.Gate = ""
+		return "at gate " + cut(gate, 60) + word(remark(e) != "", ": "+remark(e))
 	case e.ErrorClass != "" && strings.HasPrefix(e.ErrorMessage, e.ErrorClass+": "): // how older versions stored panics
 		return e.ErrorMessage
 	case e.ErrorClass != "" || e.ErrorMessage != "":
@@ -349,6 +368,7 @@ func printEntry(t *table, e inspect.Entry) {
 	t.field("payload", e.Payload)
 	t.field("class", e.Class)
 	t.field("queue", e.Queue)
+	t.field("gate", e.Gate)
 	t.field("args", string(e.Args))
 	t.instant("at", e.At)
 	t.instant("created", e.CreatedAt)
@@ -381,6 +401,10 @@ func printEntry(t *table, e inspect.Entry) {
 		t.field("periodic", d.Periodic)
 		t.field("batch", d.Batch)
 		t.field("callback of", d.CallbackOf)
+		t.field("after", d.After)
+		for _, next := range d.Next {
+			t.field("next job", next.JID+" "+next.Class)
+		}
 		t.field("payload", string(d.Payload))
 	}
 	t.row()

@@ -14,14 +14,14 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
-const findHelp = `Shows where a job is and since when: in a queue, quarantined, running (and in which process),
-scheduled, waiting for a retry, dead or, if it was tracked, completed. It reads all places page by page, and reads
+const findHelp = `Shows where a job is and since when: in a queue, quarantined, waiting until a limit lets it start (at which gate, and
+its place in line), running (and in which process), scheduled, waiting for a retry, dead or, if it was tracked, completed. It reads all places page by page, and reads
 them twice before it reports that a job does not exist, because jobs move during the search. It reports its progress
 every two seconds. A finished job is found only while it is tracked. For a tracked job the progress and the result are
 shown too.
 
 Without a JID it searches for jobs that match all of --class, --error-class, --tag, --text, --queue and --in, in the order
-scheduled, queues, running, retries, dead. The text is not a pattern, and its case is ignored. The search ends at --limit or at
+scheduled, waiting, queues, running, retries, dead. The text is not a pattern, and its case is ignored. The search ends at --limit or at
 --timeout, and then prints a cursor to continue with. Jobs that Sidekiq's workers run are not searched for a text.
 "not reported" marks a job in a worker's list that the worker does not report: the job was taken just now, or the
 reply to its take was lost and the worker will find it.`
@@ -170,6 +170,7 @@ func whereabouts(f inspect.Found) string {
 	where := map[inspect.Place]string{
 		inspect.PlaceQueue:       "in queue " + f.Queue,
 		inspect.PlaceQuarantined: "quarantined, of queue " + f.Queue,
+		inspect.PlaceWaiting:     fmt.Sprintf("waiting at gate %s, number %d in line, of queue %s", f.Gate, f.Line, f.Queue),
 		inspect.PlaceRunning:     fmt.Sprintf("running in %s (%s), of queue %s", f.Process, f.State, f.Queue),
 		inspect.PlaceRetry:       "waiting for a retry, to queue " + f.Queue,
 		inspect.PlaceScheduled:   "scheduled, to queue " + f.Queue,
@@ -193,6 +194,9 @@ func whereabouts(f inspect.Found) string {
 	}
 	if e := f.Entry; e != nil && e.Details != nil {
 		where += word(e.Details.Batch != "", ", in batch "+e.Details.Batch) + word(e.Details.CallbackOf != "", ", a callback of batch "+e.Details.CallbackOf)
+		if next := e.Details.Next; len(next) > 0 {
+			where += fmt.Sprintf(", next jobs: %d, %s", len(next), cut(inspect.NextNames(next), maxShown))
+		}
 	}
 	if t := f.Tracked; t != nil {
 		if t.Total != 0 || t.Done != 0 {

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
@@ -111,6 +114,41 @@ func (l *jobLines) stop(err error) {
 	}
 }
 
+// readNext reads the next jobs of a push from a file; none if it has no name.
+func readNext(cmd *cobra.Command, name string) (jobs []client.RawJob, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	in, done, err := openLines(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	refuse := func(line int, why error) { err = errors.Join(err, fmt.Errorf("--then, line %d: %w", line, why)) }
+	lines := newJobLines(context.Background(), in, client.RawJob{}, refuse)
+	for !lines.ended && err == nil {
+		for _, j := range lines.batch() {
+			jobs = append(jobs, j.RawJob)
+		}
+	}
+	if err != nil {
+		return nil, statusError{err, exitUsage}
+	}
+	return jobs, lines.err
+}
+
+// openLines opens a file of jobs; - is standard input.
+func openLines(cmd *cobra.Command, name string) (in io.Reader, done func(), err error) {
+	if name == "-" {
+		return cmd.InOrStdin(), func() {}, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read jobs: %w", err)
+	}
+	return file, func() { _ = file.Close() }, nil
+}
+
 // readLines sends the lines of in, without the text of those that are too long, and its end. It leaves out a
 // line whose rest was not read.
 func readLines(reading context.Context, in io.Reader, lines chan<- jobLine) {
@@ -198,6 +236,18 @@ func setField(j *client.RawJob, name string, value json.RawMessage) error {
 		}
 		_, err := dedup.KeyDigest(j.Key) // for the client an empty key is none
 		return err
+	case job.FieldThen:
+		var texts []json.RawMessage
+		if err := into(&texts); err != nil {
+			return err
+		}
+		for n, text := range texts {
+			next, err := parseJobLine(text, client.RawJob{})
+			if err != nil {
+				return fmt.Errorf("its next job %d: %w", n+1, err)
+			}
+			j.Then = append(j.Then, next)
+		}
 	case job.FieldExpiresIn:
 		var seconds float64
 		if err := into(&seconds); err != nil || seconds <= 0 || seconds > 1e9 {

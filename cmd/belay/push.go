@@ -59,6 +59,11 @@ With --batch the jobs join a batch (belay batches new), which counts their ends.
 nothing is pushed into a batch that is over. A job whose jid is pending in the batch is not stored again: a script that
 gives its members a --jid, or a "jid" in each line, may repeat a push after a crash.
 
+With --then each line of a file is a next job, a JSON object as in --file: it is enqueued when the job is done, at the back of
+its own queue, in the step that ends the job's run. After any other end nothing is enqueued; if the job dies, an operator's
+retry that is done enqueues the next jobs. A next job has no at, expires_in or belay_key. A line of --file or --then may have
+its own next jobs, an array "belay_then". No worker of an older version of Belay may be running.
+
 With --wal the job carries a position that a database, such as a replica, must have reached before the job reads it:
 the position of the primary after all data that the job needs was written (SELECT pg_current_wal_insert_lsn()). If a
 push is refused as a duplicate, the job that holds the lock gets the position. In a file, a line may have an object
@@ -78,6 +83,7 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   belay push Reindex 42 --unique until_executed --unique-ttl 1h
   belay push Webhook '{"id":"evt_123"}' --key stripe:evt_123 --key-for 72h
   belay push Payment 42 --replicas 2
+  echo '{"class":"Report","args":["2026-11"]}' | belay push Import '"2026-11"' --then -
   belay push --file jobs.ndjson
   belay push --file rows.ndjson --batch 217d2cffc30f4a168b3a76d9
   zcat jobs.gz | belay push --file - --json`
@@ -87,6 +93,7 @@ type pushFlags struct {
 
 	retry, file string
 	batch       string
+	then        string
 	repeatFor   time.Duration
 	unique      uniqueFlags
 	wal         map[string]string
@@ -118,6 +125,9 @@ func newPush(at *redisFlags) *cobra.Command {
 					return err
 				}
 			}
+			if flags.job.Then, err = readNext(cmd, flags.then); err != nil {
+				return err
+			}
 			service.OutliveReaders() // a broken pipe is an error in the summary
 			if flags.file != "" {
 				return pushFile(cmd, pusher, flags)
@@ -143,6 +153,7 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.StringVar(&flags.job.Key, "key", "", "store one job for this `KEY`, such as the id of an event; a further one is a duplicate")
 	set.DurationVar(&flags.job.KeyFor, "key-for", dedup.DefaultKeyFor, "how long a key is remembered, from when the job is due")
 	set.StringVar(&flags.batch, "batch", "", "make the jobs members of the batch with this `BID`: see belay batches")
+	set.StringVar(&flags.then, "then", "", "enqueue the jobs in `FILE`, one JSON object a line, when the job is done; - is standard input")
 	set.StringToStringVar(&flags.wal, "wal", nil,
 		"the position that a database must have reached: `NAME=LSN`, such as main=16/B374D848; may be repeated")
 	set.Lookup("wal").DefValue = "" // help would show []
@@ -160,6 +171,10 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
 	case f.file != "" && len(f.wal) > 0:
 		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
+	case f.file != "" && cmd.Flags().Changed("then"):
+		return usage("--then is for one job: in a file each line may have a %q", job.FieldThen)
+	case f.then == "" && cmd.Flags().Changed("then"): // a script's variable was empty
+		return usage("--then: the name of the file is empty; leave it out for none")
 	case f.file != "" && cmd.Flags().Changed("key"):
 		return usage("--key is for one job: in a file each line may have a %q", lineKey)
 	case f.job.Key == "" && cmd.Flags().Changed("key"): // a script's variable was empty, and each push would be stored

@@ -42,6 +42,43 @@ func TestPush(t *testing.T) {
 		require.Contains(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1")[0], `"retry":false`)
 		require.Empty(t, h.payloads("KEYS", h.key("belay:pushes:*")), "what has been answered need not be remembered")
 	})
+	t.Run("next_jobs_of_a_file_and_of_a_line", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		next := `{"class":"Load","args":[1.0],"belay_then":[{"class":"Report","queue":"low"}]}` + "\n\n" + `{"class":"Audit","retry":0}`
+		answer := h.invoke(next, "push", "Extract", "7", "--then", "-")
+		require.Zero(t, answer.code, answer.errs)
+		answer = h.invoke(`{"class":"Extract","belay_then":[`+strings.ReplaceAll(next, "\n\n", ",")+`]}`, "push", "--file", "-")
+		require.Zero(t, answer.code, answer.errs)
+		for _, payload := range h.payloads("LRANGE", h.key("queue:default"), "0", "-1") {
+			j, err := job.Parse(payload)
+			require.NoError(t, err)
+			require.Len(t, j.Then(), 2)
+			load, err := job.Parse(j.Then()[0])
+			require.NoError(t, err)
+			require.Equal(t, []string{"Load", "[1.0]", j.JID()}, []string{load.Class(), load.ArgsJSON(), load.After()})
+			require.Len(t, load.Then(), 1)
+			require.Contains(t, j.Then()[1], `"class":"Audit"`)
+			found := h.invoke("", "find", j.JID())
+			require.Contains(t, found.out, "next jobs: 3, Load, Report, Audit")
+		}
+		for in, want := range map[string]string{
+			`{"class":"Load"}` + "\n" + `{"args":[]}`:  `--then, line 2: it has no "class"`,
+			`{"class":"Load","at":4000000000}`:         "a next job is pushed when the job before it is done",
+			`{"class":"A","belay_then":[{"class":1}]}`: `--then, line 1: its next job 1: the field "class" has the wrong type`,
+			`{"class":"A","belay_then":{}}`:            `the field "belay_then" has the wrong type`,
+			`{"class":"A","belay_after":"x"}`:          "use Then",
+			strings.Repeat(`{"class":"A"}`+"\n", 17):   "it has 17 next jobs, and 16 are allowed",
+		} {
+			answer := h.invoke(in, "push", "A", "--then", "-")
+			require.Equal(t, exitUsage, answer.code, in)
+			require.Contains(t, answer.errs, want)
+		}
+		require.Equal(t, exitUsage, h.invoke("", "push", "A", "--then", "").code)
+		require.Equal(t, exitUsage, h.invoke("", "push", "--file", "-", "--then", "x").code)
+		require.Equal(t, exitFailure, h.invoke("", "push", "A", "--then", "/nonexistent").code)
+		require.Len(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"), 2, "nothing of that was pushed")
+	})
 	t.Run("a_job_on_too_few_replicas_is_stored", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)

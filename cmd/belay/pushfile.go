@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,21 +39,16 @@ type numbered struct {
 }
 
 func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {
-	in := cmd.InOrStdin()
-	if flags.file != "-" {
-		file, err := os.Open(flags.file)
-		if err != nil {
-			return fmt.Errorf("read jobs: %w", err)
-		}
-		defer func() { _ = file.Close() }()
-		in = file
+	in, done, err := openLines(cmd, flags.file)
+	if err != nil {
+		return err
 	}
+	defer done()
 	reading, stop := untilSignal()
 	defer stop()
 	now := time.Now()
 	b := &bulk{cmd: cmd, pusher: pusher, flags: flags, queues: hints{}, began: now, reportedAt: now}
 	lines := newJobLines(reading, in, flags.job, b.refuse)
-	var err error
 	for err == nil && !lines.ended {
 		err = b.push(context.Background(), lines.batch()) // not reading: what was read before a signal is pushed
 	}

@@ -15,7 +15,8 @@ import (
 
 const queuesHelp = `Lists the queues with their sizes, how long their oldest job has been waiting, how many runs of their jobs end and fail
 in a second (of Belay's workers, over the last one to two minutes), whether they are paused, and how many of their jobs are
-quarantined: those run alone. "no consumer" marks a queue from which no living process takes jobs, and "late"
+quarantined: those run alone. WAITING are jobs that wait until a limit lets them start, which are in no queue: those of
+a gate count for the queue of the next of them. "no consumer" marks a queue from which no living process takes jobs, and "late"
 one whose oldest job has waited for more than a minute.`
 
 func newQueues(at *redisFlags) *cobra.Command {
@@ -38,14 +39,15 @@ func newQueues(at *redisFlags) *cobra.Command {
 			return cmp.Or(err, s.QueuesErr)
 		}),
 	})
-	cmd.AddCommand(newQueuesHistory(at), newList(at, ofQueue, &cobra.Command{
+	cmd.AddCommand(newQueuesHistory(at), newList(at, inQueue, &cobra.Command{
 		Use: "list QUEUE", Short: "List the jobs that wait in a queue", Args: oneQueue,
-		Long:    "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone.",
+		Long: "Lists the jobs that wait in a queue, the next one first, and after them its quarantined jobs, which run alone. Those of\n" +
+			"its jobs that wait for limits are in no queue: see belay list waiting.",
 		Example: "  belay queues list mail\n  belay queues list mail --class WelcomeEmail --limit 0 --json",
 	}), newFind(at, ofQueue), newClear(at, ofQueue, &cobra.Command{
 		Use: "clear QUEUE", Short: "Delete all jobs that wait in a queue", Args: oneQueue,
-		Long: `Deletes all jobs that wait in a queue, quarantined ones included, permanently, the oldest first. It
-deletes as many jobs as there were when it began. Running jobs are not affected. The queue's name stays in the list.`,
+		Long: `Deletes all jobs that wait in a queue, permanently, the oldest first: quarantined ones, and those that wait until a limit lets
+them start, included. It deletes as many jobs as there were when it began. Running jobs are not affected. The queue's name stays in the list.`,
 		Example: "  belay queues clear mail --yes\n" +
 			"  belay queues pause mail; belay queues clear mail --yes      so that workers take none meanwhile",
 	}), newQueueMove(at), newPause(at, "pause", "Stop workers from taking jobs from queues",
@@ -114,13 +116,13 @@ var queueActs = map[inspect.Action]actText{
 	inspect.Retry: {"Run quarantined jobs of a queue like any others", `Moves quarantined jobs to the backs of their queues and clears their crash counts, so that they need not run alone. Use it
 when the cause of the crashes is mended. Jobs that wait in the queue itself run anyway, and stay as they are. Unreadable
 entries are refused.`},
-	inspect.Kill: {"Move jobs that wait in a queue to the dead set", `Moves jobs that wait in a queue, or in its quarantine, to the dead set unchanged: they run again only if an operator
+	inspect.Kill: {"Move jobs that wait in a queue to the dead set", `Moves jobs that wait in a queue, in its quarantine or for a limit, to the dead set unchanged: they run again only if an operator
 retries them. No hook of a program is called. If a worker takes the job at the same moment, the job either runs or is
 killed, and this command reports which. A running job is in no queue and cannot be killed: see belay cancel. Unique jobs
 release their locks. If a lock promised a rerun for a refused duplicate (see belay locks: dirty), that run follows.
 
 ` + youngestMoves},
-	inspect.Delete: {"Delete jobs that wait in a queue", `Deletes jobs that wait in a queue, or in its quarantine, permanently. If a worker takes the job at the same moment, the job
+	inspect.Delete: {"Delete jobs that wait in a queue", `Deletes jobs that wait in a queue, in its quarantine or for a limit, permanently. If a worker takes the job at the same moment, the job
 either runs or is deleted, and this command reports which. A running job is in no queue and cannot be deleted.
 
 ` + youngestMoves},
@@ -142,8 +144,8 @@ func newQueueMove(at *redisFlags) *cobra.Command {
 		Use:   "move FROM TO [JID]...",
 		Short: "Move jobs from one queue to another",
 		Long: `Moves the waiting jobs of a queue to the back of another queue: all of them in the same order, those that match --class,
---error-class, --tag and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Unreadable entries
-stay. Running jobs are not affected, and their retries go to the old queue.
+--error-class, --tag and --text, or those with the given JIDs. Quarantined jobs become quarantined jobs of the other queue. Jobs that wait for
+a limit go there too, and line up for it anew. Unreadable entries stay. Running jobs are not affected, and their retries go to the old queue.
 
 ` + moveDetails + `
 
@@ -181,7 +183,8 @@ func newMove(at *redisFlags) *cobra.Command {
 	a.cmd = withJSON(&cobra.Command{
 		Use:   "move --from QUEUE --to QUEUE",
 		Short: "Move a class to another queue, with its retries and scheduled jobs",
-		Long: `Moves the jobs of a queue to another queue, wherever they are. Waiting jobs go to the back of the other queue.
+		Long: `Moves the jobs of a queue to another queue, wherever they are. Waiting jobs go to the back of the other queue, also those
+that wait for a limit.
 Scheduled jobs, retries and dead jobs stay where they are, and go to the other queue when they run. Use it to move a class
 from workers in Ruby to workers in Go, or back, after its pushes name the new queue. A running job is not moved, and its
 retry names the old queue: run the command again when the running jobs are done.
@@ -245,18 +248,19 @@ func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
 func printQueues(t *table, s inspect.Status) {
 	t.section("queues: " + count(s.QueueCount, len(s.Queues)))
 	if len(s.Queues) > 0 {
-		t.row("QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "")
+		t.row("QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "WAITING", "")
 	}
 	for _, queue := range s.Queues {
 		c := queueCells(queue)
-		t.row(c[0], c[1], c[2], c[3], c[4], queueNotes(queue))
+		t.row(c[0], c[1], c[2], c[3], c[4], c[5], queueNotes(queue))
 	}
 }
 
-// queueCells returns the cells of a queue below these heads: QUEUE, SIZE, LATENCY, RUNS, FAILED.
+// queueCells returns the cells of a queue below these heads: QUEUE, SIZE, LATENCY, RUNS, FAILED, WAITING.
 func queueCells(q inspect.Queue) []string {
 	return []string{
 		q.Name, strconv.FormatInt(q.Size, 10), short(q.Latency), cmp.Or(inspect.PerSecond(q.Rate), "-"), cmp.Or(inspect.PerSecond(q.FailedRate), "-"),
+		cmp.Or(word(q.Waiting > 0, strconv.FormatInt(q.Waiting, 10)), "-"),
 	}
 }
 

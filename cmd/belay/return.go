@@ -19,7 +19,7 @@ const returnHelp = `Returns jobs to plain queues, for a fleet that leaves Belay 
 interrupt it at any moment, even with kill -9, and run it again: each job moves in one step.
 
 It returns the jobs that only workers of Belay could recover: jobs that dead processes of Belay hold go to the heads of
-their queues, quarantined jobs to the backs. Sidekiq reads the jobs in queues, schedule, retry and dead as they are. Stop all
+their queues, quarantined jobs and those that wait for limits to the backs. Sidekiq reads the jobs in queues, schedule, retry and dead as they are. Stop all
 workers of Belay first: while one is alive, the command refuses and names it; a killed worker counts as alive until its TTL
 has passed. The command takes some seconds, or the longest TTL of the dead processes. Unique jobs keep their locks until
 these expire, because Sidekiq releases none: belay locks shows them. Periodic jobs of Belay are not enqueued any more.` + deadLimitsHelp
@@ -55,6 +55,7 @@ func newReturn(at *redisFlags) *cobra.Command {
 			_ = show(cmd, returned, func(t *table) {
 				t.row(fmt.Sprintf("%d recovered, %d of them moved to the dead set", returned.Recovered, returned.Dead))
 				t.row(fmt.Sprintf("%d taken out of quarantine", returned.Quarantined))
+				t.row(fmt.Sprintf("%d had been waiting for limits", returned.Waiting))
 			})
 			if err != nil { // a signal explains it
 				err = cmp.Or(context.Cause(ctx), err)

@@ -39,7 +39,7 @@ func TestReturnGivesBackWhatOnlyBelayWouldRun(t *testing.T) {
 				last = h.invoke("", "return", "--to-ruby", "--json", "--client", client)
 				return last.code == 0
 			}, soon, 100*time.Millisecond, "%v", &last)
-			require.JSONEq(t, `{"recovered":2,"dead":0,"quarantined":1}`, last.out)
+			require.JSONEq(t, `{"recovered":2,"dead":0,"quarantined":1,"waiting":0}`, last.out)
 			waiting := h.payloads("LRANGE", h.key("queue:mail"), "0", "-1")
 			require.Len(t, waiting, 3)
 			for n, payload := range waiting { // the last pushed one never ran, and is the youngest

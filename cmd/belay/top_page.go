@@ -153,7 +153,7 @@ const headJob = "JOB"
 var topHeads = [tabs][]string{
 	tabProcesses: {"PROCESS", "STATE", "BUSY", "MB", "QUEUES", "TAG"},
 	tabRunning:   {headJob, "CLASS", "QUEUE", "FOR", "PROCESS"},
-	tabQueues:    {"QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", ""},
+	tabQueues:    {"QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "WAITING", ""},
 	tabRetries:   {headJob, "CLASS", "QUEUE", "DUE IN", "FAILED", ""},
 	tabScheduled: {headJob, "CLASS", "QUEUE", "DUE IN", "FAILED", ""},
 	tabDead:      {headJob, "CLASS", "QUEUE", "DEAD FOR", "FAILED", ""},

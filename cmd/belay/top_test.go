@@ -172,7 +172,7 @@ func TestTopShowsEachTab(t *testing.T) {
 	p.keys("tab")
 	require.Regexp(t, `j1 +Welcome +mail +0s +vm:1:a`, p.shown())
 	p.keys("3")
-	require.Regexp(t, `mail +7 +0s +- +- +paused`, p.shown())
+	require.Regexp(t, `mail +7 +0s +- +- +- +paused`, p.shown())
 	p.keys("4")
 	require.Regexp(t, `j4 +Again +mail +1m30s +3 of 26`, p.shown())
 	p.keys("5")

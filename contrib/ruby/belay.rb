@@ -154,7 +154,7 @@ end
 local wrong = once and may('SET', scope, '') or nil
 local function may_join(info, pending, batches)
   return must_be(info, 'hash', 'HINCRBY', info, '', '0') or may('HMGET', info, '')
-    or must_be(pending, 'set', 'SADD', pending, '') or may('SISMEMBER', pending, '')
+    or must_be(pending, 'set', 'SADD', pending, '') or may('SMISMEMBER', pending, '')
     or must_be(batches, 'zset', 'ZADD', batches, '0', '')
 end
 
@@ -211,12 +211,22 @@ for _, group in ipairs(groups) do
   if group.lock then
     until_ms = string.format('%.0f', now_ms + math.floor(group.hold_ms + math.max(0, due - now) * 1000))
   end
+  local pending = {} -- by jid: 1 for a member that is stored already
+  if group.bid ~= '' then
+    local jids = {}
+    for job = 1, group.count do
+      jids[job] = ARGV[group.first + job * group.step - 1]
+    end
+    for job, is in ipairs(redis.call('SMISMEMBER', group.pending, unpack(jids))) do
+      pending[jids[job]] = is
+    end
+  end
   for job = 0, group.count - 1 do
     local lock = group.lock and KEYS[group.lock + job]
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
     local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
     local jid = group.bid ~= '' and ARGV[arg + group.step - 1]
-    if jid and redis.call('SISMEMBER', group.pending, jid) == 1 then
+    if pending[jid] == 1 then
       bytes, lock, value = nil, nil, nil
     end
     -- It is stored already. (Once its run has begun, the push counts as a duplicate: the run may have missed
@@ -252,6 +262,7 @@ for _, group in ipairs(groups) do
     end
     if bytes then
       members[#members + 1] = jid or nil
+      pending[jid] = jid and 1 -- it may come again in this call
       if not group.list then
         stored[#stored + 1] = due
       end

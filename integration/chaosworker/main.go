@@ -1,6 +1,6 @@
 // Command chaosworker is the processes of a chaos run that may die at any instruction: a worker, or, with
-// --push, a pusher of its share of a plan, or, with --rivals, a pusher of unique jobs until TERM. All record
-// what happens to them, by single appends.
+// --push, a pusher of its share of a plan, or, with --rivals, a pusher of unique jobs until TERM, or, with
+// --batches, a pusher of batches. All record what happens to them, by single appends.
 //
 // It is a user's program: of Belay it knows what users import.
 package main
@@ -26,6 +26,10 @@ type flags struct {
 	// rivals is how many push unique jobs, instead of working; seed decides which.
 	rivals, interruptions int
 	seed                  uint64
+	// batches is how many to make, of so many members, one in a pace since the run began: this process makes
+	// those of its share, 0 or 1.
+	batches, size, share int
+	pace                 time.Duration
 }
 
 func main() {
@@ -38,6 +42,10 @@ func main() {
 	flag.IntVar(&f.rivals, "rivals", 0, "how many push unique jobs, instead of working")
 	flag.Uint64Var(&f.seed, "seed", 1, "decides which unique jobs are pushed")
 	flag.IntVar(&f.interruptions, "max-interruptions", 3, "in how many crashes a job may be in hand")
+	flag.IntVar(&f.batches, "batches", 0, "how many batches there are, of which this process makes its share, instead of working")
+	flag.IntVar(&f.size, "size", 0, "how many members a batch has")
+	flag.IntVar(&f.share, "share", 0, "make the even batches (0) or the odd ones (1)")
+	flag.DurationVar(&f.pace, "pace", 0, "time from one batch to the next")
 	flag.Parse()
 	program.Exit(f.run())
 }
@@ -59,6 +67,9 @@ func (f *flags) run() error {
 	ctx := context.Background()
 	if f.rivals > 0 {
 		return f.pushRivals(book, client)
+	}
+	if f.batches > 0 {
+		return f.pushBatches(client)
 	}
 	if f.pusher >= 0 {
 		return newPusher(f, plan, book, client, redis).run(ctx)

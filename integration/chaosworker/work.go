@@ -37,6 +37,7 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	for _, class := range rivals {
 		class.Handle(server, h.obey)
 	}
+	handleBatches(server, client, h)
 	server.HandleRaw(chaosplan.TickClass, func(context.Context, *belay.Job) error { return nil })
 	if len(plan.Jobs) > 0 {
 		ticks := belay.Periodic{Name: chaosplan.Ticks, Cron: "@every 1s", Job: belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]}}

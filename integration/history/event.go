@@ -42,6 +42,8 @@ const (
 	Finish Kind = "finish"
 	// Health: once a second. Goroutines and Files are set.
 	Health Kind = "health"
+	// Called is a run of a callback (Text) of a batch (Token).
+	Called Kind = "called"
 	// Down: the process ends of its own will, after its deregistration or without Redis.
 	Down Kind = "down"
 )

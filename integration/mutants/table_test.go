@@ -710,7 +710,7 @@ var bugs = []mutant{
 		name: "a batch is complete when it is empty",
 		harm: "a batch with a dead member is never complete, and a program that waits for it waits for ever",
 		edits: []edit{{
-			"lua/shared/batch.lua", `if left == redis.call('SCARD', failed) then`, `if left == 0 then`,
+			"lua/shared/batch.lua", `if left == (some_failed and redis.call('SCARD', failed) or 0) then`, `if left == 0 then`,
 		}},
 		pkg: "./lua", run: "TestBatch/is_complete_when",
 		caught: "TestBatch/is_complete_when_each_member_has_run_and_over_when_each_is_done/go-redis", says: "Complete",
@@ -766,6 +766,24 @@ var bugs = []mutant{
 		}},
 		pkg: "./janitor", run: "TestCrashPolicy",
 		caught: "TestCrashPolicy/go-redis/a_crash_alone_kills_at_the_limit", says: "its batch",
+	},
+	{
+		name: "a retry stores the next jobs",
+		harm: "each failed run of a job enqueues its next jobs, though the job is not done",
+		edits: []edit{{
+			"batch/next.go", `outcome.Exit() == job.ExitDone &&`, `(outcome.Exit() == job.ExitDone || outcome.Exit() == job.ExitRetry) &&`,
+		}},
+		pkg: ".", run: "TestNextJobsFollowOnlyWhatIsDone",
+		caught: "TestNextJobsFollowOnlyWhatIsDone/go-redis", says: "no job's that is not done",
+	},
+	{
+		name: "the queue of a next job is not checked first",
+		harm: "a key of another type breaks the settle half-way: the job has left its list, and its next jobs are lost",
+		edits: []edit{{
+			"lua/shared/next.lua", `not checked[list] and must_be(list, 'list', 'LPUSH', list, '')`, `nil`,
+		}},
+		pkg: "./lua", run: "TestNextJobs/refuse_the_settle_before_it_writes_if_a_queue_is_none",
+		caught: "TestNextJobs/refuse_the_settle_before_it_writes_if_a_queue_is_none/go-redis", says: "something was written",
 	},
 	{
 		name: "a slot is free before its job leaves",

@@ -14,8 +14,8 @@ type batch struct {
 	// known says that its hash exists. total is what the hash says, and stored how many members ever joined.
 	known         bool
 	total, stored int
-	// listed says that the set of all batches has it, and until when, in seconds, it is kept. succeededAt is the
-	// second in which its success was called.
+	// listed says that the set of all batches has it, and until when, in seconds, it is kept. succeededAt is
+	// the second in which its success was called.
 	listed             bool
 	until, succeededAt float64
 	// sets are pending, failed and dead.
@@ -199,8 +199,8 @@ func (s *stride) stores(text string) bool {
 	return slices.ContainsFunc(s.touched, func(of *subject) bool { return strings.HasPrefix(of.text, text) })
 }
 
-// judgeMember holds that a member which lives is pending in its batch, and one that has ended is not, unless it
-// died.
+// judgeMember holds that a member which lives is pending in its batch, one that has failed is counted so, and
+// one that has ended is not pending, unless it died.
 func (s *stride) judgeMember(of *subject) {
 	var field string
 	if !of.named || !strings.Contains(of.text, `"belay_batch"`) || json.Unmarshal([]byte(valueOf(of.text, "belay_batch")), &field) != nil {
@@ -217,6 +217,8 @@ func (s *stride) judgeMember(of *subject) {
 		s.violate(of, Batches, "it is in %s, and not pending in batch %s", of.edge.To, id)
 	case of.copies > 0 && (of.edge.To == Dead) != died:
 		s.violate(of, Batches, "it is in %s, and batch %s has it as dead: %t", of.edge.To, id, died)
+	case of.copies > 0 && of.edge.Move == Retried && !in.sets["failed"][of.jid]:
+		s.violate(of, Batches, "it has failed, and batch %s does not have it as failed", id)
 	case of.copies == 0 && pending && !died && of.abroad == nil && of.edge.Move != Trimmed:
 		s.violate(of, Batches, "it has ended, and is pending in batch %s", id)
 	}

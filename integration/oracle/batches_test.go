@@ -49,6 +49,10 @@ func TestBatches(t *testing.T) {
 		}, rules: []oracle.Rule{oracle.Batches}},
 		"dead and not failed":    {history: func(a *aof) { taken(a); a.step(c("SADD "+dead+" 1"), c("HSETNX "+info+" death_at 1")) }, rules: []oracle.Rule{oracle.Batches}},
 		"failed and not pending": {history: func(a *aof) { taken(a); a.step(c("SADD " + failedSet + " 2")) }, rules: []oracle.Rule{oracle.Batches}},
+		"failed, and not counted": {history: func(a *aof) {
+			taken(a)
+			a.settle(1, 1, gone, c("ZADD retry 1", payload("1", `"belay_batch":"b/calls"`, failed)))
+		}, rules: []oracle.Rule{oracle.Batches}},
 		"over, and kept for more than a day": {history: func(a *aof) {
 			taken(a)
 			a.settle(1, 0, gone, done, complete, success, call)

@@ -183,8 +183,8 @@ func (s *stride) lease(text string, held bool) {
 	}
 }
 
-// judgeGates holds that the counts of gates say what ledgers and admissions say, after each step; that a gate has
-// no more of them than its limit allows, and no more starts than its rate; and that each has its job.
+// judgeGates holds that the counts of gates say what ledgers and admissions say, after each step; that a gate
+// has no more of them than its limit allows, and no more starts than its rate; and that each has its job.
 func (s *stride) judgeGates() {
 	if s.base {
 		s.gates = gateStep{}
@@ -235,8 +235,8 @@ func (s *stride) judgeGranted() {
 	}
 }
 
-// judgeHeld holds that a job that left a process' hand left its slot too, and that an admitted one did not leave
-// for good.
+// judgeHeld holds that a job that left a process' hand left its slot too, and that an admitted one did not
+// leave for good.
 func (s *stride) judgeHeld(of *subject) {
 	if !of.left.inHand() {
 		return

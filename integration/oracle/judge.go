@@ -79,6 +79,7 @@ func (s *stride) judge() {
 	}
 	s.judgeLocks()
 	s.judgeBatches()
+	s.judgeNext()
 	s.judgeGates()
 	for _, of := range s.touched {
 		s.k.drop(of)

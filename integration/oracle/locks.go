@@ -10,7 +10,7 @@ import (
 // A lock is one lock's key, as it is after the steps read so far.
 type lock struct {
 	digest string
-	// value is a state ("-", "s" or "d"), its owner's jid, and what does not matter here.
+	// value is a state ("-", "s", "d" or "k"), its owner's jid, and what does not matter here.
 	value string
 	// expiry is when it ends by itself, in ms by Redis' clock; 0 for never.
 	expiry float64
@@ -173,6 +173,12 @@ func (s *stride) judgeLocks() {
 // judgeLock judges one lock that the step touched; after is nil for one that is free now.
 func (s *stride) judgeLock(t *turn, after *lock) {
 	before := t.before
+	if before.kept() || after.kept() {
+		if !s.base {
+			s.judgeKept(t, after)
+		}
+		return
+	}
 	took := after != nil && (before == nil || t.deleted || before.owner() != after.owner())
 	ended := before != nil && (after == nil || took)
 	tenures := s.k.report.Tenures
@@ -210,6 +216,32 @@ func (s *stride) judgeLock(t *turn, after *lock) {
 		s.judgeState(before.state(), after)
 	}
 	s.judgeStanding(after)
+}
+
+// kept reports whether it is the lock of a key, which no payload names and which outlives its job.
+func (l *lock) kept() bool { return l != nil && l.state() == "k" }
+
+// judgeKept holds that the lock of a key comes in the step that stores its job, stays as it is, and goes with
+// its time or by an operator. after is nil for one that is free now.
+func (s *stride) judgeKept(t *turn, after *lock) {
+	if after == nil {
+		if left := t.before.expiry - s.latest(); t.deleted && !t.unlisted && left > 0 {
+			s.failLock(t.before, "is deleted %.0f ms or more before it runs out", left)
+		}
+		return
+	}
+	after.of = s.k.jobs["jid "+after.owner()]
+	listed, ok := s.k.listed[after.digest]
+	switch taken := t.before == nil || t.deleted; {
+	case taken && (after.of == nil || after.of.movedAt != s.Number || after.of.edge.From != Nowhere):
+		s.failLock(after, "is taken in a step that does not store the job")
+	case !taken && t.before.value != after.value:
+		s.failLock(after, "is kept, and changes from %q to %q", t.before.value, after.value)
+	case after.expiry == 0:
+		s.failLock(after, "never ends")
+	case !ok || math.Abs(listed-after.expiry) > clockSlack:
+		s.failLock(after, "ends at %.0f, and is listed until %.0f", after.expiry, listed)
+	}
 }
 
 // failLock reports a breach, and no other of that lock.

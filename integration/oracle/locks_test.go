@@ -284,3 +284,31 @@ func TestABreachOfALockIsSeen(t *testing.T) {
 		})
 	}
 }
+
+// The lock of a key outlives its job, and no payload names it.
+func TestKeptLocks(t *testing.T) {
+	t.Parallel()
+	keep := func(a *aof, also ...[]string) {
+		a.step(append([][]string{c("SET "+lockKey, "k1\nC\n1", "PXAT", ms(60)), c("ZADD belay:unique " + ms(60) + " d1")}, also...)...)
+	}
+	stored := c("LPUSH "+queue, payload("1"))
+	run := func(a *aof) { a.take(); a.settle(1, 0, c("LREM "+mine+" -1", payload("1"))) }
+	for name, history := range map[string]struct {
+		history func(a *aof)
+		wrong   int
+	}{
+		"it outlives its job":     {history: func(a *aof) { keep(a, stored); run(a) }},
+		"its time is over":        {history: func(a *aof) { keep(a, stored); run(a); a.at(61); a.step(c("DEL " + lockKey)) }},
+		"an operator releases it": {history: func(a *aof) { keep(a, stored); a.step(release()...) }},
+		"it has no job":           {history: func(a *aof) { keep(a) }, wrong: 1},
+		"it is freed too early":   {history: func(a *aof) { keep(a, stored); a.step(c("DEL " + lockKey)) }, wrong: 1},
+		"it begins":               {history: func(a *aof) { keep(a, stored); a.begins("s") }, wrong: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := begin()
+			history.history(a)
+			require.Len(t, a.replay(t).Violations, history.wrong)
+		})
+	}
+}

@@ -32,8 +32,8 @@ type subject struct {
 	movedAt int
 	text    string
 	score   float64
-	// left is the hand that the step took it out of, if any; leftBy is whose it was, and leftText the job's text
-	// there.
+	// left is the hand that the step took it out of, if any; leftBy is whose it was, and leftText the job's
+	// text there.
 	left             Place
 	leftBy, leftText string
 }

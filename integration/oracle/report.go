@@ -30,6 +30,7 @@ const (
 	Tick          Rule = "tick"           // of a periodic job: comes once, in order, in the step that notes it
 	States        Rule = "states"         // are written for running jobs, in order, and go with their jobs
 	Batches       Rule = "batches"        // count their members in the steps that end them, and are called back once
+	Next          Rule = "next jobs"      // are stored, all of them, in the step in which the job before them ends
 	Gates         Rule = "gates"          // count what runs and what is admitted, and let no more start than they may
 	Vanished      Rule = "vanished"       // the totals do not agree
 	CannotJudge   Rule = "cannot judge"   // a write that this package does not understand

@@ -56,12 +56,12 @@ func (s *stride) zadd(c []string) {
 			s.dies(text, score, once)
 		case key == s.k.keys.Unique():
 			s.k.listed[text] = score
+		case key == s.k.keys.Batches():
+			s.keepBatch(text, score)
 		case key == s.k.keys.Waiting():
 			s.indexes(text, true)
 		case key == s.k.keys.Leases():
 			s.lease(text, true)
-		case key == s.k.keys.Batches():
-			s.keepBatch(text, score)
 		case spot != nil && (!once || spot.set[text] == nil):
 			s.member(spot, score, text, c[0])
 		}
@@ -87,12 +87,12 @@ func (s *stride) zrem(c []string) {
 			p.forgotten, p.tombstoned = p.tombstoned, false
 		case c[1] == s.k.keys.Unique():
 			s.unlist(text)
+		case c[1] == s.k.keys.Batches():
+			s.unlistBatch(text)
 		case c[1] == s.k.keys.Waiting():
 			s.indexes(text, false)
 		case c[1] == s.k.keys.Leases():
 			s.lease(text, false)
-		case c[1] == s.k.keys.Batches():
-			s.unlistBatch(text)
 		case spot != nil && spot.set[text] != nil:
 			s.unset(spot, spot.set[text], c[0])
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// sweepShare and stormShare are what the sweep and the storm of unique jobs have, of a time that is worth
-	// sharing. After maxStorm a storm has nothing new to say.
+	// sweepShare and stormShare are what the sweep, and each of the storms of unique jobs and of batches, have
+	// of a time that is worth sharing. After maxStorm a storm has nothing new to say.
 	sweepShare = 0.2
 	stormShare = 0.1
 	maxStorm   = 2 * time.Minute
@@ -36,7 +36,7 @@ var turns = [...]string{"default", "fast", "kills"}
 type plan struct {
 	seed    uint64
 	lasting time.Duration
-	// sweep and storm are 0 when they are left out.
+	// sweep, and storm, how long each of the two storms is, are 0 when they are left out.
 	sweep, storm time.Duration
 	rounds       []round
 }
@@ -61,7 +61,7 @@ func newPlan(seed uint64, lasting time.Duration) plan {
 		p.sweep = share(lasting, sweepShare)
 		p.storm = min(share(lasting, stormShare), maxStorm)
 	}
-	for left := lasting - p.sweep - p.storm; len(p.rounds) == 0 || left >= least+overhead; {
+	for left := lasting - p.sweep - 2*p.storm; len(p.rounds) == 0 || left >= least+overhead; {
 		r, takes := nextRound(seed, len(p.rounds), left)
 		p.rounds = append(p.rounds, r)
 		left -= takes
@@ -88,7 +88,7 @@ func nextRound(seed uint64, n int, left time.Duration) (r round, takes time.Dura
 func (p plan) leftOut() []string {
 	var out []string
 	if p.sweep == 0 {
-		out = append(out, fmt.Sprintf("the sweep and the storm (they are in %g minutes and more)", worth.Minutes()))
+		out = append(out, fmt.Sprintf("the sweep and the storms (they are in %g minutes and more)", worth.Minutes()))
 	}
 	for _, name := range turns {
 		if !slices.ContainsFunc(p.rounds, func(r round) bool { return r.settings == name }) {
@@ -102,7 +102,7 @@ func (p plan) leftOut() []string {
 func (p plan) describe() (text, digest string) {
 	var lines strings.Builder
 	if p.sweep > 0 {
-		fmt.Fprintf(&lines, "  sweep: seed %d, %v\n  storm: seed %d, %v\n", p.seed, p.sweep, p.seed, p.storm)
+		fmt.Fprintf(&lines, "  sweep: seed %d, %v\n  storms of unique jobs and of batches: seed %d, %v each\n", p.seed, p.sweep, p.seed, p.storm)
 	}
 	for n, r := range p.rounds {
 		fmt.Fprintf(&lines, "  round %d: seed %d, plan %s, %s settings, %v of faults\n", n+1, r.seed, r.digest(), r.settings, r.span)

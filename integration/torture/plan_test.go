@@ -25,10 +25,10 @@ func TestTheSameSeedAndMinutesAreTheSamePlan(t *testing.T) {
 
 // However long the parts take: these take no time at all, and no more is done for that.
 func TestWhatIsPlannedIsDoneAndNothingElse(t *testing.T) {
-	tort := stage(t, `echo "$2 $BELAY_SEED $BELAY_SWEEP$BELAY_STORM$BELAY_CHAOS $BELAY_CHAOS_SETTINGS" >> ../steps
-for name in TestCrashPoints TestRivals TestChaos; do echo "--- PASS: $name (1.00s)"; done
+	tort := stage(t, `echo "$2 $BELAY_SEED $BELAY_SWEEP$BELAY_STORM$BELAY_BATCHES$BELAY_CHAOS $BELAY_CHAOS_SETTINGS" >> ../steps
+for name in TestCrashPoints TestRivals TestBatchesInAStorm TestChaos; do echo "--- PASS: $name (1.00s)"; done
 `)
-	for _, name := range []string{"BELAY_SWEEP", "BELAY_STORM", "BELAY_CHAOS", "BELAY_CHAOS_SETTINGS"} {
+	for _, name := range []string{"BELAY_SWEEP", "BELAY_STORM", "BELAY_BATCHES", "BELAY_CHAOS", "BELAY_CHAOS_SETTINGS"} {
 		t.Setenv(name, "")
 	}
 	tort.plan = newPlan(7, 10*time.Minute)
@@ -37,9 +37,9 @@ for name in TestCrashPoints TestRivals TestChaos; do echo "--- PASS: $name (1.00
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintf(`^TestCrashPoints$ 7 2m0s%[1]s
 ^TestRivals$ 7 1m0s%[1]s
+^TestBatchesInAStorm$ 7 1m0s%[1]s
 ^TestChaos$ 7 2m30s default
-^TestChaos$ 8 2m30s fast
-^TestChaos$ 9 10s fast
+^TestChaos$ 8 2m5s fast
 `, " "), string(steps))
 }
 
@@ -49,7 +49,7 @@ func TestAPlanSaysWhatItHasNoTimeFor(t *testing.T) {
 	require.Len(t, newPlan(7, worth).rounds, 1)
 	require.Equal(t, []string{"rounds with default settings", "rounds with kills settings"}, newPlan(7, worth).leftOut())
 	short, _ := newPlan(7, worth-time.Second).describe()
-	require.Contains(t, short, "left out: the sweep and the storm")
+	require.Contains(t, short, "left out: the sweep and the storms")
 	long, _ := newPlan(7, worth).describe()
 	require.Contains(t, long, "sweep: seed 7, 30s")
 }
@@ -59,7 +59,7 @@ func TestAPlanFitsIntoItsTime(t *testing.T) {
 	t.Parallel()
 	for lasting := time.Second; lasting < 6*time.Minute; lasting += 7 * time.Second {
 		p := newPlan(7, lasting)
-		takes := p.sweep + p.storm
+		takes := p.sweep + 2*p.storm
 		for _, r := range p.rounds {
 			require.GreaterOrEqual(t, r.span, least)
 			require.LessOrEqual(t, r.span, span)

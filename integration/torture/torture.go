@@ -30,7 +30,7 @@ type torture struct {
 
 	rounds, faults, kills, jobs, lost int
 	steps, violations                 int
-	did                               string // by the sweep and the storm
+	did                               string // by the sweep and the storms
 	failed                            bool
 	// mute counts the rounds that passed and left no line: what they did is not in the sums.
 	mute int
@@ -64,6 +64,7 @@ func (t *torture) perform(ctx context.Context) error {
 		{"sweep", "TestCrashPoints", "BELAY_SWEEP", `(\d+) points of (\d+) were tried`, "%s of %s crash points", t.plan.sweep},
 		{"storm", "TestRivals", "BELAY_STORM", `storm: (\d+) pushes: \d+ accepted, (\d+) refused`,
 			"%s unique pushes, %s of them refused", t.plan.storm},
+		{"batches", "TestBatchesInAStorm", "BELAY_BATCHES", `batches: (\d+) batches, (\d+) members`, "%s batches with %s members", t.plan.storm},
 	} {
 		if p.lasting == 0 {
 			continue
@@ -81,7 +82,7 @@ func (t *torture) perform(ctx context.Context) error {
 }
 
 // A part is a test that goes on for a while: the sweep, which kills processes at one command after the other,
-// and the storm of unique jobs. Its log says in numbers, by the pattern, what it did.
+// and the storms of unique jobs and of batches. Its log says in numbers, by the pattern, what it did.
 type part struct {
 	name, test, span string
 	pattern, summary string

@@ -131,8 +131,8 @@ func launch(f form) (*Server, error) {
 	return nil, err
 }
 
-// FreeAddr returns an address on loopback, host:port, on which nothing listens. No other test gets it until this one
-// has ended.
+// FreeAddr returns an address on loopback, host:port, on which nothing listens. No other test gets it until
+// this one has ended.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	port, release, err := reservePort()
@@ -143,10 +143,10 @@ func FreeAddr(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// reservePort returns a TCP port on which nothing listens. It is below those that the system itself chooses, for
-// connections and for port 0. No other call returns it before release, in whatever process: it holds the UDP port of
-// the same number, which nothing here uses. Without that, the tests that run beside each other in an hour draw one
-// port twice, while a server restarts, or where one test wants that nothing listens.
+// reservePort returns a TCP port on which nothing listens. It is below those that the system itself chooses,
+// for connections and for port 0. No other call returns it before release, in whatever process: it holds the
+// UDP port of the same number, which nothing here uses. Without that, the tests that run beside each other in
+// an hour draw one port twice, while a server restarts, or where one test wants that nothing listens.
 func reservePort() (port int, release func(), err error) {
 	const first, end = 10000, 32768
 	for range 100 {

@@ -52,15 +52,6 @@ local function count(b, now_ms)
     end
     return still
   end
-  local function remove(jids)
-    if #jids == 0 then
-      return 0
-    end
-    redis.call('SREM', failed, unpack(jids))
-    redis.call('SREM', dead, unpack(jids))
-    return redis.call('SREM', pending, unpack(jids))
-  end
-
   local fell, died = members(b.failed), members(b.died)
   if #fell > 0 then
     redis.call('SADD', failed, unpack(fell))
@@ -73,13 +64,21 @@ local function count(b, now_ms)
   if #b.revived > 0 then
     redis.call('SREM', dead, unpack(b.revived))
   end
+  local some_failed = redis.call('SCARD', failed) > 0
+  local function remove(jids)
+    if #jids > 0 and some_failed then
+      redis.call('SREM', failed, unpack(jids))
+      redis.call('SREM', dead, unpack(jids))
+    end
+    return #jids > 0 and redis.call('SREM', pending, unpack(jids)) or 0
+  end
   remove(b.done)
   local removed = remove(b.removed)
   if removed > 0 then
     redis.call('HINCRBY', info, 'removed', removed)
   end
   local left = redis.call('SCARD', pending)
-  if left == redis.call('SCARD', failed) then
+  if left == (some_failed and redis.call('SCARD', failed) or 0) then
     call(b, 'complete', now_ms)
   end
   if left == 0 then

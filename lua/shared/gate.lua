@@ -1,9 +1,9 @@
--- gate: what decides whether a job may start. A run that a gate lets in holds a slot: its process' ledger (slots)
--- names the gate by the SHA-1 of the job's bytes. A job that may not start waits in the gate's list. One that was
--- moved from there to its queue, with the right to start, is admitted: the hash admitted has the time in ms, the
--- gate and the queue, each on a line, by the same SHA-1. The time is negative if the right has lapsed.
--- gates has the counts of each gate: NAME\nr of slots, NAME\na of the admitted. So counts and names change
--- together. They are sets of SHA-1s: two jobs that are equal in every byte share a slot, a permit and an
+-- gate: what decides whether a job may start. A run that a gate lets in holds a slot: its process' ledger
+-- (slots) names the gate by the SHA-1 of the job's bytes. A job that may not start waits in the gate's list.
+-- One that was moved from there to its queue, with the right to start, is admitted: the hash admitted has the
+-- time in ms, the gate and the queue, each on a line, by the same SHA-1. The time is negative if the right has
+-- lapsed. gates has the counts of each gate: NAME\nr of slots, NAME\na of the admitted. So counts and names
+-- change together. They are sets of SHA-1s: two jobs that are equal in every byte share a slot, a permit and an
 -- admission, so a count follows what the set says, and never the number of jobs.
 -- waiting is the index: the gates that have waiters, by the second at which the poller looks at them.
 -- A gate g has its name, and the keys of its own: waiting, rate, stop.
@@ -32,8 +32,8 @@ local function may_look(g)
     or may('RPOP', g.waiting) or may('LLEN', g.waiting)
 end
 
--- look: reads how many more jobs of a gate may start or be admitted now (room), and in how many ms to look again
--- if none may. g.size is used if no size is stored. False if there is no size at all.
+-- look: reads how many more jobs of a gate may start or be admitted now (room), and in how many ms to look
+-- again if none may. g.size is used if no size is stored. False if there is no size at all.
 local function look(g, now_ms)
   local stored = redis.call('HGET', limits, string.match(g.name, '^[^:]*'))
   local most, kind, n, ms = string.match(stored or g.size or '', '^(%S+) (%S+) (%d+) (%d+)')
@@ -91,10 +91,10 @@ local function grant(hash, since_ms, name, queue)
 end
 
 -- admit: moves waiters to the backs of their queues, and admits them, while the gate has room, at most most of
--- them. g is looked at. list_of returns the list of a queue; nil if that waiter must not leave in this call; and
--- true if it leaves without being admitted. Returns how many left, and the queue of the one that stopped it.
--- To the back: at the head, the waiters of a gate that is always full would keep all other jobs of the queue
--- from ever being taken.
+-- them. g is looked at. list_of returns the list of a queue; nil if that waiter must not leave in this call;
+-- and true if it leaves without being admitted. Returns how many left, and the queue of the one that stopped
+-- it. To the back: at the head, the waiters of a gate that is always full would keep all other jobs of the
+-- queue from ever being taken.
 local function admit(g, most, queues, now_ms, list_of)
   local moved, granted, elsewhere = 0, 0, nil
   while moved < most and g.room > 0 do

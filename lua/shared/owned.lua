@@ -12,6 +12,7 @@ local kinds, finishing = {}, {} -- finishing has one part of each kind that has 
 -- include unlock
 -- include end_state
 -- include member
+-- include next
 -- include slot
 -- include waiter
 -- read_owned: reads a group of jobs and what belongs to them, from ARGV[at] on: how many jobs, how many kinds

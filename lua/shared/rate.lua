@@ -1,6 +1,6 @@
 -- The rate of a gate: g.kind, g.n and g.ms say how many may start, and g.rate is the key of its state. A window
--- allows n starts in any ms: the state is the list of the last n starts, newest on the left. A leaky rate allows
--- n at once, and then one in each ms / n: the state is the time at which all permits are there again.
+-- allows n starts in any ms: the state is the list of the last n starts, newest on the left. A leaky rate
+-- allows n at once, and then one in each ms / n: the state is the time at which all permits are there again.
 -- Times are whole ms, so a start counts one ms longer than it must: two of them may be a part of a ms apart.
 -- A state of the other kind, from before the size was changed, is none.
 local function is_rate(g)

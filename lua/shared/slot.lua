@@ -1,11 +1,11 @@
 -- slot: what becomes of the slot of a job that has moved, or of its admission. "frees": the run has ended, and
 -- waiters of the gate are admitted. "waits": the run has ended too, the job waits first, and the gate starts
--- nothing for a while. "keeps": the job goes back to its queue, where it is admitted. "leaves": the slot is freed,
--- and the poller admits the waiters.
--- The keys of a part are those of use_gates, and with "frees" after them: paused queues, queues (the set of names),
--- and the lists of some queues. Its text are the names of these queues, each on a line; with the others the
--- job's queue; empty with "waits" for a job that does not wait. Its arguments are, for "frees" and "waits": the
--- gate's name, the position of the gate's keys; and for "waits" the ms of the stop.
+-- nothing for a while. "keeps": the job goes back to its queue, where it is admitted. "leaves": the slot is
+-- freed, and the poller admits the waiters.
+-- The keys of a part are those of use_gates, and with "frees" after them: paused queues, queues (the set of
+-- names), and the lists of some queues. Its text are the names of these queues, each on a line; with the others
+-- the job's queue; empty with "waits" for a job that does not wait. Its arguments are, for "frees" and "waits":
+-- the gate's name, the position of the gate's keys; and for "waits" the ms of the stop.
 -- include gate
 local freed, freed_in_order, gone, is_gone, named = {}, {}, {}, {}, {}
 local ledger, lists, paused, queue_names -- ledger: whether there is any slot or admission

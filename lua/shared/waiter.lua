@@ -1,5 +1,5 @@
--- waiter: what belongs to a job that leaves a gate's waiting list for an operator: the index names only gates that
--- have waiters. The keys of a part are the index and the waiting list, its text is the gate's name.
+-- waiter: what belongs to a job that leaves a gate's waiting list for an operator: the index names only gates
+-- that have waiters. The keys of a part are the index and the waiting list, its text is the gate's name.
 kinds.waiter = {
   may = function(part) return must_be(KEYS[part.key], 'zset', 'ZREM', KEYS[part.key], '') or may('EXISTS', KEYS[part.key + 1]) end,
   over = function() end,

@@ -1,0 +1,97 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/batch"
+	"github.com/belayq/belay/job"
+)
+
+// needsOwnPush reports whether the job has an option whose effect is that of its own push. A job that a worker
+// stores, at the end of another one, cannot have it.
+func (j *RawJob) needsOwnPush() bool {
+	return j.In != 0 || !j.At.IsZero() || j.Key != "" || j.Unique != nil || j.ExpiresIn != 0 || j.Deadline != 0 || j.Replicas != 0
+}
+
+// passNext runs the middleware for the next jobs of a job.
+func (c *Client) passNext(ctx context.Context, j *RawJob) error {
+	jobs := slices.Clone(j.Then) // the caller's own may be those of other jobs too
+	for at := range jobs {
+		next := &jobs[at]
+		next.NotUnique = true // by DeduplicateIdempotent
+		r, err := c.pass(ctx, next)
+		if own := next.pushed; len(own) > 0 {
+			jid, queue := next.JID, next.Queue
+			j.OnPushed(func(r Receipt, err error) {
+				r.JID, r.Queue = jid, queue
+				own.call(r, err)
+			})
+		}
+		switch {
+		case err != nil:
+			return err
+		case r.Status == StatusRefused:
+			return &InvalidError{Class: j.Class, Err: fmt.Errorf("middleware refused its next job %s: %s", next.Class, r.Reason)}
+		}
+	}
+	j.Then = jobs
+	return nil
+}
+
+// next checks the next jobs, and returns them as they are written. length is that of the sequence which begins
+// with j.
+func (j *RawJob) next() (drafts []draft, length int, err error) {
+	if len(j.Then) == 0 {
+		return nil, 1, nil
+	}
+	var errs []error
+	if len(j.Then) > batch.MaxNext {
+		errs = append(errs, fmt.Errorf("it has %d next jobs, and %d are allowed: let one of them push a batch", len(j.Then), batch.MaxNext))
+	}
+	for _, next := range j.Then {
+		d, err := j.nextDraft(next)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("its next job %s: %w", next.Class, err))
+		}
+		drafts, length = append(drafts, d), max(length, d.length)
+	}
+	if length++; length > batch.MaxSequence {
+		errs = append(errs, fmt.Errorf("%d jobs follow one another, and %d are allowed: let the last one push the rest", length, batch.MaxSequence))
+	}
+	return drafts, length, errors.Join(errs...)
+}
+
+func (j *RawJob) nextDraft(next RawJob) (draft, error) {
+	var err error
+	if next.needsOwnPush() || next.Batch != nil {
+		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), ExpiresIn, " +
+			"Deadline, Replicas or Batch")
+		next.Key, next.Unique = "", nil
+	}
+	next = next.withDefaults()
+	next.after = j.JID
+	d, bad := next.draft(time.Time{})
+	return d, errors.Join(err, bad)
+}
+
+// encode writes the payload. The next jobs are its last field before the args: what reads only the beginning of
+// a payload must find the fields of the job itself there.
+func (d *draft) encode() string {
+	if len(d.next) == 0 {
+		return d.Encode()
+	}
+	texts := make([]string, len(d.next))
+	for at := range d.next {
+		next := &d.next[at]
+		next.CreatedAt, next.Unit = d.CreatedAt, d.Unit
+		texts[at] = next.encode()
+	}
+	whole := d.Draft
+	whole.Extra = append(slices.Clip(whole.Extra), job.Edit{Name: job.FieldThen, JSON: "[" + strings.Join(texts, ",") + "]"})
+	return whole.Encode()
+}

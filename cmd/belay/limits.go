@@ -1,0 +1,259 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belayq/belay/inspect"
+)
+
+const limitsHelp = `Lists the limits: how many jobs of a class may run at once in the fleet (CONCURRENCY), and how many may start in a time
+(RATE). Programs declare limits with their classes (belay.Limited), and an operator may set another size: SOURCE says
+whose size is in force.
+
+A job that may not start leaves its process and waits; it costs nothing until the end of another run, or the passing of
+time, lets it start. Jobs of one limit with one key share a gate, and wait there in the order in which they came: five
+webhooks at once for each tenant are one limit with a gate for each tenant. ADMITTED are jobs that had been waiting, may
+start, and are in their queue again. OLDEST is how long ago the next waiting job was enqueued.
+
+Waiting jobs are in no queue and not in its latency, because no further worker could start them. belay list waiting shows
+them, and belay find JID where one waits. A key stands behind the name and a colon: webhooks:acme.`
+
+func newLimits(at *redisFlags) *cobra.Command {
+	cmd := withJSON(&cobra.Command{
+		Use:   "limits",
+		Short: "List limits of concurrency and rate, and change them",
+		Long:  limitsHelp,
+		Example: `  belay limits
+  belay limits show webhooks --key acme
+  belay limits set webhooks --concurrency 10
+  belay limits set geocoder --rate 100/1m
+  belay limits set geocoder --concurrency 0      so that no job of it starts
+  belay limits reset geocoder`,
+		Args: noWords,
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+			limits, err := i.Limits(context.Background())
+			if err != nil {
+				return err
+			}
+			printProblems(cmd, limits.Problems)
+			return showAll(cmd, limits.Limits, func(t *table) {
+				if len(limits.Limits) > 0 {
+					t.row("LIMIT", "CONCURRENCY", "RATE", "SOURCE", "RUNNING", "ADMITTED", "WAITING", "GATES", "OLDEST")
+				}
+				for _, l := range limits.Limits {
+					t.row(cut(l.Name, 64), concurrencyOf(l), cmp.Or(l.Rate, "-"), cmp.Or(string(l.Source), "-"), l.Running, l.Admitted, l.Waiting, l.Gates, oldest(l.Oldest))
+				}
+				t.row(fmt.Sprintf("%d limits", len(limits.Limits)))
+			})
+		}),
+	})
+	cmd.AddCommand(newLimitShow(at), newLimitSet(at), newLimitReset(at), newLimitRemove(at), newLimitCheck(at))
+	return cmd
+}
+
+func printProblems(cmd *cobra.Command, problems []string) {
+	for _, problem := range problems {
+		cmd.PrintErrln(plain(problem))
+	}
+}
+
+// concurrencyOf returns the concurrency of a limit for a table.
+func concurrencyOf(l inspect.Limit) string {
+	if l.Concurrency == nil {
+		return "-"
+	}
+	return strconv.Itoa(*l.Concurrency)
+}
+
+func oldest(d inspect.Seconds) string {
+	if d.Duration == 0 {
+		return "-"
+	}
+	return short(d)
+}
+
+func newLimitShow(at *redisFlags) *cobra.Command {
+	var key string
+	cmd := at.masking(withJSON(&cobra.Command{
+		Use:   "show LIMIT",
+		Short: "Show the gates of a limit, and which runs hold its slots",
+		Long: `Shows the gates of a limit that have jobs, and the runs that count against its concurrency, with their processes. With
+--key it shows the gate for that key alone, and the next 25 jobs that wait there. A gate is stopped for a time when a
+handler has returned belay.RateLimited.`,
+		Example: "  belay limits show webhooks\n  belay limits show webhooks --key acme\n  belay limits show webhooks --json | jq -r '.holders[].jid'",
+		Args:    oneArg("name one limit, as belay limits shows it"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			var of *string
+			if cmd.Flags().Changed("key") {
+				of = &key
+			}
+			d, found, err := i.Limit(context.Background(), args[0], of)
+			switch {
+			case err != nil:
+				return err
+			case !found:
+				return absent(args)
+			}
+			if !asJSON(cmd) {
+				printProblems(cmd, d.Problems)
+			}
+			return show(cmd, d, func(t *table) { printLimit(t, d) })
+		}),
+	}))
+	cmd.Flags().StringVar(&key, "key", "", "only the gate for this `KEY`, which may be empty")
+	return cmd
+}
+
+func printLimit(t *table, d inspect.LimitDetails) {
+	t.field("limit", d.Name)
+	t.field("concurrency", concurrencyOf(d.Limit))
+	t.field("rate", cmp.Or(d.Rate, "-"))
+	t.field("source", string(d.Source))
+	t.instant("seen", d.SeenAt)
+	t.section(fmt.Sprintf("gates: %d", len(d.Gates)))
+	if len(d.Gates) > 0 {
+		t.row("GATE", "RUNNING", "ADMITTED", "WAITING", "QUEUE", "OLDEST", "")
+	}
+	for _, g := range d.Gates {
+		stopped := word(g.Stopped.Duration > 0, "stopped for "+short(g.Stopped))
+		t.row(cut(g.Name, 80), g.Running, g.Admitted, g.Waiting, cmp.Or(cut(g.Queue, 40), "-"), oldest(g.Oldest), stopped)
+	}
+	t.section(fmt.Sprintf("runs with a slot: %d", len(d.Holders)))
+	if len(d.Holders) > 0 {
+		t.row("JID", "CLASS", "GATE", "SINCE", "PROCESS")
+	}
+	for _, h := range d.Holders {
+		t.row(h.JID, cut(h.Class, 40), cut(h.Gate, 80), localTime(&h.Since), h.Process+word(h.State != inspect.StateAlive, " ("+string(h.State)+")"))
+	}
+	if len(d.Waiters) > 0 {
+		t.section("next to start")
+		t.row("AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", "")
+	}
+	for _, e := range d.Waiters {
+		e.Gate = "" // it is that of all of them
+		t.row(entryCells(e)...)
+	}
+}
+
+func newLimitSet(at *redisFlags) *cobra.Command {
+	var change inspect.LimitChange
+	cmd := &cobra.Command{
+		Use:   "set LIMIT",
+		Short: "Give a limit another size",
+		Long: `Gives a limit another size, in force from the next start of a job on. What no flag names stays as it is. Programs do not
+replace it, until belay limits reset. A lower concurrency stops no run: nothing starts until enough runs have ended. With a
+higher one waiting jobs start within seconds.
+
+There need be no such limit: the size is then in force when a program declares it.`,
+		Example: `  belay limits set webhooks --concurrency 10
+  belay limits set geocoder --rate 100/1m          100 starts in any minute
+  belay limits set geocoder --rate leaky:100/1m    100 at once, and then one each 600 ms
+  belay limits set geocoder --concurrency none --rate none`,
+		Args: oneArg("name one limit"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+			l, err := i.SetLimit(context.Background(), args[0], change)
+			if errors.Is(err, inspect.ErrLimitChange) {
+				return usage("%w", err)
+			}
+			if err != nil {
+				return err
+			}
+			printLine(cmd, fmt.Sprintf("%s: concurrency %s, rate %s", l.Name, concurrencyOf(l), cmp.Or(l.Rate, "-")))
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&change.Concurrency, "concurrency", "", "how many jobs run at once: a `NUMBER`, 0 to start none, or none for any number")
+	cmd.Flags().StringVar(&change.Rate, "rate", "", "how many jobs start in a time: a `RATE` such as 100/1m or leaky:100/1m, or none for any number")
+	return cmd
+}
+
+func newLimitReset(at *redisFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset LIMIT[:KEY]...",
+		Short: "Give limits the size of the programs again, or repair a gate's counts",
+		Long: `Gives limits that an operator has set the size that programs declare, which they register within half a minute; until then the
+operator's size is in force.
+
+With a key it sets the counts of that gate to the slots that processes hold and to the jobs that were admitted: belay
+limits check says whether they differ. A limit without keys has one gate, whose name ends with the colon.`,
+		Example: "  belay limits reset webhooks\n  belay limits reset webhooks:acme\n  belay limits reset geocoder:",
+		Args:    someArgs("name the limits, or gates of them"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {
+			return each(names, func(name string) (bool, error) {
+				if strings.Contains(name, ":") {
+					was, err := i.ResetGate(context.Background(), name)
+					if err == nil {
+						printLine(cmd, fmt.Sprintf("%s: %d running (was %d), %d admitted (was %d)", name, was.Slots, was.Running, was.Admissions, was.Admitted))
+					}
+					return true, err
+				}
+				found, err := i.ResetLimit(context.Background(), name)
+				if found {
+					printLine(cmd, name+": reset")
+				}
+				return found, err
+			})
+		}),
+	}
+}
+
+func newLimitRemove(at *redisFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove LIMIT...",
+		Short: "Remove limits that no program declares",
+		Long: `Removes the sizes of limits. Their waiting jobs go back to their queues and start without a limit. A program that still declares
+a limit stores it again within half a minute: to lift such a limit use belay limits set with none.`,
+		Example: "  belay limits remove webhooks",
+		Args:    someArgs("name the limits, as belay limits shows them"),
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {
+			return each(names, func(name string) (bool, error) {
+				found, err := i.RemoveLimit(context.Background(), name)
+				if found {
+					printLine(cmd, name+": removed")
+				}
+				return found, err
+			})
+		}),
+	}
+}
+
+func newLimitCheck(at *redisFlags) *cobra.Command {
+	return withJSON(&cobra.Command{
+		Use:   "check",
+		Short: "Compare the counts of limits with the runs that there are",
+		Long: `Compares what each gate counts with the slots that processes hold and the jobs that were admitted, at one instant. They are equal,
+unless Redis has evicted keys or another program has changed them: then a limit lets too few jobs start, or too many. It
+prints the gates whose counts are wrong; belay limits reset LIMIT:KEY repairs one.`,
+		Example: "  belay limits check\n  belay limits check --json | jq -r '.wrong[].gate' | xargs belay limits reset",
+		Args:    noWords,
+		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+			check, err := i.CheckLimits(context.Background())
+			if err != nil {
+				return err
+			}
+			if !asJSON(cmd) {
+				printProblems(cmd, check.Problems)
+			}
+			err = show(cmd, check, func(t *table) {
+				if len(check.Wrong) > 0 {
+					t.row("GATE", "RUNNING", "SLOTS", "ADMITTED", "ADMISSIONS", "WAITING", "LOOKED AT")
+				}
+				for _, g := range check.Wrong {
+					t.row(cut(g.Gate, 80), g.Running, g.Slots, g.Admitted, g.Admissions, g.Waiting, map[bool]string{true: "yes", false: "no"}[g.Indexed])
+				}
+				t.row(fmt.Sprintf("%d gates compared, %d are wrong", check.Looked, len(check.Wrong)))
+			})
+			if err == nil && len(check.Wrong) > 0 {
+				return errors.New("counts are wrong: belay limits reset LIMIT:KEY sets those of a gate")
+			}
+			return err
+		}),
+	})
+}

@@ -1,0 +1,198 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// A GateCheck is a gate whose counts are wrong: of its runs and admitted jobs, which limit its starts, or of
+// its waiting jobs.
+type GateCheck struct {
+	Gate string `json:"gate"`
+	// Running is its count of runs, and Slots how many runs of processes have a slot. Admitted is its count of
+	// jobs that may start and have not, and Admissions how many there are.
+	Running    int `json:"running"`
+	Slots      int `json:"slots"`
+	Admitted   int `json:"admitted"`
+	Admissions int `json:"admissions"`
+	// Waiting is how many jobs wait. Indexed is set if workers look at the gate; they look at those with
+	// waiting jobs, and at no others.
+	Waiting int  `json:"waiting"`
+	Indexed bool `json:"indexed"`
+}
+
+// A LimitCheck is what CheckLimits has found.
+type LimitCheck struct {
+	// Looked is how many gates were looked at.
+	Looked int `json:"looked"`
+	// Wrong are the gates whose counts are wrong, at most 1,000 of them.
+	Wrong []GateCheck `json:"wrong"`
+	// Problems describes what could not be read, at most 20.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ErrManySlots is the error of CheckLimits and ResetGate if there are more slots, admissions or processes than
+// can be compared at one instant.
+var ErrManySlots = errors.New("there are too many runs or processes to compare their slots at one instant")
+
+// CheckLimits compares the counts of all gates with the slots that processes hold, and with the admissions.
+// They are equal at any instant, unless Redis has evicted keys or another program has changed them.
+func (i *Inspector) CheckLimits(ctx context.Context) (LimitCheck, error) {
+	var r reading
+	check := LimitCheck{Wrong: []GateCheck{}}
+	names := make(map[string]bool)
+	counts, err := i.fields(ctx, &r, "the counts of gates", i.keys.Gates(), maxCounted)
+	if err != nil {
+		return check, err
+	}
+	for field := range counts {
+		name, _, _ := strings.Cut(field, "\n")
+		names[name] = true
+	}
+	marks, err := i.fields(ctx, &r, "the admissions", i.keys.Admitted(), maxCounted)
+	if err != nil {
+		return check, err
+	}
+	for _, mark := range marks {
+		if parts := strings.SplitN(mark, "\n", 3); len(parts) == 3 {
+			names[parts[1]] = true
+		}
+	}
+	identities, err := i.ledgers(ctx)
+	if err != nil {
+		return check, err
+	}
+	for _, slots := range i.slots(ctx, &r, identities) {
+		for _, name := range slots {
+			names[name] = true
+		}
+	}
+	waiting, err := i.waitingGates(ctx)
+	if err = cmp.Or(err, r.err); err != nil {
+		return check, err
+	}
+	for _, name := range waiting {
+		names[name] = true
+	}
+	check.Looked, check.Problems = len(names), r.problems
+	wrong := slices.Sorted(maps.Keys(names))
+	for range 2 { // a process that has started meanwhile is known the second time
+		if check.Wrong, err = i.wrongGates(ctx, wrong); err != nil {
+			return check, err
+		}
+		wrong = nil
+		for _, gate := range check.Wrong {
+			wrong = append(wrong, gate.Gate)
+		}
+	}
+	check.Wrong = check.Wrong[:min(len(check.Wrong), maxShown)]
+	return check, nil
+}
+
+// wrongGates returns those of some gates whose counts are wrong.
+func (i *Inspector) wrongGates(ctx context.Context, names []string) ([]GateCheck, error) {
+	wrong := []GateCheck{}
+	if len(names) == 0 {
+		return wrong, nil
+	}
+	identities, err := i.ledgers(ctx)
+	if err != nil {
+		return wrong, err
+	}
+	for page := range slices.Chunk(names, lua.MaxItems) {
+		found, err := i.countGates(ctx, page, identities, false)
+		if err != nil {
+			return wrong, err
+		}
+		for n, count := range found {
+			if !count.Right() {
+				wrong = append(wrong, gateCheckOf(page[n], count))
+			}
+		}
+	}
+	return wrong, nil
+}
+
+// ResetGate sets the counts of a gate to the slots and admissions that there are, and returns what they were.
+func (i *Inspector) ResetGate(ctx context.Context, gate string) (GateCheck, error) {
+	identities, err := i.ledgers(ctx)
+	if err != nil {
+		return GateCheck{}, err
+	}
+	counts, err := i.countGates(ctx, []string{gate}, identities, true)
+	if err != nil {
+		return GateCheck{}, err
+	}
+	return gateCheckOf(gate, counts[0]), nil
+}
+
+func gateCheckOf(gate string, c lua.GateCount) GateCheck {
+	return GateCheck{
+		Gate: gate, Running: c.Running, Slots: c.Slots, Admitted: c.Admitted, Admissions: c.Admissions, Waiting: c.Waiters, Indexed: c.Indexed,
+	}
+}
+
+func (i *Inspector) countGates(ctx context.Context, gates, identities []string, set bool) ([]lua.GateCount, error) {
+	counts, err := i.keys.CountGates(gates, identities, set).Do(ctx, i.driver)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("compare the counts of gates: %w", err)
+	case len(counts) != len(gates):
+		return nil, ErrManySlots
+	}
+	return counts, nil
+}
+
+// ledgers returns the processes that may hold slots: the living, and dead ones whose slots are not free yet.
+func (i *Inspector) ledgers(ctx context.Context) (identities []string, err error) {
+	read := func(set string) (names []string, err error) {
+		err = i.walk(ctx, set, lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
+			for _, entry := range page {
+				names = append(names, entry.Bytes)
+			}
+			return false
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the processes: %w", err)
+		}
+		return names, nil
+	}
+	dead, err := read(i.keys.Tombstones())
+	if err != nil {
+		return nil, err
+	}
+	for page := range slices.Chunk(dead, lua.MaxItems) {
+		calls := make([]driver.Call, len(page))
+		for n, identity := range page {
+			calls[n] = driver.Command("EXISTS", i.keys.Slots(identity))
+		}
+		for n, reply := range i.do(ctx, calls) {
+			if reply.Err != nil {
+				return nil, fmt.Errorf("read the slots of %s: %w", page[n], reply.Err)
+			}
+			if reply.Value == int64(1) {
+				identities = append(identities, page[n])
+			}
+		}
+	}
+	// The living come last, because they may start at any moment.
+	alive, err := read(i.keys.Alive())
+	if err != nil {
+		return nil, err
+	}
+	if identities = sorted(append(identities, alive...)); len(identities) > maxLedgers {
+		return nil, ErrManySlots
+	}
+	return identities, nil
+}
+
+// maxLedgers bounds the processes whose slots are compared at one instant.
+const maxLedgers = 4 * lua.MaxItems

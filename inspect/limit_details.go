@@ -1,0 +1,188 @@
+package inspect
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the hash by which Redis' scripts name a job
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
+)
+
+// LimitDetails are what is known about one limit.
+type LimitDetails struct {
+	Limit
+	// Gates are its gates with jobs, at most 1,000 with waiting ones, by name.
+	Gates []Gate `json:"gates"`
+	// Holders are runs that have a slot, at most 1,000, by process.
+	Holders []Holder `json:"holders"`
+	// Waiters are the next jobs at the gate, at most 25, if only one gate was asked for.
+	Waiters []Entry `json:"waiters,omitempty"`
+	// Problems describes what could not be read, at most 20.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// A Holder is a run that has a slot of a gate.
+type Holder struct {
+	Gate    string `json:"gate"`
+	JID     string `json:"jid"`
+	Class   string `json:"class"`
+	Process string `json:"process"`
+	State   State  `json:"process_state"`
+	// Since is when the run began; zero until the process has reported it.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// maxLine is how many waiting jobs of a gate LimitDetails has.
+const maxLine = 25
+
+// Limit returns what is known about a limit, of all its gates or, unless key is nil, of the gate for one key.
+// found is false if there is neither a size nor a job of it.
+func (i *Inspector) Limit(ctx context.Context, name string, key *string) (d LimitDetails, found bool, err error) {
+	var r reading
+	d = LimitDetails{Limit: Limit{Name: name}, Gates: []Gate{}, Holders: []Holder{}}
+	reply := i.driver.Do(ctx, driver.Command("HGET", i.keys.Limits(), name))[0]
+	if text, _ := r.value("the limit "+name, reply).(string); text != "" {
+		stored, err := lua.ParseLimit(name, text)
+		if found = true; err != nil {
+			r.problem("%v", err)
+		} else {
+			d.Limit = limitOf(stored)
+		}
+	}
+	gates, err := i.gates(ctx, &r, name)
+	if err != nil {
+		return d, found, err
+	}
+	for _, gate := range gates {
+		if found = true; key == nil || gate.Key == *key {
+			d.add(gate)
+			d.Gates = append(d.Gates, gate)
+		}
+	}
+	if found {
+		err = i.fillHolders(ctx, &r, &d)
+	}
+	if err == nil && key != nil && len(d.Gates) == 1 {
+		d.Waiters, err = i.firstWaiters(ctx, d.Gates[0].Name)
+	}
+	d.Problems = r.problems
+	return d, found, err
+}
+
+func (i *Inspector) firstWaiters(ctx context.Context, gate string) (waiters []Entry, err error) {
+	for entry, err := range i.Entries(ctx, Waiters(gate), 0) {
+		if err != nil {
+			return waiters, err
+		}
+		if waiters = append(waiters, entry); len(waiters) == maxLine {
+			break
+		}
+	}
+	return waiters, nil
+}
+
+// fillHolders reads the runs that have a slot of one of the gates.
+func (i *Inspector) fillHolders(ctx context.Context, r *reading, d *LimitDetails) error {
+	alive := r.texts("the living processes", i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)))[0])
+	held := i.slots(ctx, r, alive)
+	if r.err != nil || len(held) == 0 {
+		return r.err
+	}
+	ends := time.Now().Add(searchTime)
+	s := i.search(Query{Places: []Place{PlaceRunning}})
+	s.visit = func(f Found) bool {
+		if f.Entry == nil {
+			return false
+		}
+		gate := held[f.Process][hashOf(f.Entry.raw.Bytes)]
+		if slices.ContainsFunc(d.Gates, func(g Gate) bool { return g.Name == gate }) {
+			d.Holders = append(d.Holders, Holder{Gate: gate, JID: f.JID, Class: f.Class, Process: f.Process, State: f.State, Since: f.Since})
+		}
+		return len(d.Holders) >= maxShown
+	}
+	s.pageEnd = func() bool { return !time.Now().Before(ends) }
+	if stopped, err := s.run(ctx); err != nil {
+		return fmt.Errorf("read the runs with slots: %w", err)
+	} else if stopped {
+		r.problem("not all runs were read")
+	}
+	return nil
+}
+
+// slots reads which gate each run with a slot has, by process and by hash: up to maxShown runs of each process.
+func (i *Inspector) slots(ctx context.Context, r *reading, identities []string) map[string]map[string]string {
+	most := strconv.Itoa(maxShown)
+	held := make(map[string]map[string]string)
+	for page := range slices.Chunk(identities, processesAtOnce) {
+		var calls []driver.Call
+		for _, identity := range page {
+			calls = append(calls, driver.Command("HRANDFIELD", i.keys.Slots(identity), most, "WITHVALUES"))
+		}
+		for n, reply := range i.do(ctx, calls) {
+			pairs := flat(r.value("the slots of "+page[n], reply))
+			for at := 0; at+1 < len(pairs); at += 2 {
+				if held[page[n]] == nil {
+					held[page[n]] = make(map[string]string)
+				}
+				held[page[n]][pairs[at]] = pairs[at+1]
+			}
+		}
+	}
+	return held
+}
+
+// flat returns the texts of a reply of pairs, which RESP3 has as arrays of two.
+func flat(value any) (texts []string) {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, part := range v {
+			texts = append(texts, flat(part)...)
+		}
+	}
+	return texts
+}
+
+// hashOf returns the name of a job in the ledgers of slots and in the admissions.
+func hashOf(bytes string) string {
+	sum := sha1.Sum([]byte(bytes)) //nolint:gosec // see the import
+	return hex.EncodeToString(sum[:])
+}
+
+// GateOf returns the gate of a job that was found: where it waits, where it was admitted if it has not started
+// yet, or whose slot it has while it runs; empty for none.
+func (i *Inspector) GateOf(ctx context.Context, f Found) (string, error) {
+	if f.Gate != "" || f.Entry == nil {
+		return f.Gate, nil
+	}
+	var call driver.Call
+	switch hash := hashOf(f.Entry.raw.Bytes); f.Place {
+	case PlaceRunning:
+		call = driver.Command("HGET", i.keys.Slots(f.Process), hash)
+	case PlaceQueue:
+		call = driver.Command("HGET", i.keys.Admitted(), hash)
+	default:
+		return "", nil
+	}
+	reply := i.driver.Do(ctx, call)[0]
+	if reply.Err != nil {
+		return "", fmt.Errorf("read the gate of %s: %w", f.JID, reply.Err)
+	}
+	text, _ := reply.Value.(string)
+	if f.Place == PlaceRunning {
+		return text, nil
+	}
+	since, rest, _ := strings.Cut(text, "\n")
+	gate, _, _ := strings.Cut(rest, "\n")
+	if strings.HasPrefix(since, "-") { // it has lapsed
+		return "", nil
+	}
+	return gate, nil
+}

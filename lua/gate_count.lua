@@ -1,0 +1,74 @@
+#!lua flags=allow-oom
+-- gate_count: compare the counts of gates with the slots and admissions that there are, or correct the counts.
+-- Why one script: both change in each start and end of a limited run, so they are compared at one instant.
+-- KEYS     1 gates (the counts)  2 admitted  3 index of gates with waiters  then a waiting list for each gate
+--          then the ledgers of slots of all processes
+-- ARGV     1 "look" | "set"  2 slots and admissions at most  then the gates' names
+-- Returns  {} if there are more slots and admissions; else for each gate: count of runs, slots, count of
+--          admitted, admissions, waiters, whether the index has it (0|1), all as they were before
+-- Repeat   the same; counts that were set are right then
+-- Cost     O(slots + admissions + gates)
+local gates, admitted, index, first_key = KEYS[1], KEYS[2], KEYS[3], 4
+local act, most, first = ARGV[1], tonumber(ARGV[2]), 3
+local keys = KEYS
+
+-- include must_be
+local names = #ARGV - first + 1
+local wrong = must_be(gates, 'hash', 'HMGET', gates, '') or must_be(admitted, 'hash', 'HVALS', admitted)
+  or must_be(index, 'zset', 'ZSCORE', index, '')
+for at = first_key, #keys do
+  wrong = wrong or must_be(keys[at], at < first_key + names and 'list' or 'hash', 'TYPE', keys[at])
+end
+if not wrong and act == 'set' then
+  wrong = may('HSET', gates, '', '') or may('HDEL', gates, '') or may('ZADD', index, '0', '') or may('ZREM', index, '')
+end
+if wrong then
+  return wrong
+end
+local entries = redis.call('HLEN', admitted)
+for at = first_key + names, #keys do
+  entries = entries + redis.call('HLEN', keys[at])
+end
+if entries > most then
+  return {}
+end
+local slots, marks = {}, {}
+for at = first_key + names, #keys do
+  for _, name in ipairs(redis.call('HVALS', keys[at])) do
+    slots[name] = (slots[name] or 0) + 1
+  end
+end
+for _, mark in ipairs(redis.call('HVALS', admitted)) do
+  local name = string.match(mark, '^%d+\n([^\n]*)') -- a lapsed one has a negative time
+  if name then
+    marks[name] = (marks[name] or 0) + 1
+  end
+end
+local function set(field, count)
+  if count > 0 then
+    redis.call('HSET', gates, field, count)
+  else
+    redis.call('HDEL', gates, field)
+  end
+end
+local answer = {}
+local now = redis.call('TIME')[1]
+for at = 0, names - 1 do
+  local name = ARGV[first + at]
+  local counts = redis.call('HMGET', gates, name .. '\nr', name .. '\na')
+  local waiters, looked = redis.call('LLEN', keys[first_key + at]), redis.call('ZSCORE', index, name)
+  local found = { tonumber(counts[1]) or 0, slots[name] or 0, tonumber(counts[2]) or 0, marks[name] or 0, waiters, looked and 1 or 0 }
+  for _, number in ipairs(found) do
+    answer[#answer + 1] = number
+  end
+  if act == 'set' then
+    set(name .. '\nr', slots[name] or 0)
+    set(name .. '\na', marks[name] or 0)
+    if waiters > 0 then
+      redis.call('ZADD', index, now, name)
+    else
+      redis.call('ZREM', index, name)
+    end
+  end
+end
+return answer

@@ -1,0 +1,144 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/belayq/belay/inspect"
+)
+
+// limitsBody is what the page of all limits shows.
+type limitsBody struct {
+	inspect.Limits
+	// Check is the result of a comparison of counts that was asked for.
+	Check *inspect.LimitCheck
+}
+
+func (d *Dashboard) limits(v *visit) error {
+	limits, err := d.inspector.Limits(v.ctx)
+	if err != nil {
+		return err
+	}
+	body, live := limitsBody{Limits: limits}, 4
+	if v.form.Get("check") != "" {
+		check, err := d.inspector.CheckLimits(v.ctx)
+		if err != nil {
+			return err
+		}
+		body.Check, live = &check, 0
+	}
+	return d.show(v, "limits", page{Title: "Limits", Nav: "limits", Live: live, Body: body})
+}
+
+// limitBody is what the page of one limit shows, or of one of its gates.
+type limitBody struct {
+	inspect.LimitDetails
+	// Gate is the name of the gate that is shown, and Set has the jobs that wait there; empty for all gates.
+	Gate string
+	Set  setBody
+}
+
+func (d *Dashboard) limit(v *visit) error {
+	name := v.form.Get("name")
+	body, live := limitBody{}, 4
+	var key *string
+	if v.form.Has("key") {
+		only := v.form.Get("key")
+		key, body.Gate = &only, name+":"+only
+	}
+	var found bool
+	var err error
+	if body.LimitDetails, found, err = d.inspector.Limit(v.ctx, name, key); err != nil {
+		return err
+	}
+	if !found {
+		return fail(http.StatusNotFound, "There is no limit %s.", plain(cut(200, name)))
+	}
+	if body.Gate != "" {
+		if body.Set, err = d.readSet(v, string(inspect.PlaceWaiting), body.Gate); err != nil {
+			return err
+		}
+		live = liveOf(body.Set)
+	}
+	return d.show(v, "limit", page{Title: cmp.Or(body.Gate, name), Nav: "limits", Live: live, Body: body})
+}
+
+// ofGate returns the query of the page of a gate.
+func ofGate(gate string) url.Values {
+	limit, key, _ := strings.Cut(gate, ":")
+	return url.Values{"name": {limit}, "key": {key}}
+}
+
+// hiddenOf returns the fields that name the list of a page with a filter.
+func hiddenOf(b setBody) map[string]string {
+	switch {
+	case b.In == string(inspect.PlaceWaiting):
+		query := ofGate(b.Queue)
+		return map[string]string{"name": query.Get("name"), "key": query.Get("key")}
+	case b.Queue != "":
+		return map[string]string{"name": b.Queue}
+	}
+	return nil
+}
+
+// concurrencyOf writes the concurrency of a limit.
+func concurrencyOf(concurrency *int) string {
+	if concurrency == nil {
+		return ""
+	}
+	return strconv.Itoa(*concurrency)
+}
+
+// limitAct changes a limit, or repairs the counts of a gate.
+func (d *Dashboard) limitAct(v *visit) error {
+	act := Act{Name: oneOf(v.form.Get("do"), "set", "reset", "remove", "repair"), Limit: v.form.Get("name")}
+	if act.Name == "repair" {
+		act.Gate, act.Limit = v.form.Get("gate"), ""
+	}
+	if act.Name == "" || cmp.Or(act.Limit, act.Gate) == "" {
+		return fail(http.StatusBadRequest, "The form names no act, or no limit.")
+	}
+	back := "limit?" + url.Values{"name": {act.Limit}}.Encode()
+	switch act.Name {
+	case "set":
+		// An empty field is no limit: the form shows the size as it is.
+		act.Concurrency, act.Rate = cmp.Or(v.form.Get("concurrency"), "none"), cmp.Or(v.form.Get("rate"), "none")
+	case "remove":
+		back = "limits"
+	case "repair":
+		back = "limits?check=1"
+	}
+	return d.perform(v, act, back, func() (flash, []any, error) {
+		answer, found, err := d.changeLimit(v, act)
+		if err == nil && !found {
+			return flash{Text: "There is no such limit any more.", Bad: true}, []any{"found", false}, nil
+		}
+		return answer, []any{"found", found}, err
+	})
+}
+
+func (d *Dashboard) changeLimit(v *visit, act Act) (answer flash, found bool, err error) {
+	name := cut(80, act.Limit)
+	switch act.Name {
+	case "set":
+		l, err := d.inspector.SetLimit(v.ctx, act.Limit, inspect.LimitChange{Concurrency: act.Concurrency, Rate: act.Rate})
+		if errors.Is(err, inspect.ErrLimitChange) {
+			return answer, false, fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
+		}
+		text := fmt.Sprintf("%s: concurrency %s, rate %s.", name, cmp.Or(concurrencyOf(l.Concurrency), "none"), cmp.Or(l.Rate, "none"))
+		return flash{Text: text}, true, err
+	case "reset":
+		found, err = d.inspector.ResetLimit(v.ctx, act.Limit)
+		return flash{Text: name + " gets the size of the programs within half a minute."}, found, err
+	case "remove":
+		found, err = d.inspector.RemoveLimit(v.ctx, act.Limit)
+		return flash{Text: name + " is removed. A program that declares it stores it again."}, found, err
+	}
+	was, err := d.inspector.ResetGate(v.ctx, act.Gate)
+	return flash{Text: fmt.Sprintf("%s: %d running (was %d), %d admitted (was %d).", cut(80, act.Gate), was.Slots, was.Running, was.Admissions, was.Admitted)}, true, err
+}
