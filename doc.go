@@ -175,7 +175,8 @@
 //   - Refusing duplicates: [Unique], with [UniqueOpts] or [UniqueBy].
 //   - Running jobs: [NewServer] with a [ServerConfig], [Definition.Handle] or [Server.Register],
 //     [Server.HandleRaw], [Server.Run]; or [Main].
-//   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze], [Interrupted].
+//   - What a handler may return: nil, an error, [Discard], [Kill], [RetryIn], [Snooze],
+//     [RateLimited], [Interrupted].
 //   - What an error does to its job, by a rule: [DiscardOn], [KillOn], [SnoozeOn].
 //   - What a handler may read: [Info], [Stopping], [Log], and why its context ended, by [context.Cause]:
 //     [ErrTimeout], [ErrDeadline], [ErrCancelled], [ErrShutdown], [ErrOwnershipLost].
@@ -184,6 +185,8 @@
 //   - Jobs that are enqueued when another one is done: [Then], [Sequence], and [Previous] for its result.
 //   - Jobs with a common end, and callbacks at it: [NewBatch] with a [BatchConfig], [InBatch], [BatchOf],
 //     [BatchInvalid].
+//   - Jobs of which a few run at once in the fleet, or start in a time: [Limited] and [LimitedTo] with a [Limit],
+//     [Window], [Leaky], [RateLimited].
 //   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic], or at run time Client.SetPeriodic.
 //   - Cancelling jobs and everything else that operators do: package inspect. Dropping jobs that are too late:
 //     [ExpiresIn], [Deadline].
