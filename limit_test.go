@@ -348,3 +348,63 @@ func TestAJobWaitsForTheSlotOfDo(t *testing.T) {
 	require.False(t, awaitValue(t, "the run", ran), "it ran beside Do")
 	noSlotLeft(t, client)
 }
+
+// Two busy tenants have all processors but those that another class occupies, and many waiters. A third tenant's jobs
+// begin with the next runs: an admitted job goes to the back of the queue. The test ends one run after the other, so
+// the speed of the machine plays no part.
+func TestABusyKeyDoesNotDelayAnother(t *testing.T) {
+	t.Parallel()
+	const most, waiters = 4, 30
+	client := openShared(t)
+	keys := lua.NewKeys(client.Config().Prefix)
+	work := belay.Define[string]("Work", belay.Limited(belay.Limit{Name: "tenants", Concurrency: most}, func(tenant string) string { return tenant }))
+	fill := belay.Define[int]("Fill")
+	server := newServer(t, client, belay.ServerConfig{Concurrency: 3 * most})
+	began, filled, release, end := make(chan string, 100), make(chan bool, most), make(chan bool), make(chan bool)
+	work.Handle(server, func(_ context.Context, tenant string) error {
+		began <- tenant
+		select {
+		case <-release:
+		case <-end:
+		}
+		return nil
+	})
+	fill.Handle(server, func(context.Context, int) error { filled <- true; <-end; return nil })
+	push := func(tenant string, count int) {
+		for range count {
+			_, err := work.Enqueue(t.Context(), client, tenant)
+			require.NoError(t, err)
+		}
+	}
+	running(t, server)
+	t.Cleanup(func() { close(end) }) // before the server stops
+	push("acme", most+waiters)
+	push("globex", most+waiters)
+	for range 2 * most {
+		awaitValue(t, "a run of a busy tenant", began)
+	}
+	length := func(list string) int64 {
+		count, _ := client.Driver().Do(t.Context(), driver.Command("LLEN", list))[0].Value.(int64)
+		return count
+	}
+	require.Eventually(t, func() bool {
+		return length(keys.WaitingList("tenants:acme")) == waiters && length(keys.WaitingList("tenants:globex")) == waiters
+	}, patience, tick)
+	for n := range most {
+		_, err := fill.Enqueue(t.Context(), client, n)
+		require.NoError(t, err)
+	}
+	for range most {
+		awaitValue(t, "a run that fills a processor", filled)
+	}
+	push("initech", 3)
+	for newcomers, others := 0, 0; newcomers < 3; {
+		release <- true
+		if awaitValue(t, "another run", began) == "initech" {
+			newcomers++
+			continue
+		}
+		others++
+		require.Less(t, others, most, "runs of busy tenants before those of another one")
+	}
+}
