@@ -59,8 +59,8 @@ func (c *pool) registered(j *job.Job) registration {
 	return registered
 }
 
-// registeredIn returns the registration of a job's class, else of the class that it wraps, else of AnyClass, and
-// the name of that class. For an unknown class the registration is the zero one.
+// registeredIn returns the registration of a job's class, else of the class that it wraps, else of AnyClass,
+// and the name of that class. For an unknown class the registration is the zero one.
 func registeredIn(handlers map[string]registration, j *job.Job) (registered registration, class string) {
 	for _, class := range [...]string{j.Class(), j.Wrapped()} {
 		if registered, ok := handlers[class]; ok {

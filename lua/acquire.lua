@@ -3,8 +3,8 @@
 -- Why one script: no more slots are taken than the gate has room for. Such a slot is a lease: its holder has no
 -- list in which a janitor would find it, so the slot ends with its time. It is counted until it has been
 -- removed, so a holder that prolongs it late still has it.
--- KEYS     1-5 those of use_gates, but the second one stands for a ledger and is not used  6 waiting list  7
---          rate 8 stop  9 leases
+-- KEYS     1-5 those of use_gates, but the second one stands for a ledger and is not used  6 waiting list
+--          7 rate  8 stop  9 leases
 -- ARGV     1 "take" | "renew" | "free"  2 name of the gate  3 size to use if none is stored  4 holder
 --          5 ms of the lease
 -- Returns  {"held", 0} | {"busy", ms after which to try again} | {"lost", 0} (it has none to prolong or to give

@@ -4,8 +4,8 @@
 -- Waiters of a paused queue leave when it is their turn, but without that right: they would keep the gate's
 -- waiters of other queues from starting. They wait anew when the queue is resumed and they are taken. If the
 -- limit does not exist any more, all waiters leave so.
--- KEYS     1-5 those of use_gates, but the second one stands for a ledger and is not used  6 waiting list  7
---          rate 8 stop  9 paused  10 queues (the set of names)  11 queue list
+-- KEYS     1-5 those of use_gates, but the second one stands for a ledger and is not used  6 waiting list
+--          7 rate  8 stop  9 paused  10 queues (the set of names)  11 queue list
 -- ARGV     1 name of the gate  2 bare name of the queue  3 waiters at most
 -- Returns  {how many left, queue of the next waiter if it may leave too, but is of another queue; else empty}
 -- Repeat   moves more, as far as there is room

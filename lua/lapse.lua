@@ -6,8 +6,9 @@
 -- so if there is room, and else waits first. So a lapsed admission is kept for a while.
 -- KEYS     1 gates  2 admitted  3 index of gates with waiters  then queue lists
 -- ARGV     1 ms after which one lapses whose queue is empty  2 ms after which any lapses  3 ms to keep a lapsed
---          one then for each admission: SHA-1 of the job's bytes, the text as it was read, position of the
---          queue's key
+--          one
+--          then for each admission: SHA-1 of the job's bytes, the text as it was read, position of the queue's
+--          key
 -- Returns  how many lapsed
 -- Repeat   0
 -- Cost     O(admissions)

@@ -2,7 +2,8 @@
 -- (slots) names the gate by the SHA-1 of the job's bytes. A job that may not start waits in the gate's list.
 -- One that was moved from there to its queue, with the right to start, is admitted: the hash admitted has the
 -- time in ms, the gate and the queue, each on a line, by the same SHA-1. The time is negative if the right has
--- lapsed. gates has the counts of each gate: NAME\nr of slots, NAME\na of the admitted. So counts and names
+-- lapsed.
+-- gates has the counts of each gate: NAME\nr of slots, NAME\na of the admitted. So counts and names
 -- change together. They are sets of SHA-1s: two jobs that are equal in every byte share a slot, a permit and an
 -- admission, so a count follows what the set says, and never the number of jobs.
 -- waiting is the index: the gates that have waiters, by the second at which the poller looks at them.
