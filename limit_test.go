@@ -349,9 +349,9 @@ func TestAJobWaitsForTheSlotOfDo(t *testing.T) {
 	noSlotLeft(t, client)
 }
 
-// Two busy tenants have all processors but those that another class occupies, and many waiters. A third tenant's jobs
-// begin with the next runs: an admitted job goes to the back of the queue. The test ends one run after the other, so
-// the speed of the machine plays no part.
+// Two busy tenants have all processors but those that another class occupies, and many waiters. A third
+// tenant's jobs begin with the next runs: an admitted job goes to the back of the queue. The test ends one run
+// after the other, so the speed of the machine plays no part.
 func TestABusyKeyDoesNotDelayAnother(t *testing.T) {
 	t.Parallel()
 	const most, waiters = 4, 30
