@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -161,29 +164,69 @@ func TestALimitHoldsForEachKeyInTheWholeFleet(t *testing.T) {
 	require.Regexp(t, `^3 none 0 0 code \d+$`, size.Value)
 }
 
-// One processor, one slot: each job of the limit waits until the one before it has ended, in order.
+// Jobs that wait for one slot begin in the order in which they wait.
 func TestWaitersBeginInOrder(t *testing.T) {
 	t.Parallel()
-	const jobs = 30
+	const waiters = 30
 	client := openShared(t)
+	list := lua.NewKeys(client.Config().Prefix).WaitingList("one:")
 	work := belay.Define[int]("Work", belay.LimitedTo(belay.Limit{Name: "one", Concurrency: 1}))
-	for n := range jobs {
-		_, err := work.Enqueue(t.Context(), client, n)
-		require.NoError(t, err)
-	}
-	runs := newLine()
+	runs, first, release := newLine(), make(chan bool, 1), make(chan bool)
 	server := newServer(t, client, belay.ServerConfig{Concurrency: 5})
 	work.Handle(server, func(_ context.Context, n int) error {
+		if n == 0 {
+			first <- true
+			<-release
+			return nil
+		}
 		runs.begin("", n)
 		runs.end("")
 		return nil
 	})
 	running(t, server)
-	runs.await(t, jobs)
-	require.Len(t, runs.began[""], jobs)
-	require.IsIncreasing(t, runs.began[""])
+	push := func(n int) {
+		_, err := work.Enqueue(t.Context(), client, n)
+		require.NoError(t, err)
+	}
+	push(0)
+	awaitValue(t, "the first run", first)
+	for n := range waiters {
+		push(n + 1)
+	}
+	var waiting []int
+	require.Eventually(t, func() bool {
+		entries, err := lua.Texts(client.Driver().Do(t.Context(), driver.Command("LRANGE", list, "0", "-1"))[0])
+		waiting = nil
+		for _, entry := range slices.Backward(entries) {
+			j, err := job.Parse(lua.ParseWaiter(entry).Bytes)
+			require.NoError(t, err)
+			n, err := work.Args(j)
+			require.NoError(t, err)
+			waiting = append(waiting, n)
+		}
+		return err == nil && len(waiting) == waiters
+	}, patience, tick)
+	close(release)
+	runs.await(t, waiters)
+	require.Equal(t, waiting, runs.began[""])
 	require.Equal(t, 1, runs.most[""])
 	noSlotLeft(t, client)
+}
+
+// The size that an operator has set is in force, and the server says so.
+func TestTheSizeOfAnOperatorIsInForce(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	key := lua.NewKeys(client.Config().Prefix).Limits()
+	const set = "7 none 0 0 operator 0"
+	require.NoError(t, client.Driver().Do(t.Context(), driver.Command("HSET", key, "one", set))[0].Err)
+	var log drivertest.Buffer
+	server := newServer(t, client, belay.ServerConfig{Logger: slog.New(logbook.JSON(&log, slog.LevelInfo))})
+	belay.Define[int]("Work", belay.LimitedTo(belay.Limit{Name: "one", Concurrency: 5})).Handle(server, func(context.Context, int) error { return nil })
+	running(t, server)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "is in force") }, patience, tick)
+	size, _ := client.Driver().Do(t.Context(), driver.Command("HGET", key, "one"))[0].Value.(string)
+	require.True(t, strings.HasPrefix(size, "7 none 0 0 operator "), size)
 }
 
 // A handler that was refused stops its gate, and no other one; the run has not failed.
