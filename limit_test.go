@@ -9,11 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
@@ -365,6 +367,24 @@ func TestDoHoldsASlot(t *testing.T) {
 	require.ErrorContains(t, belay.Do(t.Context(), client, belay.Limit{}, "", nothing), "limits nothing")
 	require.ErrorContains(t, belay.Do(t.Context(), client, one, "", nothing, belay.WaitUpTo(-1)), "must not be negative")
 	noSlotLeft(t, client)
+}
+
+// A slot is renewed as long as the function runs. If it is lost all the same, the function's context ends.
+func TestDoNoticesThatItsSlotIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := belaytest.New(t).Client()
+		one := belay.Limit{Name: "one", Concurrency: 1}
+		err := belay.Do(t.Context(), client, one, "", func(ctx context.Context) error {
+			time.Sleep(95 * time.Second) // longer than a lease
+			require.NoError(t, ctx.Err())
+			require.ErrorIs(t, belay.Do(ctx, client, one, "", nothing, belay.Skip), belay.ErrOverLimit, "it still has the slot")
+			client.Driver().Do(ctx, driver.Command("DEL", lua.NewKeys(client.Config().Prefix).Leases()))
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, belay.ErrLimitLost)
+	})
 }
 
 // While Do holds the only slot, a job waits; then it runs.
