@@ -18,8 +18,10 @@ import (
 const (
 	// DefaultDoWait is how long Do waits for a slot, as in Sidekiq Enterprise.
 	DefaultDoWait = 5 * time.Second
-	// minDoPause is the minimum time between two requests for a slot. Redis serves other callers meanwhile.
-	minDoPause = 20 * time.Millisecond
+	// The time between two requests for a slot grows from firstDoPause to maxDoPause. Redis cannot say when a run
+	// will end; a longer pause would leave a slot unused, and a shorter one would cost as much as the runs do.
+	firstDoPause = 20 * time.Millisecond
+	maxDoPause   = 500 * time.Millisecond
 	// renewals is how many times a lease is renewed while it would last.
 	renewals = 3
 	// loseAfter is how long renewals may fail until the holder must stop: before the lease ends, after which
@@ -69,9 +71,12 @@ type slot struct {
 // take asks for the slot until it has it, and returns when it sent the request that got it.
 func (s slot) take(ctx context.Context, wait time.Duration) (sentAt time.Time, err error) {
 	ask := s.client.keys.Acquire(s.gate, s.holder)
+	pause := link.Backoff{First: firstDoPause, Max: maxDoPause}
 	for deadline := time.Now().Add(wait); ; {
 		sentAt = time.Now()
-		got, err := ask.Do(ctx, s.client.driver)
+		called, cancel := context.WithTimeout(ctx, driver.CallTimeout)
+		got, err := ask.Do(called, s.client.driver)
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return sentAt, context.Cause(ctx)
@@ -82,7 +87,6 @@ func (s slot) take(ctx context.Context, wait time.Duration) (sentAt time.Time, e
 		case err == nil:
 			err = ErrOverLimit
 		}
-		pause := link.Jitter(max(got.Wait, minDoPause))
 		left := time.Until(deadline)
 		if left <= 0 {
 			return sentAt, err
@@ -90,7 +94,7 @@ func (s slot) take(ctx context.Context, wait time.Duration) (sentAt time.Time, e
 		select {
 		case <-ctx.Done():
 			return sentAt, context.Cause(ctx)
-		case <-time.After(min(pause, left)):
+		case <-time.After(min(pause.Next(), left)):
 		}
 	}
 }
