@@ -38,18 +38,16 @@ func TestDelayProxy(t *testing.T) {
 	})
 
 	t.Run("what is under way at the same time is delayed once, not one after the other", func(t *testing.T) {
-		const words = 50
+		const words = 300
 		conn := far(t, 50*time.Millisecond)
-		began := time.Now()
 		go func() {
 			for range words {
 				_, _ = conn.Write([]byte("x"))
-				time.Sleep(time.Millisecond) // so that they are fifty parcels; were they one, the test would still hold
+				time.Sleep(time.Millisecond) // so that they are many parcels; were they one, the test would still hold
 			}
 		}()
 		_, err := io.ReadFull(conn, make([]byte, words))
-		require.NoError(t, err)
-		require.Less(t, time.Since(began), words*100*time.Millisecond/2, "fifty round trips, each after the other, take five seconds")
+		require.NoError(t, err, "three hundred round trips, each after the other, take longer than the connection may be used")
 	})
 
 	t.Run("bytes keep their order and none is lost", func(t *testing.T) {

@@ -67,10 +67,10 @@ func TestAPushWaitsForItsReplicas(t *testing.T) {
 				{Class: "A", In: time.Hour},
 				{Class: "A"},
 			} {
-				j.ReplicaTimeout = 200 * time.Millisecond
+				j.ReplicaTimeout = time.Second // in which the other one acknowledges on a busy machine, too
 				receipt, err = w.client.Push(t.Context(), j)
 				require.ErrorIs(t, err, ErrReplicas)
-				require.ErrorContains(t, err, "1 of 2 within 200ms")
+				require.ErrorContains(t, err, "1 of 2 within 1s")
 				require.True(t, receipt.Status.stored(), receipt.Status)
 				require.Equal(t, 1, receipt.Replicas)
 			}

@@ -288,7 +288,7 @@ func TestLocksInHand(t *testing.T) {
 		t.Run("live_as_long_as_their_process_would_however_short_they_are", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 1, "mail")
-			short := dedup.Rule{Until: dedup.UntilExecuted, TTL: 2 * time.Second, RescheduleOnce: true}
+			short := dedup.Rule{Until: dedup.UntilExecuted, TTL: 20 * time.Second, RescheduleOnce: true}
 			require.Less(t, short.TTL, r.session.record.TTL)
 			j := r.pushUnique(short, 1)
 			left := func() time.Duration {
@@ -298,7 +298,7 @@ func TestLocksInHand(t *testing.T) {
 			require.LessOrEqual(t, left(), short.TTL)
 			r.runs()
 			require.Greater(t, left(), short.TTL, "from the start on")
-			r.do("PEXPIRE", r.keys.Lock(j.Digest), "2000")
+			r.do("PEXPIRE", r.keys.Lock(j.Digest), "20000")
 			r.stay()
 			r.beat()
 			r.pump("the renewal", func() bool { return left() > short.TTL })

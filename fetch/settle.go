@@ -82,7 +82,7 @@ func (k *Keyspace) nextBatch() *batch {
 			continue
 		}
 		bytes += len(r.Bytes) + len(r.outcome.Payload())
-		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) || batches.HasNext(r.Bytes, r.outcome) {
+		if r.lock != nil && r.lock.Reruns(r.outcome.Exit()) || r.mayOwn && batches.HasNext(r.Bytes, r.outcome) {
 			bytes += len(r.Bytes)
 		}
 		bytes += r.saved.Load().size()

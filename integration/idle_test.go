@@ -127,7 +127,7 @@ func watchTraffic(s *site, proxy *faultproxy.Proxy) *traffic {
 
 // withBeats are the commands that go with beats, duties and the poller, and not with waiting for jobs: every
 // script but take, which an idle worker sends only for queues beyond lua.MaxWaits, and what is read beside them.
-var withBeats = map[string]bool{"EVALSHA": true, "SMISMEMBER": true, "ZREVRANGE": true}
+var withBeats = map[string]bool{"EVALSHA": true, "SMISMEMBER": true, "ZREVRANGE": true, "ZRANGE": true, "EXISTS": true}
 
 // requireIdle holds the promise: under one command per second per queue, beats and the poller apart.
 func (w *traffic) requireIdle(t *testing.T, queues int) {

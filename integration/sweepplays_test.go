@@ -144,8 +144,8 @@ func (s *stage) batch() {
 	s.stop()
 }
 
-// sequence is one worker that runs jobs with next jobs: one that fails once, whose next jobs are of two queues, and
-// one of these has a next job itself.
+// sequence is one worker that runs jobs with next jobs: one that fails once, whose next jobs are of two queues,
+// and one of these has a next job itself.
 func (s *stage) sequence() {
 	next := func(queue, class, name, after string, fields ...job.Edit) string {
 		return s.write(queue, class, name, append(fields, job.Remove("enqueued_at"), job.SetString(job.FieldAfter, s.jid(after)))...)

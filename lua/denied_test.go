@@ -159,6 +159,10 @@ var moves = []move{
 			memberEnd("2", job.Retried(row("2"), time.Hour), MemberFailed), memberEnd("3", job.Died(row("3")), MemberDied),
 			memberEnd("4", job.Cancelled(), MemberRemoved))))
 	}},
+	{script: "settle", jobs: []string{"done", "next a", "next b"}, once: true, begin: func(w *world) call {
+		done := endWith("done", job.Done(), [2]string{"r", "next a"}, [2]string{"s", "next b"})
+		return try(w, w.keys.Settle(w.settlement(w.hold("done"), 1, done)))
+	}},
 	{script: "recover", jobs: []string{row("1")}, begin: func(w *world) call {
 		identity := w.batchOf("1")
 		w.lapse(identity)

@@ -7,7 +7,8 @@
 -- script does not check whether the process is alive.
 -- What belongs to a job changes in the same step (see owned). Otherwise a crash could leave a lock without an
 -- owner, or a job without its lock, beside which a duplicate would be accepted; or an older cursor for the
--- job's next run, or a cursor without a job.
+-- job's next run, or a cursor without a job. The next jobs of a job that is done are stored in this step, too:
+-- otherwise a crash could lose them, or a repeated settle double them.
 -- KEYS     1 record  2 retry  3 schedule  4 dead  5 processed  6 failed  7 processed today  8 failed today
 --          then pairs: working list, queue list; for a quarantined job: the list of the one that runs,
 --          quarantine list; then, by their positions, the keys of what belongs to jobs
@@ -20,8 +21,8 @@
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (the number is too old)
 -- Repeat   a number whose verdict is still stored gets the same reply and writes nothing; for a process without
 --          a record no verdict is stored, and the reply reports all jobs as lost
--- Cost     O(jobs * length of the working list), searched from the end where the oldest are; and the dead jobs
---          that are trimmed, 256 at most
+-- Cost     O(jobs * length of the working list), searched from the end where the oldest are; the next jobs;
+--          and the dead jobs that are trimmed, 256 at most
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, mark = tonumber(ARGV[1]), tonumber(ARGV[2])

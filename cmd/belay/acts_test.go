@@ -206,7 +206,7 @@ func TestListing(t *testing.T) {
 		h.do("LPUSH", h.key("queue:mail"), deadJob("A", "1"))
 		require.Equal(t, "mail: paused\n", h.invoke("", "queues", "pause", "mail").out)
 		require.Equal(t, "mail: paused already\nnew: paused (no job has ever been pushed to it)\n", h.invoke("", "queues", "pause", "mail", "new").out)
-		require.Regexp(t, `mail +1 +\S+ +- +- +paused no consumer`, h.invoke("", "queues").out)
+		require.Regexp(t, `mail +1 +\S+ +- +- +- +paused no consumer`, h.invoke("", "queues").out)
 		require.Equal(t, "mail: resumed\n", h.invoke("", "queues", "resume", "mail").out)
 		require.Contains(t, h.invoke("", "queues", "--json").out, `"name":"empty"`)
 		now := time.Now().Unix()

@@ -24,7 +24,7 @@ var enumerations = map[string][]string{
 }
 
 // fileFlags are the flags whose values name files. The shell offers files for these only.
-var fileFlags = []string{"file", "config", "logfile", "auth", "viewer", "exec"}
+var fileFlags = []string{"file", "then", "config", "logfile", "auth", "viewer", "exec"}
 
 // completeAll registers completions for the flags and arguments of all commands. It turns completion off for
 // the others, or the shell would offer files where a jid, a class or a name belongs.

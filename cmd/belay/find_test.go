@@ -224,7 +224,7 @@ func TestAShellCompletesQueuesAndEnumerations(t *testing.T) {
 	for _, words := range []string{"processes quiet", "processes stop other"} {
 		require.Regexp(t, `^\S+:\d+:[0-9a-f]{12}\n:4\n$`, offered(append(strings.Fields(words), "")...), words)
 	}
-	for _, words := range []string{"push --file", "work --config", "work --logfile", "web --auth"} {
+	for _, words := range []string{"push --file", "push A --then", "work --config", "work --logfile", "web --auth"} {
 		require.Equal(t, ":0\n", offered(append(strings.Fields(words), "")...), "%s: it names files", words)
 	}
 	away := invoke("", "__complete", "--redis", "redis://127.0.0.1:1/0", "queues", "list", "")

@@ -54,10 +54,10 @@ func TestReturnGivesBackWhatOnlyBelayWouldRun(t *testing.T) {
 			// A take whose reply was lost may arrive after its process was found empty.
 			h.do("LPUSH", h.key("belay:working:mail:"+identity), "garbage", `{"class":"A","jid":"late","queue":"mail","args":[]}`)
 			late := h.invoke("", "return", "--to-ruby", "--json", "--client", client)
-			require.JSONEq(t, `{"recovered":2,"dead":1,"quarantined":0}`, late.out)
+			require.JSONEq(t, `{"recovered":2,"dead":1,"quarantined":0,"waiting":0}`, late.out)
 			require.Contains(t, late.errs, "moved to the dead set: unreadable payload")
 			require.Contains(t, h.do("LINDEX", h.key("queue:mail"), "-1"), `"jid":"late"`)
-			require.JSONEq(t, `{"recovered":0,"dead":0,"quarantined":0}`, h.invoke("", "return", "--to-ruby", "--json", "--client", client).out)
+			require.JSONEq(t, `{"recovered":0,"dead":0,"quarantined":0,"waiting":0}`, h.invoke("", "return", "--to-ruby", "--json", "--client", client).out)
 		})
 	}
 	for _, words := range []string{"return", "return --to-ruby x", "return --to-ruby --dry-run"} {

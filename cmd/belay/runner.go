@@ -42,7 +42,7 @@ func newRunner(log *slog.Logger, spawner *spawner) *runner {
 // withoutRedis removes the variables that programs must not inherit: the Redis URL with its password, those
 // of another job (if a program of ours started us), and systemd's, because the programs are not the service.
 func withoutRedis(environ []string) []string {
-	private := append([]string{walVariable, cursorVariable, resultVariable, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}, urlVariables...)
+	private := append([]string{walVariable, cursorVariable, resultVariable, batchVariable, afterVariable, "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}, urlVariables...)
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		return slices.Contains(private, name)
@@ -59,7 +59,10 @@ func (r *runner) handler(p program) launcher.Handler {
 			"BELAY_JID="+j.JID(), "BELAY_CLASS="+j.Class(), "BELAY_QUEUE="+info.Queue,
 			"BELAY_RETRY_COUNT="+strconv.Itoa(j.FailedRuns()))
 		if b, ok := lua.BatchOf(j); ok {
-			cmd.Env = append(cmd.Env, "BELAY_BATCH="+b.ID)
+			cmd.Env = append(cmd.Env, batchVariable+"="+b.ID)
+		}
+		if after := j.After(); after != "" && !strings.Contains(after, "\x00") { // no environment can have that byte
+			cmd.Env = append(cmd.Env, afterVariable+"="+after)
 		}
 		if positions := dedup.ReadWAL(j).Edit(walVariable).JSON; positions != "" {
 			cmd.Env = append(cmd.Env, walVariable+"="+positions)
@@ -76,6 +79,10 @@ func (r *runner) handler(p program) launcher.Handler {
 
 // walVariable names the variable with the positions that databases must have reached, as a JSON object.
 const walVariable = "BELAY_WAL_POSITIONS"
+
+// Variables of jobs that belong together: the id of the batch of a member or a callback, and the jid of the job
+// that a next job follows.
+const batchVariable, afterVariable = "BELAY_BATCH", "BELAY_AFTER"
 
 // run runs one process until it ends or ctx ends.
 func (r *runner) run(ctx context.Context, cmd *exec.Cmd, j *job.Job, files *jobFiles) error {

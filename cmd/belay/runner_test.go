@@ -89,6 +89,16 @@ func TestRunner(t *testing.T) {
 			require.Equal(t, want+"\n", read(t, dir, "env"), more)
 		}
 	})
+	t.Run("the_environment_names_the_job_that_it_follows", func(t *testing.T) {
+		t.Parallel()
+		for more, want := range map[string]string{
+			"": "none", `,"belay_after":"217d2cffc30f4a168b3a76d9"`: "217d2cffc30f4a168b3a76d9", `,"belay_after":7`: "none", `,"belay_after":"a\u0000b"`: "none",
+		} {
+			dir, err := runShell(t.Context(), t, nop, payload("[]", more), `echo "${BELAY_AFTER-none}" >env`)
+			require.NoError(t, err)
+			require.Equal(t, want+"\n", read(t, dir, "env"), more)
+		}
+	})
 	t.Run("the_end_of_standard_error_is_the_message", func(t *testing.T) {
 		t.Parallel()
 		_, err := runShell(t.Context(), t, nop, payload("[]", ""), `printf 'it broke \377\n' >&2; exit 3`)
@@ -163,7 +173,7 @@ func TestRunner(t *testing.T) {
 func TestProgramsDoNotInheritTheURLOfRedis(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"A=1", "REDIS_URLS=x"},
-		withoutRedis([]string{"A=1", "REDIS_URL=redis://:secret@h", "BELAY_REDIS_URL=redis://:secret@h", "REDIS_URLS=x"}))
+		withoutRedis([]string{"A=1", "BELAY_BATCH=b", "BELAY_AFTER=j", "REDIS_URL=redis://:secret@h", "BELAY_REDIS_URL=redis://:secret@h", "REDIS_URLS=x"}))
 }
 
 func pidIn(t *testing.T, dir string) int {

@@ -24,6 +24,7 @@ A program gets
                       BELAY_WAL_POSITIONS (a JSON object, such as {"main":"16/B374D848"}, if the job was pushed with
                       positions that its databases must have reached),
                       BELAY_BATCH (the id of the batch of which the job is a member or a callback; see belay batches),
+                      BELAY_AFTER (the jid of the job that this one follows; see belay push --then),
                       BELAY_CURSOR_FILE, BELAY_RESULT_FILE (see below),
                       and the worker's own environment without BELAY_REDIS_URL and REDIS_URL
 Exit status 0 is success. Any other is a failure: the job is retried, with "exit status N: " and the last 4 KiB of standard
