@@ -186,7 +186,7 @@
 //   - Jobs with a common end, and callbacks at it: [NewBatch] with a [BatchConfig], [InBatch], [BatchOf],
 //     [BatchInvalid].
 //   - Jobs of which a few run at once in the fleet, or start in a time: [Limited] and [LimitedTo] with a
-//     [Limit], [Window], [Leaky], [RateLimited].
+//     [Limit], [Window], [Leaky], [RateLimited]. Other code within a limit: [Do].
 //   - Jobs at the times of a schedule: [Server.Schedule] with a [Periodic], or at run time Client.SetPeriodic.
 //   - Cancelling jobs and everything else that operators do: package inspect. Dropping jobs that are too late:
 //     [ExpiresIn], [Deadline].

@@ -1,11 +1,13 @@
 package belay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"time"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/limit"
 	"github.com/belayq/belay/retry"
@@ -90,3 +92,58 @@ func (d *definition) limit(l Limit, problem error, key func(*Job) (string, error
 // limit and key, none of whose jobs starts for d; so the others do not run into the same refusal. For a job
 // without a limit it is Snooze(d).
 func RateLimited(d time.Duration) error { return retry.RateLimited(d) }
+
+// ErrOverLimit is the error of Do if no slot was free in time. A handler that returns it has its job snoozed,
+// as in Sidekiq Enterprise: five minutes longer each time, 20 times at most, and then the run has failed. A
+// rule for this error, such as KillOn, goes before that.
+var ErrOverLimit = client.ErrOverLimit
+
+// ErrLimitLost is the context.Cause in a function of Do whose slot may belong to another caller: Redis has not
+// answered for 20 seconds.
+var ErrLimitLost = client.ErrLimitLost
+
+// A DoOption says how Do waits: Skip, or what WaitUpTo returns.
+type DoOption func(o *doOptions)
+
+type doOptions struct {
+	wait  time.Duration
+	wrong error
+}
+
+// Skip makes Do return ErrOverLimit at once if no slot is free.
+func Skip(o *doOptions) { o.wait = 0 }
+
+// WaitUpTo sets how long Do waits for a slot. Default: five seconds.
+func WaitUpTo(d time.Duration) DoOption {
+	return func(o *doOptions) {
+		if o.wait = d; d < 0 {
+			o.wrong = fmt.Errorf("WaitUpTo(%v): it must not be negative", d)
+		}
+	}
+}
+
+// Do calls fn with a slot of a limit, in a handler or anywhere else: the call counts as a run of the limit's
+// gate with this key, and uses a permit of its rate. Do waits until there is room and no job waits, for five
+// seconds; then it returns an error that wraps ErrOverLimit. WaitUpTo and Skip change how long it waits.
+// Otherwise it returns fn's error. It panics if c or fn is nil.
+//
+// Unlike Limited, Do occupies its caller while it waits, and callers get slots in no order. Use it for a part
+// of a handler, or for code that is no job. Do not use it in a handler whose class has the same limit: such
+// handlers would wait for each other's slots until Do gives up.
+//
+// The slot is held for 30 seconds and renewed every ten. If the process dies, the slot is free after that. If
+// Redis does not answer for 20 seconds, fn's context ends with the cause ErrLimitLost.
+func Do(ctx context.Context, c *Client, l Limit, key string, fn func(ctx context.Context) error, options ...DoOption) error {
+	open(c, "Do")
+	if fn == nil {
+		panic("belay: Do: the function is nil")
+	}
+	o := doOptions{wait: client.DefaultDoWait}
+	for _, option := range options {
+		option(&o)
+	}
+	if o.wrong != nil {
+		return fmt.Errorf("belay: Do: %w", o.wrong)
+	}
+	return c.Do(ctx, l, key, o.wait, fn)
+}

@@ -2,17 +2,23 @@ package belay_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -160,29 +166,69 @@ func TestALimitHoldsForEachKeyInTheWholeFleet(t *testing.T) {
 	require.Regexp(t, `^3 none 0 0 code \d+$`, size.Value)
 }
 
-// One processor, one slot: each job of the limit waits until the one before it has ended, in order.
+// Jobs that wait for one slot begin in the order in which they wait.
 func TestWaitersBeginInOrder(t *testing.T) {
 	t.Parallel()
-	const jobs = 30
+	const waiters = 30
 	client := openShared(t)
+	list := lua.NewKeys(client.Config().Prefix).WaitingList("one:")
 	work := belay.Define[int]("Work", belay.LimitedTo(belay.Limit{Name: "one", Concurrency: 1}))
-	for n := range jobs {
-		_, err := work.Enqueue(t.Context(), client, n)
-		require.NoError(t, err)
-	}
-	runs := newLine()
+	runs, first, release := newLine(), make(chan bool, 1), make(chan bool)
 	server := newServer(t, client, belay.ServerConfig{Concurrency: 5})
 	work.Handle(server, func(_ context.Context, n int) error {
+		if n == 0 {
+			first <- true
+			<-release
+			return nil
+		}
 		runs.begin("", n)
 		runs.end("")
 		return nil
 	})
 	running(t, server)
-	runs.await(t, jobs)
-	require.Len(t, runs.began[""], jobs)
-	require.IsIncreasing(t, runs.began[""])
+	push := func(n int) {
+		_, err := work.Enqueue(t.Context(), client, n)
+		require.NoError(t, err)
+	}
+	push(0)
+	awaitValue(t, "the first run", first)
+	for n := range waiters {
+		push(n + 1)
+	}
+	var waiting []int
+	require.Eventually(t, func() bool {
+		entries, err := lua.Texts(client.Driver().Do(t.Context(), driver.Command("LRANGE", list, "0", "-1"))[0])
+		waiting = nil
+		for _, entry := range slices.Backward(entries) {
+			j, err := job.Parse(lua.ParseWaiter(entry).Bytes)
+			require.NoError(t, err)
+			n, err := work.Args(j)
+			require.NoError(t, err)
+			waiting = append(waiting, n)
+		}
+		return err == nil && len(waiting) == waiters
+	}, patience, tick)
+	close(release)
+	runs.await(t, waiters)
+	require.Equal(t, waiting, runs.began[""])
 	require.Equal(t, 1, runs.most[""])
 	noSlotLeft(t, client)
+}
+
+// The size that an operator has set is in force, and the server says so.
+func TestTheSizeOfAnOperatorIsInForce(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	key := lua.NewKeys(client.Config().Prefix).Limits()
+	const set = "7 none 0 0 operator 0"
+	require.NoError(t, client.Driver().Do(t.Context(), driver.Command("HSET", key, "one", set))[0].Err)
+	var log drivertest.Buffer
+	server := newServer(t, client, belay.ServerConfig{Logger: slog.New(logbook.JSON(&log, slog.LevelInfo))})
+	belay.Define[int]("Work", belay.LimitedTo(belay.Limit{Name: "one", Concurrency: 5})).Handle(server, func(context.Context, int) error { return nil })
+	running(t, server)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "is in force") }, patience, tick)
+	size, _ := client.Driver().Do(t.Context(), driver.Command("HGET", key, "one"))[0].Value.(string)
+	require.True(t, strings.HasPrefix(size, "7 none 0 0 operator "), size)
 }
 
 // A handler that was refused stops its gate, and no other one; the run has not failed.
@@ -297,4 +343,131 @@ func TestAWindowIsNeverExceeded(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), (jobs/most-1)*per, "a slow machine only makes it longer")
 	require.Len(t, runs.began[""], jobs)
 	noSlotLeft(t, client)
+}
+
+// nothing is what a test gives Do to run.
+func nothing(context.Context) error { return nil }
+
+// Do takes slots of the same gate as jobs do, and gives them back.
+func TestDoHoldsASlot(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	one := belay.Limit{Name: "one", Concurrency: 1}
+	errOwn := errors.New("fn's own")
+	err := belay.Do(t.Context(), client, one, "a", func(ctx context.Context) error {
+		require.ErrorIs(t, belay.Do(ctx, client, one, "a", nothing, belay.Skip), belay.ErrOverLimit)
+		require.ErrorIs(t, belay.Do(ctx, client, one, "a", nothing, belay.WaitUpTo(50*time.Millisecond)), belay.ErrOverLimit)
+		return belay.Do(ctx, client, one, "b", func(context.Context) error { return errOwn }, belay.Skip)
+	})
+	require.ErrorIs(t, err, errOwn)
+	require.PanicsWithValue(t, "oh", func() {
+		_ = belay.Do(t.Context(), client, one, "a", func(context.Context) error { panic("oh") }, belay.Skip)
+	})
+	require.NoError(t, belay.Do(t.Context(), client, one, "a", nothing, belay.Skip), "the slot is free again")
+	require.ErrorContains(t, belay.Do(t.Context(), client, belay.Limit{}, "", nothing), "limits nothing")
+	require.ErrorContains(t, belay.Do(t.Context(), client, one, "", nothing, belay.WaitUpTo(-1)), "must not be negative")
+	noSlotLeft(t, client)
+}
+
+// A slot is renewed as long as the function runs. If it is lost all the same, the function's context ends.
+func TestDoNoticesThatItsSlotIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := belaytest.New(t).Client()
+		one := belay.Limit{Name: "one", Concurrency: 1}
+		err := belay.Do(t.Context(), client, one, "", func(ctx context.Context) error {
+			time.Sleep(95 * time.Second) // longer than a lease
+			require.NoError(t, ctx.Err())
+			require.ErrorIs(t, belay.Do(ctx, client, one, "", nothing, belay.Skip), belay.ErrOverLimit, "it still has the slot")
+			client.Driver().Do(ctx, driver.Command("DEL", lua.NewKeys(client.Config().Prefix).Leases()))
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.ErrorIs(t, err, belay.ErrLimitLost)
+	})
+}
+
+// While Do holds the only slot, a job waits; then it runs.
+func TestAJobWaitsForTheSlotOfDo(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	one := belay.Limit{Name: "one", Concurrency: 1}
+	work := belay.Define[int]("Work", belay.LimitedTo(one))
+	ran := make(chan bool, 1)
+	var held atomic.Bool
+	server := newServer(t, client, belay.ServerConfig{})
+	work.Handle(server, func(context.Context, int) error { ran <- held.Load(); return nil })
+	keys := lua.NewKeys(client.Config().Prefix)
+	require.NoError(t, belay.Do(t.Context(), client, one, "", func(ctx context.Context) error {
+		held.Store(true)
+		defer held.Store(false)
+		running(t, server)
+		_, err := work.Enqueue(ctx, client, 1)
+		require.Eventually(t, func() bool {
+			return client.Driver().Do(ctx, driver.Command("LLEN", keys.WaitingList("one:")))[0].Value == int64(1)
+		}, patience, tick)
+		return err
+	}))
+	require.False(t, awaitValue(t, "the run", ran), "it ran beside Do")
+	noSlotLeft(t, client)
+}
+
+// Two busy tenants have all processors but those that another class occupies, and many waiters. A third
+// tenant's jobs begin with the next runs: an admitted job goes to the back of the queue. The test ends one run
+// after the other, so the speed of the machine plays no part.
+func TestABusyKeyDoesNotDelayAnother(t *testing.T) {
+	t.Parallel()
+	const most, waiters = 4, 30
+	client := openShared(t)
+	keys := lua.NewKeys(client.Config().Prefix)
+	work := belay.Define[string]("Work", belay.Limited(belay.Limit{Name: "tenants", Concurrency: most}, func(tenant string) string { return tenant }))
+	fill := belay.Define[int]("Fill")
+	server := newServer(t, client, belay.ServerConfig{Concurrency: 3 * most})
+	began, filled, release, end := make(chan string, 100), make(chan bool, most), make(chan bool), make(chan bool)
+	work.Handle(server, func(_ context.Context, tenant string) error {
+		began <- tenant
+		select {
+		case <-release:
+		case <-end:
+		}
+		return nil
+	})
+	fill.Handle(server, func(context.Context, int) error { filled <- true; <-end; return nil })
+	push := func(tenant string, count int) {
+		for range count {
+			_, err := work.Enqueue(t.Context(), client, tenant)
+			require.NoError(t, err)
+		}
+	}
+	running(t, server)
+	t.Cleanup(func() { close(end) }) // before the server stops
+	push("acme", most+waiters)
+	push("globex", most+waiters)
+	for range 2 * most {
+		awaitValue(t, "a run of a busy tenant", began)
+	}
+	length := func(list string) int64 {
+		count, _ := client.Driver().Do(t.Context(), driver.Command("LLEN", list))[0].Value.(int64)
+		return count
+	}
+	require.Eventually(t, func() bool {
+		return length(keys.WaitingList("tenants:acme")) == waiters && length(keys.WaitingList("tenants:globex")) == waiters
+	}, patience, tick)
+	for n := range most {
+		_, err := fill.Enqueue(t.Context(), client, n)
+		require.NoError(t, err)
+	}
+	for range most {
+		awaitValue(t, "a run that fills a processor", filled)
+	}
+	push("initech", 3)
+	for newcomers, others := 0, 0; newcomers < 3; {
+		release <- true
+		if awaitValue(t, "another run", began) == "initech" {
+			newcomers++
+			continue
+		}
+		others++
+		require.Less(t, others, most, "runs of busy tenants before those of another one")
+	}
 }

@@ -88,6 +88,28 @@ func TestGates(t *testing.T) {
 			require.Zero(t, r.do("EXISTS", r.keys.Limits(), r.keys.Gates(), r.keys.Slots(r.session.Identity)))
 		})
 
+		t.Run("cost_a_waiting_job_no_call", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 4, "mail")
+			var calls atomic.Int64
+			for _, sha := range []string{r.shaOfStart(), r.shaOfSettle()} {
+				r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: sha, Do: faultproxy.Before(func() { calls.Add(1) })})
+			}
+			gate := r.gated(lua.Size{Concurrency: 1})
+			jobs := r.push("mail", 40)
+			r.pump("all but one to wait", func() bool { return len(r.running) == 1 && len(r.waiters(gate)) == 39 && r.k.inFlight == 0 })
+			begun := calls.Load()
+			for range 3 {
+				r.beat()
+				read := r.k.reconcile.due
+				r.pump("what a heartbeat makes the loop read", func() bool { return (!read || !r.k.reconcile.due) && r.k.inFlight == 0 })
+			}
+			require.Equal(t, begun, calls.Load(), "no start and no settle while they wait")
+			require.Equal(t, jobs[1:], r.waiters(gate))
+			require.Empty(t, r.list(r.keys.Queue("mail")))
+			r.end(done)
+		})
+
 		t.Run("keep_the_lock_of_a_unique_job_until_it_begins", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")

@@ -426,3 +426,20 @@ func asPushed(t testing.TB, entry string) string {
 	require.True(t, ok, "%.200q", entry)
 	return raw
 }
+
+// A janitor of a version without limits has recovered the jobs of a dead process, and left its slots.
+func TestTheSweepFreesSlotsOfProcessesThatHaveNoJobs(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, "mail")
+		gate := lua.Gate{Name: "five:"}
+		r.do("HSET", r.keys.Slots(r.victim), "hash", gate.Name)
+		r.do("HSET", r.keys.Gates(), gate.RunningField(), "1")
+		r.do("ZREM", r.keys.Alive(), r.victim)
+		r.do("ZADD", r.keys.Tombstones(), strconv.FormatInt(time.Now().UnixMilli(), 10), r.victim)
+		j, session := r.newJanitor()
+		swept(t, j, session.Identity)
+		require.Equal(t, int64(0), r.do("EXISTS", r.keys.Slots(r.victim), r.keys.Gates()))
+		require.Contains(t, r.log.String(), "freed slots")
+	})
+}

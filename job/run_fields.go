@@ -34,6 +34,8 @@ const (
 	// FieldWorkerRetries is how many retries the worker of the last failed run gives jobs that set none. The
 	// field is for readers of Redis, and it is there only if that is not Sidekiq's number.
 	FieldWorkerRetries = "belay_worker_retries"
+	// FieldOverLimit is how often the job was snoozed because of a limit; the field is Sidekiq Enterprise's.
+	FieldOverLimit = "overrated"
 	// FieldTick is an object, the Tick of a periodic job.
 	FieldTick = "belay_tick"
 	// FieldBatch is the field of a member of a batch: the id of the batch, a slash, and the queue of its

@@ -46,22 +46,18 @@ func (l *Launcher) gateOf(j *job.Job) *lua.Gate {
 }
 
 func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) (key string) {
-	defer func() {
-		if value := recover(); value != nil {
-			l.logPanic("key of a limit", value)
+	l.guard("key of a limit", func() {
+		plain, err := j, error(nil)
+		if j.Compressed() {
+			plain, err = j.Decompressed()
 		}
-	}()
-	if j.Compressed() {
-		plain, err := j.Decompressed()
+		if err == nil {
+			key, err = own.Key(plain)
+		}
 		if err != nil {
-			return ""
+			key = ""
 		}
-		j = plain
-	}
-	key, err := own.Key(j)
-	if err != nil {
-		return ""
-	}
+	})
 	return key
 }
 

@@ -62,7 +62,7 @@ type Verdict struct {
 	Exhausted bool
 	// Reason is a short phrase for the log.
 	Reason string
-	// Ruled reports that an ErrorRule decided.
+	// Ruled reports that an ErrorRule decided, or the rule for ErrOverLimit.
 	Ruled bool
 	// Panic is the value with which the class' Backoff panicked; nil if it did not. The formula's delay was
 	// used then.
@@ -83,6 +83,7 @@ type Verdict struct {
 //	Kill                             dead**                    processed, failed   yes
 //	an error with an ErrorRule       as the rule says, with the error as the cause; if that is to snooze,
 //	                                 it waits as long as a retry would
+//	ErrOverLimit, at most 20 times   snoozed, with the number of times
 //	any other error, and the job
 //	  has "retry": false             discarded***              processed, failed
 //	  has no retry or time left      dead**                    processed, failed   yes
@@ -101,7 +102,13 @@ func Decide(p Policy, r EndedRun) Verdict {
 		return Verdict{Outcome: job.Requeued(), Reason: "cancelled by us"}
 	}
 	ask, ruled := r.ask(p)
-	verdict := newFailure(p, r).verdict(ask, ruled)
+	f := newFailure(p, r)
+	if ask.Ask == 0 {
+		if verdict, over := f.overLimit(); over {
+			return verdict
+		}
+	}
+	verdict := f.verdict(ask, ruled)
 	verdict.Ruled = ruled
 	return verdict
 }

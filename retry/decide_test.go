@@ -85,6 +85,17 @@ func TestDecide(t *testing.T) {
 			exit: job.ExitSnoozed, after: time.Hour, want: `"retry":0,"enqueued_at":1.5`, reason: "snoozed by its handler"},
 		{promise: "snooze_is_found_through_wrappers", fields: `"retry":true`, err: fmt.Errorf("a: %w", errors.Join(errBoom, retry.Snooze(time.Second))),
 			exit: job.ExitSnoozed, after: time.Second, want: `"retry":true`, reason: "snoozed by its handler"},
+		{promise: "a_rate_limit_waits_at_the_gate", fields: `"retry":0`, err: fmt.Errorf("a: %w", retry.RateLimited(time.Hour)), with: gated,
+			exit: job.ExitWaits, after: time.Hour, want: "-", reason: "rate limited, says its handler"},
+		{promise: "a_rate_limit_without_a_gate_is_a_snooze", fields: `"retry":0`, err: retry.RateLimited(time.Hour),
+			exit: job.ExitSnoozed, after: time.Hour, want: `"retry":0`, reason: "snoozed by its handler"},
+		{promise: "over_a_limit_snoozes_for_minutes", fields: `"retry":0`, err: fmt.Errorf("a: %w", retry.ErrOverLimit),
+			exit: job.ExitSnoozed, after: 5*time.Minute + time.Second + dice3, want: `"retry":0,"overrated":1`, reason: "snoozed: over its limit"},
+		{promise: "over_a_limit_snoozes_longer_each_time", fields: `"overrated":19`, err: retry.ErrOverLimit,
+			exit: job.ExitSnoozed, after: 100*time.Minute + time.Second + dice3, want: `"overrated":20`, reason: "snoozed: over its limit"},
+		{promise: "over_a_limit_too_often_is_a_failure", fields: `"retry":0,"overrated":20`, err: retry.ErrOverLimit, counts: "pf", spent: true,
+			exit: job.ExitDead, reason: "all 0 retries failed",
+			want: `"retry":0,"overrated":20,"error_message":"belay: over the limit: no slot was free in time","error_class":"error","failed_at":1700000000.5,"retry_count":0`},
 		{promise: "discard_keeps_nothing", fields: `"retry":5`, err: retry.Discard(errBoom), exit: job.ExitDiscarded, want: "-", counts: "pf", reason: "discarded by its handler"},
 		{promise: "discard_without_a_cause_is_no_failure", err: retry.Discard(nil), exit: job.ExitDiscarded, want: "-", counts: "p", reason: "discarded by its handler"},
 		{promise: "the_outermost_word_counts", err: retry.Discard(retry.Kill(errBoom)), exit: job.ExitDiscarded, want: "-", counts: "pf", reason: "discarded by its handler"},
@@ -243,6 +254,7 @@ func TestAFailedRunKeepsTheFloatsOfTheProducer(t *testing.T) {
 	}
 }
 
+func gated(_ *retry.Policy, r *retry.EndedRun)         { r.Gated = true }
 func cancelledByUs(_ *retry.Policy, r *retry.EndedRun) { r.Ours = true }
 func millis(p *retry.Policy, _ *retry.EndedRun)        { p.Unit = job.Millis }
 

@@ -18,7 +18,7 @@ const (
 	// gatesPause is the minimum time between two looks at gates. So a rate of more than 50 starts in a second
 	// does not cost a call for each start.
 	gatesPause = 20 * time.Millisecond
-	// lapseEvery is how often admissions are looked at, if there are any.
+	// lapseEvery is how often admissions and leases are looked at, if there are any.
 	lapseEvery = 5 * time.Second
 	// limitsEvery is how often limits are removed that no process registers any more, and gates are looked at
 	// that seem not to be due for long, because the clock of Redis was set back.
@@ -33,23 +33,23 @@ type gates struct {
 	nextAt time.Time
 	// lookedAt is when gates were last looked at.
 	lookedAt time.Time
-	// admissions reports whether there are jobs that are admitted and have not started.
-	admissions bool
+	// lapsing reports whether there are jobs that are admitted and have not started, or leases.
+	lapsing bool
 	// err is why the last reading that came with a renewal failed. Due jobs do not wait for gates.
 	err error
-	// lapsedAt is when admissions were last looked at, and limitsAt when limits were.
+	// lapsedAt is when these were last looked at, and limitsAt when limits were.
 	lapsedAt, limitsAt time.Time
 }
 
-// A gateLook is a call that reads which gates have waiters, and another that reads whether there are
-// admissions.
+// A gateLook is a call that reads which gates have waiters, and another that reads whether there is anything
+// that may lapse: admissions, or leases of slots without a job.
 type gateLook struct {
-	waiting    lua.Ask[[]lua.Entry]
-	admissions driver.Call
+	waiting lua.Ask[[]lua.Entry]
+	lapsing driver.Call
 }
 
 func (p *Poller) readGates() gateLook {
-	return gateLook{p.cfg.Keys.GatesByLook(false, maxGates), driver.Command("EXISTS", p.cfg.Keys.Admitted())}
+	return gateLook{p.cfg.Keys.GatesByLook(false, maxGates), driver.Command("EXISTS", p.cfg.Keys.Admitted(), p.cfg.Keys.Leases())}
 }
 
 // plan records the replies to a gateLook, and returns the names of the gates that are due.
@@ -59,7 +59,7 @@ func (g *gates) plan(askedAt, redisNow time.Time, look gateLook, replies []drive
 		return nil, fmt.Errorf("read which gates have waiters: %w", err)
 	}
 	count, _ := replies[1].Value.(int64)
-	g.admissions, g.nextAt = count > 0, time.Time{}
+	g.lapsing, g.nextAt = count > 0, time.Time{}
 	for _, entry := range waiting {
 		until := untilScore(entry.Score, redisNow)
 		if until > 0 {
@@ -100,9 +100,9 @@ func (p *Poller) openGates(ctx context.Context) (next time.Duration, err error) 
 		g.lookedAt = now
 		err = errors.Join(err, p.admitDue(ctx))
 	}
-	if g.admissions && now.Sub(g.lapsedAt) >= lapseEvery {
+	if g.lapsing && now.Sub(g.lapsedAt) >= lapseEvery {
 		g.lapsedAt = now
-		err = errors.Join(err, p.lapse(ctx))
+		err = errors.Join(err, p.lapse(ctx), p.freeLeases(ctx))
 	}
 	if now.Sub(g.limitsAt) >= limitsEvery {
 		g.limitsAt = now
@@ -117,7 +117,7 @@ func (p *Poller) openGates(ctx context.Context) (next time.Duration, err error) 
 // lookAtGates reads which gates are due.
 func (p *Poller) lookAtGates(ctx context.Context) (due []string, err error) {
 	askedAt, look := time.Now(), p.readGates()
-	return p.gates.plan(askedAt, p.cfg.Clock.Now(), look, p.link.Do(ctx, look.waiting.Call, look.admissions))
+	return p.gates.plan(askedAt, p.cfg.Clock.Now(), look, p.link.Do(ctx, look.waiting.Call, look.lapsing))
 }
 
 // admitDue admits the waiters of gates that are due, and reads when the next one is.
@@ -196,6 +196,19 @@ func (p *Poller) lapse(ctx context.Context) error {
 	if lapsed > 0 {
 		p.gates.due(time.Now())
 		p.cfg.Log.Info("admitted jobs did not start in time; others may start in their place", "jobs", lapsed)
+	}
+	return nil
+}
+
+// freeLeases frees the slots of callers of Do that have died.
+func (p *Poller) freeLeases(ctx context.Context) error {
+	freed, err := p.cfg.Keys.FreeLeases().Do(ctx, p.link)
+	if err != nil {
+		return fmt.Errorf("free slots without a job: %w", err)
+	}
+	if freed > 0 {
+		p.gates.due(time.Now())
+		p.cfg.Log.Info("freed slots whose holders did not renew them", "slots", freed)
 	}
 	return nil
 }

@@ -125,6 +125,22 @@ func TestThePollerAdmitsWaiters(t *testing.T) {
 	})
 }
 
+// A program that ran code by Do has died.
+func TestThePollerFreesSlotsWhoseLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(r *rig) {
+		one := lua.Gate{Name: "one:", Size: lua.Size{Concurrency: 1}}
+		r.do("ZADD", r.keys.Leases(), strconv.FormatInt(time.Now().Add(-time.Second).UnixMilli(), 10), one.Name+"\nholder")
+		r.do("HSET", r.keys.Gates(), one.RunningField(), "1")
+		jobs := r.wait(one, "a")
+		for deadline := time.Now().Add(patience); len(r.waiting("a")) == 0; time.Sleep(r.pass()) {
+			require.True(r.t, time.Now().Before(deadline), "it is never admitted")
+		}
+		require.Equal(r.t, jobs, r.waiting("a"))
+		require.Equal(r.t, "1", r.admitted(one))
+	})
+}
+
 func TestThePollerRemovesLimitsThatNoProcessRegisters(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(r *rig) {

@@ -156,7 +156,7 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	}
 	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 	plan, look := p.readPlan(), p.readGates()
-	own := []driver.Call{lease.Call, plan.Call, look.waiting.Call, look.admissions}
+	own := []driver.Call{lease.Call, plan.Call, look.waiting.Call, look.lapsing}
 	replies := p.link.Carry(ctx, p.link.Page()/2, append(own, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
 	_, planErr := p.ticks.plan(now, plan, replies[1])
