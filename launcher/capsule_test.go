@@ -109,9 +109,9 @@ func TestCapsulesShareTheirConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := drivertest.Start(t) // of its own, so that no other connections are counted
-			connections := func(prefix string, queues []string, capsules ...launcher.Capsule) (count int) {
+			opened := func(prefix string, queues []string, capsules ...launcher.Capsule) (opened int) {
 				r := newRig(t, open, server.URL(), prefix)
-				before := strings.Count(fmt.Sprint(r.do("CLIENT", "LIST")), "addr=")
+				before := len(connections(t, server))
 				cfg := r.config()
 				for _, queue := range queues {
 					cfg.Queues = append(cfg.Queues, fetch.Queue{Name: queue})
@@ -119,20 +119,23 @@ func TestCapsulesShareTheirConnections(t *testing.T) {
 				cfg.Capsules = capsules
 				w := r.start(r.build(cfg))
 				r.eventually("the idle waits", func() bool {
-					list := fmt.Sprint(r.do("CLIENT", "LIST"))
-					count = strings.Count(list, "addr=") - before
-					return strings.Count(list, "cmd=blmove") == 3 && strings.Contains(r.log.String(), "working")
+					all := connections(t, server)
+					opened = len(all) - before
+					return count(all, "blmove") == 3 && strings.Contains(r.log.String(), "working")
 				})
 				w.Stop()
 				w.wait(t)
-				return count
+				return opened
 			}
-			without := connections("without", []string{"a", "b", "c"})
-			with := connections("with", []string{"a"}, launcher.Capsule{Name: "b", Queues: []fetch.Queue{{Name: "b"}}},
-				launcher.Capsule{Name: "c", Queues: []fetch.Queue{{Name: "c"}}})
-			t.Logf("%d connections without capsules, %d with", without, with)
-			// Calls that coincide by chance open one more connection of a pool.
-			require.LessOrEqual(t, with, without+3)
+			without := opened("without", []string{"a", "b", "c"})
+			// Calls that coincide by chance open one more connection of a pool, so it may take some tries.
+			with := without + 1
+			for try := 0; with > without && try < 10; try++ {
+				with = opened(fmt.Sprint("with", try), []string{"a"}, launcher.Capsule{Name: "b", Queues: []fetch.Queue{{Name: "b"}}},
+					launcher.Capsule{Name: "c", Queues: []fetch.Queue{{Name: "c"}}})
+				t.Logf("%d connections without capsules, %d with", without, with)
+			}
+			require.LessOrEqual(t, with, without)
 		})
 	}
 }

@@ -16,9 +16,9 @@ var (
 	PerTenant = belay.Limit{Name: "webhooks", Concurrency: 5}
 	Geocoder  = belay.Limit{Name: "geocoder", Rate: belay.Window(100, time.Minute)}
 
-	Webhook = belay.Define[WebhookArgs]("Webhook", belay.Queue("webhooks"),
+	Webhook = belay.Define[WebhookArgs]("Webhook", belay.Queue("webhooks"), belay.Idempotent(),
 		belay.Limited(PerTenant, func(a WebhookArgs) string { return a.Tenant }))
-	Lookup = belay.Define[string]("Lookup", belay.Queue("lookups"), belay.LimitedTo(Geocoder))
+	Lookup = belay.Define[string]("Lookup", belay.Queue("lookups"), belay.Idempotent(), belay.LimitedTo(Geocoder))
 )
 
 func main() {
