@@ -183,7 +183,7 @@ func TestGates(t *testing.T) {
 			r.pump("both to wait", func() bool { return len(r.waiters(gate)) == 2 })
 			require.Equal(t, append(jobs, later...), r.waiters(gate), "the refused one first")
 			require.Empty(t, r.running)
-			require.Greater(t, r.do("PTTL", r.keys.Stop(gate.Name)), int64(0))
+			require.Positive(t, r.do("PTTL", r.keys.Stop(gate.Name)))
 		})
 
 		t.Run("let_a_quarantined_job_wait_in_the_quarantine", func(t *testing.T) {

@@ -33,9 +33,9 @@ func (w *world) admit(gate, queue, payload string) {
 	w.do("HINCRBY", w.keys.Gates(), gate+"\na", "1")
 }
 
-func (w *world) limit(name string) Limit {
+func (w *world) api() Limit {
 	w.Helper()
-	d, found, err := w.inspector.Limit(w.Context(), name, nil)
+	d, found, err := w.inspector.Limit(w.Context(), "api", nil)
 	require.NoError(w, err)
 	require.True(w, found)
 	return d.Limit
@@ -133,7 +133,7 @@ func TestLimits(t *testing.T) {
 			set := func(change LimitChange) Limit {
 				l, err := w.inspector.SetLimit(w.Context(), "api", change)
 				require.NoError(w, err)
-				read := w.limit("api")
+				read := w.api()
 				require.Equal(w, []any{l.Concurrency, l.Rate, lua.LimitOfOperator}, []any{read.Concurrency, read.Rate, read.Source})
 				return l
 			}
@@ -149,12 +149,12 @@ func TestLimits(t *testing.T) {
 			l = set(LimitChange{Rate: "none"})
 			require.Equal(w, []any{(*int)(nil), ""}, []any{l.Concurrency, l.Rate}, "it is lifted")
 			register(lua.LimitStarts)
-			require.Equal(w, lua.LimitOfOperator, w.limit("api").Source)
+			require.Equal(w, lua.LimitOfOperator, w.api().Source)
 			found, err := w.inspector.ResetLimit(w.Context(), "api")
 			require.NoError(w, err)
 			require.True(w, found)
 			register(lua.LimitSeen)
-			require.Equal(w, []any{5, "100/1m", lua.LimitOfCode}, []any{*w.limit("api").Concurrency, w.limit("api").Rate, w.limit("api").Source})
+			require.Equal(w, []any{5, "100/1m", lua.LimitOfCode}, []any{*w.api().Concurrency, w.api().Rate, w.api().Source})
 			found, err = w.inspector.RemoveLimit(w.Context(), "api")
 			require.NoError(w, err)
 			require.True(w, found)

@@ -36,7 +36,7 @@ func TestJobsThatWaitAtAGate(t *testing.T) {
 			w.wait("other:", "q", sample("A", "1"))
 			found, err := w.inspector.Find(w.Context(), "waits", nil)
 			require.NoError(w, err)
-			require.Equal(w, sample("A", "waits", `"enqueued_at":1700000000.5`), string(found.Entry.parsed.Raw()))
+			require.Equal(w, sample("A", "waits", `"enqueued_at":1700000000.5`), found.Entry.parsed.Raw())
 			require.Equal(w, int64(1_700_000_000), found.Since.Unix())
 			require.Equal(w, []any{PlaceWaiting, hostile, "api:" + hostile, 601, "A"}, []any{found.Place, found.Queue, found.Gate, found.Line, found.Class})
 			require.Equal(w, []any{"waiting", hostile, "api:" + hostile}, []any{found.Entry.In, found.Entry.Queue, found.Entry.Gate})

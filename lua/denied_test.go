@@ -236,7 +236,7 @@ var moves = []move{
 	}},
 	{script: "lapse", jobs: []string{"a1", "a2"}, begin: func(w *world) call {
 		w.halfOpen(gateOf("l:k", 2))
-		w.agedAdmission("a1", time.Hour)
+		w.agedAdmission(time.Hour)
 		return try(w, w.keys.Lapse(ask(w, w.keys.Admissions())))
 	}},
 	{script: "free_slots", jobs: []string{"a1"}, begin: func(w *world) call {

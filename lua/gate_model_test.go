@@ -26,7 +26,6 @@ type gateModel struct {
 	born      int
 	accepted  map[string]int // how many copies of each job there must be; a recovery changes their bytes
 	deleted   map[string]bool
-	step      string
 }
 
 type gateProcess struct {
@@ -220,7 +219,7 @@ func (m *gateModel) crash(at int) {
 	}
 	ask(m.world, m.keys.Recover(p.identity, gateQueues, nil, m.today))
 	if old {
-		for ask(m.world, m.keys.FreeSlots(p.identity, gateQueues)) > 0 { //nolint:revive // until none is left
+		for ask(m.world, m.keys.FreeSlots(p.identity, gateQueues)) > 0 { // until none is left
 		}
 	}
 	require.Zero(m, m.number("EXISTS", m.keys.Slots(p.identity)), "a recovery forgot a slot")

@@ -75,10 +75,11 @@ func (w *world) halfOpen(gate *Gate) (identity string) {
 	return identity
 }
 
-// agedAdmission makes the admission of a job one of long ago.
-func (w *world) agedAdmission(bytes string, age time.Duration) {
+// agedAdmission makes the admission of the job a1 one of long ago.
+func (w *world) agedAdmission(age time.Duration) {
 	w.Helper()
-	a, ok := parseAdmission(hashOf(bytes), w.hash(w.keys.Admitted())[hashOf(bytes)])
+	hash := hashOf("a1")
+	a, ok := parseAdmission(hash, w.hash(w.keys.Admitted())[hash])
 	require.True(w, ok)
 	a.Since = a.Since.Add(-age)
 	w.redis("HSET", w.keys.Admitted(), a.Hash, strconv.FormatInt(a.Since.UnixMilli(), 10)+"\n"+a.Gate+"\n"+a.Queue)
@@ -345,11 +346,11 @@ func TestGate(t *testing.T) {
 			w.halfOpen(two)
 			lapse := func() int { return ask(w, w.keys.Lapse(ask(w, w.keys.Admissions()))) }
 			require.Zero(w, lapse(), "it is new")
-			w.agedAdmission("a1", LapseUnqueued+time.Second)
+			w.agedAdmission(LapseUnqueued + time.Second)
 			w.push("q", "another")
 			require.Zero(w, lapse(), "its queue is not empty")
 			read := ask(w, w.keys.Admissions())
-			w.agedAdmission("a1", LapseQueued)
+			w.agedAdmission(LapseQueued)
 			require.Zero(w, ask(w, w.keys.Lapse(read)), "it has changed")
 			require.Equal(w, 1, lapse())
 			require.Zero(w, lapse())
@@ -363,7 +364,7 @@ func TestGate(t *testing.T) {
 		}},
 		promise{"a_lapsed_job_waits_first_and_its_admission_is_forgotten_after_a_day", func(w *world) {
 			identity := w.halfOpen(two)
-			w.agedAdmission("a1", time.Hour)
+			w.agedAdmission(time.Hour)
 			require.Equal(w, 1, ask(w, w.keys.Lapse(ask(w, w.keys.Admissions()))))
 			require.Equal(w, Started{Parked: []int{1}}, w.enter(identity, two, "b", "c"))
 			w.redis("RPOPLPUSH", w.keys.Queue("other"), w.keys.Queue("q"))
