@@ -19,7 +19,7 @@ const (
 	// DefaultDoWait is how long Do waits for a slot, as in Sidekiq Enterprise.
 	DefaultDoWait = 5 * time.Second
 	// The time between two requests for a slot grows from firstDoPause to maxDoPause. Redis cannot say when a
-	// run will end; a longer pause would leave a slot unused, and a shorter one would cost as much as the runs do.
+	// run will end. A longer pause would leave a slot unused, and a shorter one would cost as much as runs do.
 	firstDoPause = 20 * time.Millisecond
 	maxDoPause   = 500 * time.Millisecond
 	// renewals is how many times a lease is renewed while it would last.

@@ -34,7 +34,7 @@ if entries > most then
   return {}
 end
 local slots, marks = {}, {}
-local function add(counted, texts, pattern)
+local function tally(counted, texts, pattern)
   for _, text in ipairs(texts) do
     local name = string.match(text, pattern)
     if name then
@@ -43,10 +43,10 @@ local function add(counted, texts, pattern)
   end
 end
 for at = first_key + names, #keys do
-  add(slots, redis.call('HVALS', keys[at]), '.*')
+  tally(slots, redis.call('HVALS', keys[at]), '.*')
 end
-add(slots, redis.call('ZRANGE', leases, 0, -1), '^([^\n]*)\n')
-add(marks, redis.call('HVALS', admitted), '^%d+\n([^\n]*)') -- a lapsed one has a negative time
+tally(slots, redis.call('ZRANGE', leases, 0, -1), '^([^\n]*)\n')
+tally(marks, redis.call('HVALS', admitted), '^%d+\n([^\n]*)') -- a lapsed one has a negative time
 local function set(field, count)
   if count > 0 then
     redis.call('HSET', gates, field, count)
