@@ -8,13 +8,20 @@
 -- part.at, part.width of them, and for each later job group.step after the one before. part.of is a text that
 -- all jobs of the group have in common; empty for most kinds.
 local kinds, finishing = {}, {} -- finishing has one part of each kind that has a finish and is in use
+local kinds_made = false        -- whether these files have added themselves
 
+-- know_kinds: most jobs own nothing, and in a call for them alone it would be a large part of the cost to make
+-- these functions.
+local know_kinds = function()
 -- include unlock
 -- include end_state
 -- include member
 -- include next
 -- include slot
 -- include waiter
+  kinds_made = true
+end
+
 -- read_owned: reads a group of jobs and what belongs to them, from ARGV[at] on: how many jobs, how many kinds
 -- of belongings, and of each kind its name, the position of its first key, how many arguments it has for each
 -- job, and its text. Then for each job: step arguments of the script's own, from group.first on, and those of
@@ -23,6 +30,9 @@ local kinds, finishing = {}, {} -- finishing has one part of each kind that has 
 local function read_owned(at, step)
   local count, of_kinds = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local group = { count = count, own = step, first = at + 2 + 4 * of_kinds, parts = of_kinds > 0 and {} or nil }
+  if of_kinds > 0 and not kinds_made then
+    know_kinds()
+  end
   for number = 1, of_kinds do
     local head = at - 2 + 4 * number
     local name, width = ARGV[head], tonumber(ARGV[head + 2])
