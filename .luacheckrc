@@ -5,10 +5,10 @@ std = "lua51"
 read_globals = { "redis", "KEYS", "ARGV", "cjson", "cmsgpack", "struct", "bit" }
 
 -- What scripts share stands once, in lua/shared, and is a local of each script that says "-- include NAME".
-local shared = { "may", "must_be", "unlocked", "free", "list", "leave", "take_lock", "large", "count_runs", "read_page", "may_write_state", "state_version", "write_state", "read_owned", "may_end", "blocked", "end_owned", "finish_owned", "read_orphans", "move_orphans", "note_up", "find_large", "has_jid", "trim_dead", "seen", "follow", "may_count", "count", "use_gates", "gate_at", "may_use", "may_look", "look", "look_again", "keep_size", "less", "grant", "admit", "use_permits", "gates", "slots", "admitted", "waiting", "limits" }
+local shared = { "may", "must_be", "unlocked", "free", "list", "leave", "take_lock", "large", "count_runs", "read_page", "may_write_state", "state_version", "write_state", "read_owned", "may_end", "blocked", "end_owned", "finish_owned", "read_orphans", "move_orphans", "note_up", "find_large", "has_jid", "trim_dead", "seen", "follow", "may_count", "count", "use_gates", "gate_at", "may_use", "may_look", "look", "look_again", "keep_size", "less", "may_less", "grant", "admit", "use_permits", "gates", "slots", "admitted", "waiting", "limits" }
 files["lua/*.lua"].read_globals = shared
 files["contrib/gitlab/*.lua"].read_globals = shared
-files["lua/shared/*.lua"] = { ignore = { "211" }, globals = { "kinds" }, read_globals = { "may", "must_be", "free", "list", "unlocked", "take_lock", "follow", "may_count", "count", "may_write_state", "state_version", "write_state", "read_owned", "may_end", "end_owned", "finish_owned", "may_rate", "permits", "use_gates", "gate_at", "may_use", "may_look", "look", "look_again", "keep_size", "less", "grant", "admit", "gates", "slots", "admitted", "waiting", "limits" } } -- a function that is used elsewhere
+files["lua/shared/*.lua"] = { ignore = { "211" }, globals = { "kinds" }, read_globals = { "may", "must_be", "free", "list", "unlocked", "take_lock", "follow", "may_count", "count", "may_write_state", "state_version", "write_state", "read_owned", "may_end", "end_owned", "finish_owned", "may_rate", "permits", "use_gates", "gate_at", "may_use", "may_look", "look", "look_again", "keep_size", "less", "may_less", "grant", "admit", "gates", "slots", "admitted", "waiting", "limits" } } -- a function that is used elsewhere
 
 -- In Lua's own library but not in Redis': found here, or else by the first job that takes that branch.
 not_globals = {

@@ -32,7 +32,7 @@ if redis.call('ZSCORE', leases, lease) then
     return { 'held', 0 }
   end
   redis.call('ZREM', leases, lease)
-  less(name .. '\nr', 1)
+  less(gates, name .. '\nr', 1)
   redis.call('ZADD', waiting, 'XX', string.format('%.3f', now_ms / 1000), name)
   return { 'free', 0 }
 elseif act ~= 'take' then

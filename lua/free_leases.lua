@@ -11,8 +11,9 @@ local leases, gates, waiting = KEYS[1], KEYS[2], KEYS[3]
 local most, longest_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- include must_be
+-- include less
 local wrong = must_be(leases, 'zset', 'ZREM', leases, '') or may('ZRANGEBYSCORE', leases, '0', '0')
-  or must_be(gates, 'hash', 'HINCRBY', gates, '', '0') or may('HDEL', gates, '')
+  or may_less(gates)
   or must_be(waiting, 'zset', 'ZADD', waiting, '0', '')
 if wrong then
   return wrong
@@ -27,9 +28,7 @@ end
 for _, lease in ipairs(over) do
   local name = string.match(lease, '^[^\n]*')
   redis.call('ZREM', leases, lease)
-  if redis.call('HINCRBY', gates, name .. '\nr', -1) <= 0 then
-    redis.call('HDEL', gates, name .. '\nr')
-  end
+  less(gates, name .. '\nr', 1)
   redis.call('ZADD', waiting, 'XX', time[1], name)
 end
 return #over

@@ -13,8 +13,9 @@ local identity, most = ARGV[1], tonumber(ARGV[2])
 local lists, first_list = KEYS, 5
 
 -- include must_be
+-- include less
 local wrong = must_be(slots, 'hash', 'HDEL', slots, '') or may('HRANDFIELD', slots, '1') or may('HLEN', slots)
-  or must_be(gates, 'hash', 'HINCRBY', gates, '', '0') or may('HDEL', gates, '')
+  or may_less(gates)
   or must_be(waiting, 'zset', 'ZADD', waiting, '0', '')
 if wrong then
   return wrong
@@ -33,9 +34,7 @@ local held = redis.call('HRANDFIELD', slots, most, 'WITHVALUES')
 for at = 1, #held, 2 do
   redis.call('HDEL', slots, held[at])
   local name = held[at + 1]
-  if redis.call('HINCRBY', gates, name .. '\nr', -1) <= 0 then
-    redis.call('HDEL', gates, name .. '\nr')
-  end
+  less(gates, name .. '\nr', 1)
   redis.call('ZADD', waiting, 'XX', time[1], name)
 end
 return redis.call('HLEN', slots)

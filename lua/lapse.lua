@@ -17,7 +17,8 @@ local unqueued_ms, queued_ms, keep_ms = tonumber(ARGV[1]), tonumber(ARGV[2]), to
 local lists, first, step = KEYS, 4, 3
 
 -- include must_be
-local wrong = must_be(gates, 'hash', 'HINCRBY', gates, '', '0') or may('HDEL', gates, '')
+-- include less
+local wrong = may_less(gates)
   or must_be(admitted, 'hash', 'HSET', admitted, '', '') or may('HGET', admitted, '') or may('HDEL', admitted, '')
   or must_be(waiting, 'zset', 'ZADD', waiting, '0', '')
 if wrong then
@@ -37,9 +38,7 @@ for at = first, #ARGV, step do
       redis.call('HDEL', admitted, hash)
     elseif sign == '' and (age_ms > queued_ms or age_ms > unqueued_ms and redis.call('EXISTS', list) == 0) then
       redis.call('HSET', admitted, hash, string.format('-%.0f\n%s\n%s', now_ms, name, queue))
-      if redis.call('HINCRBY', gates, name .. '\na', -1) <= 0 then
-        redis.call('HDEL', gates, name .. '\na')
-      end
+      less(gates, name .. '\na', 1)
       redis.call('ZADD', waiting, 'XX', string.format('%.3f', now_ms / 1000), name)
       lapsed = lapsed + 1
     end

@@ -94,7 +94,7 @@ end
 local function unmark(hash, since, of)
   redis.call('HDEL', admitted, hash)
   if since > 0 then
-    less(of .. '\na', 1)
+    less(gates, of .. '\na', 1)
     if by_name[of] then
       by_name[of].room = by_name[of].room + 1
     end

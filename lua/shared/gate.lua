@@ -9,6 +9,7 @@
 -- waiting is the index: the gates that have waiters, by the second at which the poller looks at them.
 -- A gate g has its name, and the keys of its own: waiting, rate, stop.
 -- include rate
+-- include less
 local gates, slots, admitted, waiting, limits
 local function use_gates(key)
   gates, slots, admitted, waiting, limits = unpack(KEYS, key, key + 4)
@@ -21,8 +22,7 @@ end
 -- may_use: nil if nothing can stop the changes of slots and admissions half-way; else the error. may_look: the
 -- same of look and admit.
 local function may_use()
-  return must_be(gates, 'hash', 'HINCRBY', gates, '', '0') or may('HDEL', gates, '')
-    or must_be(slots, 'hash', 'HSET', slots, '', '') or may('HGET', slots, '') or may('HDEL', slots, '')
+  return may_less(gates) or must_be(slots, 'hash', 'HSET', slots, '', '') or may('HGET', slots, '') or may('HDEL', slots, '')
     or must_be(admitted, 'hash', 'HSET', admitted, '', '') or may('HSETNX', admitted, '', '') or may('HGET', admitted, '')
     or may('HDEL', admitted, '') or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('ZREM', waiting, '')
 end
@@ -70,13 +70,6 @@ end
 -- look_again: the second of the poller's next look at a gate with waiters.
 local function look_again(g, now_ms)
   return string.format('%.3f', (now_ms + (g.room > 0 and 0 or g.wait_ms)) / 1000)
-end
-
--- less: a count of a gate is lower by this number.
-local function less(field, by)
-  if redis.call('HINCRBY', gates, field, -by) <= 0 then
-    redis.call('HDEL', gates, field)
-  end
 end
 
 -- grant: a job is admitted. Returns 1 if that counts: one that is equal in every byte may be admitted already.

@@ -73,7 +73,7 @@ local function pass_on(hash, new_hash)
       redis.call('HSETNX', admitted, new_hash, had)
     end
   elseif not new_hash or grant(new_hash, tonumber(since), name, queue) == 0 then
-    less(name .. '\na', 1)
+    less(gates, name .. '\na', 1)
     redis.call('ZADD', waiting, 'XX', 0, name)
   end
 end
@@ -122,7 +122,7 @@ local function finish_slots()
   end
   for _, name in ipairs(freed_in_order) do
     local counts, g = freed[name], named[name]
-    less(name .. '\nr', counts.slots)
+    less(gates, name .. '\nr', counts.slots)
     if counts.room > 0 and redis.call('ZSCORE', waiting, name) then
       -- The freed slots, and one more: so the gate fills up again after its limit was raised.
       if lists and g and not may_look(g) and look(g, at_ms) then
