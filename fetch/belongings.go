@@ -62,9 +62,7 @@ func (k *Keyspace) prepare(r *Run) {
 	if k.cfg.Gate != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
 		if parsed, err := job.Parse(r.Bytes); err == nil {
-			if r.mayOwn {
-				r.lock = k.lockOf(parsed)
-			}
+			r.lock = k.lockOf(parsed)
 			if k.cfg.Gate != nil {
 				r.gate, r.first = k.cfg.Gate(parsed), parsed.InterruptedCount() > 0
 			}
@@ -79,9 +77,6 @@ func (k *Keyspace) prepare(r *Run) {
 
 // lockOf returns the lock that a payload names; nil for none.
 func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
-	if !dedup.Has(parsed.Raw()) {
-		return nil
-	}
 	lock, err := dedup.Read(parsed)
 	if err != nil {
 		k.cfg.Log.Warn("unique lock ignored: unreadable field belay_unique", "error", err, "jid", parsed.JID(), "class", parsed.Class())

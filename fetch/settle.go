@@ -131,9 +131,6 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 
 // nextAtEnd returns the next jobs that a run's end stores; nil for nearly all runs.
 func (k *Keyspace) nextAtEnd(r *Run) *lua.NextJobs {
-	if !batches.HasNext(r.Bytes, r.outcome) {
-		return nil
-	}
 	next, err := batches.Next(r.Bytes, r.outcome, k.Clock.Now(), k.cfg.Unit)
 	if err != nil {
 		k.cfg.Log.Error("next jobs ignored: unreadable field belay_then", "error", err, "jid", r.JID(), "queue", r.Queue)
