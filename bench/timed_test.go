@@ -125,26 +125,27 @@ func TestRTT(t *testing.T) {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	t.Run("a server alone and a node of a Cluster are compared in the same round", func(t *testing.T) {
-		b := quietBench(t)
-		b.client, b.jobs, b.repeat = "go-redis", 2000, 1
-		r, err := b.measure(bounded(t), clusterMeasure)
-		require.NoError(t, err)
-		ratio := slices.IndexFunc(r.Rows, func(row report.Row) bool { return row.Metric == ratioToServer })
-		require.NotEqual(t, -1, ratio)
-		require.Equal(t, "a node of a Cluster", r.Rows[ratio].Case)
-		require.Positive(t, r.Rows[ratio].Median)
+		ratio := comparedRow(t, clusterMeasure, ratioToServer)
+		require.Equal(t, "a node of a Cluster", ratio.Case)
+		require.Positive(t, ratio.Median)
 	})
 }
 
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	t.Run("plain jobs and members of a batch are compared in the same round", func(t *testing.T) {
-		b := quietBench(t)
-		b.client, b.jobs, b.repeat = "go-redis", 2000, 1
-		r, err := b.measure(bounded(t), batchesMeasure)
-		require.NoError(t, err)
-		more := slices.IndexFunc(r.Rows, func(row report.Row) bool { return row.Metric == moreThanPlain })
-		require.NotEqual(t, -1, more)
-		require.Equal(t, "members", r.Rows[more].Case)
+		require.Equal(t, "members", comparedRow(t, batchesMeasure, moreThanPlain).Case)
 	})
+}
+
+// comparedRow returns the row of a measure, of 2,000 jobs of one client, that compares its cases by a metric.
+func comparedRow(t *testing.T, m measurement, metric string) report.Row {
+	t.Helper()
+	b := quietBench(t)
+	b.client, b.jobs, b.repeat = "go-redis", 2000, 1
+	r, err := b.measure(bounded(t), m)
+	require.NoError(t, err)
+	row := slices.IndexFunc(r.Rows, func(row report.Row) bool { return row.Metric == metric })
+	require.NotEqual(t, -1, row)
+	return r.Rows[row]
 }

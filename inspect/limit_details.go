@@ -201,7 +201,8 @@ func (i *Inspector) GateOf(ctx context.Context, f Found) (string, error) {
 		return f.Gate, nil
 	}
 	var call driver.Call
-	switch hash := hashOf(f.Entry.raw.Bytes); f.Place {
+	hash := hashOf(f.Entry.raw.Bytes)
+	switch f.Place {
 	case PlaceRunning:
 		call = driver.Command("HGET", i.keys.Slots(f.Process), hash)
 	case PlaceQueue:
@@ -217,10 +218,9 @@ func (i *Inspector) GateOf(ctx context.Context, f Found) (string, error) {
 	if f.Place == PlaceRunning {
 		return text, nil
 	}
-	since, rest, _ := strings.Cut(text, "\n")
-	gate, _, _ := strings.Cut(rest, "\n")
-	if strings.HasPrefix(since, "-") { // it has lapsed
+	admission, ok := lua.ParseAdmission(hash, text)
+	if !ok || admission.Lapsed {
 		return "", nil
 	}
-	return gate, nil
+	return admission.Gate, nil
 }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,14 +48,6 @@ func TestABatchIsGoneADayAfterItsSuccess(t *testing.T) {
 	require.NotNil(t, s.do("HGET", s.keys.Batch("open"), "created"))
 }
 
-// batchSpan is how long batches are made: BELAY_BATCHES, and 10 s without it.
-func batchSpan(t *testing.T) time.Duration {
-	t.Helper()
-	span, err := time.ParseDuration(cmp.Or(os.Getenv("BELAY_BATCHES"), "10s"))
-	require.NoError(t, err, "BELAY_BATCHES")
-	return span
-}
-
 // Two pushers make batches, some of them nested, and workers run the members, a fifth of which fail at first and
 // some of which die; meanwhile workers and pushers are killed and stopped, and Redis is killed and comes back. In
 // the end an operator retries the dead members, and removes those that were not kept. Each batch then is over,
@@ -68,7 +59,7 @@ func batchSpan(t *testing.T) time.Duration {
 func TestBatchesInAStorm(t *testing.T) {
 	seed, err := chaosSeed()
 	require.NoError(t, err)
-	span := batchSpan(t)
+	span := spanOf(t, "BELAY_BATCHES", "10s")
 	count, size := max(int(200*span/(10*time.Minute)), 20), 500
 	if span < 2*time.Minute {
 		size = 60

@@ -23,11 +23,11 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// stormSpan is how long rivals are pushed: BELAY_STORM, and 12 s without it.
-func stormSpan(t *testing.T) time.Duration {
+// spanOf is how long a test goes on: what the variable says, and the usual span without it.
+func spanOf(t *testing.T, variable, usual string) time.Duration {
 	t.Helper()
-	span, err := time.ParseDuration(cmp.Or(os.Getenv("BELAY_STORM"), "12s"))
-	require.NoError(t, err, "BELAY_STORM")
+	span, err := time.ParseDuration(cmp.Or(os.Getenv(variable), usual))
+	require.NoError(t, err, variable)
 	return span
 }
 
@@ -48,7 +48,7 @@ func TestRivals(t *testing.T) {
 	for n := range 2 {
 		pushers = append(pushers, s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--rivals", "25", "--seed", fmt.Sprint(seed+uint64(n))))
 	}
-	s.rage(stormSpan(t))
+	s.rage(spanOf(t, "BELAY_STORM", "12s"))
 	for _, p := range pushers {
 		p.end(syscall.SIGTERM)
 	}

@@ -323,7 +323,7 @@ func (m *gateModel) check(step string) {
 		}
 	}
 	for sum, text := range hash(m.keys.Admitted()) {
-		a, ok := parseAdmission(sum, text)
+		a, ok := ParseAdmission(sum, text)
 		require.True(m, ok, text)
 		if !a.Lapsed {
 			admitted[a.Gate]++

@@ -79,7 +79,7 @@ func (w *world) halfOpen(gate *Gate) (identity string) {
 func (w *world) agedAdmission(age time.Duration) {
 	w.Helper()
 	hash := hashOf("a1")
-	a, ok := parseAdmission(hash, w.hash(w.keys.Admitted())[hash])
+	a, ok := ParseAdmission(hash, w.hash(w.keys.Admitted())[hash])
 	require.True(w, ok)
 	a.Since = a.Since.Add(-age)
 	w.redis("HSET", w.keys.Admitted(), a.Hash, strconv.FormatInt(a.Since.UnixMilli(), 10)+"\n"+a.Gate+"\n"+a.Queue)

@@ -37,9 +37,9 @@ type Admission struct {
 	text string
 }
 
-// parseAdmission reads a field of Keys.Admitted: milliseconds, which are negative if it has lapsed, gate and
+// ParseAdmission reads a field of Keys.Admitted: milliseconds, which are negative if it has lapsed, gate and
 // queue, each on a line.
-func parseAdmission(hash, text string) (a Admission, ok bool) {
+func ParseAdmission(hash, text string) (a Admission, ok bool) {
 	parts := strings.SplitN(text, "\n", 3)
 	if len(parts) != 3 {
 		return a, false
@@ -55,7 +55,7 @@ func (k Keys) Admissions() Ask[[]Admission] {
 		read: func(r reader) (admissions []Admission, err error) {
 			for r.more() {
 				hash, text := r.text(), r.text()
-				if a, ok := parseAdmission(hash, text); ok {
+				if a, ok := ParseAdmission(hash, text); ok {
 					admissions = append(admissions, a)
 				}
 			}
