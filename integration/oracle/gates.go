@@ -211,7 +211,7 @@ func (s *stride) judgeGates() {
 	for identity := range s.gates.ledgers {
 		inHand := s.k.sumsOf(identity)
 		for sum, gate := range g.slots[identity] {
-			if !inHand[sum] {
+			if !inHand[sum] && !s.k.mayLeave(identity) {
 				s.violate(nil, Gates, "%s has a slot of gate %q for a job that it does not have", identity, gate)
 			}
 		}
@@ -242,9 +242,14 @@ func (s *stride) judgeHeld(of *subject) {
 		return
 	}
 	sum := sumOf(of.leftText)
-	if gate, held := s.k.gates.slots[of.leftBy][sum]; held && !s.k.sumsOf(of.leftBy)[sum] {
+	if gate, held := s.k.gates.slots[of.leftBy][sum]; held && !s.k.sumsOf(of.leftBy)[sum] && !s.k.mayLeave(of.leftBy) {
 		s.violate(of, Gates, "it left the hand of %s, and its slot of gate %q did not", of.leftBy, gate)
 	}
+}
+
+// mayLeave reports whether a process may have slots of jobs that it does not have; see OldJanitors.
+func (k *keyspace) mayLeave(identity string) bool {
+	return k.oldJanitors && k.process(identity).tombstoned
 }
 
 // inHand reports whether it is a place in the hand of a process.
