@@ -20,6 +20,9 @@ type gates struct {
 	starts   map[string][]time.Time       // the last starts, by gate
 	index    map[string]bool
 	leases   map[string]bool
+	stops    map[string]float64   // when they end, in ms, by gate
+	idle     map[string]*idleness // by gate
+	poller   string               // who has its lease
 }
 
 type admission struct {
@@ -31,6 +34,7 @@ func newGates() gates {
 	return gates{
 		sizes: make(map[string]string), counts: make(map[string]int), slots: make(map[string]map[string]string), admitted: make(map[string]admission),
 		held: make(map[string]int), starts: make(map[string][]time.Time), index: make(map[string]bool), leases: make(map[string]bool),
+		stops: make(map[string]float64), idle: make(map[string]*idleness),
 	}
 }
 
@@ -207,6 +211,9 @@ func (s *stride) judgeGates() {
 			s.violate(nil, Gates, "gate %q has waiters, or is in the index, and not both", gate)
 		}
 		s.judgeStarts(gate, s.gates.started[gate])
+		if g.idle[gate] != nil && !s.idle(gate) {
+			delete(g.idle, gate)
+		}
 	}
 	for identity := range s.gates.ledgers {
 		inHand := s.k.sumsOf(identity)

@@ -174,6 +174,14 @@ func (s *stride) set(c []string) {
 		s.setLock(digest, c)
 		return
 	}
+	if c[1] == s.k.keys.Poller() {
+		s.polls(c)
+		return
+	}
+	if gate, ok := strings.CutPrefix(c[1], s.k.keys.Stop("")); ok && len(c) > 4 {
+		s.k.gates.stops[gate] = scoreOf(c[4])
+		return
+	}
 	s.overwrite(c)
 }
 
