@@ -22,9 +22,12 @@ var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, err
 
 // work runs a worker to its end.
 func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client) error {
-	s := plan.Settings
+	s, queues := plan.Settings, chaosplan.Queues
+	if f.limit > 0 {
+		queues = append(queues, chaosplan.LimitedQueue)
+	}
 	server, err := belay.NewServer(client, belay.ServerConfig{
-		Name: f.proc, Queues: belay.Queues(chaosplan.Queues...), Concurrency: s.Concurrency,
+		Name: f.proc, Queues: belay.Queues(queues...), Concurrency: s.Concurrency,
 		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout, SaveInterval: s.Save, MaxInterruptions: f.interruptions,
 		Logger: belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
 	})
@@ -38,6 +41,10 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 		class.Handle(server, h.obey)
 	}
 	handleBatches(server, client, h)
+	if f.limit > 0 {
+		ofKey := belay.Limited(belay.Limit{Name: "keys", Concurrency: f.limit}, func(args Args) string { return args.Spec.Kind })
+		belay.Define[Args](chaosplan.Limited, belay.Queue(chaosplan.LimitedQueue), ofKey).Handle(server, h.obey)
+	}
 	server.HandleRaw(chaosplan.TickClass, func(context.Context, *belay.Job) error { return nil })
 	if len(plan.Jobs) > 0 {
 		ticks := belay.Periodic{Name: chaosplan.Ticks, Cron: "@every 1s", Job: belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]}}
