@@ -14,22 +14,23 @@ var limitsMeasure = measurement{
 	name:  "limits",
 	title: "Limited jobs",
 	short: "What a limit by key costs, how well it uses its slots, and what a busy key does to others",
-	what: "Drains of jobs with and without a limit, in turn. For the occupancy, Redis is a millisecond away. For the last column, five keys " +
+	what: "Drains of jobs with and without a limit, in turn. For the occupancy, Redis is a millisecond away. For the starvation, five keys " +
 		"have all jobs, at most five of each run at once, on 25 processors, and a job takes 50 ms. After 15 seconds three jobs of another " +
 		"key are pushed, and timed until the last of them starts. The peers have no limits by key, so they do what their documentation " +
 		"says: a handler that may not run returns an error, and runs again after up to ten seconds. The count of what runs is a variable " +
 		"in their process here, so they need no command for it.",
 	read: "The share is that of the jobs a second without a limit, in the same round. The occupancy is the share of the time in which a " +
 		"slot is used. The processor time is what Redis needs for a job more than for a plain one. A refused run is one that a worker " +
-		"began in vain. Commands are counted as Redis counts them: a script is one, and so is each command inside it.",
+		"began in vain, by runs that were not. The last columns include what it takes to let the jobs wait.",
 	unused: []string{"profile", "concurrency"},
 	metrics: []report.Metric{
 		{Name: "jobs/s", Unit: "jobs/s"},
 		{Name: ofUnlimited, Unit: "%"},
 		{Name: occupancy, Unit: "%"},
+		{Name: "redis run", Unit: "µs CPU/job", Less: true},
 		{Name: moreThanPlain, Unit: "µs CPU/job", Less: true},
 		{Name: "refused", Unit: "per run", Less: true},
-		{Name: "commands", Unit: "per run", Less: true},
+		{Name: "round trips", Unit: "per run", Less: true},
 		{Name: "another key", Unit: "ms to start", Less: true, Plot: true, Log: true},
 	},
 	run: limits,
@@ -74,14 +75,14 @@ func (b *bench) limitedDrains(r *report.Result, who contender) []turn {
 	unlimited := func(which string, task subject.Task) turn {
 		return b.turn(r, who, which, task, func(f found) (map[string]float64, string) {
 			plain = f.perJob(who, task)
-			return rate(map[string]float64{"jobs/s": plain["jobs/s"]}, "jobs/s")
+			return rate(map[string]float64{"jobs/s": plain["jobs/s"], "redis run": plain["redis run"]}, "jobs/s")
 		})
 	}
 	limited := func(which string, task subject.Task) turn {
 		return b.turn(r, who, which, task, func(f found) (map[string]float64, string) {
 			figures := f.perJob(who, task)
 			share, more := 100*figures["jobs/s"]/plain["jobs/s"], figures["redis run"]-plain["redis run"]
-			return map[string]float64{"jobs/s": figures["jobs/s"], ofUnlimited: share, moreThanPlain: more},
+			return map[string]float64{"jobs/s": figures["jobs/s"], "redis run": figures["redis run"], ofUnlimited: share, moreThanPlain: more},
 				fmt.Sprintf("%s %% of no limit, %s µs more", report.Figure(share), report.Figure(more))
 		})
 	}
@@ -111,7 +112,8 @@ func (b *bench) starveTurn(r *report.Result, who contender) turn {
 		last := slices.Max(f.LatenciesUS) / 1000
 		figures := map[string]float64{"another key": last, "refused": f.Extra["refused"] / f.Extra["runs"]}
 		if !who.postgres {
-			figures["commands"] = (f.redis[subject.Holding].commands - f.redis[subject.Pushed].commands) / f.Extra["runs"]
+			figures["redis run"] = f.us(subject.Pushed, subject.Holding, f.Extra["runs"])
+			figures["round trips"] = (f.redis[subject.Holding].trips - f.redis[subject.Pushed].trips) / f.Extra["runs"]
 		}
 		return figures, report.Figure(last) + " ms until another key's jobs start"
 	})

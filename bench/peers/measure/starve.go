@@ -27,8 +27,12 @@ func (t *task) work(ctx context.Context) error {
 	return Pause(ctx, time.Duration(t.Millis*float64(time.Millisecond)))
 }
 
-// newcomers is how many jobs the key has that comes late.
-const newcomers = 3
+const (
+	// newcomers is how many jobs the key has that comes late.
+	newcomers = 3
+	// starving is how long they are waited for: a system that works off all jobs before them gets its figure.
+	starving = 4 * time.Minute
+)
 
 // starve runs jobs of a few keys of which there are far more than may run at once. When half of the time is over,
 // some jobs of another key are pushed, and are timed until they start. The event Holding means that the time is
@@ -79,7 +83,7 @@ func (t *task) starve(ctx context.Context) (e subject.Event, err error) {
 			return e, fmt.Errorf("push to another key: %w", err)
 		}
 	}
-	if e, err = timing.Finish(ctx); err != nil {
+	if e, err = timing.finish(ctx, starving); err != nil {
 		return e, err
 	}
 	if err := Pause(ctx, time.Until(end)); err != nil {
