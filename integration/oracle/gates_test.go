@@ -128,6 +128,13 @@ func TestGates(t *testing.T) {
 				a.at(5)
 			}
 		}, rules: broken},
+		"too many starts in a window of Redis": {history: func(a *aof) {
+			a.step(c("HSET belay:limits l", "- window 2 900 code 1"))
+			for _, at := range []string{"1000", "1400", "1901"} {
+				a.step(c("LPUSH belay:rate:"+gate, at))
+			}
+			a.step(c("LPUSH belay:rate:"+gate, "2300", "2803"))
+		}, rules: broken},
 		"starts that are far enough apart": {history: func(a *aof) {
 			a.step(c("HSET belay:limits l", "- window 1 9000 code 1"))
 			for _, job := range []string{one, two} {

@@ -12,6 +12,10 @@ func (s *stride) del(c []string) {
 			continue
 		}
 		delete(s.k.damaged, key)
+		if gate, ok := strings.CutPrefix(key, s.k.keys.Rate("")); ok { // it says nothing more, or its kind has changed
+			delete(s.k.gates.permits, gate)
+			continue
+		}
 		if digest, ok := s.k.lockOf(key); ok {
 			s.turn(digest).deleted = true
 			delete(s.k.locks, digest)
