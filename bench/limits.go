@@ -17,7 +17,8 @@ var limitsMeasure = measurement{
 	what: "Drains of jobs with and without a limit, in turn. For the occupancy, Redis is a millisecond away. For the starvation, five keys " +
 		"have all jobs, at most five of each run at once, on 25 processors, and a job takes 50 ms. After 15 seconds three jobs of another " +
 		"key are pushed, and timed until the last of them starts. The peers have no limits by key, so they do what their documentation " +
-		"says: a handler that may not run returns an error, and runs again after up to ten seconds. The count of what runs is a variable " +
+		"says: a handler that may not run returns an error, and runs again after up to ten seconds. Without --full they have fewer " +
+		"jobs, because they try all of them before those of another key. The count of what runs is a variable " +
 		"in their process here, so they need no command for it.",
 	read: "The share is that of the jobs a second without a limit, in the same round. The occupancy is the share of the time in which a " +
 		"slot is used. The processor time is what Redis needs for a job more than for a plain one. A refused run is one that a worker " +
@@ -65,7 +66,8 @@ func limits(ctx context.Context, b *bench, r *report.Result) error {
 	return b.rounds(ctx, r, b.repeats(3, 7), turns)
 }
 
-// limitedDrains are drains of jobs that take a while, and of jobs that do nothing, each after one without a limit.
+// limitedDrains are drains of jobs that take a while, and of jobs that do nothing, each after one without a
+// limit.
 func (b *bench) limitedDrains(r *report.Result, who contender) []turn {
 	drain := func(millis float64, jobs, keys, most int) subject.Task {
 		return subject.Task{Measure: "drain", Jobs: jobs, Concurrency: defaultConcurrency, Millis: millis, Keys: keys, Limit: most}
@@ -107,7 +109,11 @@ func (b *bench) occupancyTurn(r *report.Result, who contender, far string) turn 
 
 // starveTurn is a few keys with many jobs, and one that comes later.
 func (b *bench) starveTurn(r *report.Result, who contender) turn {
-	task := subject.Task{Measure: "starve", Jobs: b.size(100_000, 100_000), Concurrency: 25, Millis: 50, Keys: 5, Limit: 5, Seconds: 30}
+	jobs := b.size(100_000, 100_000)
+	if who.kind == report.Peer {
+		jobs = b.peerSize(who, 20_000, 100_000)
+	}
+	task := subject.Task{Measure: "starve", Jobs: jobs, Concurrency: 25, Millis: 50, Keys: 5, Limit: 5, Seconds: 30}
 	return b.turn(r, who, "5 busy keys", task, func(f found) (map[string]float64, string) {
 		last := slices.Max(f.LatenciesUS) / 1000
 		figures := map[string]float64{"another key": last, "refused": f.Extra["refused"] / f.Extra["runs"]}

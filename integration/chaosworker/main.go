@@ -1,6 +1,7 @@
 // Command chaosworker is the processes of a chaos run that may die at any instruction: a worker, or, with
 // --push, a pusher of its share of a plan, or, with --rivals, a pusher of unique jobs until TERM, or, with
-// --batches, a pusher of batches. With --limit or --rate the worker runs limited jobs too. All record what happens to them, by single appends.
+// --batches, a pusher of batches. With --limit or --rate the worker runs limited jobs too. All record what
+// happens to them, by single appends.
 //
 // It is a user's program: of Belay it knows what users import.
 package main

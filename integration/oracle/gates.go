@@ -318,8 +318,8 @@ func (s *stride) judgeStarts(gate string, started int) {
 	s.k.gates.starts[gate] = starts
 }
 
-// permits takes in the starts that a window counts, by the time of Redis in ms, and holds that no window has more
-// of them than its size.
+// permits takes in the starts that a window counts, by the time of Redis in ms, and holds that no window has
+// more of them than its size.
 func (s *stride) permits(gate string, times []string) {
 	_, _, kind, n, ms := s.k.sizeOf(gate)
 	if s.base || s.k.clockMoves || kind != "window" {

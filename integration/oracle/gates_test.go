@@ -157,3 +157,18 @@ func TestGates(t *testing.T) {
 		})
 	}
 }
+
+// A janitor from before the slots recovers the job of a dead process, whose ledger keeps the slot.
+func TestOldJanitorsLeaveSlots(t *testing.T) {
+	t.Parallel()
+	const gate = "l:k"
+	one := payload("1")
+	a := begin()
+	a.step(c("HSET belay:limits l", "1 none 0 0 code 1"))
+	a.push(one)
+	a.take()
+	a.step(c("HSET belay:slots:"+me+" "+sum(one), gate), c("HINCRBY belay:gates", gate+"\nr", "1"))
+	a.recover(c("LREM "+mine+" -1", one), c("RPUSH "+queue, payload("1", `"interrupted_count":1`)))
+	require.NotEmpty(t, a.replay(t).Violations)
+	require.Empty(t, a.replay(t, oracle.OldJanitors()).Violations)
+}

@@ -47,8 +47,8 @@ func (s *stride) polls(c []string) {
 	}
 }
 
-// idle reports whether a gate surely has room and a waiter, and no stop. Steps are timed by the second: room that
-// time makes is not sure until a second later.
+// idle reports whether a gate surely has room and a waiter, and no stop. Steps are timed by the second: room
+// that time makes is not sure until a second later.
 func (s *stride) idle(gate string) bool {
 	g := &s.k.gates
 	if list := s.k.spots[s.k.keys.WaitingList(gate)]; list == nil || list.len() == 0 || g.stops[gate] > float64(s.At.UnixMilli()) {

@@ -15,8 +15,8 @@ import (
 // system runs the job again, after the time that Later returns, and does not count a failure.
 var ErrBusy = errors.New("as many jobs of its key run as may")
 
-// Later returns after which time a busy job is tried again: at random up to ten seconds, as the documentation of
-// asynq shows it. Without the chance all of them would come back at once.
+// Later returns after which time a busy job is tried again: at random up to ten seconds, as asynq's
+// documentation has it. Without the chance all of them would come back at once.
 func Later() time.Duration { return rand.N(10 * time.Second) }
 
 // work is what a job does: it takes its time.
@@ -34,9 +34,9 @@ const (
 	starving = 4 * time.Minute
 )
 
-// starve runs jobs of a few keys of which there are far more than may run at once. When half of the time is over,
-// some jobs of another key are pushed, and are timed until they start. The event Holding means that the time is
-// over.
+// starve runs jobs of a few keys of which there are far more than may run at once. When half of the time is
+// over, some jobs of another key are pushed, and are timed until they start. The event Holding means that the
+// time is over.
 func (t *task) starve(ctx context.Context) (e subject.Event, err error) {
 	if t.Keys < 1 || t.Limit < 1 || t.Seconds <= 0 {
 		return e, errors.New("keys, limit and seconds are above 0")
