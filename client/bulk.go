@@ -22,14 +22,14 @@ const maxWait = 100 * time.Millisecond
 // that fails: the error is a *BulkError, the last receipts are those of that slice, and no more jobs are
 // read from the sequence. The jobs of a slice have one outcome; PushSlices defines slices.
 func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt, error) {
-	var all []Receipt
+	var all [][]Receipt // of each slice, so that they are copied once
 	for receipts, err := range c.PushSlices(ctx, jobs) {
-		all = append(all, receipts...)
+		all = append(all, receipts)
 		if err != nil {
-			return all, err
+			return slices.Concat(all...), err
 		}
 	}
-	return all, nil
+	return slices.Concat(all...), nil
 }
 
 // PushSlices pushes jobs slice by slice while the caller ranges over the result, and yields the receipts of
@@ -47,9 +47,9 @@ func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq
 		panic("belay: a bulk push: the sequence is nil")
 	}
 	return func(yield func([]Receipt, error) bool) {
-		b := bulk{client: c, yield: yield}
+		b := bulk{client: c, yield: yield, writer: writer{bulk: true}}
 		for j := range jobs {
-			if !b.push(ctx, j) {
+			if !b.push(ctx, &j) {
 				return
 			}
 		}
@@ -82,7 +82,7 @@ func (c *Client) PushSeq(ctx context.Context, jobs iter.Seq[RawJob], progress fu
 		panic("belay: a bulk push: the sequence is nil")
 	}
 	var errs []error
-	b := &bulk{client: c, lenient: true}
+	b := &bulk{client: c, lenient: true, writer: writer{bulk: true}}
 	b.yield = func(receipts []Receipt, err error) bool {
 		if failed, is := errors.AsType[*BulkError](err); is && (errs == nil || b.stopped) {
 			errs = append(errs, failed.Err)
@@ -93,7 +93,7 @@ func (c *Client) PushSeq(ctx context.Context, jobs iter.Seq[RawJob], progress fu
 		return true
 	}
 	for j := range jobs {
-		if !b.push(ctx, j) {
+		if !b.push(ctx, &j) {
 			break
 		}
 	}
@@ -132,6 +132,8 @@ type bulk struct {
 	client  *Client
 	yield   func([]Receipt, error) bool
 	lenient bool // it is a PushSeq
+	writer  writer
+	job     RawJob // the one that is being prepared
 	slice   slice
 	invalid []error // of the slice's jobs that are left out
 	drawn   int
@@ -149,9 +151,15 @@ type watched struct {
 }
 
 // push adds a job and reports whether to continue.
-func (b *bulk) push(ctx context.Context, j RawJob) bool {
+func (b *bulk) push(ctx context.Context, next *RawJob) bool {
 	b.drawn++
-	r, err := b.client.prepare(ctx, j)
+	b.job = *next
+	j, here := &b.job, time.Now()
+	if len(b.client.middleware.All()) > 0 {
+		own := b.job // which the middleware may keep
+		j = &own
+	}
+	r, err := b.client.prepare(ctx, &b.writer, j, here)
 	if err != nil {
 		err = fmt.Errorf("job %d of the bulk: %w", b.drawn, err)
 	}
@@ -167,11 +175,11 @@ func (b *bulk) push(ctx context.Context, j RawJob) bool {
 		}
 	default:
 		b.slice.fail(StatusNotPushed, nil)
-		b.slice.add(r)
+		b.slice.add(&r, here)
 		return b.end(err)
 	}
-	b.slice.add(r)
-	if b.slice.full(b.client.cfg.PayloadLimit, b.client.Page) || time.Since(b.slice.begun) > b.client.linger {
+	b.slice.add(&r, here)
+	if b.slice.full(b.client.cfg.PayloadLimit, b.client.Page) || here.Sub(b.slice.begun) > b.client.linger {
 		return b.flush(ctx)
 	}
 	return true
