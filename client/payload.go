@@ -42,7 +42,8 @@ func (j *RawJob) draft(w *writer, begin time.Time) (draft, error) {
 		return d, err
 	}
 	if d.lock, err = j.lock(d.Draft); !d.lock.None() && !d.lock.Kept() {
-		d.Extra = append(d.Extra, d.lock.Edit())
+		d.Extra = append(append(w.fields[:0], d.Extra...), d.lock.Edit()) // of the drafts in a payload, one has a lock
+		w.fields = d.Extra
 	}
 	if err == nil && j.Encrypt != nil {
 		err = d.seal(j.Encrypt)

@@ -17,6 +17,7 @@ type writer struct {
 	bulk bool // many jobs will follow
 
 	scratch []byte          // for the text that is being written
+	fields  []job.Edit      // of the job that is being written
 	texts   strings.Builder // the texts of kept are parts of its string
 	jids    []string        // for the next jobs
 	readAt  time.Time       // when now was read, by this machine's clock
