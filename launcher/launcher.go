@@ -42,6 +42,7 @@ type Launcher struct {
 	marked    chan struct{} // there are marks to read
 	pollNow   chan struct{} // the poller's duty must not wait
 	marks     lua.Marks
+	rules     lua.ClassRules
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
@@ -238,9 +239,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	defer l.close()
 	l.logStart()
 
-	if len(l.limits) > 0 {
-		l.loop.SetGate(l.gateOf)
-	}
+	l.setGate()
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.cancel(nil)
 	l.learnMarks(ctx)

@@ -13,7 +13,8 @@ type Gate struct {
 	// Name is the limit's name, a colon and the key. A limit's name has no colon, and neither has a line feed.
 	Name string
 	// Size is the size of the limit as the program declares it. Scripts use the stored size, and store this one
-	// if there is none.
+	// if there is none. It is zero for the rule of a class, which no program declares: without a stored size
+	// the gate lets all jobs start.
 	Size Size
 }
 

@@ -201,6 +201,7 @@ var statusWords = map[string][]string{
 	"act":              nil,
 	"signal":           {"sent", "unknown"},
 	"mark":             nil,
+	"class_rule":       {string(ClassRuleStored), string(ClassRuleSame), string(ClassRuleRemoved), string(ClassRuleUnknown)},
 	"unmark":           nil,
 	"define":           {DefineStored, DefineSame, DefineKept, DefineDue},
 	"undefine":         {UndefineRemoved, UndefineUnknown, UndefineRegistered},

@@ -34,11 +34,13 @@ local function may_look(g)
 end
 
 -- look: reads how many more jobs of a gate may start or be admitted now (room), and in how many ms to look
--- again if none may. g.size is used if no size is stored. False if there is no size at all.
+-- again if none may. g.size, if it is not empty, is used if no size is stored. If there is no size at all, it
+-- returns false, and there is room for all.
 local function look(g, now_ms)
   local stored = redis.call('HGET', limits, string.match(g.name, '^[^:]*'))
   local most, kind, n, ms = string.match(stored or g.size or '', '^(%S+) (%S+) (%d+) (%d+)')
   if not most then
+    g.room, g.wait_ms = math.huge, 0
     return false
   end
   local counts = redis.call('HMGET', gates, g.name .. '\nr', g.name .. '\na')
@@ -60,9 +62,9 @@ local function look(g, now_ms)
   return true
 end
 
--- keep_size: stores the size of the program for a limit that has none. g is looked at.
+-- keep_size: stores the size of the program, if it has one, for a limit that has none. g is looked at.
 local function keep_size(g, seconds)
-  if not g.stored then
+  if not g.stored and g.size ~= '' then
     redis.call('HSETNX', limits, string.match(g.name, '^[^:]*'), g.size .. ' code ' .. seconds)
   end
 end
