@@ -54,9 +54,11 @@ func ParseClassRule(class, text string) (ClassRule, error) {
 const classLimit = "class."
 
 // Gate returns the gate of the class' jobs while it has a rule. The gate has no size of the program, only the
-// one that SetClassRule stores; a class whose jobs are dropped has none, so that they need not wait for it. The
-// class is escaped, because the name of a limit has no colon.
-func (r ClassRule) Gate() Gate { return Gate{Name: classLimit + url.QueryEscape(r.Class) + ":"} }
+// one that SetClassRule stores. The gate of a class whose jobs are dropped lets all of them start: it says that
+// the process will drop them. The class is escaped, because the name of a limit has no colon.
+func (r ClassRule) Gate() Gate {
+	return Gate{Name: classLimit + url.QueryEscape(r.Class) + ":", Size: Size{Drops: r.Drop}}
+}
 
 // ClassOfLimit returns the class whose rule a limit is; ok is false for another limit.
 func ClassOfLimit(name string) (class string, ok bool) {
@@ -79,11 +81,8 @@ const (
 // SetClassRule stores the rule of a class. Processes know it with their next heartbeat: see ClassRules. Redis
 // refuses more than MaxClassRules with FullCode.
 func (k Keys) SetClassRule(rule ClassRule) Ask[ClassRuleWord] {
-	size := Size{Concurrency: rule.Concurrency, Paused: rule.Concurrency == 0}.String()
-	if rule.Drop {
-		size = ""
-	}
-	return k.classRule(rule, rule.String(), size)
+	size := Size{Concurrency: rule.Concurrency, Paused: rule.Concurrency == 0, Drops: rule.Drop}
+	return k.classRule(rule, rule.String(), size.String())
 }
 
 // RemoveClassRule removes the rule of a class. The poller brings jobs that wait because of it back to their

@@ -2,13 +2,13 @@
 -- class_rule: store or remove an operator's rule for the jobs of a class.
 -- Why one script: the rule, the size of its gate and the event that makes processes read the rules change
 -- together. Otherwise a process could miss a rule, or jobs could wait at a gate that no rule opens again.
--- The gate of a class has a size as long as its rule limits it. Without a size its waiters go back to their
--- queues. A start never stores a size for it: a process that has not read yet that the rule is gone would close
--- the gate again.
+-- The gate of a class has a size as long as the class has a rule. Without a size its waiters go back to their
+-- queues, and with that of a class whose jobs are dropped, too. A start never stores a size for it: a process
+-- that has not read yet that the rule is gone would close the gate again.
 -- The event is one of the marks of cancelled jobs, which processes read after a heartbeat: see mark.
 -- KEYS     1 rules by class  2 limits  3 index of gates with waiters  4 marks
 -- ARGV     1 the class  2 its rule: "limit N" | "drop" | empty to remove it  3 the gate's name  4 the gate's size
---          ("concurrency kind n ms"), empty for none  5 rules at most  6 microseconds to keep a mark
+--          ("concurrency kind n ms", or "drop" in place of the first), empty for none  5 rules at most  6 microseconds to keep a mark
 -- Returns  "stored" | "same" | "removed" | "unknown" (there was none to remove); or the error FULL, and nothing
 --          has changed
 -- Repeat   "same" or "unknown"

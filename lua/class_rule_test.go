@@ -109,7 +109,7 @@ func TestClassRules(t *testing.T) {
 				w.pollGates()
 				require.Equal(w, []string{"c", "b", "a"}, w.list(w.keys.Queue("q")))
 				require.Equal(w, [3]int{}, w.counts(&gate))
-				require.Equal(w, int64(0), w.redis("EXISTS", w.keys.Admitted(), w.keys.Waiting(), w.keys.Limits()))
+				require.Equal(w, int64(0), w.redis("EXISTS", w.keys.Admitted(), w.keys.Waiting()))
 				w.redis("DEL", w.keys.Queue("q"))
 			}
 		}},
@@ -124,6 +124,21 @@ func TestClassRules(t *testing.T) {
 			require.Equal(w, []string{"a"}, w.list(w.keys.Queue("q")))
 			require.Equal(w, allSettled, w.endGated(identity, 1, &gate, job.Done(), "b", "c"))
 			require.Equal(w, [3]int{}, w.counts(&gate))
+		}},
+		// A paused class that is dropped runs nothing meanwhile.
+		promise{"are_not_run_past_by_processes_that_have_not_read_them", func(w *world) {
+			gate, identity := w.rule(paused), w.process("q")
+			require.Len(w, w.enter(identity, &gate, "a").Parked, 1)
+			drops := w.rule(dropped)
+			w.pollGates()
+			require.Equal(w, []TakenJobs{{Queue: 0, Bytes: []string{"a"}}}, w.take(identity, 1, "q").Jobs)
+			require.Equal(w, Started{Parked: []int{0}}, ask(w, w.keys.Start(identity, startsOf("q", &gate, "a"))))
+			w.redis("ZADD", w.keys.Waiting(), "1", gate.Name)
+			w.pollGates()
+			require.Equal(w, []TakenJobs{{Queue: 0, Bytes: []string{"a"}}}, w.take(identity, 1, "q").Jobs)
+			require.Equal(w, Started{}, ask(w, w.keys.Start(identity, startsOf("q", &drops, "a"))))
+			w.rule(paused)
+			require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, &drops, "b"))
 		}},
 		// Of the class' own limit: a dropped job needs no place there, and a limited one waits for the rule.
 		promise{"go_before_another_gate", func(w *world) {

@@ -86,6 +86,10 @@ if count_gates > 0 then
   for _, g in ipairs(asked) do
     -- Without a size nothing waits, and the waiters that there are will leave.
     g.waiters = look(g, now_ms) and redis.call('LLEN', g.waiting) or 0
+    if g.drops and string.sub(g.size, 1, 4) ~= 'drop' then
+      -- The process has not read that it must drop the job, and would run it.
+      g.room, g.wait_ms = 0, 1000
+    end
     keep_size(g, time[1])
   end
 end
