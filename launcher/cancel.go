@@ -29,8 +29,8 @@ const marksEvery = time.Hour
 // processor, or here.
 func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 	more, err := l.marks.Read(ctx, l.lanes.chores, l.keys)
-	if err == nil {
-		err = l.readRules(ctx) // after the marks: a later change of a rule makes a later event
+	if err == nil && !more {
+		err = l.readRules(ctx)
 	}
 	if err != nil {
 		return 0, err

@@ -43,6 +43,7 @@ type Launcher struct {
 	pollNow   chan struct{} // the poller's duty must not wait
 	marks     lua.Marks
 	rules     lua.ClassRules
+	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
@@ -97,7 +98,7 @@ func New(cfg Config) (*Launcher, error) {
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace,
 		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
-		halt: make(chan struct{}),
+		halt: make(chan struct{}), rulesAt: -1,
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)
 	l.loop = fetch.NewLoop(l.loopConfig(shares))

@@ -73,13 +73,18 @@ func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) (key string) {
 	return key
 }
 
-// readRules reads the rules of classes, which are in force for the jobs that are taken from now on. It runs in
-// one goroutine at a time.
+// readRules reads the rules of classes if marks have been read since: a change of a rule is one of their events.
+// The rules are in force for the jobs that are taken from now on. It runs in one goroutine at a time.
 func (l *Launcher) readRules(ctx context.Context) error {
+	event := l.marks.Event()
+	if event == l.rulesAt {
+		return nil
+	}
 	changed, removed, err := l.rules.Read(ctx, l.lanes.chores, l.keys)
 	if err != nil {
 		return err
 	}
+	l.rulesAt = event
 	l.setGate()
 	for _, rule := range changed {
 		l.cfg.Log.Info("rule of a class is in force", "class", rule.Class, "rule", rule.String())
