@@ -183,7 +183,7 @@ var statusWords = map[string][]string{
 	"renew":            nil,
 	"admit":            nil,
 	"heads":            nil,
-	"gate_count":       nil,
+	"gate_count":       {string(CountCounted), string(CountMany), string(CountStarted)},
 	"lapse":            nil,
 	"free_slots":       nil,
 	"free_leases":      nil,
