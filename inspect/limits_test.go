@@ -222,8 +222,8 @@ func TestLimits(t *testing.T) {
 		"are not set without a process that starts meanwhile": func(w *world) {
 			w.run("h:1:aa", "g:", sample("A", "1"))
 			i, started := w.inspector, false
-			w.inspector = w.inspectorOf(&betweenCalls{Client: w.driver, after: func(driver.Call) {
-				if !started {
+			w.inspector = w.inspectorOf(&betweenCalls{Client: w.driver, after: func(call driver.Call) {
+				if !started && len(call.Keys) > 0 && call.Keys[0] == w.keys.Tombstones() { // the living were read before
 					started = true
 					w.run("h:2:bb", "g:", sample("A", "2"))
 				}
