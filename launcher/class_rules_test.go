@@ -116,8 +116,8 @@ func TestANewProcessObeysTheRulesFromItsFirstJobOn(t *testing.T) {
 	})
 }
 
-// While no rule exists, a process parses no payload for a gate, also after the last one is gone.
-func TestAClassWithARuleOfItsOwnLimitAsksTheRule(t *testing.T) {
+// A rule goes before the limit that the program declares for the class, and when it is over that limit counts again.
+func TestAClassWithARuleAndALimitObeysTheRule(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, r *rig) {
 		l := r.build(r.config())
