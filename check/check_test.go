@@ -137,6 +137,7 @@ func TestChecks(t *testing.T) {
 		{"a denied command", denied("zadd"), "permissions", SeverityBad, "zadd app:"},
 		{"a command that only status needs", denied("hgetall"), "permissions", SeverityOK, "hgetall app:host:1:aa:work"},
 		{"a command that workers can do without", denied("bitfield"), "permissions", SeverityWarn, "bitfield app:h|Class"},
+		{"no WAIT", denied("wait"), "permissions", SeverityWarn, "may not wait"},
 		{"permissions that cannot be read", func(f *facts) { f.permissions.known = false }, "permissions", SeverityWarn, "cannot see"},
 		{"permissions to wait that cannot be read", func(f *facts) { f.permissions.known = false }, "blocking", "", ""},
 		{"no BLMOVE", denied("blmove"), "blocking", SeverityWarn, "blmove app:queue:default"},
