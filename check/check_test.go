@@ -16,7 +16,7 @@ func healthy() *facts {
 	return &facts{
 		cfg:         Config{Prefix: "app"}.withDefaults(),
 		trips:       []trip{{200 * time.Microsecond, 0}, {100 * time.Microsecond, 0}, {time.Second, 0}},
-		permissions: permissions{user: "worker", known: true},
+		Permissions: Permissions{permissions: permissions{user: "worker", known: true}},
 		info: map[string]string{
 			"redis_version": "7.0.15", "role": "master", "connected_slaves": "0", "cluster_enabled": "0", "loading": "0",
 			"maxmemory_policy": "noeviction", "maxmemory": "1000000000", "used_memory": "1000000", "total_system_memory": "4000000000",
@@ -222,7 +222,7 @@ func TestChecks(t *testing.T) {
 // A managed service that denies everything but work is never worse than a warning.
 func TestCheckWithoutSightIsNoFailure(t *testing.T) {
 	t.Parallel()
-	f := &facts{cfg: Config{}.withDefaults(), permissions: permissions{}}
+	f := &facts{cfg: Config{}.withDefaults()}
 	require.Equal(t, SeverityWarn, f.findings().Worst())
 	require.Zero(t, f.findings().Count(SeverityBad))
 }

@@ -47,6 +47,12 @@ func checkVersion(f *facts) Finding {
 	return ok("Redis %s", version)
 }
 
+// unverified reports whether a client uses TLS without verifying the server's certificate.
+func unverified(client driver.Client) bool {
+	tells, does := client.(interface{ Unverified() bool })
+	return does && tells.Unverified()
+}
+
 func checkCertificate(f *facts) Finding {
 	if !f.unverified {
 		return silence
