@@ -19,6 +19,7 @@ const (
 	toWait  purpose = "wait"   // an idle worker must poll, or stops slowly
 	toTell  purpose = "tell"   // a worker's statistics and warnings are missing, or rare repairs are not made
 	toAwait purpose = "await"  // waits for tracked jobs are slow
+	toKeep  purpose = "keep"   // durable pushes do not learn how many replicas have their jobs
 	toLook  purpose = "status" // an operator sees less
 	toList  purpose = "list"   // an operator cannot list jobs
 	toAct   purpose = "act"    // an operator cannot act on jobs
@@ -306,6 +307,7 @@ var keyless = []need{
 	{purpose: toCall, command: "ping"},
 	{purpose: toWait, command: "client|id"},
 	{purpose: toWait, command: "client|unblock"},
+	{purpose: toKeep, command: "wait"},
 	{purpose: toRead, command: "info"},
 	{purpose: toRead, command: "acl|whoami"},
 	{purpose: toAdmin, command: "config|get"},

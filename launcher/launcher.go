@@ -224,9 +224,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.loop.SetOrders(orders)
 	l.follower.orders, l.follower.logged = orders, namesOf(orders)
 	defer l.warnOfQueues(ctx)()
-	if l.cfg.Check != nil {
-		defer Beside(ctx, l.cfg.Check)()
-	}
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -247,6 +244,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	session, err := l.register(ctx)
 	if session == nil {
 		return err
+	}
+	if l.cfg.Check != nil {
+		defer Beside(ctx, l.cfg.Check)()
 	}
 	if l.space, err = l.loop.Open(fetch.Space{Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock}); err != nil {
 		return fmt.Errorf("open a connection for jobs: %w", err)
