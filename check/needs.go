@@ -115,7 +115,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toTell, keys.QuarantineRun(names.identity), "lrange")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
-	on(toTell, keys.Queues(), "scard srandmember sismember")
+	on(toTell, keys.Queues(), "srandmember sscan sismember")
 	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}
