@@ -211,7 +211,7 @@ func TestASilentKeyspaceDoesNotStopTheOthers(t *testing.T) {
 			s.balance()
 		})
 
-		t.Run("what_it_owes_occupies_no_processor", func(t *testing.T) {
+		t.Run("an_unacked_settle_occupies_no_processor", func(t *testing.T) {
 			t.Parallel()
 			s := newShards(t, open, 2, 2, 4, "mail")
 			for _, r := range s.of {
