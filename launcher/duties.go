@@ -23,8 +23,8 @@ type duty struct {
 	pass  func(ctx context.Context) (next time.Duration, err error)
 	// intake marks a duty that brings in work; it ends when the process becomes quiet.
 	intake bool
-	// now, if set, triggers a pass before its time.
-	now <-chan struct{}
+	// now, if set, starts a pass before its time.
+	now trigger
 	// leave, if set, ends a duty of intake when the process becomes quiet. Its calls have deadlines of their
 	// own.
 	leave func(ctx context.Context) error
@@ -41,6 +41,19 @@ type duty struct {
 	// offline marks a duty that has passes while Redis is away: the one that finds out when it is back (see
 	// recording), and one that works without Redis. The others wait.
 	offline bool
+}
+
+// A trigger starts a pass of a duty before its time.
+type trigger chan struct{}
+
+func newTrigger() trigger { return make(trigger, 1) }
+
+// pull starts a pass, or another one if there is one under way. It does not wait.
+func (t trigger) pull() {
+	select {
+	case t <- struct{}{}:
+	default:
+	}
 }
 
 // A contact records whether Redis answers heartbeats. The zero contact is one that does.
@@ -112,7 +125,7 @@ func (l *Launcher) duties() []duty {
 			name: "janitor", period: l.cfg.Beat / 4, calls: true,
 			pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }),
 		},
-		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
+		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true, now: l.sweepNow},
 		{
 			name: "quarantine", period: time.Minute, calls: true,
 			pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.Queues()) }),

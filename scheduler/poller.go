@@ -20,10 +20,9 @@ const (
 	// may be late by latest. With less than a millisecond, the poller would spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the lease of the poller lasts, and standby how long other processes wait before they ask
-	// for it again, unless the fleet is very large. A poller that dies is replaced within the sum of both.
-	hold    = 2 * time.Second
-	standby = 2 * time.Second
+	// hold is how long the lease of the poller lasts. The next heartbeat of any other process finds out that a
+	// poller has died, so it is replaced within hold and a heartbeat.
+	hold = 2 * time.Second
 )
 
 // Config configures a Poller.
@@ -50,8 +49,6 @@ type Config struct {
 	Crashes retry.CrashPolicy
 	// Marks are the jobs that are cancelled: they are dropped when they come due. Default: none.
 	Marks *lua.Marks
-	// Processes returns the number of processes that may become the poller. Default: 1.
-	Processes func() int
 }
 
 // A Poller promotes due jobs, fires periodic ones and admits jobs that wait at a gate. It must not be used
@@ -80,9 +77,6 @@ func New(cfg Config) *Poller {
 	if cfg.Every == 0 {
 		cfg.Every = latest
 	}
-	if cfg.Processes == nil {
-		cfg.Processes = func() int { return 1 }
-	}
 	if cfg.Marks == nil {
 		cfg.Marks = &lua.Marks{}
 	}
@@ -105,13 +99,13 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 		now := time.Now()
 		if held, err := p.ask(now, me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
-			return p.rest(), err
+			return lua.StandBy, err
 		}
 		p.ticks.nextAt, p.gates.nextAt = now, now // the previous poller may have left ticks and waiters
 	}
 	next, err = p.promoteAll(ctx, me)
 	if p.heldAs != me {
-		return p.rest(), err
+		return lua.StandBy, err
 	}
 	p.apart = p.apart || err != nil || p.link.Unchecked()
 	if !p.link.Unchecked() && !driver.Outage(err) {
@@ -121,6 +115,9 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	}
 	return max(next, soonest), p.link.Excused(err)
 }
+
+// Lease returns the lease of the poller.
+func Lease(keys lua.Keys) lua.Watched { return lua.Watched{Key: keys.Poller(), Hold: hold} }
 
 // Leave gives up the lease of the poller, if this process has it as me, so that another one polls at once.
 func (p *Poller) Leave(ctx context.Context, me string) error {
@@ -163,9 +160,6 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	_, p.gates.err = p.gates.plan(now, p.cfg.Clock.Now(), look, replies[2:])
 	return replies[len(own):], errors.Join(err, planErr)
 }
-
-// rest returns how long a standby waits before it asks for the lease again.
-func (p *Poller) rest() time.Duration { return lua.LeaseRest(standby, p.cfg.Processes()) }
 
 // ask records the reply to a request for the lease, which was sent at now.
 func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
