@@ -91,9 +91,13 @@ func (c *contact) wait(ctx context.Context) bool {
 	}
 }
 
-// announceEvery is how often the process record for Sidekiq's readers is written; they keep a process for a
-// minute.
-const announceEvery = 5 * time.Second
+const (
+	// announceEvery is how often the process record for Sidekiq's readers is written.
+	announceEvery = 5 * time.Second
+	// announceIdleEvery is how often an idle process writes it that has not changed. Readers keep a process for
+	// a minute, so two may be lost.
+	announceIdleEvery = 4 * announceEvery
+)
 
 // tickLocksEvery is how often the poller's process looks at locks of ticks that are hours old.
 const tickLocksEvery = 10 * time.Minute
@@ -142,12 +146,12 @@ func (l *Launcher) duties() []duty {
 		// delay the poller.
 		{
 			name: "sample", period: lua.SampleEvery, first: statisticsEvery, calls: true, steady: true,
-			pass: each(func(ctx context.Context) error { return l.statisticsError(l.sampler.Pass(ctx, l.Identity())) }),
+			pass: l.asPoller(func(ctx context.Context, me string) error { return l.statisticsError(l.sampler.Pass(ctx, me)) }),
 		},
 		// It may search all of Redis, which must not delay the poller.
 		{
 			name: "tick locks", period: tickLocksEvery, first: tickLocksEvery, calls: true,
-			pass: each(func(ctx context.Context) error { return l.tickLocks.Pass(ctx, l.Identity()) }),
+			pass: l.asPoller(l.tickLocks.Pass),
 		},
 	}
 	if len(l.limits) > 0 {
@@ -170,6 +174,17 @@ func (l *Launcher) sweep(ctx context.Context) (time.Duration, error) {
 // each adapts a pass that keeps its duty's period.
 func each(pass func(context.Context) error) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
+}
+
+// asPoller adapts a pass of which the process that polls makes something. The pass checks again whether this is
+// the one; the other processes of a large fleet ask for nothing.
+func (l *Launcher) asPoller(pass func(ctx context.Context, me string) error) func(context.Context) (time.Duration, error) {
+	return each(func(ctx context.Context) error {
+		if me := l.Identity(); l.poller.Polls(me) {
+			return pass(ctx, me)
+		}
+		return nil
+	})
 }
 
 // recording adapts a pass by which the other duties know whether Redis is away.

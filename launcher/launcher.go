@@ -55,6 +55,7 @@ type Launcher struct {
 	tickLocks *scheduler.TickLocks
 	sampler   *scheduler.Sampler
 	follower  queueFollower
+	announced announcement // the last one; only its duty uses it
 	lanes     lanes
 	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
 	registers *link.Link                         // for definitions of periodic jobs, and for limits

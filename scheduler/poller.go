@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -51,7 +52,7 @@ type Config struct {
 	Marks *lua.Marks
 }
 
-// A Poller promotes due jobs, fires periodic ones and admits jobs that wait at a gate. It must not be used
+// A Poller promotes due jobs, fires periodic ones and admits jobs that wait at a gate. Only Polls may be called
 // concurrently.
 type Poller struct {
 	cfg  Config
@@ -59,7 +60,7 @@ type Poller struct {
 	// heldAs is the identity under which this process got the lease of the poller, the last time at heldAt;
 	// "" if it does not have the lease. A process that polls for a moment after it has lost the lease does no
 	// harm: script promote moves each job once.
-	heldAs string
+	heldAs atomic.Value // a string
 	heldAt time.Time
 	// apart reports whether the sets are read in separate round trips.
 	apart bool
@@ -94,7 +95,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
 	}
-	if p.heldAs != me {
+	if !p.Polls(me) {
 		// It does not read due jobs with the same call: most processes do not get the lease.
 		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 		now := time.Now()
@@ -104,7 +105,7 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 		p.ticks.nextAt, p.gates.nextAt = now, now // the previous poller may have left ticks and waiters
 	}
 	next, err = p.promoteAll(ctx, me)
-	if p.heldAs != me {
+	if !p.Polls(me) {
 		return lua.StandBy, err
 	}
 	p.apart = p.apart || err != nil || p.link.Unchecked()
@@ -119,12 +120,15 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 // Lease returns the lease of the poller.
 func Lease(keys lua.Keys) lua.Watched { return lua.Watched{Key: keys.Poller(), Hold: hold} }
 
+// Polls reports whether the process with the identity me had the lease of the poller the last time it asked.
+func (p *Poller) Polls(me string) bool { return p.heldAs.Load() == me }
+
 // Leave gives up the lease of the poller, if this process has it as me, so that another one polls at once.
 func (p *Poller) Leave(ctx context.Context, me string) error {
-	if p.heldAs != me {
+	if !p.Polls(me) {
 		return nil
 	}
-	p.heldAs = ""
+	p.heldAs.Store("")
 	return GiveUp(ctx, p.link, p.cfg.Keys, me)
 }
 
@@ -168,9 +172,10 @@ func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver
 	case err != nil:
 		return false, fmt.Errorf("ask to be the poller: %w", err)
 	case held:
-		p.heldAs, p.heldAt = me, now
+		p.heldAs.Store(me)
+		p.heldAt = now
 	default:
-		p.heldAs = ""
+		p.heldAs.Store("")
 	}
 	return held, nil
 }
