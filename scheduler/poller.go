@@ -70,6 +70,9 @@ type Poller struct {
 	ticks ticks
 	gates gates
 	taken taken
+	// bare reports that the last renewal of the lease found no periodic job, no waiter at a gate, and nothing
+	// that may lapse.
+	bare bool
 }
 
 // New returns a Poller.
@@ -149,7 +152,7 @@ func GiveUp(ctx context.Context, client driver.Client, keys lua.Keys, me string,
 
 // carry sends calls that carry jobs. If half of the lease is over, the same round trip renews it: so one lost
 // reply, or a slow page, does not lose the lease. With the renewal it reads which periodic jobs are due, and
-// which gates have waiters.
+// which gates have waiters; or only whether there are any, if there were none.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
@@ -158,10 +161,23 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 	plan, look := p.readPlan(), p.readGates()
 	own := []driver.Call{lease.Call, plan.Call, look.waiting.Call, look.lapsing}
+	if p.bare {
+		keys := p.cfg.Keys
+		own = []driver.Call{lease.Call, driver.Command("EXISTS", keys.Periodic(), keys.Waiting(), keys.Admitted(), keys.Leases())}
+	}
 	replies := p.link.Carry(ctx, p.link.Page()/2, append(own, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
+	if p.bare {
+		if p.bare = replies[1].Value == int64(0); p.bare {
+			p.ticks.lookedAt = now
+		} else {
+			p.ticks.nextAt, p.gates.nextAt = now, now // this pass reads them
+		}
+		return replies[len(own):], err
+	}
 	_, planErr := p.ticks.plan(now, plan, replies[1])
 	_, p.gates.err = p.gates.plan(now, p.cfg.Clock.Now(), look, replies[2:])
+	p.bare = planErr == nil && p.gates.err == nil && p.ticks.nextAt.IsZero() && p.gates.nextAt.IsZero() && !p.gates.lapsing
 	return replies[len(own):], errors.Join(err, planErr)
 }
 
