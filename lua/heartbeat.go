@@ -44,19 +44,22 @@ type HeartbeatReply struct {
 	There int
 	// Marked is the score of the newest mark, for Marks.Notice; empty if there are none.
 	Marked string
+	// Subscribed is how many subscriptions the channel of the session has on the server that has answered; -1
+	// if Redis does not permit the question.
+	Subscribed int
 }
 
 // Heartbeat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist:
 // at most 2*MaxQueues+2.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
 	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled(), k.Up()}, keys...),
-		[]string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals)}, readHeartbeat)
+		[]string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), k.Presence(identity)}, readHeartbeat)
 }
 
 func readHeartbeat(r reader) (reply HeartbeatReply, err error) {
 	reply.State, reply.Now = State(r.text()), r.time()
 	reply.Lapsed, reply.Signals = r.innerTexts(), r.innerTexts()
 	reply.More = len(reply.Lapsed) >= maxNamed
-	reply.Processes, reply.There, reply.Marked = r.number(), r.number(), r.text()
+	reply.Processes, reply.There, reply.Marked, reply.Subscribed = r.number(), r.number(), r.text(), r.number()
 	return reply, r.end()
 }
