@@ -23,7 +23,7 @@ func (l *Launcher) listenForPoller(ctx context.Context) {
 		began := time.Now()
 		listening, end := context.WithCancel(ctx)
 		l.endListen.Store(&end)
-		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), func() {}, func(string) {
+		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), driver.ListenProbe, func() {}, func(string) {
 			if time.Since(l.startedAt) >= l.cfg.PollWait {
 				l.poll()
 			}
