@@ -26,7 +26,8 @@ func (l *Launcher) listenForPoller(ctx context.Context) {
 		began := time.Now()
 		listening, end := context.WithCancel(ctx)
 		l.endListen.Store(&end)
-		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), func() {}, func(string) {
+		// It is not probed: a process that misses a message learns from its next heartbeat that there is no poller.
+		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), 0, func() {}, func(string) {
 			l.pollerLeft()
 		})
 		end()

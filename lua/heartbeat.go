@@ -52,13 +52,16 @@ type HeartbeatReply struct {
 	There int
 	// Marked is the score of the newest mark, for Marks.Notice; empty if there are none.
 	Marked string
+	// Subscribed is how many subscriptions the channel of the session has on the server that has answered; -1
+	// if Redis does not permit the question.
+	Subscribed int
 }
 
 // Heartbeat keeps identity alive for ttl from now, by Redis' clock, and looks at some leases and at most
 // 2*MaxQueues+2 other keys.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
 	keys := []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled(), k.Up()}
-	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals)}
+	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), k.Presence(identity)}
 	var leases, others []string
 	for _, w := range watched {
 		if w.Hold == 0 {
@@ -81,6 +84,6 @@ func readHeartbeat(r reader, leases []string) (reply HeartbeatReply, err error) 
 			reply.Free = append(reply.Free, leases[at])
 		}
 	}
-	reply.There, reply.Marked = r.number(), r.text()
+	reply.There, reply.Marked, reply.Subscribed = r.number(), r.text(), r.number()
 	return reply, r.end()
 }

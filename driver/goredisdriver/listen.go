@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // Listen implements driver.Client.
-func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(string)) error {
 	options := enforced(c.source.options)
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	client := newPool(options, 0)
@@ -28,7 +29,7 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	err := subscription.Subscribe(begin, channel)
 	for probed := false; err == nil; {
 		var got any
-		got, err = subscription.ReceiveTimeout(ctx, driver.ListenProbe)
+		got, err = subscription.ReceiveTimeout(ctx, probe)
 		var late net.Error
 		switch {
 		case errors.As(err, &late) && late.Timeout() && !probed && ctx.Err() == nil:
