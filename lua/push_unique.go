@@ -36,15 +36,21 @@ func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 			if group.leaves {
 				args = append(args, j.WAL)
 			}
-			if j.Member != nil {
-				args = append(args, j.Member.JID)
-			}
 		}
 		if group.batch != "" {
+			for _, j := range jobs {
+				args = append(args, j.Member.JID)
+			}
 			keys = append(keys, k.Batch(group.batch), k.BatchPending(group.batch), k.Batches())
 		}
 	}
-	return asking(pushUniqueScript, keys, args, readPushUnique)
+	return asking(pushUniqueScript, keys, args, func(r reader) (Pushed, error) {
+		p := Pushed{Word: r.text(), Holders: r.texts()}
+		if len(p.Holders) == 0 && p.Word == PushStored {
+			p.Holders = make([]string, len(jobs))
+		}
+		return p, r.end()
+	})
 }
 
 // locks returns the keys of the jobs' locks: parts of one string, because a bulk push needs many of them.
@@ -95,8 +101,4 @@ func uniqueGroupOf(j *NewJob) uniqueGroup {
 		group.batch = j.Member.Batch.ID
 	}
 	return group
-}
-
-func readPushUnique(r reader) (Pushed, error) {
-	return Pushed{Word: r.text(), Holders: r.texts()}, r.end()
 }
