@@ -48,8 +48,8 @@ type Process struct {
 	// RSS is its resident memory in kilobytes.
 	RSS       int       `json:"rss_kb"`
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// BeatAge is how long ago it wrote its process record, by its own clock; nil if it never did. Belay
-	// writes it every few seconds, at any heartbeat interval.
+	// BeatAge is how long ago its last heartbeat was. That of a process of Sidekiq wrote its process record, at
+	// an instant of its own clock. It is nil if there was none.
 	BeatAge *Seconds `json:"beat_age_seconds"`
 	Running []Run    `json:"running"`
 }
@@ -132,6 +132,7 @@ func (i *Inspector) processPage(ctx context.Context, r *reading, page []string, 
 		r.value("the record of "+identity, recorded)
 		if record, err := i.keys.ReadRecord(identity).Read(recorded); err == nil && record != nil {
 			p.Concurrency = cmp.Or(p.Concurrency, record.Concurrency)
+			p.setBeat(expiry, record.TTL, now)
 			if len(p.Queues) == 0 {
 				p.Queues = record.Queues
 			}
@@ -186,6 +187,14 @@ func (p *Process) setState(expiry string, announced bool, now time.Time) {
 		p.State = StateLapsed
 	default:
 		p.State = StateGone
+	}
+}
+
+// setBeat sets BeatAge of a process of Belay, whose lease ends a TTL after its last heartbeat. Its process record
+// is older: an idle process writes it only every 20 s.
+func (p *Process) setBeat(expiry string, ttl time.Duration, now time.Time) {
+	if until, err := strconv.ParseFloat(expiry, 64); err == nil {
+		p.BeatAge = &Seconds{max(now.Sub(instant(until/1000).Add(-ttl)), 0)}
 	}
 }
 
