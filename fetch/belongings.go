@@ -62,8 +62,8 @@ func (k *Keyspace) prepare(r *Run) {
 	gateOf := k.loop.gate.Load()
 	if gateOf != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
-		if parsed, err := job.Parse(r.Bytes); err == nil {
-			r.lock = k.lockOf(parsed)
+		if parsed, err := r.Job(); err == nil {
+			r.read, r.lock = parsed, k.lockOf(parsed)
 			if gateOf != nil {
 				r.gate, r.first = (*gateOf)(parsed), parsed.InterruptedCount() > 0
 			}
@@ -274,7 +274,7 @@ func (k *Keyspace) lockAtEnd(r *Run) *lua.Lock {
 	lock := r.lock.script()
 	lock.Hold = r.lock.Lifetime(r.outcome.After())
 	if r.lock.Reruns(r.outcome.Exit()) {
-		if parsed, err := job.Parse(r.Bytes); err == nil {
+		if parsed, err := r.Job(); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 	}

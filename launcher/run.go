@@ -89,7 +89,7 @@ func (r *run) cancelledByBelay() bool {
 // execute runs a taken job, from its bytes to its result.
 func (p *processor) execute(taken *fetch.Run) {
 	l := p.pool.launcher
-	parsed, err := job.ParseToRun(taken.Bytes)
+	parsed, err := taken.Job()
 	if err != nil {
 		l.killUnreadable(taken, err)
 		return

@@ -318,11 +318,11 @@ var bugs = []mutant{
 		name: "the mark is cleared, then the extra run is pushed",
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
-			"fetch/belongings.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
+			"fetch/belongings.go", `		if parsed, err := r.Job(); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
-		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
+		if parsed, err := r.Job(); err == nil && value != "" && value[0] == 'd' {
 			k.link.Client.Do(r.Session.Context, driver.Command("SETRANGE", k.Keys.Lock(lock.Digest), "0", "s"))
 			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
 		}
