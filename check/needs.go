@@ -19,6 +19,7 @@ const (
 	toWait  purpose = "wait"   // an idle worker must poll, or stops slowly
 	toTell  purpose = "tell"   // a worker's statistics and warnings are missing, or rare repairs are not made
 	toAwait purpose = "await"  // waits for tracked jobs are slow
+	toKeep  purpose = "keep"   // durable pushes do not learn how many replicas have their jobs
 	toLook  purpose = "status" // an operator sees less
 	toList  purpose = "list"   // an operator cannot list jobs
 	toAct   purpose = "act"    // an operator cannot act on jobs
@@ -114,7 +115,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toTell, keys.QuarantineRun(names.identity), "lrange")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
-	on(toTell, keys.Queues(), "scard srandmember sismember")
+	on(toTell, keys.Queues(), "srandmember sscan sismember")
 	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}
@@ -306,6 +307,7 @@ var keyless = []need{
 	{purpose: toCall, command: "ping"},
 	{purpose: toWait, command: "client|id"},
 	{purpose: toWait, command: "client|unblock"},
+	{purpose: toKeep, command: "wait"},
 	{purpose: toRead, command: "info"},
 	{purpose: toRead, command: "acl|whoami"},
 	{purpose: toAdmin, command: "config|get"},

@@ -1,9 +1,12 @@
 package fetch
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -31,9 +34,18 @@ type intake struct {
 	share   *Share
 	queues  []*queueState
 	empty   bool      // the last take found all queues empty, and nothing since then suggests otherwise
+	denied  bool      // the last take lacked a permission to move jobs of a queue
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
 	quota   int       // the maximum number of them
+
+	busy     int // runs that occupy a processor
+	reserved int // jobs that takes in flight may bring
+	turns
+}
+
+func newIntake(k *Keyspace, s *Share) *intake {
+	return &intake{space: k, share: s, turns: turns{looks: link.Backoff{First: firstLook, Max: pacedTake}}}
 }
 
 // polls reports whether there are more queues than idle waits. Then takes read all of them every pacedTake.
@@ -49,6 +61,20 @@ func (in *intake) spare() int {
 		return spare
 	}
 	return spare - in.waits
+}
+
+// wantsTake reports whether there may be jobs in the queues.
+func (in *intake) wantsTake(now time.Time) bool {
+	backedOff := in.backedOff()
+	resting := backedOff == 0 && now.Before(in.space.noWaitsUntil) // waits are not possible, so takes replace them
+	switch {
+	case backedOff == len(in.share.Order.Names()):
+		return false // also if there is no queue
+	case !in.empty:
+		return true
+	default:
+		return (in.polls() || resting) && !now.Before(in.pacedAt)
+	}
 }
 
 // next returns the queues of one take, in this turn's order and without those that are backed off.
@@ -118,21 +144,34 @@ func (k *Keyspace) readQueuesAgain() {
 
 // learn records what the reply to a take says about its queues.
 func (in *intake) learn(queues []string, taken lua.Taken) {
+	k := in.space
+	var denied []string
+	var denial error
 	for i, name := range queues {
-		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i) // q.takes has kept it there
+		q, err := k.queues[name], taken.Broken[i] // q.takes has kept it there
 		q.paused = slices.Contains(taken.Paused, i)
-		if broken && !q.broken {
-			in.space.cfg.Log.Error("queue skipped: key of a wrong type; operator action required",
-				"queue", name, "key", in.space.Keys.Queue(name))
+		switch {
+		case driver.Denial(err) != "":
+			denied, denial = append(denied, name), err
+		case err != nil && !q.broken:
+			k.log.Error("queue skipped: redis refuses to move its jobs; operator action required",
+				"queue", name, "key", k.Keys.Queue(name), "error", err)
 		}
-		switch taken.Why {
-		case lua.WhyEmpty:
-			q.broken = broken
-		case lua.WhyEnough, lua.WhyBytes: // such a take has not read the queues that follow
-			q.broken = q.broken || broken
-		}
+		// A take that did not find all queues empty has not read those that follow.
+		q.broken = err != nil || q.broken && taken.Why != lua.WhyEmpty
+	}
+	switch {
+	case denial != nil:
+		in.denied = true
+		k.report.Fail(takes, fmt.Errorf("queues %q: %w", denied, denial))
+	case in.denied && taken.Why == lua.WhyEmpty:
+		in.denied = false
+		k.report.Succeed(takes)
 	}
 }
+
+// takes is the name of the takes in reports that Redis refuses.
+const takes = "take"
 
 // nameQueues records the names of all queues whose lists are ours, for names.
 func (k *Keyspace) nameQueues() {
@@ -156,12 +195,12 @@ func (k *Keyspace) namesTaken() (names []string) {
 	return names
 }
 
-// shareOf returns the share of a queue; the first share if this process does not take from the queue any more.
-func (k *Keyspace) shareOf(queue string) *Share {
+// intakeOf returns the intake of a queue; the first one if this process does not take from the queue any more.
+func (k *Keyspace) intakeOf(queue string) *intake {
 	if q := k.queues[queue]; q != nil {
-		return q.intake.share
+		return q.intake
 	}
-	return k.intakes[0].share
+	return k.intakes[0]
 }
 
 func (k *Keyspace) openWaits() (count int) {

@@ -224,9 +224,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.loop.SetOrders(orders)
 	l.follower.orders, l.follower.logged = orders, namesOf(orders)
 	defer l.warnOfQueues(ctx)()
-	if l.cfg.Check != nil {
-		defer Beside(ctx, l.cfg.Check)()
-	}
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -248,7 +245,12 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if session == nil {
 		return err
 	}
-	if l.space, err = l.loop.Open(fetch.Space{Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock}); err != nil {
+	if l.cfg.Check != nil {
+		defer Beside(ctx, l.cfg.Check)()
+	}
+	if l.space, err = l.loop.Open(fetch.Space{
+		Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock, Reporter: l.report,
+	}); err != nil {
 		return fmt.Errorf("open a connection for jobs: %w", err)
 	}
 	defer func() { _ = l.loop.Close() }()
@@ -285,7 +287,7 @@ func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
 		Log: l.cfg.Log, Shares: shares,
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
-		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
+		Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
 		TooManyClients: func() { l.tooManyClients(true) },
 		Cancel:         func() { l.cancel(ErrShutdown) },
 		Leaving:        func(at time.Time) { l.goneAt.Store(&at) },
