@@ -246,11 +246,13 @@ func TestDurablePushes(t *testing.T) {
 			receipts, err := w.client.PushMany(w.Context(), jobs)
 			require.ErrorAs(w, err, &failed)
 			require.ErrorIs(w, err, ErrReplicas)
-			require.Equal(w, BulkError{Queued: len(receipts), Err: failed.Err}, *failed)
+			stored := failed.Queued
+			require.Equal(w, slices.Concat(repeat(StatusQueued, stored), repeat(StatusNotPushed, failed.NotPushed)), statuses(receipts))
+			require.Len(w, w.queue(DefaultQueue), stored)
 			require.Equal(w, 1, w.proxy.Count("WAIT"))
 			n, err := w.client.PushSeq(w.Context(), jobs, nil)
 			require.ErrorIs(w, err, ErrReplicas)
-			require.Len(w, w.queue(DefaultQueue), len(receipts)+n, "the rest can be pushed")
+			require.Len(w, w.queue(DefaultQueue), stored+n, "the rest can be pushed")
 			require.Equal(w, 2, w.proxy.Count("WAIT"))
 		},
 		"of prepared jobs wait at each attempt": func(w *world) {
