@@ -129,9 +129,10 @@ type Client interface {
 	// Release uses this Client. The caller closes it.
 	Waiter() (Waiter, error)
 
-	// Listen subscribes to a channel on a connection of its own. It blocks until ctx ends or the connection
-	// fails, and returns the reason. It calls subscribed when the server has confirmed the subscription, and
-	// from then on received with each message, in order. Earlier messages are lost, so after subscribed the
+	// Listen subscribes to a channel on a connection of its own. It blocks until ctx ends, the connection
+	// fails, or a call of this Client, its lanes or its waiters finds that another server has replaced this one;
+	// and it returns the reason. It calls subscribed when the server has confirmed the subscription, and from
+	// then on received with each message, in order. Earlier messages are lost, so after subscribed the
 	// caller reads once more what the messages are about. The callbacks must not block. A connection that is
 	// silent for ListenProbe is probed, and given up if it stays silent for as long again.
 	Listen(ctx context.Context, channel string, subscribed func(), received func(message string)) error

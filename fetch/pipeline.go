@@ -162,17 +162,23 @@ func (k *Keyspace) fail(err error) {
 	o.until = now.Add(o.rest.Next())
 }
 
-// succeed records that Redis answers.
+// succeed records that Redis answers a call that carries jobs.
 func (k *Keyspace) succeed() {
-	k.report.Answered()
 	if k.outage.denied {
 		k.outage.denied, k.blockedAt = false, time.Time{} // settles that were denied may be permitted again, too
+		k.report.Succeed(jobs)
 	}
+	k.reach()
+}
+
+// reach records that Redis answers.
+func (k *Keyspace) reach() {
+	k.report.Answered()
 	if !k.outage.away {
 		k.outage.rest.Reset()
 		return
 	}
-	k.report.Succeed(jobs)
+	k.report.Reach(jobs)
 	k.outage = outage{}
 	k.reconcile.due = true
 	k.readQueuesAgain()
@@ -182,8 +188,7 @@ func (k *Keyspace) succeed() {
 // the rest and ends a denial; if the next one fails again, the rest grows.
 func (k *Keyspace) probed() {
 	rest, denied := k.outage.rest, k.outage.denied
-	k.outage.denied = false
-	k.succeed()
+	k.reach()
 	k.outage.rest, k.outage.denied = rest, denied
 	k.reconcile.due = false // the probe has just read the lengths
 }

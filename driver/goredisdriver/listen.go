@@ -13,6 +13,8 @@ import (
 
 // Listen implements driver.Client.
 func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+	ctx, over := c.source.listens.Begin(ctx)
+	defer over()
 	options := enforced(c.source.options)
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	client := newPool(options, 0)
@@ -49,7 +51,7 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	var refused redis.Error
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	case errors.As(err, &refused):
 		return driver.NewServerError(refused.Error())
 	}

@@ -15,6 +15,8 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	if err := c.unusable(ctx); err != nil {
 		return &driver.NotSentError{Err: err}
 	}
+	ctx, over := c.source.listens.Begin(ctx)
+	defer over()
 	conn, err := connect(c.source.options, func(o *rueidis.ClientOption) {
 		forOne(o)
 		o.AlwaysRESP2 = false
@@ -33,7 +35,7 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	var refused *rueidis.RedisError
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	case errors.As(err, &refused):
 		return serverError(refused.Error())
 	}

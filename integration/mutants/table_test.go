@@ -338,11 +338,11 @@ var bugs = []mutant{
 		name: "the mark is cleared, then the extra run is pushed",
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
-			"fetch/belongings.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
+			"fetch/belongings.go", `		if parsed, err := r.Job(); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
-		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
+		if parsed, err := r.Job(); err == nil && value != "" && value[0] == 'd' {
 			k.link.Client.Do(r.Session.Context, driver.Command("SETRANGE", k.Keys.Lock(lock.Digest), "0", "s"))
 			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
 		}
@@ -491,7 +491,7 @@ var bugs = []mutant{
 		name: "marks are ordered by the clock alone",
 		harm: "after a step of Redis' clock no worker reads new marks, and a job that is reported as stopping runs on",
 		edits: []edit{{
-			"lua/mark.lua", `math.max(time[1] * 1000000 + time[2], newest + 1)`, `time[1] * 1000000 + time[2]`,
+			"lua/shared/newer_mark.lua", `math.max(time[1] * 1000000 + time[2], tonumber(redis.call('ZSCORE', marks, '') or '0') + 1)`, `time[1] * 1000000 + time[2]`,
 		}},
 		pkg: "./lua", run: "TestMarks/are_newer",
 		caught: "TestMarks/are_newer_than_those_before_though_the_clock_was_set_back/go-redis", says: "Should be true",
@@ -875,5 +875,42 @@ var bugs = []mutant{
 		}},
 		pkg: "./lua", run: "TestRate/a_start_that",
 		caught: "TestRate/a_start_that_is_sent_again_uses_no_second_permit/go-redis", says: "something was written",
+	}, {
+		name: "a rule of a class is stored without an event",
+		harm: "workers start jobs of a paused class until they are restarted",
+		edits: []edit{{
+			"lua/class_rule.lua", `redis.call('ZADD', marks, string.format('%.0f', newer_mark(marks, time)), '')
+`, ``,
+		}},
+		pkg: "./lua", run: "TestClassRules/are_read",
+		caught: "TestClassRules/are_read_after_a_heartbeat_and_cost_nothing_before/go-redis", says: "Not equal",
+	},
+	{
+		name: "a paused class that is dropped starts its jobs",
+		harm: "jobs run that an operator has paused and then dropped, in workers that have not read the second rule",
+		edits: []edit{{
+			"lua/start.lua", `if g.drops and string.sub(g.size, 1, 4) ~= 'drop' then`, `if false then`,
+		}},
+		pkg: "./lua", run: "TestClassRules/are_not_run",
+		caught: "TestClassRules/are_not_run_past_by_processes_that_have_not_read_them/go-redis", says: "Not equal",
+	},
+	{
+		name: "the class' own limit goes before its rule",
+		harm: "an operator cannot pause a class that declares a limit",
+		edits: []edit{{
+			"launcher/limits.go", `if gate := l.rules.Gate(j); gate != nil {`, `if gate := l.rules.Gate(j); gate != nil && len(l.limits) == 0 {`,
+		}},
+		pkg: "./launcher", run: "TestAClassWithARule",
+		caught: "TestAClassWithARuleAndALimitObeysTheRule/go-redis", says: "waited in vain for the others to wait",
+	},
+	{
+		name: "admissions outlive the rule of a class",
+		harm: "the next rule of the class counts jobs that have long run, and starts too few for minutes",
+		edits: []edit{{
+			"lua/lapse.lua", `
+      or redis.call('HEXISTS', limits, string.match(name, '^[^:]*')) == 0) then`, `) then`,
+		}},
+		pkg: "./lua", run: "TestClassRules/forget",
+		caught: "TestClassRules/forget_their_admissions/go-redis", says: "Not equal",
 	},
 }
