@@ -9,6 +9,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
@@ -23,7 +24,7 @@ type duty struct {
 	pass  func(ctx context.Context) (next time.Duration, err error)
 	// intake marks a duty that brings in work; it ends when the process becomes quiet.
 	intake bool
-	// now, if set, triggers a pass before its time.
+	// now, if set, triggers a pass before its time; see trigger.
 	now <-chan struct{}
 	// leave, if set, ends a duty of intake when the process becomes quiet. Its calls have deadlines of their
 	// own.
@@ -41,6 +42,14 @@ type duty struct {
 	// offline marks a duty that has passes while Redis is away: the one that finds out when it is back (see
 	// recording), and one that works without Redis. The others wait.
 	offline bool
+}
+
+// trigger makes a duty have a pass before its time. The channel has room for one value.
+func trigger(now chan<- struct{}) {
+	select {
+	case now <- struct{}{}:
+	default:
+	}
 }
 
 // A contact records whether Redis answers heartbeats. The zero contact is one that does.
@@ -97,7 +106,7 @@ func (l *Launcher) duties() []duty {
 		// look as if the process had lost contact with Redis.
 		{
 			name: "beat", period: l.cfg.Beat, pass: each(l.recording(l.beat)),
-			rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true,
+			rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true, now: l.beatNow,
 		},
 		// An operator who quiets a process must see at once that it is quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
@@ -109,9 +118,10 @@ func (l *Launcher) duties() []duty {
 		// Four times in a heartbeat interval, because a janitor waits for a random fraction of one. A pass
 		// without a victim does nothing.
 		{
-			name: "janitor", period: l.cfg.Beat / 4, calls: true,
+			name: "janitor", period: l.cfg.Beat / 4, calls: true, now: l.absent,
 			pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }),
 		},
+		{name: "presence", period: janitor.LookEvery, pass: l.watchPresence, calls: true, steady: true},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
 		{
 			name: "quarantine", period: time.Minute, calls: true,

@@ -26,15 +26,13 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.cfg.Log.Warn("session record restored after a deletion or eviction", "identity", session.Identity)
 	}
 	if l.marks.Notice(reply.Marked) {
-		select {
-		case l.marked <- struct{}{}:
-		default:
-		}
+		trigger(l.marked)
 	}
 	l.janitor.Look(reply.HeartbeatReply, reply.SentAt, reply.RTT)
 	switch reply.State {
 	case lua.StateAlive:
 		l.space.Beaten(reply)
+		l.presence.handleHeartbeat(reply)
 	case lua.StateDead:
 		l.cfg.Log.Error("declared dead; cancelling handlers, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
@@ -69,6 +67,7 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	}
 	l.cfg.Log.Info("re-registered with a new identity", "identity", session.Identity, "formerly", former.Identity)
 	l.space.Enter(session)
+	l.presence.Stop(0) // it was the former session's
 	return nil
 }
 

@@ -41,6 +41,8 @@ type Launcher struct {
 	changed   chan struct{} // the record for Sidekiq's readers must be written
 	marked    chan struct{} // there are marks to read
 	pollNow   chan struct{} // the poller's duty must not wait
+	beatNow   chan struct{} // a heartbeat must not wait
+	absent    chan struct{} // the janitor must not wait
 	marks     lua.Marks
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
@@ -69,6 +71,7 @@ type Launcher struct {
 	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
 	contact   contact
 	watch     watch
+	presence  presence
 	warnedOf  sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
 
 	statistics statistics
@@ -96,6 +99,7 @@ func New(cfg Config) (*Launcher, error) {
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace,
 		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
+		beatNow: make(chan struct{}, 1), absent: make(chan struct{}, 1), presence: presence{may: make(chan struct{}, 1)},
 		halt: make(chan struct{}),
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)
@@ -185,12 +189,7 @@ func (l *Launcher) noteQuiet() bool {
 }
 
 // announceSoon makes the record for Sidekiq's readers be written now.
-func (l *Launcher) announceSoon() {
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
-}
+func (l *Launcher) announceSoon() { trigger(l.changed) }
 
 // Identity returns the identity of the process' session; "" before it is registered.
 func (l *Launcher) Identity() string {
@@ -266,6 +265,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 		duties.Go(func() { l.repeat(vitals, d) })
 	}
 	duties.Go(func() { l.listenForPoller(vitals) })
+	duties.Go(func() { l.holdPresence(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
 	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())
 
@@ -304,6 +304,7 @@ func (l *Launcher) open() error {
 		Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit,
 		Recovered: l.recovered,
+		Absent:    func() { trigger(l.beatNow); trigger(l.absent) },
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.chores, Freight: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
@@ -435,7 +436,7 @@ func (l *Launcher) deregister() {
 		// declared dead.
 		_, _ = l.keys.Deregister(former, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	}
-	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper()) // otherwise they expire
+	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper(), l.keys.Watcher(), l.keys.Deputy()) // otherwise they expire
 	left, err := l.keys.Deregister(session.Identity, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:

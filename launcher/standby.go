@@ -44,9 +44,4 @@ func (l *Launcher) listenForPoller(ctx context.Context) {
 }
 
 // poll triggers a pass of the poller's duty.
-func (l *Launcher) poll() {
-	select {
-	case l.pollNow <- struct{}{}:
-	default:
-	}
-}
+func (l *Launcher) poll() { trigger(l.pollNow) }
