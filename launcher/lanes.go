@@ -37,8 +37,7 @@ func (l *lanes) close() error {
 }
 
 // tooManyClients makes room for a call of the caller, which Redis has refused a connection. First the presence
-// of the session and the idle waits close theirs, because the TTL and takes can replace them; then, for a heartbeat or the loop, the subscription and
-// the duties do. Nothing replaces a heartbeat or a settle.
+// of the session and the idle waits close theirs, because the TTL and takes can replace them; then, for a heartbeat or the loop, the duties do. Nothing replaces a heartbeat or a settle.
 func (l *Launcher) tooManyClients(vital bool) {
 	l.presence.Stop(presenceRest)
 	l.loop.TooManyClients()
@@ -47,8 +46,5 @@ func (l *Launcher) tooManyClients(vital bool) {
 	}
 	for _, lane := range l.lanes.onDemand() {
 		lane.Rest(l.vitalsDeadline() + time.Second/2) // longer than until the next attempt, which may be refused too
-	}
-	if end := l.endListen.Load(); end != nil {
-		(*end)()
 	}
 }

@@ -57,8 +57,7 @@ type Launcher struct {
 	sampler   *scheduler.Sampler
 	follower  queueFollower
 	lanes     lanes
-	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
-	registers *link.Link                         // for definitions of periodic jobs, and for limits
+	registers *link.Link // for definitions of periodic jobs, and for limits
 	work      context.Context
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
@@ -183,7 +182,7 @@ func (l *Launcher) Stop() {
 // whether the process took jobs before.
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
-	l.poll() // to end its duty
+	trigger(l.pollNow) // to end its duty
 	l.announceSoon()
 	return first
 }
@@ -264,7 +263,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 	for _, d := range l.duties() {
 		duties.Go(func() { l.repeat(vitals, d) })
 	}
-	duties.Go(func() { l.listenForPoller(vitals) })
 	duties.Go(func() { l.holdPresence(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
 	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())

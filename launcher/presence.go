@@ -24,7 +24,8 @@ const (
 
 // A presence is the subscription of the process' session to a channel of its own. Redis drops it as soon as the
 // process is killed, and the watcher takes its absence, together with missing heartbeats, as evidence. So
-// heartbeats never depend on it, and when it ends in a process that lives, a heartbeat follows at once.
+// heartbeats never depend on it, and when it ends in a process that lives, a heartbeat follows at once. The same
+// connection receives that the poller has left; without it a process that stands by notices a moment later.
 type presence struct {
 	may chan struct{} // a heartbeat has shown that the session may subscribe
 
@@ -69,8 +70,8 @@ func (p *presence) Stop(rest time.Duration) {
 	}
 }
 
-// hold subscribes to the channel until ctx or the subscription ends.
-func (p *presence) hold(ctx context.Context, client driver.Client, channel string) error {
+// hold subscribes to these channels until ctx or the subscription ends.
+func (p *presence) hold(ctx context.Context, client driver.Client, channels []string, received func(string)) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	p.mu.Lock()
@@ -78,12 +79,12 @@ func (p *presence) hold(ctx context.Context, client driver.Client, channel strin
 	p.mu.Unlock()
 	unconfirmed := time.AfterFunc(driver.CallTimeout, end)
 	defer unconfirmed.Stop()
-	err := client.Listen(ctx, channel, 0, func() {
+	err := client.Listen(ctx, channels, 0, func() {
 		unconfirmed.Stop()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.since = lua.SinceBoot()
-	}, func(string) {})
+	}, received)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end, p.since = nil, 0
@@ -105,7 +106,7 @@ func (l *Launcher) holdPresence(ctx context.Context) {
 		}
 		session.Watch()
 		began := time.Now()
-		err := l.presence.hold(ctx, l.cfg.Client, l.keys.Presence(session.Identity))
+		err := l.presence.hold(ctx, l.cfg.Client, []string{l.keys.Presence(session.Identity), l.keys.PollerLeft()}, l.pollerLeft)
 		if ctx.Err() != nil {
 			return
 		}
@@ -121,6 +122,14 @@ func (l *Launcher) holdPresence(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(rest):
 		}
+	}
+}
+
+// pollerLeft asks for the lease of the poller, which its holder has given up. Nothing is published to the
+// session's own channel.
+func (l *Launcher) pollerLeft(string) {
+	if time.Since(l.startedAt) >= l.cfg.PollWait {
+		trigger(l.pollNow)
 	}
 }
 

@@ -20,7 +20,7 @@ func (w *world) subscribe(identity string) (end func()) {
 	subscribed, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = w.client.Listen(ctx, w.keys.Presence(identity), 0, func() { close(subscribed) }, func(string) {})
+		_ = w.client.Listen(ctx, []string{w.keys.Presence(identity)}, 0, func() { close(subscribed) }, func(string) {})
 	}()
 	<-subscribed
 	end = func() {
