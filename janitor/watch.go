@@ -264,7 +264,7 @@ func (j *Janitor) declareAbsent(ctx context.Context, looks []look) error {
 				continue
 			}
 			lists += 1 + len(session.record.Queues)
-			ask := j.cfg.Keys.DeclareDead(found.Identity, session.record.Queues, &lua.Absence{Expiry: session.expiry, LookedAt: l.Now}, l.Now)
+			ask := j.cfg.Keys.DeclareDead(found.Identity, session.record.Queues, lua.Absence{Expiry: session.expiry, LookedAt: l.Now}, l.Now)
 			names, asks, calls = append(names, found.Identity), append(asks, ask), append(calls, ask.Call)
 		}
 	}

@@ -23,7 +23,7 @@ local processed, failed, processed_today, failed_today = KEYS[10], KEYS[11], KEY
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 local dead_most, dead_seconds = tonumber(ARGV[4]), tonumber(ARGV[5])
 local last_expiry, looked_ms, channel = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-local max_age_ms = 500 -- of the look: later the process may have come and gone once more; half of what follows a look
+local max_age_ms = 500 -- of the look: half of the time between two looks
 for first = 14, 13 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
 end
@@ -38,10 +38,13 @@ if not died then
     return { 'unknown' }
   end
   local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
-  local lapsed = expiry <= now_ms or expiry > now_ms + ttl_ms
-  local absent = last_expiry == expiry and now_ms >= looked_ms and now_ms - looked_ms <= max_age_ms
-    and subscribers(channel) == 0
-  if not lapsed and not absent then
+  local dead_now = expiry <= now_ms or expiry > now_ms + ttl_ms
+  if last_expiry then
+    local age_ms = now_ms - looked_ms
+    dead_now = expiry == last_expiry and expiry > now_ms and age_ms >= 0 and age_ms <= max_age_ms
+      and subscribers(channel) == 0
+  end
+  if not dead_now then
     return { 'alive' }
   end
 end

@@ -241,7 +241,7 @@ var bugs = []mutant{
 		name: "recover does not check again",
 		harm: "a process that wakes up after the janitor's check loses jobs that it is running",
 		edits: []edit{{
-			"lua/recover.lua", `  if not lapsed and not absent then`, `  if not lapsed and not absent and expiry < 0 then`,
+			"lua/recover.lua", `  if not dead_now then`, `  if not dead_now and expiry < 0 then`,
 		}},
 		pkg: "./lua", run: "TestRecover/writes_nothing_while_the_process_is_alive",
 		caught: "TestRecover/writes_nothing_while_the_process_is_alive", says: `State:"dead", Left:0, Moved:1`,
