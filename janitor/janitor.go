@@ -79,8 +79,8 @@ type Config struct {
 	Largest int
 	// Recovered, if set, is called after jobs were moved. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
-	// Absent, if set, is called when a process is suspected or declared dead by its absence, so that a heartbeat
-	// of our own and a Pass follow at once. It must not block.
+	// Absent, if set, is called when a process is suspected or declared dead by its absence, so that a
+	// heartbeat of our own and a Pass follow at once. It must not block.
 	Absent func()
 	// Crashes decides which of the interrupted jobs are quarantined, and which are moved to the dead set.
 	Crashes retry.CrashPolicy

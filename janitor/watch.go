@@ -18,10 +18,11 @@ const (
 	nextLook = 50 * time.Millisecond
 	// maxLookGap is how far two looks may be apart: the regular time, and as much again for a busy machine.
 	maxLookGap = 2500 * time.Millisecond
-	// watcherHold is how long the leases of watcher and deputy last: three looks, so that a late one loses none.
+	// watcherHold is how long the leases of watcher and deputy last: three looks, so that a late one loses
+	// none.
 	watcherHold = 3 * LookEvery
-	// maxShift is how far Redis' clock may be off ours at a look, compared with the look before. A shift that is
-	// not noticed must be less than the margin of a watched session's lease.
+	// maxShift is how far Redis' clock may be off ours at a look, compared with the look before. A shift that
+	// is not noticed must be less than the margin of a watched session's lease.
 	maxShift = 100 * time.Millisecond
 )
 
@@ -62,10 +63,10 @@ type look struct {
 	sentAt, answeredAt time.Duration // since boot
 }
 
-// Watch makes this process, with the identity me, look at the subscriptions of all sessions if it is the watcher
-// or the deputy. It declares those dead whose absence is certain, and their jobs are left to Pass. presence is
-// since when this process has its own subscription, since boot: without one, 0, it sees nothing. next is the
-// time until the next call; 0 means the usual period.
+// Watch makes this process, with the identity me, look at the subscriptions of all sessions if it is the
+// watcher or the deputy. It declares those dead whose absence is certain, and their jobs are left to Pass.
+// presence is since when this process has its own subscription, since boot: without one, 0, it sees nothing.
+// next is the time until the next call; 0 means the usual period.
 func (j *Janitor) Watch(ctx context.Context, me string, presence time.Duration) (next time.Duration, err error) {
 	j.watching.Lock()
 	defer j.watching.Unlock()
@@ -257,8 +258,8 @@ func (j *Janitor) declareAbsent(ctx context.Context, looks []look) error {
 	for _, l := range looks {
 		for _, found := range l.Sessions {
 			session := s.sessions[found.Identity]
-			// A server that answers looks and holds heartbeats (CLIENT PAUSE) makes every process look absent, so
-			// a heartbeat of our own that was sent after the first look must have been confirmed.
+			// A server that answers looks and holds heartbeats (CLIENT PAUSE) makes every process look absent,
+			// so a heartbeat of our own that was sent after the first look must have been confirmed.
 			if session == nil || session.goneAt == 0 || session.record == nil || lists > maxLists ||
 				s.due(session, l) > 0 || beatAt < session.goneAt {
 				continue

@@ -37,7 +37,8 @@ func (l *lanes) close() error {
 }
 
 // tooManyClients makes room for a call of the caller, which Redis has refused a connection. First the presence
-// of the session and the idle waits close theirs, because the TTL and takes can replace them; then, for a heartbeat or the loop, the duties do. Nothing replaces a heartbeat or a settle.
+// of the session and the idle waits close theirs, because the TTL and takes can replace them; then, for a
+// heartbeat or the loop, the duties do. Nothing replaces a heartbeat or a settle.
 func (l *Launcher) tooManyClients(vital bool) {
 	l.presence.Stop(presenceRest)
 	l.loop.TooManyClients()

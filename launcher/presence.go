@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxPresenceRTT is how long the last heartbeats of a session may have taken at most when it subscribes. The
-	// lease of a session with a subscription is short, and would end between heartbeats on a slow link.
+	// maxPresenceRTT is how long the last heartbeats of a session may have taken at most when it subscribes.
+	// The lease of a session with a subscription is short, and would end between heartbeats on a slow link.
 	maxPresenceRTT = 250 * time.Millisecond
 	// presenceRest is how long a process does without its subscription after Redis has refused it a connection:
 	// so long that its other connections come first. Without it recovery takes the time of the TTL.
@@ -24,8 +24,9 @@ const (
 
 // A presence is the subscription of the process' session to a channel of its own. Redis drops it as soon as the
 // process is killed, and the watcher takes its absence, together with missing heartbeats, as evidence. So
-// heartbeats never depend on it, and when it ends in a process that lives, a heartbeat follows at once. The same
-// connection receives that the poller has left; without it a process that stands by notices a moment later.
+// heartbeats never depend on it, and when it ends in a process that lives, a heartbeat follows at once. The
+// same connection receives that the poller has left; without it a process that stands by notices a moment
+// later.
 type presence struct {
 	may chan struct{} // a heartbeat has shown that the session may subscribe
 

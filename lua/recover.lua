@@ -9,10 +9,11 @@
 --          13 failed today  then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, the keys of what belongs to jobs
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  4 dead jobs at most
---          5 dead seconds at most  6 evidence that it died before its session lapsed, or empty: its expiry in ms,
---          which no heartbeat has moved since  7 the ms of the look that found its subscription gone for the
---          second time  8 the channel of its subscription  then groups: triple, from "working" | "quarantined", to "queue" |
---          "quarantine" | "dead", and the arguments of read_owned, of each job its bytes and its new bytes
+--          5 dead seconds at most  6 evidence that it died before its session lapsed, or empty: its expiry in
+--          ms, which no heartbeat has moved since  7 the ms of the look that found its subscription gone for
+--          the second time  8 the channel of its subscription  then groups: triple, from "working" |
+--          "quarantined", to "queue" | "quarantine" | "dead", and the arguments of read_owned, of each job its
+--          bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues), and the dead jobs that are trimmed, 256 at most

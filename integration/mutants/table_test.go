@@ -645,7 +645,7 @@ var bugs = []mutant{
 		name: "a subscription does not read again",
 		harm: "a result that comes while the subscription begins is found by the slow poll only",
 		edits: []edit{{
-			"client/wait.go", `c.keys.Ended(), s.poll, `, `c.keys.Ended(), func() {}, `,
+			"client/wait.go", `driver.ListenProbe, s.poll, `, `driver.ListenProbe, func() {}, `,
 		}},
 		pkg: "./client", run: "TestWait$/misses_nothing",
 		caught: "TestWait/misses_nothing_that_ends_before_its_subscription_has_begun", says: "did not return before the poll",
