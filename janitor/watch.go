@@ -242,8 +242,15 @@ func (j *Janitor) readGone(ctx context.Context, gone []string) error {
 	return nil
 }
 
-// declareAbsent declares the sessions dead whose absence is certain by these looks. Redis checks again.
-func (j *Janitor) declareAbsent(ctx context.Context, looks []look) error {
+// A verdict is that a session is absent, by a look at an instant of Redis' clock.
+type verdict struct {
+	identity string
+	*seen
+	lookedAt time.Time
+}
+
+// absent returns the sessions whose absence is certain by these looks, as many as fit into one pipeline.
+func (j *Janitor) absent(looks []look) (verdicts []verdict) {
 	j.mu.Lock()
 	beatAt, breaks := j.last.sinceBoot, j.breaks
 	j.mu.Unlock()
@@ -252,9 +259,6 @@ func (j *Janitor) declareAbsent(ctx context.Context, looks []look) error {
 		return nil
 	}
 	lists := 0
-	var names []string
-	var asks []lua.Ask[lua.Recovered]
-	var calls []driver.Call
 	for _, l := range looks {
 		for _, found := range l.Sessions {
 			session := s.sessions[found.Identity]
@@ -265,25 +269,34 @@ func (j *Janitor) declareAbsent(ctx context.Context, looks []look) error {
 				continue
 			}
 			lists += 1 + len(session.record.Queues)
-			ask := j.cfg.Keys.DeclareDead(found.Identity, session.record.Queues, lua.Absence{Expiry: session.expiry, LookedAt: l.Now}, l.Now)
-			names, asks, calls = append(names, found.Identity), append(asks, ask), append(calls, ask.Call)
+			verdicts = append(verdicts, verdict{found.Identity, session, l.Now})
 		}
 	}
-	if len(calls) == 0 {
+	return verdicts
+}
+
+// declareAbsent declares the sessions dead whose absence is certain by these looks. Redis checks again.
+func (j *Janitor) declareAbsent(ctx context.Context, looks []look) error {
+	verdicts := j.absent(looks)
+	if len(verdicts) == 0 {
 		return nil
 	}
+	asks, calls := lua.AskEach(verdicts, func(v verdict) lua.Ask[lua.Recovered] {
+		return j.cfg.Keys.DeclareDead(v.identity, v.record.Queues, lua.Absence{Expiry: v.expiry, LookedAt: v.lookedAt}, v.lookedAt)
+	})
 	var errs error
 	for i, reply := range j.watchLink.Do(ctx, calls...) {
 		answer, err := asks[i].Read(reply)
+		v := verdicts[i]
 		switch {
 		case driver.Outage(err):
 			return fmt.Errorf("declare an absent process dead: %w", err)
 		case err != nil:
-			errs = errors.Join(errs, fmt.Errorf("declare %s dead: %w", names[i], err))
-			delete(s.sessions, names[i])
+			errs = errors.Join(errs, fmt.Errorf("declare %s dead: %w", v.identity, err))
+			delete(j.watch.sight.sessions, v.identity) // its TTL decides
 		case answer.State == lua.StateDead:
-			j.noteDead(names[i], *s.sessions[names[i]].record)
-			delete(s.sessions, names[i])
+			j.noteDead(v.identity, *v.record)
+			delete(j.watch.sight.sessions, v.identity)
 		}
 	}
 	return errs
