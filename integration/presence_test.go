@@ -1,17 +1,22 @@
 package integration
 
 import (
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/lua"
 )
 
-// takesItsTime reports whether the tests of presence take their time and judge the promised seconds, which needs a
-// machine that does nothing else.
+// takesItsTime reports whether the tests of presence take their time and judge the promised seconds, which
+// needs a machine that does nothing else.
 func takesItsTime() bool { return os.Getenv("BELAY_LONG") == "1" }
 
 // absentDeath is what the watcher's log says.
@@ -108,5 +113,127 @@ func TestAKilledWorkerIsFoundByItsAbsence(t *testing.T) {
 	require.GreaterOrEqual(t, found, kills)
 	if takesItsTime() {
 		require.LessOrEqual(t, worst, 3*time.Second)
+	}
+}
+
+// Whatever cuts living processes off from their subscriptions, or stops them, declares none of them dead.
+func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
+	t.Parallel()
+	kills, cuts := 20, 25
+	if takesItsTime() {
+		kills, cuts = 200, 300
+	}
+	stopped := func(workers ...*process) {
+		for _, p := range workers {
+			p.signal(syscall.SIGSTOP)
+		}
+		time.Sleep(3 * time.Second)
+		for _, p := range workers {
+			p.signal(syscall.SIGCONT)
+		}
+	}
+	paused := func(s *site, what string) {
+		s.do("CLIENT", "PAUSE", "4000", what)
+		time.Sleep(4500 * time.Millisecond)
+	}
+	for name, torment := range map[string]func(s *site, workers []*process){
+		"all connections killed again and again": func(s *site, _ []*process) {
+			for range kills {
+				s.do("CLIENT", "KILL", "TYPE", "pubsub")
+				s.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+				time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+			}
+		},
+		"subscriptions cut every 200 ms": func(s *site, _ []*process) {
+			for range cuts {
+				s.do("CLIENT", "KILL", "TYPE", "pubsub")
+				time.Sleep(200 * time.Millisecond)
+			}
+		},
+		"Redis restarted": func(s *site, _ []*process) {
+			for range 3 {
+				s.server.Kill()
+				s.server.Restart(s.t)
+				time.Sleep(3 * time.Second)
+			}
+		},
+		"Redis stopped": func(s *site, _ []*process) {
+			s.server.Stop()
+			time.Sleep(4 * time.Second)
+			s.server.Cont()
+		},
+		"one process stopped": func(_ *site, workers []*process) { stopped(workers[0]) },
+		"the fleet stopped":   func(_ *site, workers []*process) { stopped(workers...) },
+		"writes paused":       func(s *site, _ []*process) { paused(s, "WRITE") },
+		"all clients paused":  func(s *site, _ []*process) { paused(s, "ALL") },
+		"writes paused, and cut off": func(s *site, _ []*process) {
+			s.do("CLIENT", "PAUSE", "4000", "WRITE")
+			s.do("CLIENT", "KILL", "TYPE", "pubsub")
+			time.Sleep(4500 * time.Millisecond)
+		},
+		"no room for connections": func(s *site, _ []*process) {
+			s.do("CONFIG", "SET", "maxclients", "10")
+			s.do("CLIENT", "KILL", "TYPE", "pubsub")
+			time.Sleep(5 * time.Second)
+			s.do("CONFIG", "SET", "maxclients", "10000")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, book := newSite(t, audited(t)), newLedger(t)
+			var workers []*process
+			var jids []string
+			for n := range 3 {
+				queue := "q" + strconv.Itoa(n)
+				workers = append(workers, s.work("-q", queue, "--exec", book.exec("Long")))
+				jids = append(jids, s.push("Long", queue, jsonArgs(n, 10_000)))
+				book.awaitStart(jids[n], 1)
+			}
+			s.awaitPresent(workers...)
+			torment(s, workers)
+			for _, jid := range jids {
+				book.awaitEnd(jid)
+			}
+			eventually(t, "all to be settled", func() bool { return s.text(s.keys.Processed()) == "3" })
+			time.Sleep(3 * time.Second) // a verdict would come after 2.5 s
+			require.Empty(t, s.set(s.keys.Tombstones()))
+			for _, jid := range jids {
+				require.Len(t, book.starts(jid), 1, "run again without a cause")
+			}
+		})
+	}
+}
+
+// The deputy finds a killed watcher, and nobody else is declared dead. When both are killed, the TTL decides.
+func TestAKilledWatcherIsFound(t *testing.T) {
+	t.Parallel()
+	for name, leases := range map[string]func(k lua.Keys) []string{
+		"the watcher": func(k lua.Keys) []string { return []string{k.Watcher()} },
+		"both":        func(k lua.Keys) []string { return []string{k.Watcher(), k.Deputy()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, book := newSite(t, audited(t)), newLedger(t)
+			var fleet []*process
+			for range 4 {
+				fleet = append(fleet, s.work("--exec", book.exec("Long")))
+			}
+			s.awaitPresent(fleet...)
+			var victims []string
+			for _, lease := range leases(s.keys) {
+				victims = append(victims, s.text(lease))
+			}
+			for _, p := range fleet {
+				if slices.Contains(victims, p.identities()[0]) {
+					p.kill()
+				}
+			}
+			eventually(t, "the verdicts", func() bool { return len(s.set(s.keys.Tombstones())) >= len(victims) })
+			require.ElementsMatch(t, victims, s.set(s.keys.Tombstones()))
+			eventually(t, "another watcher and another deputy", func() bool {
+				watcher, deputy := s.text(s.keys.Watcher()), s.text(s.keys.Deputy())
+				return watcher != "" && deputy != "" && watcher != deputy && !slices.Contains(victims, watcher) && !slices.Contains(victims, deputy)
+			})
+		})
 	}
 }
