@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -172,10 +174,14 @@ func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
 			time.Sleep(4500 * time.Millisecond)
 		},
 		"no room for connections": func(s *site, _ []*process) {
-			s.do("CONFIG", "SET", "maxclients", "10")
-			s.do("CLIENT", "KILL", "TYPE", "pubsub")
+			conn, err := net.Dial("tcp", s.server.Addr()) // another one would be refused
+			require.NoError(s.t, err)
+			defer func() { _ = conn.Close() }()
+			_, _ = io.WriteString(conn, "CONFIG SET maxclients 10\r\nCLIENT KILL TYPE pubsub\r\n")
 			time.Sleep(5 * time.Second)
-			s.do("CONFIG", "SET", "maxclients", "10000")
+			_, _ = io.WriteString(conn, "CONFIG SET maxclients 10000\r\n")
+			_, err = io.ReadFull(conn, make([]byte, len("+OK\r\n:3\r\n+OK\r\n")))
+			require.NoError(s.t, err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
