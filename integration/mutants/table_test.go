@@ -241,7 +241,7 @@ var bugs = []mutant{
 		name: "recover does not check again",
 		harm: "a process that wakes up after the janitor's check loses jobs that it is running",
 		edits: []edit{{
-			"lua/recover.lua", `  if not lapsed and not absent then`, `  if not lapsed and not absent and expiry < 0 then`,
+			"lua/recover.lua", `  if not dead_now then`, `  if not dead_now and expiry < 0 then`,
 		}},
 		pkg: "./lua", run: "TestRecover/writes_nothing_while_the_process_is_alive",
 		caught: "TestRecover/writes_nothing_while_the_process_is_alive", says: `State:"dead", Left:0, Moved:1`,
@@ -645,7 +645,7 @@ var bugs = []mutant{
 		name: "a subscription does not read again",
 		harm: "a result that comes while the subscription begins is found by the slow poll only",
 		edits: []edit{{
-			"client/wait.go", `c.keys.Ended(), s.poll, `, `c.keys.Ended(), func() {}, `,
+			"client/wait.go", `driver.ListenProbe, s.poll, `, `driver.ListenProbe, func() {}, `,
 		}},
 		pkg: "./client", run: "TestWait$/misses_nothing",
 		caught: "TestWait/misses_nothing_that_ends_before_its_subscription_has_begun", says: "did not return before the poll",
