@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver"
 )
 
 // A contender can be measured: Belay with one of its clients, a peer, or a floor, which has no command.
@@ -90,6 +92,9 @@ func (b *bench) start(ctx context.Context, c contender, task subject.Task) (*sub
 	if task.URL == "" {
 		task.URL = b.redis.url
 	}
+	if _, tagged := driver.HashTag(task.Prefix); !tagged {
+		task.Prefix = strings.Trim(b.prefix+":"+task.Prefix, ":")
+	}
 	task.Client = c.client
 	p, err := subject.Start(c.name, c.command, task)
 	if err != nil {
@@ -129,7 +134,7 @@ func (b *bench) do(ctx context.Context, c contender, task subject.Task, at func(
 		if e, err = p.Next(ctx, patience); err != nil {
 			return e, err
 		}
-		if e.Event != subject.Pushed && e.Event != subject.Done {
+		if e.Event != subject.Pushed && e.Event != subject.Holding && e.Event != subject.Done {
 			return e, fmt.Errorf("%s said %q, which has no place in %s", c.name, e.Event, task.Measure)
 		}
 	}

@@ -21,6 +21,7 @@ type Run struct {
 	seq         int64 // number of the run in its owner's session, from 1
 	state       state
 	outcome     job.Outcome
+	read        *job.Job              // the job, if its payload was read before it had a processor; nil for most
 	mayOwn      bool                  // the payload may name something that belongs to the job (job.MayOwn)
 	lock        *heldLock             // the lock that the payload names; nil for nearly all
 	gate        *lua.Gate             // what decides whether the run may start; nil for nearly all
@@ -37,9 +38,17 @@ type Run struct {
 // Gated reports whether the job may wait at a gate: a quarantined one may not.
 func (r *Run) Gated() bool { return r.gate != nil && !r.quarantined }
 
+// Job returns the job as job.ParseToRun does, and reads a payload once that names a lock or a gate.
+func (r *Run) Job() (*job.Job, error) {
+	if r.read != nil {
+		return r.read, nil
+	}
+	return job.ParseToRun(r.Bytes)
+}
+
 // JID returns the job's id; "" if the payload cannot be read: such a job never runs.
 func (r *Run) JID() string {
-	parsed, err := job.Parse(r.Bytes)
+	parsed, err := r.Job()
 	if err != nil {
 		return ""
 	}

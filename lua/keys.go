@@ -180,7 +180,9 @@ func (k Keys) DrainAsked(queue string) string { return k.prefix + "belay:drain-a
 
 // Lock is the lock of a digest. The unique job that was accepted holds it until it has ended (until_executing:
 // until it has started). No other key's name contains the word "lock".
-func (k Keys) Lock(digest string) string { return k.prefix + "belay:lock:" + digest }
+func (k Keys) Lock(digest string) string { return k.prefix + lockName + digest }
+
+const lockName = "belay:lock:"
 
 // Left has the WAL positions that refused duplicates left with a job's lock, kept after its start has freed
 // the lock: a string that expires.
