@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
@@ -160,8 +161,8 @@ func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("belay: open: %w", err)
 	}
-	if d.Unverified() && cfg.Logger != nil {
-		cfg.Logger.Warn("the certificate of Redis is not verified (skip_verify)", "redis", d.Server())
+	if cfg.Logger != nil {
+		check.LogCertificate(d, cfg.Logger)
 	}
 	c, err := NewClient(d, cfg)
 	if err == nil {

@@ -139,6 +139,7 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of := c.Config()
 	var l *launcher.Launcher
+	var may check.Permissions
 	wanted := func() check.Config {
 		return check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 	}
@@ -150,9 +151,12 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 		SaveInterval:     cfg.SaveInterval, DeadLimit: cfg.DeadLimit, DeadFor: cfg.DeadFor,
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
-		Pusher:       c,
-		Check:        func(ctx context.Context) { check.LogFindings(ctx, c.Driver(), wanted(), log) },
-		Permitted:    func(ctx context.Context) error { return check.Permitted(ctx, c.Driver(), check.RoleWorker, wanted()) },
+		Pusher: c,
+		Permitted: func(ctx context.Context) (err error) {
+			may, err = check.Permitted(ctx, c.Driver(), check.RoleWorker, wanted())
+			return err
+		},
+		Check:        func(ctx context.Context) { check.LogFindings(ctx, c.Driver(), wanted(), may, log) },
 		WaitForRedis: cfg.WaitForRedis,
 	})
 	return l, buffer, log, err

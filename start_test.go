@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -14,6 +15,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/internal/drivertest/adapters"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
 // A server without handlers would take jobs, fail them and use up their retries.
@@ -132,17 +134,22 @@ func TestAnOldRedisIsRefusedByItsVersion(t *testing.T) {
 	})
 }
 
-// A program with Server.Run sees what is wrong with Redis in its log, as one with Process or Main does.
+// A program with Server.Run sees what is wrong with Redis in its log, as one with Process or Main does. The question
+// for each permission, which is long, is asked once.
 func TestServerRunChecksRedisAtItsStart(t *testing.T) {
 	t.Parallel()
 	redis := drivertest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
-		client, err := belay.NewClient(open(t, redis.URL()), nil)
+		proxy := faultproxy.New(t, redis.Addr())
+		var asked atomic.Int32
+		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "known, may = pcall(redis.acl_check_cmd", Do: faultproxy.Before(func() { asked.Add(1) })})
+		client, err := belay.NewClient(open(t, proxy.URL()), nil)
 		require.NoError(t, err)
 		var out drivertest.Buffer
 		server := newServer(t, client, belay.ServerConfig{Logger: belay.Zerolog(zerolog.New(&out))})
 		server.HandleUnknown(idle)
 		running(t, server)
 		drivertest.Eventually(t, func() bool { return strings.Contains(out.String(), `"check":"eviction"`) }, patience, tick)
+		require.Equal(t, int32(1), asked.Load())
 	})
 }

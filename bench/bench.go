@@ -24,6 +24,8 @@ type bench struct {
 	options
 	progress io.Writer
 	redis    *server
+	// prefix is that of Belay's keys. It has a hash tag if the Redis is a Cluster, and is empty otherwise.
+	prefix string
 	// look is the bench's own connection, to observe Redis from outside.
 	look driver.Client
 	// owned reports that all data in Redis is the bench's, and may be deleted: Redis was empty right before the
@@ -53,7 +55,10 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 	if b.redis, err = startServer(ctx, o.redis); err != nil {
 		return b, err
 	}
-	look, err := goredisdriver.Open(b.redis.url)
+	if parts, err := driver.Structure(b.redis.url); err == nil && strings.HasSuffix(parts.Scheme, "+cluster") {
+		b.prefix = clusterPrefix
+	}
+	look, err := goredisdriver.Open(b.redis.url, driver.ForPrefix(b.prefix))
 	if err != nil { // what it answers then is no nil of an interface, and must not be closed
 		return b, err
 	}

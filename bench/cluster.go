@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/internal/drivertest/cluster"
 )
 
 var clusterMeasure = measurement{
@@ -41,7 +40,6 @@ const (
 	ratioToServer = "run, to the server's"
 
 	clusterNodes = 3
-	clusterSlots = 16384
 	// clusterPrefix has a hash tag, so that all keys are in one slot.
 	clusterPrefix = "{bench}"
 )
@@ -97,43 +95,23 @@ func clusterFigures(figures map[string]float64) map[string]float64 {
 // startCluster starts a Redis Cluster on loopback, and returns its URL when each node knows all slots. The
 // caller stops the nodes, also after an error.
 func startCluster(ctx context.Context) (nodes []*server, address string, err error) {
-	var buses, hosts []string
+	var joining []cluster.Node
+	var hosts []string
 	for range clusterNodes {
 		bus, err := freePort(ctx)
 		if err != nil {
 			return nodes, "", err
 		}
-		node, err := startServer(ctx, "", "--cluster-enabled", "yes", "--cluster-port", bus)
+		node, err := startServer(ctx, "", cluster.Flags(bus)...)
 		if err != nil {
 			return nodes, "", err
 		}
-		nodes, buses, hosts = append(nodes, node), append(buses, bus), append(hosts, node.host())
+		nodes, hosts = append(nodes, node), append(hosts, node.host())
+		joining = append(joining, cluster.Node{Addr: node.host(), Bus: bus, Do: node.ask})
 	}
-	for i, node := range nodes {
-		host, port, _ := net.SplitHostPort(node.host())
-		err := node.orders(ctx,
-			driver.Command("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)), // else they agree on one another's, which takes seconds
-			driver.Command("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(clusterSlots*i/clusterNodes), strconv.Itoa(clusterSlots*(i+1)/clusterNodes-1)))
-		if err == nil {
-			err = nodes[0].orders(ctx, driver.Command("CLUSTER", "MEET", host, port, buses[i]))
-		}
-		if err != nil {
-			return nodes, "", err
-		}
-	}
-	for _, node := range nodes {
-		err := comesUp(ctx, func() error {
-			text, err := node.ask(ctx, driver.Command("CLUSTER", "INFO"))
-			if state, _ := fieldOf(text, "cluster_state"); err == nil && state != "ok" {
-				err = fmt.Errorf("the Cluster is in state %q", state)
-			}
-			return err
-		})
-		if err != nil {
-			return nodes, "", err
-		}
-	}
-	return nodes, "redis+cluster://" + strings.Join(hosts, ","), nil
+	ctx, cancel := context.WithTimeout(ctx, upWithin)
+	defer cancel()
+	return nodes, "redis+cluster://" + strings.Join(hosts, ","), cluster.Join(ctx, joining)
 }
 
 // onNode is the bench on the node that serves the keyspace.
@@ -162,27 +140,13 @@ func (s *server) host() string {
 	return parsed.Host
 }
 
-// orders sends commands that answer OK.
-func (s *server) orders(ctx context.Context, calls ...driver.Call) error {
-	for _, call := range calls {
-		if _, err := s.ask(ctx, call); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ask sends one command on a connection of its own.
-func (s *server) ask(ctx context.Context, call driver.Call) (string, error) {
+func (s *server) ask(ctx context.Context, words ...string) (any, error) {
 	client, err := goredisdriver.Open(s.url)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { _ = client.Close() }()
-	reply := client.Do(ctx, call)[0]
-	if reply.Err != nil {
-		return "", fmt.Errorf("prepare the Cluster: %w", reply.Err)
-	}
-	text, _ := reply.Value.(string)
-	return text, nil
+	reply := client.Do(ctx, driver.Command(words...))[0]
+	return reply.Value, reply.Err
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
 	"github.com/belayq/belay/bench/subject"
+	"github.com/belayq/belay/driver"
 )
 
 // A contender can be measured: Belay with one of its clients, a peer, or a floor, which has no command.
@@ -89,6 +91,9 @@ const patience = 5 * time.Minute
 func (b *bench) start(ctx context.Context, c contender, task subject.Task) (*subject.Process, error) {
 	if task.URL == "" {
 		task.URL = b.redis.url
+	}
+	if _, tagged := driver.HashTag(task.Prefix); !tagged {
+		task.Prefix = strings.Trim(b.prefix+":"+task.Prefix, ":")
 	}
 	task.Client = c.client
 	p, err := subject.Start(c.name, c.command, task)

@@ -87,13 +87,16 @@ func openFloor(ctx context.Context, task subject.Task) (measure.Peer, error) {
 	return &barePeer{p, payload}, reply.Err
 }
 
+// list returns the key of its list.
+func (p *barePeer) list() string { return lua.NewKeys(p.task.Prefix).Queue(bareList) }
+
 func (p *barePeer) do(ctx context.Context, words ...string) error {
 	return p.conn.Do(ctx, driver.Command(words...))[0].Err
 }
 
 // Enqueue is an LPUSH of the same bytes for each job.
 func (p *barePeer) Enqueue(ctx context.Context, _ measure.Job) error {
-	return p.do(ctx, "LPUSH", bareList, p.payload)
+	return p.do(ctx, "LPUSH", p.list(), p.payload)
 }
 
 // EnqueueAll is LPUSH of many elements a call. Where Redis' memory is measured, only one list may be left, with
@@ -104,13 +107,13 @@ func (p *barePeer) EnqueueAll(ctx context.Context, count int, job func(n int) me
 		if err := p.belayPeer.EnqueueAll(ctx, count, job); err != nil {
 			return err
 		}
-		if err := p.do(ctx, "RENAME", keys.Queue(bareQueue), bareList); err != nil {
+		if err := p.do(ctx, "RENAME", keys.Queue(bareQueue), p.list()); err != nil {
 			return err
 		}
 		return p.do(ctx, "DEL", keys.Queues())
 	}
 	const batch = 1000
-	words := []string{"LPUSH", bareList}
+	words := []string{"LPUSH", p.list()}
 	for range batch {
 		words = append(words, p.payload)
 	}

@@ -54,7 +54,7 @@ func (b *bench) memoryTurn(r *report.Result, c contender, measure string, jobs i
 		bytes := (after.memory - before.memory) / float64(jobs)
 		settings := report.Count(jobs) + " jobs"
 		if c.kind == report.Belay {
-			reply := b.look.Do(ctx, driver.Command("LINDEX", lua.NewKeys("").Queue(bareQueue), "0"))[0]
+			reply := b.look.Do(ctx, driver.Command("LINDEX", lua.NewKeys(b.prefix).Queue(bareQueue), "0"))[0]
 			payload, _ := reply.Value.(string)
 			settings += fmt.Sprintf(", payloads of %d bytes", len(payload))
 		}

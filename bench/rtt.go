@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/bench/report"
@@ -31,24 +35,30 @@ var rttMeasure = measurement{
 }
 
 func rtt(ctx context.Context, b *bench, r *report.Result) error {
-	near, err := url.Parse(b.redis.url)
-	if err != nil || near.Scheme != "redis" {
-		return fmt.Errorf("a proxy can stand only before a redis://HOST:PORT/DB")
+	near, err := driver.ParseURL(b.redis.url, driver.ForPrefix(b.prefix))
+	if err != nil {
+		return err
 	}
-	proxy, err := startDelayProxy(near.Host, farAway/2)
+	addr, err := b.address(ctx, near)
+	if err != nil {
+		return err
+	}
+	proxy, err := startDelayProxy(near.Network, addr, farAway/2)
 	if err != nil {
 		return err
 	}
 	defer proxy.close()
-	far := *near
-	far.Host = proxy.addr()
-	trip, err := roundTrip(ctx, far.String())
+	far, err := farURL(b.redis.url, near, addr, proxy.addr())
+	if err != nil {
+		return err
+	}
+	trip, err := roundTrip(ctx, far)
 	if err != nil {
 		return err
 	}
 	b.say("  a round trip takes %s ms", report.Figure(trip.Seconds()*1000))
 
-	task := subject.Task{Measure: "drain", URL: far.String(), Concurrency: b.pick(b.concurrency, defaultConcurrency, defaultConcurrency)}
+	task := subject.Task{Measure: "drain", URL: far, Concurrency: b.pick(b.concurrency, defaultConcurrency, defaultConcurrency)}
 	var turns []turn
 	for _, who := range b.belays() {
 		task.Jobs = b.size(50_000, 200_000)
@@ -67,6 +77,43 @@ func rtt(ctx context.Context, b *bench, r *report.Result) error {
 	}
 	r.Add(bound, float64(task.Concurrency)/trip.Seconds())
 	return nil
+}
+
+// address returns the address of the server that serves the bench: with sentinels, or in a Cluster, that of the
+// bench's own connection.
+func (b *bench) address(ctx context.Context, near *driver.URL) (string, error) {
+	if near.Kind == driver.KindServer {
+		return near.Addrs[0], nil
+	}
+	reply := b.look.Do(ctx, driver.Command("CLIENT", "INFO"))[0]
+	text, _ := reply.Value.(string)
+	for _, field := range strings.Fields(text) {
+		if addr, is := strings.CutPrefix(field, "laddr="); is {
+			return addr, nil
+		}
+	}
+	return "", errors.Join(errors.New("CLIENT INFO does not tell the address of this Redis"), reply.Err)
+}
+
+// farURL returns a URL with the address of a proxy before the server at addr in place of the URL's own.
+func farURL(text string, near *driver.URL, addr, proxy string) (string, error) {
+	parts, err := driver.Structure(text)
+	if err != nil {
+		return "", err
+	}
+	query := parts.Query()
+	for _, name := range []string{"db", "addr", "master_set", "sentinel_user", "sentinel_password_file"} {
+		query.Del(name)
+	}
+	far := url.URL{Scheme: "redis", User: parts.User, Host: proxy, Path: "/" + strconv.Itoa(near.DB)}
+	if near.TLS != nil {
+		far.Scheme = "rediss"
+		if host, _, err := net.SplitHostPort(addr); err == nil && !query.Has("server_name") {
+			query.Set("server_name", host)
+		}
+	}
+	far.RawQuery = query.Encode()
+	return far.String(), nil
 }
 
 // farTurn is one contender's drain through the proxy.

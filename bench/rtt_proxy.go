@@ -16,6 +16,7 @@ import (
 // pipelining helps.
 type delayProxy struct {
 	listener net.Listener
+	network  string
 	server   string
 	each     time.Duration
 
@@ -26,13 +27,13 @@ type delayProxy struct {
 
 // startDelayProxy listens on a free loopback port for clients of the server at that address. each is the
 // delay one way: a round trip takes twice as long, and a little more for the proxy's own work.
-func startDelayProxy(server string, each time.Duration) (*delayProxy, error) {
+func startDelayProxy(network, server string, each time.Duration) (*delayProxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &delayProxy{listener: listener, server: server, each: each, ctx: ctx, cancel: cancel}
+	p := &delayProxy{listener: listener, network: network, server: server, each: each, ctx: ctx, cancel: cancel}
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -59,7 +60,7 @@ func (p *delayProxy) accept() {
 
 // serve carries both directions until one of them ends.
 func (p *delayProxy) serve(client net.Conn) {
-	server, err := net.Dial("tcp", p.server)
+	server, err := net.Dial(p.network, p.server)
 	if err != nil {
 		_ = client.Close()
 		return

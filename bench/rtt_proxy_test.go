@@ -14,7 +14,7 @@ import (
 // far is a connection to an echo server through a proxy that delays each way.
 func far(t *testing.T, each time.Duration) net.Conn {
 	echo := relay.Serve(t, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
-	proxy, err := startDelayProxy(echo.Addr(), each)
+	proxy, err := startDelayProxy("tcp", echo.Addr(), each)
 	require.NoError(t, err)
 	t.Cleanup(proxy.close)
 	conn, err := net.Dial("tcp", proxy.addr())
@@ -67,7 +67,7 @@ func TestDelayProxy(t *testing.T) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		defer func() { _ = listener.Close() }()
-		proxy, err := startDelayProxy(listener.Addr().String(), time.Millisecond)
+		proxy, err := startDelayProxy("tcp", listener.Addr().String(), time.Millisecond)
 		require.NoError(t, err)
 		defer proxy.close()
 		client, err := net.Dial("tcp", proxy.addr())

@@ -68,16 +68,18 @@ func freePort(ctx context.Context) (string, error) {
 	return port, err
 }
 
+// upWithin is how long a server may take to come up: a busy machine; an idle one needs a tenth of a second.
+const upWithin = time.Minute
+
 // comesUp waits until a server answers as try asks it.
 func comesUp(ctx context.Context, try func() error) (err error) {
-	const patience = time.Minute // a busy machine; an idle one needs a tenth of a second
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && ctx.Err() == nil; {
+	for deadline := time.Now().Add(upWithin); time.Now().Before(deadline) && ctx.Err() == nil; {
 		if err = try(); err == nil {
 			return nil
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return fmt.Errorf("did not come up within %v: %w", patience, err)
+	return fmt.Errorf("did not come up within %v: %w", upWithin, err)
 }
 
 // external reports whether --redis named the server.

@@ -85,7 +85,7 @@ func (c Config) withDefaults() Config {
 // server that refuses access. It returns an error if no Redis answers before ctx ends. It takes about fifteen
 // round trips.
 func Redis(ctx context.Context, client driver.Client, cfg Config) (Findings, error) {
-	facts, err := readFacts(ctx, client, cfg.withDefaults())
+	facts, err := readFacts(ctx, client, cfg.withDefaults(), Permissions{})
 	if err != nil {
 		return nil, fmt.Errorf("check Redis: %w", err)
 	}
@@ -94,7 +94,8 @@ func Redis(ctx context.Context, client driver.Client, cfg Config) (Findings, err
 
 const (
 	// versionCheck is the first check. With a server that is too old it is the only one.
-	versionCheck = "version"
+	versionCheck     = "version"
+	certificateCheck = "certificate"
 	// sightCheck says what the other checks could not see.
 	sightCheck = "sight"
 )
@@ -106,7 +107,7 @@ var checks = []struct {
 	check func(*facts) Finding
 }{
 	{versionCheck, checkVersion},
-	{"certificate", checkCertificate},
+	{certificateCheck, checkCertificate},
 	{"role", checkRole},
 	{"cluster", checkCluster},
 	{"scripts", checkScripts},
@@ -169,8 +170,9 @@ const logFindingsTimeout = 30 * time.Second
 // LogFindings checks Redis over a connection of its own and logs each finding that is not ok, at level warn. A
 // worker calls it at its start, and runs regardless of the findings. It returns as soon as ctx ends. It logs
 // nothing if Redis is away, or if the server has no version, such as miniredis in a program's tests. It does
-// not log that settings cannot be seen, because a worker's user should not see them ([RoleWorker]).
-func LogFindings(ctx context.Context, client driver.Client, cfg Config, log *slog.Logger) {
+// not log that settings cannot be seen, because a worker's user should not see them ([RoleWorker]). It asks for
+// permissions only if may is the zero value: [Permitted] has asked before.
+func LogFindings(ctx context.Context, client driver.Client, cfg Config, may Permissions, log *slog.Logger) {
 	limited, cancel := context.WithTimeout(ctx, logFindingsTimeout)
 	defer cancel()
 	lane, err := client.Lane(1) // so that a slow check delays no other call
@@ -179,16 +181,33 @@ func LogFindings(ctx context.Context, client driver.Client, cfg Config, log *slo
 	}
 	defer context.AfterFunc(limited, func() { _ = lane.Close() })() // a call under way does not end with its context
 	defer func() { _ = lane.Close() }()
-	findings, err := Redis(limited, lane, cfg)
+	facts, err := readFacts(limited, lane, cfg.withDefaults(), may)
 	if err != nil || ctx.Err() != nil || driver.Outage(lane.Do(limited, driver.Command("PING"))[0].Err) {
 		return
 	}
+	findings := facts.findings()
 	if first := findings[0]; first.Name == versionCheck && first.Severity == SeverityWarn {
 		return // no Redis, but what stands in for it in a test
 	}
 	for _, finding := range findings {
-		if finding.Severity != SeverityOK && finding.Name != sightCheck {
-			log.Warn(finding.Found, "check", finding.Name, "severity", string(finding.Severity), "advice", finding.Advice)
+		if finding.Name != sightCheck {
+			finding.log(log)
 		}
+	}
+}
+
+// LogCertificate logs that nothing verifies the certificate of Redis, if so. It is for programs that do not
+// call LogFindings. It sends nothing.
+func LogCertificate(client driver.Client, log *slog.Logger) {
+	if finding := checkCertificate(&facts{unverified: unverified(client)}); finding.Severity != "" {
+		finding.Name = certificateCheck
+		finding.log(log)
+	}
+}
+
+// log logs a finding that is not ok.
+func (f Finding) log(log *slog.Logger) {
+	if f.Severity != SeverityOK {
+		log.Warn(f.Found, "check", f.Name, "severity", string(f.Severity), "advice", f.Advice)
 	}
 }

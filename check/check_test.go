@@ -16,7 +16,7 @@ func healthy() *facts {
 	return &facts{
 		cfg:         Config{Prefix: "app"}.withDefaults(),
 		trips:       []trip{{200 * time.Microsecond, 0}, {100 * time.Microsecond, 0}, {time.Second, 0}},
-		permissions: permissions{user: "worker", known: true},
+		Permissions: Permissions{permissions: permissions{user: "worker", known: true}},
 		info: map[string]string{
 			"redis_version": "7.0.15", "role": "master", "connected_slaves": "0", "cluster_enabled": "0", "loading": "0",
 			"maxmemory_policy": "noeviction", "maxmemory": "1000000000", "used_memory": "1000000", "total_system_memory": "4000000000",
@@ -137,6 +137,7 @@ func TestChecks(t *testing.T) {
 		{"a denied command", denied("zadd"), "permissions", SeverityBad, "zadd app:"},
 		{"a command that only status needs", denied("hgetall"), "permissions", SeverityOK, "hgetall app:host:1:aa:work"},
 		{"a command that workers can do without", denied("bitfield"), "permissions", SeverityWarn, "bitfield app:h|Class"},
+		{"no WAIT", denied("wait"), "permissions", SeverityWarn, "may not wait"},
 		{"permissions that cannot be read", func(f *facts) { f.permissions.known = false }, "permissions", SeverityWarn, "cannot see"},
 		{"permissions to wait that cannot be read", func(f *facts) { f.permissions.known = false }, "blocking", "", ""},
 		{"no BLMOVE", denied("blmove"), "blocking", SeverityWarn, "blmove app:queue:default"},
@@ -221,7 +222,7 @@ func TestChecks(t *testing.T) {
 // A managed service that denies everything but work is never worse than a warning.
 func TestCheckWithoutSightIsNoFailure(t *testing.T) {
 	t.Parallel()
-	f := &facts{cfg: Config{}.withDefaults(), permissions: permissions{}}
+	f := &facts{cfg: Config{}.withDefaults()}
 	require.Equal(t, SeverityWarn, f.findings().Worst())
 	require.Zero(t, f.findings().Count(SeverityBad))
 }

@@ -22,8 +22,7 @@ type facts struct {
 	version string // empty if the server hides it
 	// unverified reports that the connection is encrypted, and that nothing shows to whom.
 	unverified bool
-	scripts
-	permissions permissions
+	Permissions
 	// info and config are nil if they are denied.
 	info, config map[string]string
 	// key is the error of a command on a key of Belay's.
@@ -45,11 +44,9 @@ var settings = []string{
 	"client-output-buffer-limit",
 }
 
-func readFacts(ctx context.Context, client driver.Client, cfg Config) (*facts, error) {
-	f := &facts{cfg: cfg}
-	if tells, does := client.(interface{ Unverified() bool }); does {
-		f.unverified = tells.Unverified()
-	}
+// readFacts reads all but the permissions if these are known already.
+func readFacts(ctx context.Context, client driver.Client, cfg Config, may Permissions) (*facts, error) {
+	f := &facts{cfg: cfg, Permissions: may, unverified: unverified(client)}
 	if err := f.readTrips(ctx, client); err != nil || f.refused != nil {
 		return f, err
 	}

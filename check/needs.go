@@ -20,6 +20,7 @@ const (
 	toWatch purpose = "watch"  // the jobs of a killed worker come back later
 	toTell  purpose = "tell"   // a worker's statistics and warnings are missing, or rare repairs are not made
 	toAwait purpose = "await"  // waits for tracked jobs are slow
+	toKeep  purpose = "keep"   // durable pushes do not learn how many replicas have their jobs
 	toLook  purpose = "status" // an operator sees less
 	toList  purpose = "list"   // an operator cannot list jobs
 	toAct   purpose = "act"    // an operator cannot act on jobs
@@ -115,7 +116,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toTell, keys.QuarantineRun(names.identity), "lrange")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
-	on(toTell, keys.Queues(), "scard srandmember sismember")
+	on(toTell, keys.Queues(), "srandmember sscan sismember")
 	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}
@@ -192,7 +193,8 @@ func needs(keys lua.Keys, names sample) []need {
 	for _, set := range members {
 		on(toList, set, "srandmember scard sismember")
 	}
-	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hscan")
+	on(toWork, keys.Classes(), "hscan")
+	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hexists hscan")
 	on(toWork, keys.Gates(), "type hmget hincrby hdel")
 	on(toWork, keys.Slots(names.identity), "type exists hlen hget hset hdel hexists hrandfield")
 	on(toWork, keys.Admitted(), "type exists hget hset hsetnx hdel hrandfield")
@@ -287,6 +289,7 @@ func limitNeeds(keys lua.Keys, names sample) (list []need) {
 	on(toLook, keys.Stop(names.gate), "pttl")
 	on(toList, keys.Waiting(), "type zrange zrank zcount zscore zcard")
 	on(toList, line, "type lrange")
+	on(toList, keys.Classes(), "hscan")
 	on(toList, keys.Limits(), "hget hscan")
 	on(toList, keys.Gates(), "type hscan hmget")
 	on(toList, keys.Admitted(), "type hscan hget hlen hvals")
@@ -296,6 +299,7 @@ func limitNeeds(keys lua.Keys, names sample) (list []need) {
 	on(toAct, line, "lrem lpop lset exists")
 	on(toAct, keys.Waiting(), "zadd zrem")
 	on(toAct, keys.Gates(), "hset hdel")
+	on(toAct, keys.Classes(), "type hget hset hdel hlen")
 	on(toAct, keys.Limits(), "type hget hset hdel")
 	return list
 }
@@ -309,6 +313,7 @@ var keyless = []need{
 	{purpose: toWait, command: "client|id"},
 	{purpose: toWait, command: "client|unblock"},
 	{purpose: toWatch, command: "pubsub|numsub"},
+	{purpose: toKeep, command: "wait"},
 	{purpose: toRead, command: "info"},
 	{purpose: toRead, command: "acl|whoami"},
 	{purpose: toAdmin, command: "config|get"},

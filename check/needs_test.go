@@ -34,7 +34,7 @@ var scriptsOnly = []string{"../fetch/*.go", "../client/*.go", "../scheduler/*.go
 var notNeeded = []string{"acl", "config"}
 
 // byTheDrivers are commands that only the drivers spell.
-var byTheDrivers = []string{"eval", "evalsha", "client", "blmove", "subscribe"}
+var byTheDrivers = []string{"eval", "evalsha", "client", "blmove", "subscribe", "wait"}
 
 func TestNeedsNameEveryCommandThatIsCalled(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,15 @@ while at <= #ARGV do
 end
 return { redis.acl_check_cmd and 1 or 0, denied }`)
 
+// Permissions are what a user of Redis may do, as [Permitted] has found out. The zero value is unknown.
+type Permissions struct {
+	scripts
+	permissions permissions
+}
+
 type scripts struct {
 	byText, byAddress error // the errors of EVAL and EVALSHA
+	asked             bool
 }
 
 // permissions is what this user may do, as far as known.
@@ -49,6 +56,9 @@ func (p permissions) may(command string) bool {
 // readPermissions asks what this user may do. Only a script can ask without an administrator's permissions, and
 // a user that may not run scripts must get that permission first.
 func (f *facts) readPermissions(ctx context.Context, client driver.Client) {
+	if f.asked {
+		return
+	}
 	f.ask(ctx, client, needs(lua.NewKeys(f.cfg.Prefix), sampleOf(f.cfg.Queues, sampleIdentity())))
 	if f.permissions.may("acl|whoami") {
 		f.permissions.user, _ = client.Do(ctx, driver.Command("ACL", "WHOAMI"))[0].Value.(string)
@@ -68,7 +78,7 @@ func (f *facts) ask(ctx context.Context, client driver.Client, list []need) {
 	}
 	text, _ := probe.Text(true)
 	replies := client.Do(ctx, driver.Command(append([]string{"EVAL", text, "0"}, args...)...), driver.Call{Script: probe, Args: args})
-	f.scripts.byText, f.scripts.byAddress = replies[0].Err, replies[1].Err
+	f.scripts = scripts{byText: replies[0].Err, byAddress: replies[1].Err, asked: true}
 	for _, reply := range replies {
 		answer, _ := reply.Value.([]any)
 		if len(answer) != 2 || answer[0] != int64(1) {

@@ -31,8 +31,8 @@ const (
 
 // purposes are what the programs of a role do.
 var purposes = map[Role][]purpose{
-	RoleWorker:    {toCall, toPush, toWork, toWait, toWatch, toTell, toAwait, toRead},
-	RoleProducer:  {toCall, toPush, toAwait, toRead},
+	RoleWorker:    {toCall, toPush, toKeep, toWork, toWait, toWatch, toTell, toAwait, toRead},
+	RoleProducer:  {toCall, toPush, toKeep, toAwait, toRead},
 	RoleOperator:  {toCall, toLook, toList, toAct, toRead},
 	RoleDashboard: {toCall, toLook, toList, toRead},
 }
@@ -172,9 +172,9 @@ func checkUser(user string) error {
 }
 
 // Permitted returns an error if this user may not do what the programs of a role cannot do without, with the
-// rule that is missing. It is one of a server that denies access: see [driver.Denial]. It returns nil if the
-// server cannot say what the user may do. Nothing is added to the ACL LOG.
-func Permitted(ctx context.Context, client driver.Client, role Role, cfg Config) error {
+// rule that is missing. It is one of a server that denies access: see [driver.Denial]. It returns no error if
+// the server cannot say what the user may do. Nothing is added to the ACL LOG.
+func Permitted(ctx context.Context, client driver.Client, role Role, cfg Config) (Permissions, error) {
 	f := facts{cfg: cfg.withDefaults()}
 	// A small call comes first: a Redis that wants a password closes the connection at a large one, and the
 	// reply that says so may be lost.
@@ -183,18 +183,18 @@ func Permitted(ctx context.Context, client driver.Client, role Role, cfg Config)
 		f.readPermissions(ctx, client)
 	}
 	if err := cmp.Or(ping, f.byText, f.byAddress); err != nil && (driver.Denial(err) != "" || driver.Outage(err)) {
-		return fmt.Errorf("ask what this user may do: %w", err)
+		return Permissions{}, fmt.Errorf("ask what this user may do: %w", err)
 	}
 	list, missed := f.permissions.lacking(slices.DeleteFunc(slices.Clone(purposes[role]), func(p purpose) bool { return inessential[p] })...)
-	if len(list) == 0 {
-		return nil
+	if len(list) > 0 {
+		refusal := "NOPERM this user may not " + missed + "; the missing rule is: " + f.permissions.permit(f.cfg.Prefix, list)
+		return Permissions{}, fmt.Errorf("a %s needs more permissions: %w", role, driver.NewServerError(refusal))
 	}
-	refusal := "NOPERM this user may not " + missed + "; the missing rule is: " + f.permissions.permit(f.cfg.Prefix, list)
-	return fmt.Errorf("a %s needs more permissions: %w", role, driver.NewServerError(refusal))
+	return f.Permissions, nil
 }
 
 // inessential are the purposes that programs can do without.
-var inessential = map[purpose]bool{toWait: true, toWatch: true, toTell: true, toAwait: true, toRead: true}
+var inessential = map[purpose]bool{toWait: true, toWatch: true, toTell: true, toAwait: true, toKeep: true, toRead: true}
 
 // permits reports whether nothing of what a role does is known to be denied, except what only a check needs.
 func (p permissions) permits(role Role) bool {

@@ -47,6 +47,12 @@ func checkVersion(f *facts) Finding {
 	return ok("Redis %s", version)
 }
 
+// unverified reports whether a client uses TLS without verifying the server's certificate.
+func unverified(client driver.Client) bool {
+	tells, does := client.(interface{ Unverified() bool })
+	return does && tells.Unverified()
+}
+
 func checkCertificate(f *facts) Finding {
 	if !f.unverified {
 		return silence
@@ -126,8 +132,8 @@ func checkPermissions(f *facts) Finding {
 	if toRepair, missed := p.lacking(toCall, toPush, toWork); len(toRepair) > 0 {
 		return bad(p.permit(f.cfg.Prefix, toRepair), "this user may not %s%s", missed, p.suffices())
 	}
-	if toRepair, missed := p.lacking(toTell, toAwait); len(toRepair) > 0 {
-		return warn(p.permit(f.cfg.Prefix, toRepair), "jobs run, but what is not essential fails (statistics of classes, hints at a start, quick waits for tracked jobs): this user may not %s", missed)
+	if toRepair, missed := p.lacking(toTell, toAwait, toKeep); len(toRepair) > 0 {
+		return warn(p.permit(f.cfg.Prefix, toRepair), "jobs run, but what is not essential fails (statistics of classes, hints at a start, quick waits for tracked jobs, pushes with Replicas): this user may not %s", missed)
 	}
 	if _, missed := p.lacking(toLook, toList, toAct); missed != "" {
 		// A worker's user need not have an operator's permissions.

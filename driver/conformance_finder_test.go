@@ -3,8 +3,11 @@ package driver_test
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -237,5 +240,66 @@ func moveSlot(t *testing.T, cluster *drivertest.Cluster, prefix string, from, to
 		refused := s.client.Do(t.Context(), driver.Command("GET", s.key))[0].Err
 		require.ErrorContains(t, refused, "MOVED ")
 		require.True(t, driver.Certain(refused) && driver.Outage(refused))
+	}
+}
+
+// Sentinels and servers want passwords, which are different ones. Clients give the sentinels theirs, as the default
+// user or as one that may ask for the primary and do nothing else, and follow a failover. A wrong one, or none, is a
+// denial that says so and shows no password.
+func TestSentinelsThatWantAPassword(t *testing.T) {
+	t.Parallel()
+	servers := drivertest.StartSentinel(t)
+	const ofServers, ofSentinels, ofFinder = "S3cretOfServers", "S3cretOfSentinels", "S3cretOfFinder"
+	do := func(server *drivertest.Server, words ...string) {
+		_, err := server.Do(t.Context(), words...)
+		require.NoError(t, err, words[0])
+	}
+	for _, sentinel := range servers.Sentinels {
+		do(sentinel, "SENTINEL", "SET", drivertest.WatchedName, "auth-pass", ofServers)
+		do(sentinel, "SENTINEL", "CONFIG", "SET", "sentinel-pass", ofSentinels)
+		do(sentinel, "ACL", "SETUSER", "finder", "on", ">"+ofFinder, "-@all", "+sentinel|get-master-addr-by-name")
+		do(sentinel, "ACL", "SETUSER", "default", "resetpass", ">"+ofSentinels)
+	}
+	for _, server := range servers.Servers {
+		do(server, "CONFIG", "SET", "masterauth", ofServers)
+		do(server, "CONFIG", "SET", "requirepass", ofServers)
+	}
+	file := func(password string) string {
+		name := filepath.Join(t.TempDir(), "password")
+		require.NoError(t, os.WriteFile(name, []byte(password+"\n"), 0o600))
+		return name
+	}
+	withPassword := strings.Replace(servers.URL(), "://", "://:"+ofServers+"@", 1)
+	open := func(name, query string) driver.Client { return adapters.All[name](t, withPassword+query) }
+	var clients []driver.Client
+	for name := range adapters.All {
+		clients = append(clients, open(name, "?sentinel_password_file="+file(ofSentinels)), open(name, "?sentinel_user=finder&sentinel_password_file="+file(ofFinder)))
+		for _, query := range []string{"", "?sentinel_password_file=" + file("wrong"), "?sentinel_user=finder&sentinel_password_file=" + file(ofSentinels)} {
+			err := open(name, query).Do(t.Context(), driver.Command("PING"))[0].Err
+			require.NotEmpty(t, driver.Denial(err), "%s %s: %v", name, query, err)
+			require.ErrorContains(t, err, "by its sentinels")
+			require.NotContains(t, err.Error()+driver.Denial(err), "S3cret")
+		}
+	}
+	at := func(client driver.Client) string { // the address of the server, if it is a primary
+		replies := client.Do(t.Context(), driver.Command("SET", "k", "v"), driver.Command("CLIENT", "INFO"))
+		info, _ := replies[1].Value.(string)
+		_, addr, _ := strings.Cut(info, " laddr=")
+		addr, _, _ = strings.Cut(addr, " ")
+		if replies[0].Err != nil {
+			return ""
+		}
+		return addr
+	}
+	first := servers.Servers[0].Addr()
+	for _, client := range clients {
+		require.Equal(t, first, at(client))
+	}
+	sentinel := adapters.All["go-redis"](t, "redis://:"+ofSentinels+"@"+servers.Sentinels[0].Addr())
+	drivertest.Eventually(t, func() bool {
+		return sentinel.Do(t.Context(), driver.Command("SENTINEL", "FAILOVER", drivertest.WatchedName))[0].Err == nil
+	}, 30*time.Second, 100*time.Millisecond, "a sentinel agrees to fail over")
+	for _, client := range clients {
+		drivertest.Eventually(t, func() bool { addr := at(client); return addr != "" && addr != first }, 30*time.Second, 20*time.Millisecond)
 	}
 }

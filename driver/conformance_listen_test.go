@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ var listenPromises = []promise{
 	{name: "a_listen_ends_with_its_context_and_closes_its_connection", keep: aListenEnds},
 	{name: "a_broken_connection_ends_a_listen", keep: aBrokenListen, fake: noClientKill},
 	{name: "a_silent_server_ends_a_listen", keep: aSilentListen, anyKind: true, fake: noSignals},
+	{name: "a_replaced_server_that_another_connection_finds_ends_a_listen", keep: aMisledListen, fake: noReplica},
 	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen, anyKind: true, memory: true},
 	{name: "a_listen_without_probes_outlasts_a_silent_server", keep: anUnprobedListen, fake: noSignals},
 	{name: "a_denied_channel_is_an_error_reply", keep: aDeniedListen, fake: noACL},
@@ -170,6 +172,35 @@ func aSilentListen(t *testing.T, w *world) {
 	server.Stop()
 	defer server.Cont()
 	require.True(t, driver.Outage(l.over(t)))
+}
+
+// A server becomes a replica while a Listen is at it. The Listen ends when a lane has learned that, and the next one
+// stands until another connection learns that anew.
+func aMisledListen(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	client := w.open(t, server.Addr())
+	lane := w.lane(t, client, 1)
+	first := listen(t, client, "news")
+	first.on(t)
+	write := func() error { return lane.Do(t.Context(), driver.Command("SET", "k", "v"))[0].Err }
+	require.NoError(t, write())
+	require.Error(t, lane.Do(t.Context(), driver.Command("INCR", "k"))[0].Err, "any other refusal")
+	host, port, err := net.SplitHostPort(drivertest.FreeAddr(t))
+	require.NoError(t, err)
+	_, err = server.Do(t.Context(), "REPLICAOF", host, port)
+	require.NoError(t, err)
+	select {
+	case err := <-first.ended:
+		t.Fatal("it ended, though nothing has shown that the server was replaced: ", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	require.ErrorContains(t, write(), "READONLY")
+	err = first.over(t)
+	require.True(t, driver.Outage(err), err)
+	second := listen(t, client, "news")
+	second.on(t)
+	second.end()
+	require.ErrorIs(t, second.over(t), context.Canceled)
 }
 
 func aQuietListen(t *testing.T, w *world) {

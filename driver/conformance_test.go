@@ -74,6 +74,7 @@ func TestConformance(t *testing.T) {
 
 // Reasons why miniredis cannot show a promise.
 const (
+	noReplica    = "it is never a replica of another server"
 	noSignals    = "it is no process that could be stopped or killed"
 	noUnblock    = "it has no CLIENT UNBLOCK"
 	noClientKill = "it has no CLIENT KILL"

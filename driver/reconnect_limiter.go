@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -40,4 +42,45 @@ func (l *ReconnectLimiter) allow(connections int) bool {
 	}
 	l.replaced++
 	return l.replaced <= connections
+}
+
+// Listens are the Listens of a client, its lanes and its waiters. A server that another one has replaced closes
+// none of their connections, and a Listen asks for nothing that the server could refuse. So the refusal of
+// another connection's call ends them. The zero Listens is ready.
+type Listens struct {
+	mu    sync.Mutex
+	round context.Context // ends when the Listens do that have begun in it
+	end   context.CancelFunc
+}
+
+// errReplaced is the cause of the end of a Listen whose server is the wrong one.
+var errReplaced = errors.New("another server has replaced this one")
+
+// Begin returns the context of a Listen: it ends with ctx, or when a server is found to be replaced. The caller
+// calls over at its end.
+func (l *Listens) Begin(ctx context.Context) (listening context.Context, over func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.round == nil {
+		l.round, l.end = context.WithCancel(context.Background())
+	}
+	listening, cancel := context.WithCancelCause(ctx)
+	leave := context.AfterFunc(l.round, func() { cancel(errReplaced) })
+	return listening, func() {
+		leave()
+		cancel(nil)
+	}
+}
+
+// Learn ends all Listens if refused, which may be nil, is the reply of a server that has been replaced.
+func (l *Listens) Learn(refused *ServerError) {
+	if refused == nil || refused.Code != "READONLY" && refused.Code != "MOVED" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end != nil {
+		l.end()
+		l.round, l.end = nil, nil
+	}
 }

@@ -2,11 +2,13 @@ package fetch
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 )
@@ -71,5 +73,37 @@ func TestASettleIsRepeatedWhenADenialEnds(t *testing.T) {
 				require.NotContains(t, r.log.String(), "ownership lost")
 			})
 		}
+	})
+}
+
+// A user that may not move the jobs of a queue: the log says that a permission is missing and which queue lacks it,
+// the process counts as denied, and the jobs of other queues run. All that ends when the permission is back.
+func TestATakeThatIsDeniedIsADenial(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		server := drivertest.Start(t)
+		r := newRigOn(t, open, server.Addr(), "p", 2, "mail", "good")
+		r.pump("the waits", func() bool { return r.k.openWaits() == 2 })
+		acl := func(rules ...string) {
+			_, err := server.Do(context.Background(), append([]string{"ACL", "SETUSER", "default"}, rules...)...)
+			require.NoError(t, err)
+		}
+		// All commands on all keys, but LMOVE and BLMOVE on the lists of one queue only.
+		acl("-lmove", "-blmove", "(+lmove +blmove ~p:queue:good ~p:belay:working:good:*)")
+		mail, good := r.push("mail", 1), r.push("good", 1)
+		r.pump("the job of the other queue", func() bool { return len(r.running) == 1 && r.k.cfg.Reporter.Denied() != nil })
+		require.Equal(t, good, bytesOf(r.running))
+		require.ErrorContains(t, r.k.cfg.Reporter.Denied(), `queues ["mail"]: `)
+		require.NotEmpty(t, driver.Denial(r.k.cfg.Reporter.Denied()))
+		require.Equal(t, 1, strings.Count(r.log.String(), "redis denies access"), r.log.String())
+		require.Contains(t, r.log.String(), `"call":"take"`)
+		require.NotContains(t, r.log.String(), "queue skipped")
+		r.end(done)
+		acl("+lmove", "+blmove")
+		r.beat()
+		r.pump("its own", func() bool { return len(r.running) == 1 })
+		require.Equal(t, mail, bytesOf(r.running))
+		r.end(done)
+		r.pump("the end of the denial", func() bool { return r.k.cfg.Reporter.Denied() == nil })
 	})
 }

@@ -35,6 +35,7 @@ type Loop struct {
 	started  atomic.Bool
 	over     atomic.Bool
 	lost     atomic.Uint64
+	gate     atomic.Pointer[func(*job.Job) *lua.Gate] // see SetGate; nil for none
 }
 
 // Run runs the loop until, after a stop, all jobs are settled or the time for that is over. This is what a
@@ -166,9 +167,6 @@ type Config struct {
 	TooManyClients func()
 	// DrainFor is the maximum time without takes while the process becomes idle for a quarantined job.
 	DrainFor time.Duration
-	// Gate returns the gate of a job; nil for most. The loop calls it for each job that it has taken, so it
-	// must return at once and never panic. Default: none, and then no payload is parsed for it.
-	Gate func(j *job.Job) *lua.Gate
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 
@@ -199,8 +197,16 @@ func NewLoop(cfg Config) *Loop {
 	return l
 }
 
-// SetGate sets Config.Gate. Call it before Open.
-func (l *Loop) SetGate(gate func(j *job.Job) *lua.Gate) { l.cfg.Gate = gate }
+// SetGate sets the function that returns the gate of a job; nil for most. The loop calls it for each job that it
+// takes from now on, so it must return at once and never panic. With nil, as before the first call, jobs have
+// no gate, and no payload is parsed for it. SetGate may be called at any time.
+func (l *Loop) SetGate(gate func(j *job.Job) *lua.Gate) {
+	if gate == nil {
+		l.gate.Store(nil)
+		return
+	}
+	l.gate.Store(&gate)
+}
 
 // Open adds a keyspace, with a connection for its jobs. Call it before Run.
 func (l *Loop) Open(at Space) (*Keyspace, error) {

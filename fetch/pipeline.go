@@ -161,17 +161,23 @@ func (k *Keyspace) fail(err error) {
 	o.until = now.Add(o.rest.Next())
 }
 
-// succeed records that Redis answers.
+// succeed records that Redis answers a call that carries jobs.
 func (k *Keyspace) succeed() {
-	k.cfg.Reporter.Answered()
 	if k.outage.denied {
 		k.outage.denied, k.blockedAt = false, time.Time{} // settles that were denied may be permitted again, too
+		k.cfg.Reporter.Succeed(jobs)
 	}
+	k.reach()
+}
+
+// reach records that Redis answers.
+func (k *Keyspace) reach() {
+	k.cfg.Reporter.Answered()
 	if !k.outage.away {
 		k.outage.rest.Reset()
 		return
 	}
-	k.cfg.Reporter.Succeed(jobs)
+	k.cfg.Reporter.Reach(jobs)
 	k.outage = outage{}
 	k.reconcile.due = true
 	k.readQueuesAgain()
@@ -181,8 +187,7 @@ func (k *Keyspace) succeed() {
 // the rest and ends a denial; if the next one fails again, the rest grows.
 func (k *Keyspace) probed() {
 	rest, denied := k.outage.rest, k.outage.denied
-	k.outage.denied = false
-	k.succeed()
+	k.reach()
 	k.outage.rest, k.outage.denied = rest, denied
 	k.reconcile.due = false // the probe has just read the lengths
 }

@@ -1,9 +1,11 @@
 package fetch
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -31,6 +33,7 @@ type intake struct {
 	share   *Share
 	queues  []*queueState
 	empty   bool      // the last take found all queues empty, and nothing since then suggests otherwise
+	denied  bool      // the last take lacked a permission to move jobs of a queue
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
 	quota   int       // the maximum number of them
@@ -118,21 +121,34 @@ func (k *Keyspace) readQueuesAgain() {
 
 // learn records what the reply to a take says about its queues.
 func (in *intake) learn(queues []string, taken lua.Taken) {
+	k := in.space
+	var denied []string
+	var denial error
 	for i, name := range queues {
-		q, broken := in.space.queues[name], slices.Contains(taken.Broken, i) // q.takes has kept it there
+		q, err := k.queues[name], taken.Broken[i] // q.takes has kept it there
 		q.paused = slices.Contains(taken.Paused, i)
-		if broken && !q.broken {
-			in.space.cfg.Log.Error("queue skipped: key of a wrong type; operator action required",
-				"queue", name, "key", in.space.Keys.Queue(name))
+		switch {
+		case driver.Denial(err) != "":
+			denied, denial = append(denied, name), err
+		case err != nil && !q.broken:
+			k.cfg.Log.Error("queue skipped: redis refuses to move its jobs; operator action required",
+				"queue", name, "key", k.Keys.Queue(name), "error", err)
 		}
-		switch taken.Why {
-		case lua.WhyEmpty:
-			q.broken = broken
-		case lua.WhyEnough, lua.WhyBytes: // such a take has not read the queues that follow
-			q.broken = q.broken || broken
-		}
+		// A take that did not find all queues empty has not read those that follow.
+		q.broken = err != nil || q.broken && taken.Why != lua.WhyEmpty
+	}
+	switch {
+	case denial != nil:
+		in.denied = true
+		k.cfg.Reporter.Fail(takes, fmt.Errorf("queues %q: %w", denied, denial))
+	case in.denied && taken.Why == lua.WhyEmpty:
+		in.denied = false
+		k.cfg.Reporter.Succeed(takes)
 	}
 }
+
+// takes is the name of the takes in reports that Redis refuses.
+const takes = "take"
 
 // nameQueues records the names of all queues whose lists are ours, for names.
 func (k *Keyspace) nameQueues() {

@@ -199,6 +199,9 @@ func play(t *testing.T, s *site) {
 	must("batches", "delete", unused)
 	s.pushAs("Cursor", "[]", "--track", "1h")
 	s.pushAs("Good", jsonArgs(2, 0), "--key", "once")
+	_, errs, code = s.belay("push", "Good", "9", "0", "-q", "mail", "--replicas", "1", "--replica-timeout", "20ms")
+	require.Equal(t, 6, code, errs)
+	require.Contains(t, errs, "0 of 1 within 20ms")
 	later := s.pushAs("Good", jsonArgs(3, 0), "--in", "1s")
 	far := s.pushAs("Good", jsonArgs(4, 0), "--in", "1h", "--expires-in", "2h", "--unique", "until_executed", "--including-scheduled")
 	book.awaitStart(killed, 2)
@@ -293,7 +296,7 @@ func TestEachPermissionOfARoleIsNeeded(t *testing.T) {
 	for role, actions := range map[check.Role]map[string][]string{
 		check.RoleProducer: {
 			"lpush": push, "sadd": push, "evalsha": push, "get": push, "zadd": append(push, "--in", "1h"), "set": append(push, "--unique"),
-			"mget": append(push, "--unique"), "incrby": append(push, "-q", "nobody", "--key", "twice"),
+			"wait": append(push, "--replicas", "1", "--replica-timeout", "20ms"), "mget": append(push, "--unique"), "incrby": append(push, "-q", "nobody", "--key", "twice"),
 			"zrangebyscore": append(push, "--deadline", "1h"), "hget": append(push, "--deadline", "1h"),
 		},
 		check.RoleWorker: {"lmove": push, "smismember": push, "hexists": nil, "zcard": nil, "zrangebyscore": nil, "time": nil, "sadd": nil, "hset": nil},

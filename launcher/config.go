@@ -55,14 +55,14 @@ type Config struct {
 	Log *slog.Logger
 	// Logging configures what the log shows of jobs, and the loggers of handlers.
 	Logging Logging
-	// Check is called at the start, in a goroutine of its own, and logs what is wrong with Redis. Its context
-	// ends with Run, which waits for it. Default: no check.
-	Check func(context.Context)
 	// Pusher is what handlers get from BatchOf: the client with which they push. The launcher does not use it.
 	Pusher any
 	// Permitted is called before the process registers, and returns an error if the Redis user lacks a
 	// permission that it needs. Default: not asked.
 	Permitted func(context.Context) error
+	// Check is called when the process has registered, in a goroutine of its own, and logs what is wrong with
+	// Redis. Its context ends with Run, which waits for it. Default: no check.
+	Check func(context.Context)
 	// WaitForRedis is ServerConfig.WaitForRedis.
 	WaitForRedis bool
 }

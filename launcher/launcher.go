@@ -46,6 +46,8 @@ type Launcher struct {
 	beatNow   trigger       // a heartbeat must not wait
 	absent    trigger       // the janitor must not wait
 	marks     lua.Marks
+	rules     lua.ClassRules
+	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
@@ -102,7 +104,7 @@ func New(cfg Config) (*Launcher, error) {
 		outranked: make(map[string]bool), grace: heartGrace,
 		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(), watchNow: newTrigger(),
 		beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
-		halt: make(chan struct{}),
+		halt: make(chan struct{}), rulesAt: -1,
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)
 	l.loop = fetch.NewLoop(l.loopConfig(shares))
@@ -220,9 +222,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 	l.loop.SetOrders(orders)
 	l.follower.orders, l.follower.logged = orders, namesOf(orders)
 	defer l.warnOfQueues(ctx)()
-	if l.cfg.Check != nil {
-		defer Beside(ctx, l.cfg.Check)()
-	}
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -236,15 +235,16 @@ func (l *Launcher) Run(ctx context.Context) error {
 	defer l.close()
 	l.logStart()
 
-	if len(l.limits) > 0 {
-		l.loop.SetGate(l.gateOf)
-	}
+	l.setGate()
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.cancel(nil)
 	l.learnMarks(ctx)
 	session, err := l.register(ctx)
 	if session == nil {
 		return err
+	}
+	if l.cfg.Check != nil {
+		defer Beside(ctx, l.cfg.Check)()
 	}
 	if l.space, err = l.loop.Open(fetch.Space{Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock}); err != nil {
 		return fmt.Errorf("open a connection for jobs: %w", err)

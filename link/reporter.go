@@ -17,7 +17,9 @@ const (
 	lasting = 2 * time.Second
 	// refusalPeriod is how often a refusal is logged while it lasts.
 	refusalPeriod = time.Minute
-	// deniedFor is how long a denial counts as current. A denied call is repeated within a few seconds.
+	// deniedFor is how long a denial counts as current if the caller does not succeed. A denied call is
+	// repeated within a few seconds, unless there is nothing more to do: a worker whose processors are all
+	// busy takes nothing.
 	deniedFor = 10 * time.Second
 )
 
@@ -29,15 +31,20 @@ type Reporter struct {
 	// answeredAt is when Redis last answered a call that was reported here, since bornAt.
 	answeredAt atomic.Int64
 
-	mu       sync.Mutex
-	away     map[string]bool // callers that have failed and not succeeded since
-	since    time.Time       // when the first caller failed
-	logged   bool            // the outage was
-	backAt   time.Time       // when its return was last logged
-	refused  map[string]time.Time
-	denied   error // the last denial
-	deniedAt time.Time
-	notify   func(call string, err error)
+	mu      sync.Mutex
+	away    map[string]bool // callers that have failed and got no reply since
+	since   time.Time       // when the first caller failed
+	logged  bool            // the outage was
+	backAt  time.Time       // when its return was last logged
+	refused map[string]time.Time
+	denied  map[string]denial // callers that were denied access, and have not succeeded since
+	notify  func(call string, err error)
+}
+
+// A denial is the last one of a caller.
+type denial struct {
+	err error
+	at  time.Time
 }
 
 // locked is the caller named in the log when the password is wrong, which concerns all callers.
@@ -46,7 +53,8 @@ const locked = "any"
 // NewReporter makes a Reporter that writes to log.
 func NewReporter(log *slog.Logger) *Reporter {
 	return &Reporter{
-		log: log, bornAt: time.Now(), away: make(map[string]bool), refused: make(map[string]time.Time), notify: func(string, error) {},
+		log: log, bornAt: time.Now(), away: make(map[string]bool), refused: make(map[string]time.Time),
+		denied: make(map[string]denial), notify: func(string, error) {},
 	}
 }
 
@@ -75,7 +83,7 @@ func (r *Reporter) Fail(caller string, err error) {
 	now := time.Now()
 	denied := driver.Denial(err) != ""
 	if denied {
-		r.denied, r.deniedAt = err, now
+		r.denied[caller] = denial{err, now}
 	}
 	if !driver.Outage(err) {
 		r.reachedLocked(caller, now) // a server that refuses a call is reachable
@@ -120,22 +128,40 @@ func (r *Reporter) refuseLocked(caller string, err error, now time.Time) bool {
 	return true
 }
 
-// Denied returns the error of a recent call that Redis denied for lack of a password or of a permission;
-// nil if calls are no longer denied.
+// Denied returns the error of a recent call that Redis denied for lack of a password or of a permission; nil
+// if all callers that were denied have succeeded since, or were denied nothing lately. A password that is right
+// again ends the denial of each caller that gets a reply.
 func (r *Reporter) Denied() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.deniedAt) > deniedFor {
+	var last denial
+	for _, d := range r.denied {
+		if d.at.After(last.at) {
+			last = d
+		}
+	}
+	if time.Since(last.at) > deniedFor {
 		return nil
 	}
-	return r.denied
+	return last.err
 }
 
-// Succeed reports that Redis has answered the caller, or that the caller makes no more calls. Redis is back
-// when it has answered all callers that had failed.
+// Succeed reports that Redis has done what the caller asks for, or that the caller makes no more calls.
 func (r *Reporter) Succeed(caller string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.denied, caller)
+	r.reachedLocked(caller, time.Now())
+}
+
+// Reach reports that Redis has answered the caller, which may still lack a permission for its other calls.
+// Redis is back when it has answered all callers that had failed.
+func (r *Reporter) Reach(caller string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if driver.Outage(r.denied[caller].err) { // the password is right again
+		delete(r.denied, caller)
+	}
 	r.reachedLocked(caller, time.Now())
 }
 
@@ -144,13 +170,7 @@ func (r *Reporter) reachedLocked(caller string, now time.Time) {
 		return
 	}
 	delete(r.away, caller)
-	if len(r.away) > 0 {
-		return
-	}
-	if driver.Outage(r.denied) { // the password is right again, for all callers
-		r.denied = nil
-	}
-	if !r.logged {
+	if len(r.away) > 0 || !r.logged {
 		return
 	}
 	r.logged, r.backAt = false, now

@@ -104,7 +104,7 @@ func TestReporter(t *testing.T) {
 			require.ErrorIs(t, r.Denied(), denial)
 			r.Succeed("beat")
 			require.ErrorIs(t, r.Denied(), denial, "not for all callers yet")
-			r.Succeed("jobs")
+			r.Reach("jobs")
 			require.NoError(t, r.Denied())
 			require.Equal(t, []string{"back"}, wordsOf(t, log))
 		},
@@ -113,13 +113,20 @@ func TestReporter(t *testing.T) {
 			for range 90 {
 				r.Fail("poll", denied)
 				time.Sleep(time.Second)
-				r.Succeed("poll")
+				r.Reach("poll") // by a smaller call
+				r.Succeed("beat")
+				require.ErrorIs(t, r.Denied(), denied)
 			}
 			require.Contains(t, log.String(), `"call":"poll"`)
 			require.Equal(t, []string{"denies", "denies"}, wordsOf(t, log))
-			require.ErrorIs(t, r.Denied(), denied)
+			r.Fail("beat", denied)
+			r.Succeed("poll")
+			require.ErrorIs(t, r.Denied(), denied, "of another caller")
+			r.Succeed("beat")
+			require.NoError(t, r.Denied(), "at once")
+			r.Fail("jobs", denied)
 			time.Sleep(deniedFor + 1)
-			require.NoError(t, r.Denied())
+			require.NoError(t, r.Denied(), "of a caller that has nothing more to do")
 		},
 		"counts_a_refusal_as_a_reply": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			r.Fail("poll", away)

@@ -1,6 +1,10 @@
 package lua
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
 
 var takeScript = load("take")
 
@@ -19,9 +23,11 @@ const (
 // Taken is the reply to a take.
 type Taken struct {
 	Why Why
-	// Paused and Broken are positions (from 0) of queues that are paused, or whose keys have a wrong type.
-	// Jobs of other queues are taken all the same.
-	Paused, Broken []int
+	// Paused are positions (from 0) of queues that are paused. Broken has, by position, the error of each queue
+	// whose jobs Redis refuses to move: a key of a wrong type, or a missing permission. Jobs of other queues
+	// are taken all the same.
+	Paused []int
+	Broken map[int]error
 	// Large were taken too, but are too large for the reply: they stay in the working lists of their queues
 	// until KillLarge moves them. At is the position of the queue, from 0.
 	Large []Large
@@ -52,7 +58,7 @@ func (k Keys) Take(identity string, queues []string, maxJobs, page, largest int)
 
 func readTaken(r reader) (taken Taken, err error) {
 	taken.Why = Why(r.text())
-	taken.Paused, taken.Broken, taken.Large = r.positions(), r.positions(), r.large()
+	taken.Paused, taken.Broken, taken.Large = r.positions(), r.refusals(), r.large()
 	for i := range taken.Large {
 		taken.Large[i].At--
 	}
@@ -62,4 +68,19 @@ func readTaken(r reader) (taken Taken, err error) {
 		r.err = group.end()
 	}
 	return taken, r.end()
+}
+
+// refusals reads an inner array of positions with the texts of errors; nil for an empty one.
+func (r *reader) refusals() (errs map[int]error) {
+	list := r.list()
+	for list.more() {
+		refusal := list.list()
+		if errs == nil {
+			errs = make(map[int]error)
+		}
+		errs[refusal.position()] = driver.NewServerError(refusal.text())
+		list.err = refusal.end()
+	}
+	r.err = list.end()
+	return errs
 }

@@ -8,8 +8,9 @@
 --          working list
 -- ARGV     1 identity  2 jobs at most  3 bytes in all at most  4 bytes of one job at most  then the queues'
 --          bare names
--- Returns  {why not more, {positions of paused queues}, {positions of broken queues}, {for each entry that is
---          too large its description by large, with the queue's position first}, {position, job, ...}, ...}
+-- Returns  {why not more, {positions of paused queues}, {for each queue that Redis refuses to move jobs of
+--          {its position, the error}}, {for each entry that is too large its description by large, with the
+--          queue's position first}, {position, job, ...}, ...}
 --          why: "enough" | "bytes" (ask again) | "empty" | and when nothing was moved: "fenced" (the process
 --          is not alive) | "quarantine" (it runs a quarantined job: a crash would count against both)
 -- Repeat   takes more: jobs of a lost reply stay in the working list until their process finds them there
@@ -30,8 +31,8 @@ if redis.call('EXISTS', running) == 1 then
 end
 local resting = redis.call('SMISMEMBER', paused, unpack(ARGV, 5))
 
-local paused_at, broken_at, too_large = {}, {}, {}
-local answer = { 'empty', paused_at, broken_at, too_large }
+local paused_at, broken, too_large = {}, {}, {}
+local answer = { 'empty', paused_at, broken, too_large }
 for position = 1, count do
   local queue, working = KEYS[pairs_at + 2 * position], KEYS[pairs_at + 1 + 2 * position]
   if resting[position] == 1 then
@@ -44,8 +45,8 @@ for position = 1, count do
         break
       end
       if type(job) == 'table' then
-        -- A key of a wrong type blocks its own queue, not the queues after it.
-        broken_at[#broken_at + 1] = position
+        -- A key of a wrong type, or one that this user may not move, blocks its own queue, not those after it.
+        broken[#broken + 1] = { position, job.err }
         break
       end
       room = room - #job

@@ -41,7 +41,7 @@ func (h hints) print(cmd *cobra.Command, pusher *client.Client) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
-	if check.Permitted(ctx, pusher.Driver(), check.RoleDashboard, check.Config{Prefix: pusher.Config().Prefix}) != nil {
+	if _, err := check.Permitted(ctx, pusher.Driver(), check.RoleDashboard, check.Config{Prefix: pusher.Config().Prefix}); err != nil {
 		return // a producer need not see processes, and denied calls would fill the ACL LOG
 	}
 	without, err := inspect.New(pusher).WithoutConsumer(ctx, slices.Sorted(maps.Keys(h)))

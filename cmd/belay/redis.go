@@ -108,7 +108,7 @@ const admittedTimeout = 2 * time.Second
 func (f *redisFlags) admitted(redis driver.Client, role check.Role) error {
 	ctx, cancel := context.WithTimeout(context.Background(), admittedTimeout)
 	defer cancel()
-	err := check.Permitted(ctx, redis, role, check.Config{Prefix: f.prefix})
+	_, err := check.Permitted(ctx, redis, role, check.Config{Prefix: f.prefix})
 	if driver.Denial(err) == "" {
 		return nil
 	}

@@ -96,9 +96,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	log := logbook.JSON(zerolog.ConsoleWriter{
 		Out: cmd.ErrOrStderr(), NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00", TimeLocation: time.UTC,
 	}, slog.LevelInfo)
-	if tells, does := redis.(interface{ Unverified() bool }); does && tells.Unverified() {
-		slog.New(log).Warn("the certificate of Redis is not verified (skip_verify)")
-	}
+	check.LogCertificate(redis, slog.New(log))
 	scraped, err := redis.Lane(1) // a scrape delays no page
 	if err != nil {
 		return err

@@ -25,13 +25,15 @@ type source struct {
 	options *redis.Options // as given
 	url     *driver.URL    // nil for a user's own client, and then so is the dialer
 	dialer  *driver.Dialer
+	listens driver.Listens
 }
 
-// doubt tells the dialer that its server is the wrong one.
-func (s *source) doubt() {
+// doubt tells the dialer that its server is the wrong one, or was silent; and the Listens, what it replied.
+func (s *source) doubt(refused *driver.ServerError) {
 	if s.dialer != nil {
 		s.dialer.Doubt()
 	}
+	s.listens.Learn(refused)
 }
 
 // Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:// for a
@@ -52,7 +54,7 @@ func open(u *driver.URL) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newClient(&source{options, u, dialer}, 0, &driver.ScriptSender{}), nil
+	return newClient(&source{options: options, url: u, dialer: dialer}, 0, &driver.ScriptSender{}), nil
 }
 
 // newClient returns a client whose pool has this size; 0 is that of the options.

@@ -58,7 +58,7 @@ func (c *Client) retire(batch []command) error {
 	waited := time.Since(batch[0].written)
 	for k := range batch {
 		if c.reconnects.Due(batch[k].reply.err, waited, c.redis.Options().PoolSize) {
-			c.source.doubt()
+			c.source.doubt(batch[k].reply.err)
 			return errRetired
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 // Listen implements driver.Client.
 func (c *Client) Listen(ctx context.Context, channels []string, probe time.Duration, subscribed func(), received func(string)) error {
+	ctx, over := c.source.listens.Begin(ctx)
+	defer over()
 	options := enforced(c.source.options)
 	options.ReadBufferSize, options.WriteBufferSize = driver.WaiterBufferSize, driver.WaiterBufferSize
 	client := newPool(options, 0)
@@ -53,7 +55,7 @@ func (c *Client) Listen(ctx context.Context, channels []string, probe time.Durat
 	var refused redis.Error
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	case errors.As(err, &refused):
 		return driver.NewServerError(refused.Error())
 	}

@@ -67,7 +67,7 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 		move.prepare(ctx, &call, driver.ScriptForm{})
 		move.reply.atEnd = func() error {
 			if w.reconnects.Due(move.reply.err, 0, 1) { // a wait is silent while there are no jobs
-				w.source.doubt()
+				w.source.doubt(move.reply.err)
 				return errRetired
 			}
 			return nil

@@ -34,6 +34,7 @@ type source struct {
 	server     string               // for display
 	unverified bool                 // TLS without a verified certificate
 	finder     *driver.Finder
+	listens    *driver.Listens
 }
 
 // Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:// for a
@@ -65,7 +66,9 @@ func open(u *driver.URL) (*Client, error) {
 			return rueidis.AuthCredentials{Username: user, Password: password}, nil
 		}
 	}
-	from := source{options: options, server: u.String(), unverified: u.TLS != nil && u.TLS.SkipVerify, finder: dialer.Finder}
+	from := source{
+		options: options, server: u.String(), unverified: u.TLS != nil && u.TLS.SkipVerify, finder: dialer.Finder, listens: &driver.Listens{},
+	}
 	return newClient(from, usualRoom, &driver.ScriptSender{})
 }
 
@@ -80,7 +83,7 @@ func New(options rueidis.ClientOption) (*Client, error) {
 	case options.Sentinel.MasterSet == "" && n != 1:
 		return nil, fmt.Errorf("rueidisdriver: %d addresses: exactly one is needed", n)
 	}
-	from := source{options: options}
+	from := source{options: options, listens: &driver.Listens{}}
 	network := "tcp"
 	if strings.HasPrefix(options.InitAddress[0], "/") {
 		network = "unix"

@@ -91,6 +91,7 @@ func (s *source) isWrong(err error, reconnects *driver.ReconnectLimiter) bool {
 		return false
 	}
 	s.finder.Doubt()
+	s.listens.Learn(refused)
 	return true
 }
 

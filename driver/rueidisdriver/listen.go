@@ -16,6 +16,8 @@ func (c *Client) Listen(ctx context.Context, channels []string, probe time.Durat
 	if err := c.unusable(ctx); err != nil {
 		return &driver.NotSentError{Err: err}
 	}
+	ctx, over := c.source.listens.Begin(ctx)
+	defer over()
 	conn, err := connect(c.source.options, func(o *rueidis.ClientOption) {
 		forOne(o)
 		o.AlwaysRESP2 = false
@@ -41,7 +43,7 @@ func (c *Client) Listen(ctx context.Context, channels []string, probe time.Durat
 	var refused *rueidis.RedisError
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return context.Cause(ctx)
 	case errors.As(err, &refused):
 		return serverError(refused.Error())
 	}

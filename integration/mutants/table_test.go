@@ -247,6 +247,44 @@ var bugs = []mutant{
 		caught: "TestRecover/writes_nothing_while_the_process_is_alive", says: `State:"dead", Left:0, Moved:1`,
 	},
 	{
+		name: "the watcher judges without its own subscription",
+		harm: "after a failover, whose new primary has no subscriptions, the watcher declares the whole fleet dead",
+		edits: []edit{{
+			"janitor/watch.go", `		if !l.Self {`, `		if !l.Self && w == nil {`,
+		}},
+		pkg: "./janitor", run: "TestTheWatcherJudges/a_watcher_that_is_not_there_itself_sees_nothing",
+		caught: "TestTheWatcherJudges/a_watcher_that_is_not_there_itself_sees_nothing", says: "Should be false",
+	},
+	{
+		name: "the watcher judges without a heartbeat of its own",
+		harm: "a Redis that answers reads and holds writes makes every process look absent",
+		edits: []edit{{
+			"janitor/watch.go", ` || beatAt < session.goneAt {`, ` || beatAt < 0 {`,
+		}},
+		pkg: "./janitor", run: "TestTheWatcherJudges/looks_without_a_heartbeat_of_our_own_declare_no_process_dead",
+		caught: "TestTheWatcherJudges/looks_without_a_heartbeat_of_our_own_declare_no_process_dead", says: "Should be false",
+	},
+	{
+		name: "recover does not look for the subscription again",
+		harm: "a process that has subscribed again loses the jobs that it is running",
+		edits: []edit{{
+			"lua/recover.lua", `      and subscribers(channel) == 0
+`, `      and subscribers(channel) >= 0
+`,
+		}},
+		pkg: "./lua", run: "TestRecoverByAbsence/writes_nothing_while_its_subscription_is_there",
+		caught: "TestRecoverByAbsence/writes_nothing_while_its_subscription_is_there", says: `State:"dead", Left:1, Moved:0`,
+	},
+	{
+		name: "the lease of a watched session is not shorter",
+		harm: "a process starts jobs after the instant at which its absence has declared it dead",
+		edits: []edit{{
+			"fetch/session.go", `	if s.watched.Load() {`, `	if s.watched.Load() && s == nil {`,
+		}},
+		pkg: "./fetch", run: "TestTheLeaseOfAWatchedSessionIsShorter",
+		caught: "TestTheLeaseOfAWatchedSessionIsShorter", says: "Should be false",
+	},
+	{
 		name: "a start needs no lease",
 		harm: "a process that was frozen starts jobs that run elsewhere",
 		edits: []edit{{
@@ -471,7 +509,7 @@ var bugs = []mutant{
 		name: "marks are ordered by the clock alone",
 		harm: "after a step of Redis' clock no worker reads new marks, and a job that is reported as stopping runs on",
 		edits: []edit{{
-			"lua/mark.lua", `math.max(time[1] * 1000000 + time[2], newest + 1)`, `time[1] * 1000000 + time[2]`,
+			"lua/shared/newer_mark.lua", `math.max(time[1] * 1000000 + time[2], tonumber(redis.call('ZSCORE', marks, '') or '0') + 1)`, `time[1] * 1000000 + time[2]`,
 		}},
 		pkg: "./lua", run: "TestMarks/are_newer",
 		caught: "TestMarks/are_newer_than_those_before_though_the_clock_was_set_back/go-redis", says: "Should be true",
@@ -855,5 +893,42 @@ var bugs = []mutant{
 		}},
 		pkg: "./lua", run: "TestRate/a_start_that",
 		caught: "TestRate/a_start_that_is_sent_again_uses_no_second_permit/go-redis", says: "something was written",
+	}, {
+		name: "a rule of a class is stored without an event",
+		harm: "workers start jobs of a paused class until they are restarted",
+		edits: []edit{{
+			"lua/class_rule.lua", `redis.call('ZADD', marks, string.format('%.0f', newer_mark(marks, time)), '')
+`, ``,
+		}},
+		pkg: "./lua", run: "TestClassRules/are_read",
+		caught: "TestClassRules/are_read_after_a_heartbeat_and_cost_nothing_before/go-redis", says: "Not equal",
+	},
+	{
+		name: "a paused class that is dropped starts its jobs",
+		harm: "jobs run that an operator has paused and then dropped, in workers that have not read the second rule",
+		edits: []edit{{
+			"lua/start.lua", `if g.drops and string.sub(g.size, 1, 4) ~= 'drop' then`, `if false then`,
+		}},
+		pkg: "./lua", run: "TestClassRules/are_not_run",
+		caught: "TestClassRules/are_not_run_past_by_processes_that_have_not_read_them/go-redis", says: "Not equal",
+	},
+	{
+		name: "the class' own limit goes before its rule",
+		harm: "an operator cannot pause a class that declares a limit",
+		edits: []edit{{
+			"launcher/limits.go", `if gate := l.rules.Gate(j); gate != nil {`, `if gate := l.rules.Gate(j); gate != nil && len(l.limits) == 0 {`,
+		}},
+		pkg: "./launcher", run: "TestAClassWithARule",
+		caught: "TestAClassWithARuleAndALimitObeysTheRule/go-redis", says: "waited in vain for the others to wait",
+	},
+	{
+		name: "admissions outlive the rule of a class",
+		harm: "the next rule of the class counts jobs that have long run, and starts too few for minutes",
+		edits: []edit{{
+			"lua/lapse.lua", `
+      or redis.call('HEXISTS', limits, string.match(name, '^[^:]*')) == 0) then`, `) then`,
+		}},
+		pkg: "./lua", run: "TestClassRules/forget",
+		caught: "TestClassRules/forget_their_admissions/go-redis", says: "Not equal",
 	},
 }

@@ -1,67 +1,42 @@
 package drivertest
 
 import (
+	"context"
 	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/belayq/belay/internal/drivertest/cluster"
 )
 
 // A Cluster is a Redis Cluster. Its Servers are nodes: at first the primaries are in front.
 type Cluster struct{ Servers []*Server }
 
-// slots is how many slots a Cluster has.
-const slots = 16384
-
 // StartCluster starts a Redis Cluster of so many nodes, with args added to the command line of each, and
 // returns when all of them agree about all slots. Three nodes, or all if there are fewer, are primaries with
 // equal shares of the slots; the others are their replicas. A primary that is silent for a second is replaced.
 // All of it ends with the test.
-func StartCluster(t testing.TB, nodes int, args ...string) *Cluster {
+func StartCluster(t testing.TB, count int, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
-	primaries := min(3, nodes)
-	var buses []string
-	for range nodes {
+	var nodes []cluster.Node
+	for range count {
 		_, bus, _ := net.SplitHostPort(FreeAddr(t))
-		buses = append(buses, bus)
-		c.Servers = append(c.Servers, Start(t, append([]string{
-			"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", bus, "--repl-diskless-sync-delay", "0",
-			"--cluster-replica-validity-factor", "0",
-		}, args...)...))
+		flags := append(cluster.Flags(bus), "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0")
+		server := Start(t, append(flags, args...)...)
+		c.Servers = append(c.Servers, server)
+		nodes = append(nodes, cluster.Node{Addr: server.Addr(), Bus: bus, Do: server.Do})
 	}
-	for i, node := range c.Servers {
-		mustDo(t, node, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // or they would settle it among themselves, which takes seconds
-		if i < primaries {
-			mustDo(t, node, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(slots*i/primaries), strconv.Itoa(slots*(i+1)/primaries-1))
-		}
-		if i > 0 {
-			host, port, _ := net.SplitHostPort(node.Addr())
-			mustDo(t, c.Servers[0], "CLUSTER", "MEET", host, port, buses[i])
-		}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*startTimeout)
+	defer cancel()
+	if err := cluster.Join(ctx, nodes); err != nil {
+		t.Fatal(err)
 	}
-	c.await(t, "cluster_known_nodes:"+strconv.Itoa(nodes))
-	for i, node := range c.Servers[primaries:] {
-		mustDo(t, node, "CLUSTER", "REPLICATE", c.Servers[i%primaries].Node(t))
-	}
-	c.await(t, "cluster_state:ok")
-	for _, node := range c.Servers[primaries:] {
-		awaitReplica(t, node)
+	for _, replica := range c.Servers[min(3, count):] {
+		awaitReplica(t, replica)
 	}
 	return c
-}
-
-// await waits until CLUSTER INFO of each node has a line.
-func (c *Cluster) await(t testing.TB, line string) {
-	t.Helper()
-	for _, node := range c.Servers {
-		Eventually(t, func() bool {
-			info, _ := node.do("CLUSTER", "INFO").(string)
-			return slices.Contains(strings.Split(info, "\r\n"), line)
-		}, startTimeout, 20*time.Millisecond, "a node of the Cluster has "+line)
-	}
 }
 
 // URL returns the URL of the Cluster, by all of its nodes.
