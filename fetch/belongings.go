@@ -80,7 +80,7 @@ func (k *Keyspace) prepare(r *Run) {
 func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
 	lock, err := dedup.Read(parsed)
 	if err != nil {
-		k.cfg.Log.Warn("unique lock ignored: unreadable field belay_unique", "error", err, "jid", parsed.JID(), "class", parsed.Class())
+		k.log.Warn("unique lock ignored: unreadable field belay_unique", "error", err, "jid", parsed.JID(), "class", parsed.Class())
 	}
 	if lock.None() {
 		return nil
@@ -93,7 +93,7 @@ func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
 // job that had begun in an earlier run then holds a lock that it does not need; the next start frees it.)
 func (k *Keyspace) putBack(r *Run, outcome job.Outcome) {
 	if r.lock == nil || r.starts == 0 || r.lock.AtStart() != dedup.StartRelease {
-		k.ledger.finish(r, outcome)
+		k.finish(r, outcome)
 		return
 	}
 	r.undoStart, r.outcome = true, outcome
@@ -173,7 +173,7 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 		k.fail(err)
 		runs = nil
 	default:
-		k.cfg.Reporter.Refuse("start", err)
+		k.report.Refuse("start", err)
 	}
 	for i, r := range runs {
 		switch {
@@ -185,7 +185,7 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 			k.refuse(r)
 		case slices.Contains(answer.Lost, i):
 			if r.gate == nil || r.starts == 1 { // otherwise an earlier call, whose reply was lost, has let the job wait
-				k.cfg.Log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
+				k.log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
 			}
 			k.leave(r)
 		case r.undoStart:
@@ -220,7 +220,7 @@ func (k *Keyspace) startRefused(r *Run) {
 // endUndo lets the job of a run that does not start after all wait again.
 func (k *Keyspace) endUndo(r *Run) {
 	r.started, r.undoStart = false, false
-	k.ledger.finish(r, r.outcome)
+	k.finish(r, r.outcome)
 }
 
 // mayWait reports whether the job may be in the waiting list of its gate: no reply to its start was read.
@@ -250,7 +250,7 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 		ask := k.Keys.Renew(chunk)
 		p.add(ask.Call, func(reply driver.Reply) {
 			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
-				k.cfg.Reporter.Refuse("renew locks", err)
+				k.report.Refuse("renew locks", err)
 			}
 		})
 	}

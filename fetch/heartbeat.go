@@ -30,7 +30,7 @@ func (k *Keyspace) handleHeartbeat(reply HeartbeatReply) {
 // isIdle reports whether there is no run, and nothing that a reading would have to clarify.
 func (k *Keyspace) isIdle() bool {
 	c, q := &k.reconcile, &k.loop.quarantine
-	return !c.due && q.ledgerEmpty() && !k.outage.away && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&
+	return !c.due && k.session != nil && k.isEmpty() && !k.outage.away && !k.anyPaused() && !c.unsure && !c.quarantineUnsure &&
 		k.firstQuarantined() == nil && q.draining == nil
 }
 

@@ -246,7 +246,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if l.cfg.Check != nil {
 		defer Beside(ctx, l.cfg.Check)()
 	}
-	if l.space, err = l.loop.Open(fetch.Space{Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock}); err != nil {
+	if l.space, err = l.loop.Open(fetch.Space{
+		Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock, Reporter: l.report,
+	}); err != nil {
 		return fmt.Errorf("open a connection for jobs: %w", err)
 	}
 	defer func() { _ = l.loop.Close() }()
@@ -283,7 +285,7 @@ func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
 		Log: l.cfg.Log, Shares: shares,
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
-		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
+		Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
 		TooManyClients: func() { l.tooManyClients(true) },
 		Cancel:         func() { l.cancel(ErrShutdown) },
 		Leaving:        func(at time.Time) { l.goneAt.Store(&at) },

@@ -111,6 +111,26 @@ var bugs = []mutant{
 		caught: "TestLostReplies/a_take_whose_reply_is_lost_strands_nothing", says: "within a few beats",
 	},
 	{
+		name: "takes are unfair",
+		harm: "a keyspace with a long queue has all processors, and the jobs of the others wait until it is empty",
+		edits: []edit{{
+			"fetch/turns.go", `	part := processors / c.count
+`, `	part := processors
+`,
+		}},
+		pkg: "./fetch", run: "TestKeyspacesWithJobsShareTheProcessors/go-redis/in_equal_parts",
+		caught: "TestKeyspacesWithJobsShareTheProcessors/go-redis/in_equal_parts", says: "elements differ",
+	},
+	{
+		name: "an unacked settle occupies a processor",
+		harm: "an outage of one keyspace stops the work for all others",
+		edits: []edit{{
+			"fetch/run.go", `awaitingStart <= s && s <= finished`, `awaitingStart <= s && s <= unacked`,
+		}},
+		pkg: "./fetch", run: "TestASilentKeyspaceDoesNotStopTheOthers/go-redis/an_unacked_settle",
+		caught: "TestASilentKeyspaceDoesNotStopTheOthers/go-redis/an_unacked_settle_occupies_no_processor", says: "waited in vain for runs",
+	},
+	{
 		name: "an unknown entry is run at first sight",
 		harm: "a job that an idle wait is just bringing runs twice",
 		edits: []edit{{
