@@ -48,7 +48,7 @@ func limits(ctx context.Context, b *bench, r *report.Result) error {
 	if err != nil || near.Scheme != "redis" {
 		return fmt.Errorf("a proxy can stand only before a redis://HOST:PORT/DB")
 	}
-	proxy, err := startDelayProxy(near.Host, farAway/2)
+	proxy, err := startDelayProxy("tcp", near.Host, farAway/2)
 	if err != nil {
 		return err
 	}
