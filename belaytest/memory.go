@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -106,10 +107,12 @@ func (m *memory) announce() {
 func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 
 // Listen implements driver.Client.
-func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+func (m *memory) Listen(ctx context.Context, channels []string, _ time.Duration, subscribed func(), received func(string)) error {
 	subscriber := m.topics.NewSubscriber()
-	subscriber.Subscribe(channel)
-	defer unsubscribe(subscriber, channel)
+	for _, channel := range channels {
+		subscriber.Subscribe(channel)
+	}
+	defer unsubscribe(subscriber, channels)
 	subscribed()
 	for {
 		select {
@@ -123,11 +126,13 @@ func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), 
 
 // unsubscribe ends a subscription. Miniredis holds a lock while it sends a message, and unsubscribing needs
 // that lock, so it drops the messages that are sent meanwhile.
-func unsubscribe(subscriber *miniredis.Subscriber, channel string) {
+func unsubscribe(subscriber *miniredis.Subscriber, channels []string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		subscriber.Unsubscribe(channel)
+		for _, channel := range channels {
+			subscriber.Unsubscribe(channel)
+		}
 	}()
 	for {
 		select {

@@ -16,12 +16,14 @@ import (
 
 var listenPromises = []promise{
 	{name: "a_listen_receives_what_is_published_after_it_subscribed", keep: aListenReceives, memory: true},
+	{name: "a_listen_receives_from_several_channels", keep: aListenOnSeveral, memory: true},
 	{name: "what_announces_a_script_comes_after_it_though_the_script_had_to_be_loaded", keep: anAnnouncement},
 	{name: "a_listen_ends_with_its_context_and_closes_its_connection", keep: aListenEnds},
 	{name: "a_broken_connection_ends_a_listen", keep: aBrokenListen, fake: noClientKill},
 	{name: "a_silent_server_ends_a_listen", keep: aSilentListen, anyKind: true, fake: noSignals},
 	{name: "a_replaced_server_that_another_connection_finds_ends_a_listen", keep: aMisledListen, fake: noReplica},
 	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen, anyKind: true, memory: true},
+	{name: "a_listen_without_probes_outlasts_a_silent_server", keep: anUnprobedListen, fake: noSignals},
 	{name: "a_denied_channel_is_an_error_reply", keep: aDeniedListen, fake: noACL},
 }
 
@@ -34,14 +36,19 @@ type listening struct {
 }
 
 // listen starts a Listen that ends with the test at the latest.
-func listen(t *testing.T, client driver.Client, channel string) *listening {
+func listen(t *testing.T, client driver.Client, channels ...string) *listening {
+	t.Helper()
+	return listenProbing(t, client, driver.ListenProbe, channels...)
+}
+
+func listenProbing(t *testing.T, client driver.Client, probe time.Duration, channels ...string) *listening {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	l := &listening{make(chan struct{}, 1), make(chan string, 1000), make(chan error, 1), cancel}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		l.ended <- client.Listen(ctx, channel, func() { l.subscribed <- struct{}{} }, func(m string) { l.messages <- m })
+		l.ended <- client.Listen(ctx, channels, probe, func() { l.subscribed <- struct{}{} }, func(m string) { l.messages <- m })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -100,12 +107,25 @@ func aListenReceives(t *testing.T, w *world) {
 	require.ErrorIs(t, l.over(t), context.Canceled)
 }
 
+func aListenOnSeveral(t *testing.T, w *world) {
+	client, p := w.open(t, w.addr(t)), prefix(t)
+	l := listen(t, client, p+"news", p+"weather")
+	l.on(t)
+	for _, channel := range []string{"weather", "news", "weather"} {
+		require.Equal(t, int64(1), get(t, client, "PUBLISH", p+channel, channel))
+		require.Equal(t, channel, <-l.messages)
+	}
+	l.end()
+	require.ErrorIs(t, l.over(t), context.Canceled)
+	require.Empty(t, l.subscribed, "it says so once")
+}
+
 func aListenEnds(t *testing.T, w *world) {
 	proxy := w.proxy(t)
 	client := w.open(t, proxy.Addr())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, client.Listen(ctx, "none", func() {}, func(string) {}))
+	require.Error(t, client.Listen(ctx, []string{"none"}, driver.ListenProbe, func() {}, func(string) {}))
 	l := listen(t, client, prefix(t))
 	l.on(t)
 	require.Equal(t, 1, proxy.Open())
@@ -194,6 +214,27 @@ func aQuietListen(t *testing.T, w *world) {
 	}
 	get(t, client, "PUBLISH", p, "at last")
 	require.Equal(t, "at last", <-l.messages)
+}
+
+// It stands through a silence of its server of twice the usual probe: nothing but its own connection ends it.
+func anUnprobedListen(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	client := w.open(t, server.Addr())
+	l := listenProbing(t, client, 0, "news")
+	l.on(t)
+	server.Stop()
+	select {
+	case err := <-l.ended:
+		server.Cont()
+		t.Fatal("it ended: ", err)
+	case <-time.After(2*driver.ListenProbe + time.Second):
+	}
+	server.Cont()
+	get(t, client, "PUBLISH", "news", "at last")
+	require.Equal(t, "at last", <-l.messages)
+	_, err := server.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
+	require.NoError(t, err)
+	require.True(t, driver.Outage(l.over(t)))
 }
 
 func aDeniedListen(t *testing.T, w *world) {

@@ -15,7 +15,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	if session.Over() {
 		return l.reregister(ctx)
 	}
-	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.space.Watched(session)...)
+	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, append(l.watchedLeases(), l.space.Watched(session)...)...)
 	if err != nil {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
@@ -26,15 +26,13 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.cfg.Log.Warn("session record restored after a deletion or eviction", "identity", session.Identity)
 	}
 	if l.marks.Notice(reply.Marked) {
-		select {
-		case l.marked <- struct{}{}:
-		default:
-		}
+		l.marked.pull()
 	}
 	l.janitor.Look(reply.HeartbeatReply, reply.SentAt, reply.RTT)
 	switch reply.State {
 	case lua.StateAlive:
 		l.space.Beaten(reply)
+		l.presence.handleHeartbeat(reply)
 	case lua.StateDead:
 		l.cfg.Log.Error("declared dead; cancelling handlers, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
@@ -42,6 +40,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.cfg.Log.Error("redis lost its data; running jobs continue, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
 	}
+	l.wake(reply.Free)
 	for _, signal := range reply.Signals { // of Ruby's remote control
 		l.cfg.Log.Info("remote control", "signal", signal)
 		l.Obey(signal)
@@ -69,6 +68,7 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	}
 	l.cfg.Log.Info("re-registered with a new identity", "identity", session.Identity, "formerly", former.Identity)
 	l.space.Enter(session)
+	l.presence.Stop(0) // it was the former session's
 	return nil
 }
 

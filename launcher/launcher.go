@@ -38,9 +38,13 @@ type Launcher struct {
 	overruled  map[string]bool // limits for which another size is in force; nil before the first registration
 
 	grace     time.Duration // heartGrace, except in tests
-	changed   chan struct{} // the record for Sidekiq's readers must be written
-	marked    chan struct{} // there are marks to read
-	pollNow   chan struct{} // the poller's duty must not wait
+	changed   trigger       // the record for Sidekiq's readers must be written
+	marked    trigger       // there are marks to read
+	pollNow   trigger       // the poller's duty must not wait
+	sweepNow  trigger       // the lease of the sweep is free
+	watchNow  trigger       // a lease of those that watch is free
+	beatNow   trigger       // a heartbeat must not wait
+	absent    trigger       // the janitor must not wait
 	marks     lua.Marks
 	rules     lua.ClassRules
 	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
@@ -56,9 +60,9 @@ type Launcher struct {
 	tickLocks *scheduler.TickLocks
 	sampler   *scheduler.Sampler
 	follower  queueFollower
+	announced announcement // the last one; only its duty uses it
 	lanes     lanes
-	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
-	registers *link.Link                         // for definitions of periodic jobs, and for limits
+	registers *link.Link // for definitions of periodic jobs, and for limits
 	work      context.Context
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
@@ -71,6 +75,7 @@ type Launcher struct {
 	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
 	contact   contact
 	watch     watch
+	presence  presence
 	warnedOf  sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
 
 	statistics statistics
@@ -97,7 +102,8 @@ func New(cfg Config) (*Launcher, error) {
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace,
-		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
+		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(), watchNow: newTrigger(),
+		beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
 		halt: make(chan struct{}), rulesAt: -1,
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)
@@ -181,17 +187,9 @@ func (l *Launcher) Stop() {
 // whether the process took jobs before.
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
-	l.poll() // to end its duty
-	l.announceSoon()
+	l.pollNow.pull() // to end its duty
+	l.changed.pull()
 	return first
-}
-
-// announceSoon makes the record for Sidekiq's readers be written now.
-func (l *Launcher) announceSoon() {
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
 }
 
 // Identity returns the identity of the process' session; "" before it is registered.
@@ -267,7 +265,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	for _, d := range l.duties() {
 		duties.Go(func() { l.repeat(vitals, d) })
 	}
-	duties.Go(func() { l.listenForPoller(vitals) })
+	duties.Go(func() { l.holdPresence(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
 	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())
 
@@ -306,12 +304,13 @@ func (l *Launcher) open() error {
 		Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit,
 		Recovered: l.recovered,
+		Absent:    func() { l.beatNow.pull(); l.absent.pull() },
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.chores, Freight: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff,
 		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
-		Processes: l.janitor.Processes, Marks: &l.marks,
+		Marks: &l.marks,
 	})
 	beside := scheduler.Config{
 		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log,
@@ -437,7 +436,7 @@ func (l *Launcher) deregister() {
 		// declared dead.
 		_, _ = l.keys.Deregister(former, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	}
-	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper()) // otherwise they expire
+	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper(), l.keys.Watcher(), l.keys.Deputy()) // otherwise they expire
 	left, err := l.keys.Deregister(session.Identity, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:

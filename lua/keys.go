@@ -238,6 +238,16 @@ func (k Keys) Classes() string { return k.prefix + "belay:classes" }
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
 
+// Presence is the channel to which a session is subscribed for as long as it lives. Nothing is published there:
+// Redis drops the subscription of a process that dies, and its absence is evidence.
+func (k Keys) Presence(identity string) string { return k.prefix + "belay:here:" + identity }
+
+// Watcher and Deputy are the leases of the two processes that look which sessions have their subscription.
+func (k Keys) Watcher() string { return k.prefix + "belay:watcher" }
+
+// Deputy is the second of these leases: its holder finds out that the watcher has died.
+func (k Keys) Deputy() string { return k.prefix + "belay:watcher:deputy" }
+
 // Poller is the lease of the process that promotes due jobs and fires periodic ones. Versions without periodic
 // jobs use the lease "belay:poller". If a process of such a version holds that one, it polls beside the holder
 // of this one, which does no harm, and the ticks do not wait for it.
