@@ -32,8 +32,9 @@ type ServerConfig struct {
 	// each with its weight. Without weights they are all at its place, in random order among each other. A
 	// star stands for any text; "*" alone is the name of a queue. The server reads the set of queues every
 	// three seconds, and lets a queue go when it is empty and its name has been deleted. It takes at most 128
-	// queues at once; if more match, it logs a warning. It waits for 16 of its queues, each on a connection,
-	// and reads the others four times a second. See also Server.AddQueue. Default: the queue "default".
+	// queues at once; if more match, it logs a warning and takes them in turns. It waits for 16 of its queues,
+	// each on a connection, and reads the others four times a second. See also Server.AddQueue. Default: the
+	// queue "default".
 	Queues []QueueWeight
 	// Concurrency is the maximum number of jobs that run at once. Default: 25.
 	Concurrency int
