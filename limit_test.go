@@ -1,10 +1,13 @@
 package belay_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -470,4 +473,77 @@ func TestABusyKeyDoesNotDelayAnother(t *testing.T) {
 		others++
 		require.Less(t, others, most, "runs of busy tenants before those of another one")
 	}
+}
+
+// Jobs at a rate of 100 a minute, in the time of a bubble, in which only what Belay itself waits for takes time;
+// now and then no worker is alive for ten seconds. No minute has more starts, the rate is used to the full but for
+// these stalls, and no job waits twice. BELAY_RATES says how many jobs: 10,000 take a minute of real time.
+func TestARateIsUsedAndNeverExceeded(t *testing.T) {
+	t.Parallel()
+	const most, per, stall = 100, time.Minute, 10 * time.Second
+	jobs, err := strconv.Atoi(cmp.Or(os.Getenv("BELAY_RATES"), "500"))
+	require.NoError(t, err, "BELAY_RATES")
+	synctest.Test(t, func(t *testing.T) {
+		client := belaytest.New(t).Client()
+		taken := make([]atomic.Int32, jobs)
+		work := belay.Define[int]("Work", belay.Limited(belay.Limit{Name: "rate", Rate: belay.Window(most, per)}, func(n int) string {
+			taken[n].Add(1)
+			return ""
+		}))
+		for n := range jobs {
+			_, err := work.Enqueue(t.Context(), client, n)
+			require.NoError(t, err)
+		}
+		started := make(chan time.Time, jobs)
+		var stalls []time.Time // their ends
+		for begin := time.Now(); len(started) < jobs; {
+			server, err := belay.NewServer(client, belay.ServerConfig{})
+			require.NoError(t, err)
+			work.Handle(server, func(context.Context, int) error {
+				started <- time.Now()
+				return nil
+			})
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- server.Run(ctx) }()
+			// Some stalls begin right before the next jobs may start.
+			for until := time.Now().Add(per - stall/2); len(started) < jobs && time.Now().Before(until); {
+				time.Sleep(100 * time.Millisecond)
+			}
+			stop()
+			require.NoError(t, <-ended)
+			time.Sleep(stall)
+			stalls = append(stalls, time.Now())
+			require.Less(t, time.Since(begin), 2*per*time.Duration(1+jobs/most), "%d of %d jobs have started", len(started), jobs)
+		}
+		close(started)
+		var at []time.Time
+		for start := range started {
+			at = append(at, start)
+		}
+		slices.SortFunc(at, time.Time.Compare)
+		for n := range at[:len(at)-most] {
+			require.Greater(t, at[n+most].Sub(at[n]), per, "starts %d to %d", n, n+most)
+		}
+		for n := range taken {
+			require.LessOrEqual(t, taken[n].Load(), int32(2), "job %d was taken more than once before and once after its wait", n)
+		}
+		unused, stalled := time.Duration(0), time.Duration(0)
+		for n, start := range at[most:] {
+			from := at[most+n-1] // since when it could have started
+			if full := at[n].Add(per); full.After(from) {
+				from = full
+			}
+			unused += start.Sub(from)
+			for _, end := range stalls {
+				if lost := min(start.Sub(end)+stall, stall) - max(from.Sub(end)+stall, 0); lost > 0 {
+					stalled += lost
+				}
+			}
+		}
+		took := at[len(at)-1].Sub(at[0])
+		t.Logf("%d jobs in %v, in which %d stalls cost %v, and %v were not used besides", jobs, took, len(stalls), stalled, unused-stalled)
+		require.Positive(t, stalled, "no stall cost anything")
+		require.LessOrEqual(t, unused-stalled, took/50, "the rate was not used")
+	})
 }

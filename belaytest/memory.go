@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -106,7 +107,7 @@ func (m *memory) announce() {
 func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 
 // Listen implements driver.Client.
-func (m *memory) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+func (m *memory) Listen(ctx context.Context, channel string, _ time.Duration, subscribed func(), received func(string)) error {
 	subscriber := m.topics.NewSubscriber()
 	subscriber.Subscribe(channel)
 	defer unsubscribe(subscriber, channel)

@@ -20,6 +20,7 @@ import (
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/limit"
 	"github.com/belayq/belay/lua"
 )
 
@@ -178,7 +179,7 @@ func (p *belayPeer) Start(ctx context.Context, queue string, handle measure.Hand
 			return err
 		}
 		return handle(n, j.JID())
-	}, launcher.Class{})
+	}, p.class())
 	if p.alone() {
 		runtime.GOMAXPROCS(1)
 	}
@@ -196,6 +197,21 @@ func (p *belayPeer) Start(ctx context.Context, queue string, handle measure.Hand
 	}
 	p.run(ctx)
 	return nil
+}
+
+// class is how the jobs are run: with the task's limit, if it has one.
+func (p *belayPeer) class() launcher.Class {
+	if p.task.Limit == 0 {
+		return launcher.Class{}
+	}
+	return launcher.Class{Limit: &launcher.ClassLimit{
+		Limit: limit.Limit{Name: "bench", Concurrency: p.task.Limit},
+		Key: func(j *job.Job) (string, error) {
+			args := j.ArgsJSON()
+			n, err := strconv.Atoi(args[1 : len(args)-1])
+			return strconv.Itoa(p.task.KeyOf(n)), err
+		},
+	}}
 }
 
 // employ makes the worker. Zero fields of the config mean Belay's defaults.

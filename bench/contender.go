@@ -134,7 +134,7 @@ func (b *bench) do(ctx context.Context, c contender, task subject.Task, at func(
 		if e, err = p.Next(ctx, patience); err != nil {
 			return e, err
 		}
-		if e.Event != subject.Pushed && e.Event != subject.Done {
+		if e.Event != subject.Pushed && e.Event != subject.Holding && e.Event != subject.Done {
 			return e, fmt.Errorf("%s said %q, which has no place in %s", c.name, e.Event, task.Measure)
 		}
 	}

@@ -30,12 +30,15 @@ type peer struct {
 	cannot map[string]string
 }
 
+// paidLimits are the measures that a peer's free version cannot do.
+var paidLimits = map[string]string{"limits": "limits by key are in its paid version"}
+
 // allPeers is the table of peers.
 func allPeers() []peer {
 	return []peer{
 		{flag: "asynq", name: "asynq", prepare: buildGo("asynq")},
-		{flag: "sidekiq", name: "Sidekiq", needs: []string{"ruby:ruby", "sidekiq:ruby-sidekiq"}, prepare: runRuby, times: 2},
-		{flag: "bullmq", name: "BullMQ", needs: []string{"node:nodejs", "npm:npm"}, prepare: installNode, times: 2},
+		{flag: "sidekiq", name: "Sidekiq", needs: []string{"ruby:ruby", "sidekiq:ruby-sidekiq"}, prepare: runRuby, times: 2, cannot: paidLimits},
+		{flag: "bullmq", name: "BullMQ", needs: []string{"node:nodejs", "npm:npm"}, prepare: installNode, times: 2, cannot: paidLimits},
 		{
 			flag: "river", name: "River", needs: []string{postgresBin + "/initdb:postgresql-15"}, prepare: buildGo("river"), postgres: true, times: 2,
 			cannot: map[string]string{

@@ -138,6 +138,40 @@ func TestBatches(t *testing.T) {
 	})
 }
 
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	t.Run("jobs with and without a limit are compared in the same round", func(t *testing.T) {
+		b := quietBench(t)
+		b.jobs = 500
+		r := &report.Result{}
+		turns := b.limitedDrains(r, b.belays()[0])
+		for _, turn := range append(turns, b.occupancyTurn(r, b.belays()[0], b.redis.url)) {
+			_, err := turn.run(bounded(t))
+			require.NoError(t, err, turn.what)
+		}
+		found := map[string]int{}
+		for _, row := range r.Rows {
+			found[row.Metric]++
+		}
+		require.Equal(t, map[string]int{"jobs/s": len(turns) + 1, "redis run": len(turns), ofUnlimited: 3, moreThanPlain: 3, occupancy: 1}, found)
+	})
+	t.Run("a key that comes late is timed, and no run is refused", func(t *testing.T) {
+		eachBelay(t, func(t *testing.T, b *bench, who contender) {
+			events := map[string]int{}
+			task := subject.Task{Measure: "starve", Jobs: 300, Keys: 3, Limit: 2, Concurrency: 6, Millis: 5, Seconds: 1}
+			done, err := b.do(bounded(t), who, task, func(e subject.Event) error {
+				events[e.Event]++
+				return nil
+			})
+			require.NoError(t, err)
+			require.Len(t, done.LatenciesUS, 3)
+			require.Zero(t, done.Extra["refused"])
+			require.Positive(t, done.Extra["runs"])
+			require.Equal(t, 1, events[subject.Holding], "Redis is looked at before the worker stops")
+		})
+	})
+}
+
 // comparedRow returns the row of a measure, of 2,000 jobs of one client, that compares its cases by a metric.
 func comparedRow(t *testing.T, m measurement, metric string) report.Row {
 	t.Helper()

@@ -115,7 +115,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toTell, keys.QuarantineRun(names.identity), "lrange")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
-	on(toTell, keys.Queues(), "scard srandmember sismember")
+	on(toTell, keys.Queues(), "srandmember sscan sismember")
 	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}
@@ -162,6 +162,9 @@ func needs(keys lua.Keys, names sample) []need {
 		on(purpose, keys.PeriodicRuns(names.name), "type lpush rpop del")
 	}
 	on(toList, keys.PeriodicRuns(names.name), "lrange")
+	for _, plan := range []string{keys.Periodic(), keys.Waiting(), keys.Leases()} { // whether the poller must read them
+		on(toWork, plan, "exists")
+	}
 	on(toLook, keys.Periodic(), "zrange zscore")
 	// A producer makes and seals batches, and the script that seals one may end it, as an operator's acts may.
 	members := []string{keys.BatchPending(names.bid), keys.BatchFailed(names.bid), keys.BatchDead(names.bid)}
@@ -189,7 +192,8 @@ func needs(keys lua.Keys, names sample) []need {
 	for _, set := range members {
 		on(toList, set, "srandmember scard sismember")
 	}
-	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hscan")
+	on(toWork, keys.Classes(), "hscan")
+	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hexists hscan")
 	on(toWork, keys.Gates(), "type hmget hincrby hdel")
 	on(toWork, keys.Slots(names.identity), "type exists hlen hget hset hdel hexists hrandfield")
 	on(toWork, keys.Admitted(), "type exists hget hset hsetnx hdel hrandfield")
@@ -283,6 +287,7 @@ func limitNeeds(keys lua.Keys, names sample) (list []need) {
 	on(toLook, keys.Stop(names.gate), "pttl")
 	on(toList, keys.Waiting(), "type zrange zrank zcount zscore zcard")
 	on(toList, line, "type lrange")
+	on(toList, keys.Classes(), "hscan")
 	on(toList, keys.Limits(), "hget hscan")
 	on(toList, keys.Gates(), "type hscan hmget")
 	on(toList, keys.Admitted(), "type hscan hget hlen hvals")
@@ -292,6 +297,7 @@ func limitNeeds(keys lua.Keys, names sample) (list []need) {
 	on(toAct, line, "lrem lpop lset exists")
 	on(toAct, keys.Waiting(), "zadd zrem")
 	on(toAct, keys.Gates(), "hset hdel")
+	on(toAct, keys.Classes(), "type hget hset hdel hlen")
 	on(toAct, keys.Limits(), "type hget hset hdel")
 	return list
 }

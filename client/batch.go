@@ -147,7 +147,8 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 		return "", "", errors.New("a callback is pushed at the end of its batch: it has no In, At, Key, Unique, ExpiresIn, Deadline or Replicas")
 	}
 	j.Queue, j.endOf, j.NotUnique = of.name.Queue, of, true
-	r, err := c.pass(ctx, &j)
+	var w writer
+	r, err := c.pass(ctx, &w, &j)
 	switch {
 	case err != nil:
 		return "", "", err
@@ -155,7 +156,7 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 		return "", "", fmt.Errorf("middleware refused it: %s", r.Reason)
 	}
 	j.Queue = of.name.Queue // the script stores it there
-	if r, err = c.complete(&j, c.nowFor(ctx, time.Time{}), false); err != nil {
+	if r, err = c.complete(&w, &j, c.nowFor(ctx, time.Time{}), false); err != nil {
 		return "", "", err
 	}
 	text, err = batch.Callback(r.stored.Job)

@@ -1,14 +1,18 @@
 package client
 
 import (
+	"context"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/internal/drivertest"
 )
@@ -59,4 +63,47 @@ func BenchmarkPush(b *testing.B) {
 			b.ReportMetric(total/float64(b.N), "redis-µs/push")
 		})
 	}
+}
+
+// BenchmarkBuild says what a job of a bulk push costs the client itself: each call is answered at once.
+func BenchmarkBuild(b *testing.B) {
+	object := RawJob{Class: "WelcomeEmail", ArgsJSON: `[42,"welcome",{"locale":"en","ratio":0.5}]`}
+	for name, j := range map[string]RawJob{
+		"args":        {Class: "WelcomeEmail", Args: []any{42, "template"}},
+		"args JSON":   {Class: "WelcomeEmail", ArgsJSON: `[42,"template"]`},
+		"object JSON": object,
+		"object":      {Class: "WelcomeEmail", Args: []any{42, map[string]string{"locale": "en"}}},
+		"unique":      {Class: "WelcomeEmail", Args: []any{42, "template"}, Unique: &dedup.Rule{Until: dedup.UntilExecuting}},
+		"key":         {Class: "WelcomeEmail", Args: []any{42, "template"}, Key: "k"},
+		"later":       {Class: "WelcomeEmail", Args: []any{42, "template"}, In: time.Minute},
+	} {
+		b.Run(name, func(b *testing.B) {
+			client, err := New(accepting{}, Config{})
+			require.NoError(b, err)
+			b.ReportAllocs()
+			_, err = client.PushMany(b.Context(), func(yield func(RawJob) bool) {
+				for b.Loop() && yield(j) {
+				}
+			})
+			require.NoError(b, err)
+		})
+	}
+}
+
+// accepting answers each call of a push at once: the jobs are stored.
+type accepting struct{ driver.Client }
+
+func (accepting) Do(_ context.Context, calls ...driver.Call) []driver.Reply {
+	replies := make([]driver.Reply, len(calls))
+	for i, call := range calls {
+		switch call.Name() {
+		case "push":
+			replies[i].Value = "pushed"
+		case "push_unique":
+			replies[i].Value = []any{"pushed"}
+		case "TIME":
+			replies[i].Value = []any{"1795240473", "0"}
+		}
+	}
+	return replies
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -97,8 +99,9 @@ func TestPushMany(t *testing.T) {
 			require.ErrorIs(w, err, ErrUnknown)
 			var bulk *BulkError
 			require.ErrorAs(w, err, &bulk)
-			require.Equal(w, []int{lua.MaxItems, 0, lua.MaxItems, 0}, []int{bulk.Queued, bulk.Refused, bulk.Unknown, bulk.NotPushed})
-			require.Equal(w, slices.Concat(repeat(StatusQueued, lua.MaxItems), repeat(StatusUnknown, lua.MaxItems)), statuses(receipts))
+			const each = lua.MaxItems
+			require.Equal(w, []int{each, 0, each, each}, []int{bulk.Queued, bulk.Refused, bulk.Unknown, bulk.NotPushed})
+			require.Equal(w, slices.Concat(repeat(StatusQueued, each), repeat(StatusUnknown, each), repeat(StatusNotPushed, each)), statuses(receipts))
 			require.Equal(w, len(receipts), drawn, "every job that was drawn has a receipt")
 			require.Len(w, w.queue("a"), 2*lua.MaxItems, "this time Redis has them")
 			require.Equal(w, 2, w.proxy.Count("LPUSH"))
@@ -163,7 +166,7 @@ func TestPushSlices(t *testing.T) {
 				require.NoError(w, err)
 				pushed += len(receipts)
 				require.Len(w, w.queue("a"), pushed)
-				require.Equal(w, pushed, drawn)
+				require.LessOrEqual(w, drawn, pushed+lua.MaxItems, "a slice is read while another one is sent")
 				if pushed == 2*lua.MaxItems {
 					break
 				}
@@ -178,6 +181,60 @@ func TestPushSlices(t *testing.T) {
 				require.Len(w, receipts, 1)
 			}
 			require.Len(w, w.queue("a"), 3)
+		},
+		"reads the next slice while one is sent, and sends one after the other": func(w *world) {
+			sent := faultproxy.NewGate()
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Nth: 1, Do: faultproxy.Hold(sent)})
+			drawn := 0
+			jobs := func(yield func(RawJob) bool) {
+				for j := range sequence(3*lua.MaxItems, new(int), "a") {
+					if drawn++; drawn == 2*lua.MaxItems { // before the reply to the first slice
+						<-sent.Arrived()
+						require.Equal(w, 1, w.proxy.Count("LPUSH"))
+						sent.Open()
+					}
+					if !yield(j) {
+						return
+					}
+				}
+			}
+			for receipts, err := range w.client.PushSlices(w.Context(), jobs) {
+				require.NoError(w, err)
+				require.Equal(w, repeat(StatusQueued, lua.MaxItems), statuses(receipts))
+			}
+			numbers, _ := w.numbers("a")
+			require.Len(w, numbers, 3*lua.MaxItems)
+			for i := range numbers {
+				require.Equal(w, fmt.Sprint(i), numbers[i])
+			}
+		},
+		"jobs that were read before a break learn that they are not pushed": func(w *world) {
+			var outcomes []Status
+			jobs := func(yield func(RawJob) bool) {
+				for j := range sequence(10_000, new(int), "a") {
+					j.OnPushed(func(r Receipt, err error) {
+						require.Equal(w, r.Status == StatusNotPushed, errors.Is(err, errBroken))
+						outcomes = append(outcomes, r.Status)
+					})
+					if !yield(j) {
+						return
+					}
+				}
+			}
+			for receipts, err := range w.client.PushSlices(w.Context(), jobs) {
+				require.NoError(w, err)
+				require.Len(w, receipts, lua.MaxItems)
+				break
+			}
+			require.Equal(w, slices.Concat(repeat(StatusQueued, lua.MaxItems), repeat(StatusNotPushed, lua.MaxItems)), outcomes)
+			require.Len(w, w.queue("a"), lua.MaxItems)
+		},
+		"an invalid job behind a slice that fails has a receipt": func(w *world) {
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "LPUSH", Nth: 1, Do: faultproxy.Fail("LOADING Redis is loading")})
+			jobs := slices.Collect(sequence(lua.MaxItems, new(int), "a"))
+			receipts, err := w.client.PushMany(w.Context(), seqOf(append(jobs, RawJob{Class: "A"}, RawJob{}, RawJob{Class: "A"})...))
+			require.ErrorContains(w, err, "LOADING")
+			require.Equal(w, repeat(StatusNotPushed, lua.MaxItems+2), statuses(receipts))
 		},
 		"does nothing unless it is ranged over": func(w *world) {
 			drawn := 0
@@ -243,8 +300,8 @@ func TestPushSeq(t *testing.T) {
 			pushed, all, err := push(w, sequence(2*n, &drawn, "a"))
 			require.ErrorIs(w, err, ErrUnknown)
 			require.Equal(w, lua.MaxItems, pushed)
-			require.Equal(w, repeat(StatusUnknown, lua.MaxItems), statuses(all[1].receipts))
-			require.Equal(w, 2*lua.MaxItems, drawn)
+			require.Equal(w, slices.Concat(repeat(StatusUnknown, lua.MaxItems), repeat(StatusNotPushed, lua.MaxItems)), statuses(all[1].receipts))
+			require.Equal(w, 3*lua.MaxItems, drawn)
 			require.Len(w, w.queue("a"), 2*lua.MaxItems, "this time Redis has them, and only once")
 		},
 		"sends a slice again that Redis certainly does not have": func(w *world) {
@@ -277,7 +334,7 @@ func TestPushSeq(t *testing.T) {
 			pushed, _, err := push(w, sequence(n, &drawn, "odd"))
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.Zero(w, pushed)
-			require.Equal(w, lua.MaxItems, drawn)
+			require.Equal(w, 2*lua.MaxItems, drawn)
 		},
 	})
 }
@@ -300,4 +357,56 @@ func TestBulkErrorSaysHowFarItCame(t *testing.T) {
 	t.Parallel()
 	err := &BulkError{Queued: 256, Refused: 1, Unknown: 3, Err: errors.New("gone")}
 	require.EqualError(t, err, "bulk push incomplete: 256 jobs queued, 1 refused, 0 duplicates, 3 unknown, 0 not pushed: gone")
+}
+
+// breaking panics when a job is pushed, as a hook of a user's Redis client may, or ends the goroutine.
+type breaking struct {
+	accepting
+	panics bool
+}
+
+func (b breaking) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	switch {
+	case calls[len(calls)-1].Name() != "LPUSH":
+		return b.accepting.Do(ctx, calls...)
+	case b.panics:
+		panic("a hook")
+	default:
+		runtime.Goexit()
+		return nil
+	}
+}
+
+func TestABulkWhoseDriverBreaksDoesNotEndTheProgram(t *testing.T) {
+	t.Parallel()
+	open := func(d breaking) *Client {
+		client, err := New(d, Config{})
+		require.NoError(t, err)
+		client.linger = time.Hour // a slice that a slow machine fills is not sent by this goroutine
+		return client
+	}
+	client := open(breaking{panics: true})
+	require.PanicsWithValue(t, "a hook", func() { _, _ = client.PushMany(t.Context(), sequence(1000, new(int), "a")) })
+
+	client = open(breaking{})
+	receipts, err := client.PushMany(t.Context(), sequence(1000, new(int), "a"))
+	require.ErrorIs(t, err, ErrUnknown)
+	require.Equal(t, slices.Concat(repeat(StatusUnknown, lua.MaxItems), repeat(StatusNotPushed, lua.MaxItems)), statuses(receipts))
+}
+
+func TestABulkWhoseSequencePanicsEndsItsCallsFirst(t *testing.T) {
+	promises(t, Config{}, map[string]func(w *world){
+		"nothing is pushed after it": func(w *world) {
+			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: "LPUSH", Nth: 1, Do: faultproxy.Delay(50 * time.Millisecond)})
+			require.PanicsWithValue(w, "no more", func() {
+				_, _ = w.client.PushMany(w.Context(), func(yield func(RawJob) bool) {
+					for j := range sequence(lua.MaxItems+1, new(int), "a") {
+						yield(j)
+					}
+					panic("no more")
+				})
+			})
+			require.Len(w, w.queue("a"), lua.MaxItems)
+		},
+	})
 }

@@ -144,7 +144,7 @@ func (s *groups) join(r ready, until time.Time, limit int, page func() int) (g *
 	case g.until.IsZero() != until.IsZero() || until.Before(g.until) || until.Sub(g.until) > alike:
 		return nil, 0, false
 	}
-	g.slice.add(r)
+	g.slice.add(&r, time.Time{})
 	if g.slice.full(limit, page) {
 		delete(s.open, r.Queue)
 	}

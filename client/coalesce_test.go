@@ -21,7 +21,7 @@ import (
 // ready is a job that may share a call.
 func (w *world) ready(jid string) ready {
 	w.Helper()
-	r, err := w.client.prepare(w.Context(), RawJob{Class: "A", JID: jid})
+	r, err := w.client.prepare(w.Context(), &writer{}, &RawJob{Class: "A", JID: jid}, time.Time{})
 	require.NoError(w, err)
 	require.True(w, r.mayCoalesce())
 	return r

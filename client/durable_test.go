@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +18,7 @@ import (
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/internal/drivertest/adapters"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
+	"github.com/belayq/belay/link"
 )
 
 // replicated starts a primary with two replicas, both in sync.
@@ -53,12 +56,7 @@ func TestAPushWaitsForItsReplicas(t *testing.T) {
 
 			// Redis has lost its scripts: the first WAIT of the pipeline comes before the script that stores the job.
 			w.do("SCRIPT", "FLUSH")
-			drivertest.Eventually(t, func() bool { // both replicas have reported that they have all: so that WAIT would be content
-				info := w.do("INFO", "replication").(string)
-				_, offset, _ := strings.Cut(info, "master_repl_offset:")
-				offset, _, _ = strings.Cut(offset, "\r")
-				return strings.Count(info, ",offset="+offset+",") == 2
-			}, 30*time.Second, 10*time.Millisecond)
+			drivertest.Eventually(t, func() bool { return acknowledged(w, 2) }, 30*time.Second, 10*time.Millisecond) // so that WAIT would be content
 			faultproxy.Freeze(t, replicas[1].PID())()
 			defer replicas[1].Cont()
 			for _, j := range []RawJob{
@@ -67,10 +65,15 @@ func TestAPushWaitsForItsReplicas(t *testing.T) {
 				{Class: "A", In: time.Hour},
 				{Class: "A"},
 			} {
-				j.ReplicaTimeout = time.Second // in which the other one acknowledges on a busy machine, too
-				receipt, err = w.client.Push(t.Context(), j)
+				j.ReplicaTimeout = MaxReplicaTimeout
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					receipt, err = w.client.Push(t.Context(), j)
+				}()
+				w.timeOut(1, ended)
 				require.ErrorIs(t, err, ErrReplicas)
-				require.ErrorContains(t, err, "1 of 2 within 1s")
+				require.ErrorContains(t, err, "1 of 2 within 1m0s")
 				require.True(t, receipt.Status.stored(), receipt.Status)
 				require.Equal(t, 1, receipt.Replicas)
 			}
@@ -80,14 +83,6 @@ func TestAPushWaitsForItsReplicas(t *testing.T) {
 			require.Equal(t, StatusDuplicate, duplicate.Status)
 			require.Equal(t, 1, duplicate.Replicas, "that have the job with the key")
 
-			// The caller's deadline is before the timeout: the push has an outcome all the same.
-			hurried, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
-			receipt, err = w.client.Push(hurried, RawJob{Class: "A"})
-			require.ErrorIs(t, err, ErrReplicas)
-			require.NoError(t, hurried.Err())
-			require.Equal(t, 1, receipt.Replicas)
-
 			replicas[1].Cont()
 			receipts, err := w.client.PushMany(t.Context(), slices.Values(slices.Repeat([]RawJob{{Class: "A"}}, 3)))
 			require.NoError(t, err)
@@ -96,6 +91,71 @@ func TestAPushWaitsForItsReplicas(t *testing.T) {
 			}
 		})
 	}
+}
+
+// acknowledged reports whether so many replicas have acknowledged all that the primary has.
+func acknowledged(w *world, replicas int) bool {
+	info := w.do("INFO", "replication").(string)
+	_, offset, _ := strings.Cut(info, "master_repl_offset:")
+	offset, _, _ = strings.Cut(offset, "\r")
+	return strings.Count(info, ",offset="+offset+",") == replicas
+}
+
+// timeOut ends each WAIT as its timeout does, once so many replicas have acknowledged all, until ended is closed.
+// A push sends two if Redis does not have its script.
+func (w *world) timeOut(replicas int, ended <-chan struct{}) {
+	w.Helper()
+	drivertest.Eventually(w, func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+		}
+		for client := range strings.Lines(w.do("CLIENT", "LIST").(string)) {
+			if strings.Contains(client, " flags=b ") && strings.Contains(client, " cmd=wait ") && acknowledged(w, replicas) {
+				id, _, _ := strings.Cut(strings.TrimPrefix(client, "id="), " ")
+				w.do("CLIENT", "UNBLOCK", id)
+			}
+		}
+		return false
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// slowReplicas is a client of a server whose replicas are away: WAIT takes its whole timeout.
+type slowReplicas struct{ driver.Client }
+
+func (s slowReplicas) Lane(int) (driver.Client, error) { return s, nil }
+func (slowReplicas) Close() error                      { return nil }
+
+func (slowReplicas) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	replies := make([]driver.Reply, len(calls))
+	for i, call := range calls {
+		replies[i].Value = int64(1)
+		if call.Name() == "WAIT" {
+			timeout, _ := strconv.Atoi(call.Args[len(call.Args)-1])
+			time.Sleep(time.Duration(timeout) * time.Millisecond)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return []driver.Reply{{Err: err}, {Err: err}}
+	}
+	return replies
+}
+
+// The caller's deadline is before the timeout: the push has an outcome all the same.
+func TestADurablePushEndsBeforeItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDurable(slowReplicas{}, &link.Link{})
+		hurried, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		reply, got := d.push(hurried, durability{replicas: 2, timeout: 20 * time.Second}, 0, false, []driver.Call{driver.Command("PING")})
+		require.NoError(t, hurried.Err())
+		require.Equal(t, driver.Reply{Value: int64(1)}, reply)
+		require.ErrorIs(t, got.err, ErrReplicas)
+		require.Equal(t, 1, got.replicas)
+		require.NoError(t, d.lane.Close())
+	})
 }
 
 // Without replicas each WAIT takes its whole timeout.
@@ -186,11 +246,13 @@ func TestDurablePushes(t *testing.T) {
 			receipts, err := w.client.PushMany(w.Context(), jobs)
 			require.ErrorAs(w, err, &failed)
 			require.ErrorIs(w, err, ErrReplicas)
-			require.Equal(w, BulkError{Queued: len(receipts), Err: failed.Err}, *failed)
+			stored := failed.Queued
+			require.Equal(w, slices.Concat(repeat(StatusQueued, stored), repeat(StatusNotPushed, failed.NotPushed)), statuses(receipts))
+			require.Len(w, w.queue(DefaultQueue), stored)
 			require.Equal(w, 1, w.proxy.Count("WAIT"))
 			n, err := w.client.PushSeq(w.Context(), jobs, nil)
 			require.ErrorIs(w, err, ErrReplicas)
-			require.Len(w, w.queue(DefaultQueue), len(receipts)+n, "the rest can be pushed")
+			require.Len(w, w.queue(DefaultQueue), stored+n, "the rest can be pushed")
 			require.Equal(w, 2, w.proxy.Count("WAIT"))
 		},
 		"of prepared jobs wait at each attempt": func(w *world) {

@@ -19,12 +19,12 @@ func (j *RawJob) needsOwnPush() bool {
 }
 
 // passNext runs the middleware for the next jobs of a job.
-func (c *Client) passNext(ctx context.Context, j *RawJob) error {
+func (c *Client) passNext(ctx context.Context, w *writer, j *RawJob) error {
 	jobs := slices.Clone(j.Then) // the caller's own may be those of other jobs too
 	for at := range jobs {
 		next := &jobs[at]
 		next.NotUnique = true // by DeduplicateIdempotent
-		r, err := c.pass(ctx, next)
+		r, err := c.pass(ctx, w, next)
 		if own := next.pushed; len(own) > 0 {
 			jid, queue := next.JID, next.Queue
 			j.OnPushed(func(r Receipt, err error) {
@@ -45,7 +45,7 @@ func (c *Client) passNext(ctx context.Context, j *RawJob) error {
 
 // next checks the next jobs, and returns them as they are written. length is that of the sequence which begins
 // with j.
-func (j *RawJob) next() (drafts []draft, length int, err error) {
+func (j *RawJob) next(w *writer) (drafts []draft, length int, err error) {
 	if len(j.Then) == 0 {
 		return nil, 1, nil
 	}
@@ -54,7 +54,7 @@ func (j *RawJob) next() (drafts []draft, length int, err error) {
 		errs = append(errs, fmt.Errorf("it has %d next jobs, and %d are allowed: let one of them push a batch", len(j.Then), batch.MaxNext))
 	}
 	for _, next := range j.Then {
-		d, err := j.nextDraft(next)
+		d, err := j.nextDraft(w, next)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("its next job %s: %w", next.Class, err))
 		}
@@ -66,32 +66,33 @@ func (j *RawJob) next() (drafts []draft, length int, err error) {
 	return drafts, length, errors.Join(errs...)
 }
 
-func (j *RawJob) nextDraft(next RawJob) (draft, error) {
+func (j *RawJob) nextDraft(w *writer, next RawJob) (draft, error) {
 	var err error
 	if next.needsOwnPush() || next.Batch != nil {
 		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), ExpiresIn, " +
 			"Deadline, Replicas or Batch")
 		next.Key, next.Unique = "", nil
 	}
-	next = next.withDefaults()
+	next.setDefaults(w)
 	next.after = j.JID
-	d, bad := next.draft(time.Time{})
+	d, bad := next.draft(w, time.Time{})
 	return d, errors.Join(err, bad)
 }
 
 // encode writes the payload. The next jobs are its last field before the args: what reads only the beginning of
 // a payload must find the fields of the job itself there.
-func (d *draft) encode() string {
+func (d *draft) encode(w *writer) string {
 	if len(d.next) == 0 {
-		return d.Encode()
+		w.scratch = w.Append(w.scratch[:0], &d.Draft)
+		return w.kept(w.scratch)
 	}
 	texts := make([]string, len(d.next))
 	for at := range d.next {
 		next := &d.next[at]
 		next.CreatedAt, next.Unit = d.CreatedAt, d.Unit
-		texts[at] = next.encode()
+		texts[at] = next.encode(w)
 	}
-	whole := d.Draft
+	whole := draft{Draft: d.Draft}
 	whole.Extra = append(slices.Clip(whole.Extra), job.Edit{Name: job.FieldThen, JSON: "[" + strings.Join(texts, ",") + "]"})
-	return whole.Encode()
+	return whole.encode(w)
 }

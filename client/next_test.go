@@ -142,7 +142,7 @@ func TestNextJobsThatCannotBePushed(t *testing.T) {
 		"replicas":         {RawJob{Class: "B", Replicas: 1}, "it has no In, At"},
 		"a batch":          {RawJob{Class: "B", Batch: &Batch{}}, "it has no In, At"},
 		"no class":         {RawJob{}, "its next job : the name of the class is empty"},
-		"arguments":        {RawJob{Class: "B", ArgsJSON: "{}"}, "its next job B: ArgsJSON is not a JSON array"},
+		"arguments":        {RawJob{Class: "B", ArgsJSON: "{}"}, "its next job B: ArgsJSON: not a JSON array"},
 		"a field":          {RawJob{Class: "B", Extra: []job.Edit{{Name: job.FieldAfter, JSON: `"x"`}}}, "use Then"},
 		"one of its own":   {RawJob{Class: "B", Then: []RawJob{{Class: "C", In: 1}}}, "its next job B: its next job C: "},
 		"too many in line": {long, "33 jobs follow one another, and 32 are allowed"},
@@ -158,7 +158,9 @@ func TestNextJobsThatCannotBePushed(t *testing.T) {
 	require.NoError(t, RawJob{Class: "A", Then: many[1:]}.Check())
 	_, err := Periodic{Name: "p", Cron: "@daily", Job: RawJob{Class: "A", Then: many[:1]}}.Definition()
 	require.ErrorContains(t, err, "its next jobs would have the same ids at each tick")
-	large := RawJob{Class: "A", Then: []RawJob{{Class: "B", Args: []any{strings.Repeat("x", job.DefaultPayloadLimit)}}}}.withDefaults()
-	_, err = (&Client{cfg: Config{PayloadLimit: job.DefaultPayloadLimit}}).complete(&large, time.Now(), false)
+	large := RawJob{Class: "A", Then: []RawJob{{Class: "B", Args: []any{strings.Repeat("x", job.DefaultPayloadLimit)}}}}
+	var w writer
+	large.setDefaults(&w)
+	_, err = (&Client{cfg: Config{PayloadLimit: job.DefaultPayloadLimit}}).complete(&w, &large, time.Now(), false)
 	require.ErrorContains(t, err, "with its next jobs")
 }

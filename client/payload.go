@@ -26,12 +26,12 @@ type draft struct {
 }
 
 // draft checks the job. ExpiresIn and Deadline count from begin. The error names everything that is wrong.
-func (j *RawJob) draft(begin time.Time) (draft, error) {
-	args, badArgs := j.args()
+func (j *RawJob) draft(w *writer, begin time.Time) (draft, error) {
+	args, badArgs := j.args(w)
 	retry, badRetry := retryJSON(j.Retry)
 	fields, badFields := j.fields(begin)
 	wal, badWAL := j.wal()
-	next, length, badNext := j.next()
+	next, length, badNext := j.next(w)
 	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
 		badArgs, badRetry, badFields, badWAL, badNext, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
 	d := draft{
@@ -42,7 +42,8 @@ func (j *RawJob) draft(begin time.Time) (draft, error) {
 		return d, err
 	}
 	if d.lock, err = j.lock(d.Draft); !d.lock.None() && !d.lock.Kept() {
-		d.Extra = append(d.Extra, d.lock.Edit())
+		d.Extra = append(append(w.fields[:0], d.Extra...), d.lock.Edit()) // of the drafts in a payload, one has a lock
+		w.fields = d.Extra
 	}
 	if err == nil && j.Encrypt != nil {
 		err = d.seal(j.Encrypt)
@@ -201,25 +202,23 @@ func (j *RawJob) wal() (dedup.WAL, error) {
 	return dedup.ParseWAL(texts)
 }
 
-func (j *RawJob) args() (string, error) {
+func (j *RawJob) args(w *writer) (string, error) {
 	if j.ArgsJSON == "" {
-		return job.MarshalArgs(j.Args)
+		text, err := job.AppendArgs(w.scratch[:0], j.Args)
+		if err != nil {
+			return "", err
+		}
+		w.scratch = text
+		return w.kept(text), nil
 	}
 	if len(j.Args) > 0 {
 		return "", errors.New("both Args and ArgsJSON are set; set one")
 	}
-	if job.AsWritten(j.ArgsJSON) {
-		return j.ArgsJSON, nil
+	args, err := job.SpellArgs(j.ArgsJSON)
+	if err != nil {
+		return "", fmt.Errorf("ArgsJSON: %w", err)
 	}
-	var elements []json.RawMessage
-	if err := json.Unmarshal([]byte(j.ArgsJSON), &elements); err != nil || elements == nil {
-		return "", errors.New("ArgsJSON is not a JSON array")
-	}
-	args := make([]any, len(elements))
-	for i, element := range elements {
-		args[i] = element
-	}
-	return job.MarshalArgs(args)
+	return args, nil
 }
 
 func retryJSON(rule job.RetryRule) (string, error) {

@@ -133,14 +133,15 @@ func (p Periodic) Definition() (*scheduler.Periodic, error) {
 		rule := scheduler.OverlapRule(p.Name)
 		j.Unique = &rule
 	}
-	j = j.withDefaults()
+	var w writer
+	j.setDefaults(&w)
 	j.JID = tickJID
-	d, err := j.draft(time.Unix(0, 0)) // scheduler.Periodic.TickJob adds the time of the tick to its limits
+	d, err := j.draft(&w, time.Unix(0, 0)) // scheduler.Periodic.TickJob adds the time of the tick to its limits
 	if err != nil {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	definition := &scheduler.Periodic{
-		Name: p.Name, Cron: p.Cron, Zone: p.Zone, CatchUp: p.CatchUp, Jitter: p.Jitter, Overlap: p.Overlap, Job: d.Encode(),
+		Name: p.Name, Cron: p.Cron, Zone: p.Zone, CatchUp: p.CatchUp, Jitter: p.Jitter, Overlap: p.Overlap, Job: d.encode(&w),
 	}
 	if parsed, err := job.Parse(definition.Job); err == nil {
 		// Each tick has an id and a time of its own, and the definition must be the same after a restart.

@@ -34,14 +34,15 @@ type Prepared struct {
 // kind of lock: one from before Key and dedup.UntilExpired refuses such a job, and every job that is pushed
 // with it.
 func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, error) {
-	r, err := c.pass(ctx, &j)
+	var w writer
+	r, err := c.pass(ctx, &w, &j)
 	var p Prepared
 	if err == nil && r.Status != StatusRefused {
 		if j.Batch != nil {
 			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job cannot join a batch: push it")}
 		}
 		now := c.clock.Now()
-		if r, err = c.complete(&j, now, true); err == nil {
+		if r, err = c.complete(&w, &j, now, true); err == nil {
 			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
 			if j.In > 0 {
 				p.At = now.Add(j.In)
@@ -84,7 +85,7 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 		if err != nil {
 			return nil, fmt.Errorf("belay: not pushed: prepared job %d of %d: %w", i+1, len(jobs), err)
 		}
-		s.add(r)
+		s.add(&r, time.Time{})
 	}
 	if len(jobs) > lua.MaxItems || s.bytes > lua.MaxBytes {
 		return nil, fmt.Errorf("belay: not pushed: %d jobs of %d bytes; at most %d of %d bytes are allowed",

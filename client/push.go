@@ -28,7 +28,7 @@ import (
 // Concurrent pushes to one queue may be coalesced: they share a call and its outcome. No push waits for one
 // that has not begun.
 func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
-	r, err := c.prepare(ctx, j)
+	r, err := c.prepare(ctx, &writer{}, &j, time.Time{})
 	receipt := r.Receipt
 	switch {
 	case err != nil || r.Status == StatusRefused:
@@ -43,7 +43,7 @@ func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 
 func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
 	var s slice
-	s.add(r)
+	s.add(&r, time.Time{})
 	err := c.send(ctx, &s)
 	return s.receipts[0], err
 }
@@ -60,17 +60,18 @@ type ready struct {
 }
 
 // prepare runs the middleware, checks the job and writes its payload.
-func (c *Client) prepare(ctx context.Context, j RawJob) (ready, error) {
-	r, err := c.pass(ctx, &j)
+// here is the time by this machine's clock, in a bulk push.
+func (c *Client) prepare(ctx context.Context, w *writer, j *RawJob, here time.Time) (ready, error) {
+	r, err := c.pass(ctx, w, j)
 	if err != nil || r.Status == StatusRefused {
 		return r, err
 	}
-	return c.complete(&j, c.nowFor(ctx, j.At), false)
+	return c.complete(w, j, w.nowFor(ctx, c, j.At, here), false)
 }
 
 // pass runs the middleware. The result is set if the job is not pushed.
-func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
-	*j = j.withDefaults()
+func (c *Client) pass(ctx context.Context, w *writer, j *RawJob) (ready, error) {
+	j.setDefaults(w)
 	if !c.pushed.Load() { // so that the processors share the flag's cache line
 		c.pushed.Store(true)
 	}
@@ -80,18 +81,18 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 			if refused {
 				return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusRefused, Reason: reason}, pushed: j.pushed}, nil
 			}
-			return notPushed(*j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
+			return notPushed(j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
 		}
 	}
 	if len(c.middleware.All()) > 0 {
-		*j = j.withDefaults() // the middleware may have emptied a field
+		j.setDefaults(w) // the middleware may have emptied a field
 	}
 	if c.cfg.DeduplicateIdempotent && j.Idempotent && !j.NotUnique && j.Unique == nil && j.Key == "" {
 		j.Unique = &dedup.Rule{Until: dedup.UntilExecuting}
 	}
 	if len(j.Then) > 0 {
-		if err := c.passNext(ctx, j); err != nil {
-			return notPushed(*j), err
+		if err := c.passNext(ctx, w, j); err != nil {
+			return notPushed(j), err
 		}
 	}
 	return ready{}, nil
@@ -99,7 +100,7 @@ func (c *Client) pass(ctx context.Context, j *RawJob) (ready, error) {
 
 // complete checks the job and writes its payload at a time. The payload of a prepared job names its lock also
 // if the lock is kept, for readPrepared, which removes it.
-func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error) {
+func (c *Client) complete(w *writer, j *RawJob, now time.Time, prepared bool) (ready, error) {
 	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs, pushed: j.pushed}
 	r.durability = c.durability(j.Replicas, j.ReplicaTimeout)
 	if j.ExpiresIn > 0 || j.Deadline > 0 {
@@ -121,7 +122,7 @@ func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
 	r.stored.Queue = j.Queue
-	d, err := j.draft(begin)
+	d, err := j.draft(w, begin)
 	if err == nil {
 		d.CreatedAt, d.Unit = now, c.cfg.Unit
 		if delay <= 0 {
@@ -130,7 +131,7 @@ func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error
 		if prepared && d.lock.Kept() {
 			d.Extra = append(d.Extra, d.lock.Edit())
 		}
-		r.stored.Job = d.encode()
+		r.stored.Job = d.encode(w)
 		r.takeLock(d.lock, delay, j.Class, d.wal)
 		if err = c.checkSize(&r.stored); err != nil && len(j.Then) > 0 {
 			err = fmt.Errorf("with its next jobs: %w", err)
@@ -140,7 +141,7 @@ func (c *Client) complete(j *RawJob, now time.Time, prepared bool) (ready, error
 		err = j.checkPayload(r.stored.Job)
 	}
 	if err != nil {
-		return notPushed(*j), &InvalidError{Class: j.Class, Err: err}
+		return notPushed(j), &InvalidError{Class: j.Class, Err: err}
 	}
 	return r, nil
 }
@@ -169,6 +170,6 @@ func (c *Client) checkSize(j *lua.NewJob) error {
 	return nil
 }
 
-func notPushed(j RawJob) ready {
+func notPushed(j *RawJob) ready {
 	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}, pushed: j.pushed}
 }

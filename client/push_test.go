@@ -256,11 +256,12 @@ func TestWhatIsPushedIsReadBack(t *testing.T) {
 		if j.Retry.Kind == job.RetryLimit {
 			j.Retry.Limit = rapid.IntRange(0, 100).Draw(t, "limit")
 		}
-		filled := j.withDefaults()
-		draft, err := filled.draft(time.Now())
+		filled, w := j, writer{}
+		filled.setDefaults(&w)
+		draft, err := filled.draft(&w, time.Now())
 		require.NoError(t, err)
 		draft.CreatedAt = time.Unix(1_700_000_000, 0)
-		parsed, err := job.Parse(draft.Encode())
+		parsed, err := job.Parse(draft.encode(&w))
 		require.NoError(t, err)
 
 		require.Equal(t, []string{j.Class, j.Queue, j.RetryQueue, filled.JID},

@@ -158,28 +158,28 @@ func (j *RawJob) OnPushed(callback func(r Receipt, err error)) {
 	j.pushed = append(slices.Clip(j.pushed), callback)
 }
 
-// withDefaults returns the job as middleware gets it.
-func (j RawJob) withDefaults() RawJob {
+// setDefaults makes the job what middleware gets.
+func (j *RawJob) setDefaults(w *writer) {
 	if j.Queue == "" {
 		j.Queue = DefaultQueue
 	}
 	if j.JID == "" {
-		j.JID = job.NewJID()
+		j.JID = w.jid()
 	}
 	// Clipped, so that middleware that appends does not write into the caller's array, which other jobs may
 	// share.
 	j.Args, j.Tags, j.Extra = slices.Clip(j.Args), slices.Clip(j.Tags), slices.Clip(j.Extra)
-	return j
 }
 
 // Check returns, joined, the errors for which any client would refuse to push the job, or nil. It does not
 // check what depends on the client, middleware and PayloadLimit, and whether there are keys for Encrypt.
 func (j RawJob) Check() error {
-	j = j.withDefaults()
+	var w writer
+	j.setDefaults(&w)
 	j.Encrypt = nil
-	d, err := j.draft(time.Time{})
+	d, err := j.draft(&w, time.Time{})
 	if err != nil {
 		return err
 	}
-	return j.checkPayload(d.encode())
+	return j.checkPayload(d.encode(&w))
 }

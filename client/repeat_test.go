@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -105,19 +106,21 @@ func TestRepeat(t *testing.T) {
 
 func TestRepeatMany(t *testing.T) {
 	repeats(t, Config{RepeatFor: -1}, map[string]func(w *world){
-		"sends a slice once for all its receipts": func(w *world) {
+		"sends a slice once for all its receipts, and that which was read meanwhile": func(w *world) {
 			for _, rule := range []faultproxy.Rule{faultproxy.DropReply(oncePushes), faultproxy.DropRequest(oncePushes)} {
 				w.do("DEL", w.keys.Queue("a"))
 				w.proxy.Add(rule)
 				receipts, err := w.client.PushMany(w.Context(), repeatable(sequence(2*lua.MaxItems, new(int), "a")))
 				require.ErrorIs(w, err, ErrUnknown)
-				require.Equal(w, repeat(StatusUnknown, lua.MaxItems), statuses(receipts))
+				require.Equal(w, slices.Concat(repeat(StatusUnknown, lua.MaxItems), repeat(StatusNotPushed, lua.MaxItems)), statuses(receipts))
 				before := w.proxy.Count("EVALSHA")
 				receipts, err = w.client.RepeatMany(w.Context(), receipts)
 				require.NoError(w, err)
-				require.Equal(w, repeat(StatusQueued, lua.MaxItems), statuses(receipts))
-				require.Len(w, w.queue("a"), lua.MaxItems)
-				require.Equal(w, before+1, w.proxy.Count("EVALSHA"))
+				require.Equal(w, repeat(StatusQueued, 2*lua.MaxItems), statuses(receipts))
+				numbers, _ := w.numbers("a")
+				require.Len(w, numbers, 2*lua.MaxItems)
+				require.Equal(w, fmt.Sprint(lua.MaxItems), numbers[lua.MaxItems], "in order")
+				require.Equal(w, before+2, w.proxy.Count("EVALSHA"))
 			}
 		},
 		"repeats all that can be, up to one that is still unknown": func(w *world) {

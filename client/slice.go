@@ -16,6 +16,7 @@ type slice struct {
 	load
 	at    []int // for each job of the load, the index of its receipt
 	begun time.Time
+	usual int  // how many receipts it will probably have; 0 if nothing is known
 	page  int  // how many bytes it should have; 0 until full has asked
 	once  bool // one job is PushOnce, so the whole slice is
 	needs int  // the highest protocol that one of its jobs needs
@@ -32,15 +33,16 @@ type load struct {
 // next returns an empty slice. It reuses the memory of this one's jobs, unless they may have to be sent again.
 func (s *slice) next() slice {
 	if s.once {
-		return slice{}
+		return slice{usual: len(s.receipts)}
 	}
 	clear(s.jobs) // so that their payloads can be collected
-	return slice{load: load{jobs: s.jobs[:0]}, at: s.at[:0]}
+	return slice{load: load{jobs: s.jobs[:0]}, at: s.at[:0], usual: len(s.receipts)}
 }
 
-func (s *slice) add(r ready) {
+// add adds a job. here is the time, which only a bulk push needs.
+func (s *slice) add(r *ready, here time.Time) {
 	if len(s.receipts) == 0 {
-		s.begun = time.Now()
+		s.begun, s.receipts = here, make([]Receipt, 0, max(s.usual, 1))
 	}
 	s.receipts = append(s.receipts, r.Receipt)
 	if !r.Status.stored() {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +18,7 @@ func TestASliceAsksForItsPageOnce(t *testing.T) {
 		return 3
 	}
 	for n := 1; n <= 3; n++ {
-		s.add(ready{Receipt: Receipt{Status: StatusQueued}, stored: lua.NewJob{Queue: "q", Job: "x"}})
+		s.add(&ready{Receipt: Receipt{Status: StatusQueued}, stored: lua.NewJob{Queue: "q", Job: "x"}}, time.Time{})
 		require.Equal(t, n == 3, s.full(1, page))
 	}
 	require.Equal(t, 1, asked)

@@ -22,10 +22,12 @@ import (
 // each object around it: a payload of many braces could cost a second. So an object is replaced by its hash
 // when it closes, and every byte is hashed once.
 type canonical struct {
-	text    *jsontext.Decoder
+	args    bytes.Buffer
+	text    *jsontext.Decoder // of args
 	out     []byte
 	members []member // of the open objects, those of the innermost last
-	decoded []byte   // the string being read
+	decoded []byte   // the string or the digits being read
+	number  []byte   // the form of the number being read
 }
 
 // A member has the offsets in out of one member's form: text(name) starts at start, the name at name, the value
@@ -34,6 +36,7 @@ type member struct{ start, name, value, end int }
 
 // document writes the form of all of the text, which must be one value.
 func (c *canonical) document() error {
+	c.members = c.members[:0] // an error may have left some
 	if err := c.value(); err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func (c *canonical) value() error {
 	case '"':
 		c.out = appendText(append(c.out, 's'), c.string(literal))
 	case '0':
-		number, err := decimal(literal)
+		number, err := c.decimal(literal)
 		c.out = appendText(append(c.out, 'd'), number)
 		return err
 	default:
@@ -161,17 +164,18 @@ func unescape(escape []byte) []byte {
 	return []byte{0xe0 | byte(r>>12), 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f}
 }
 
-// decimal returns the one form of a number: its digits without zeros at either end, and the power of ten of the
-// last digit. It works on the digits: in a float64, 2^53 and 2^53+1 are equal, and a big number would write all
-// digits of 1e400.
-func decimal(literal []byte) ([]byte, error) {
+// decimal returns the one form of a number: its digits without zeros at either end, and the power of ten of
+// the last digit. The result is valid until the next call. It works on the digits: in a float64, 2^53 and
+// 2^53+1 are equal, and a big number would write all digits of 1e400.
+func (c *canonical) decimal(literal []byte) ([]byte, error) {
 	unsigned, negative := bytes.CutPrefix(literal, []byte("-"))
 	mantissa, exponent := unsigned, []byte(nil)
 	if e := bytes.IndexAny(unsigned, "eE"); e >= 0 {
 		mantissa, exponent = unsigned[:e], unsigned[e+1:]
 	}
 	whole, fraction, _ := bytes.Cut(mantissa, []byte("."))
-	digits := append(append(make([]byte, 0, len(literal)+16), whole...), fraction...)
+	c.decoded = append(append(c.decoded[:0], whole...), fraction...)
+	digits := c.decoded
 	significant := bytes.TrimRight(digits, "0")
 	power := len(digits) - len(significant) - len(fraction)
 	significant = bytes.TrimLeft(significant, "0")
@@ -186,9 +190,10 @@ func decimal(literal []byte) ([]byte, error) {
 	if power > maxExponent || power < -maxExponent {
 		return nil, fmt.Errorf("the arguments hold a number with a power of ten beyond ±%d", maxExponent)
 	}
-	out := make([]byte, 0, len(significant)+16)
+	c.number = c.number[:0]
 	if negative {
-		out = append(out, '-')
+		c.number = append(c.number, '-')
 	}
-	return strconv.AppendInt(append(append(out, significant...), 'e'), int64(power), 10), nil
+	c.number = strconv.AppendInt(append(append(c.number, significant...), 'e'), int64(power), 10)
+	return c.number, nil
 }

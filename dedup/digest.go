@@ -1,12 +1,12 @@
 package dedup
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,22 +63,44 @@ const (
 // The JSON value ["x",{"b":1,"a":null}] thus becomes [s1:x{, the SHA-256 of 1:an1:bd3:1e0, and ].
 // testdata/vectors.json has digests to test an implementation with; contrib/ruby/belay.rb has one in Ruby.
 func Digest(class, queue string, args []byte) (string, error) {
+	return digest(class, queue, string(args))
+}
+
+func digest(class, queue, args string) (string, error) {
 	switch {
 	case len(args) > job.MaxPayloadLimit:
 		return "", fmt.Errorf("the arguments are longer than %d bytes", job.MaxPayloadLimit)
-	case !utf8.Valid(args):
+	case !utf8.ValidString(args):
 		return "", errors.New("the arguments are not valid UTF-8")
 	}
+	c, _ := canonicals.Get().(*canonical)
+	if len(args) <= maxReused {
+		defer canonicals.Put(c)
+	}
+	c.args.Reset()
+	c.args.WriteString(args)
 	// Half a surrogate pair and duplicate names are valid.
-	text := jsontext.NewDecoder(bytes.NewBuffer(args), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-	c := canonical{text: text, out: make([]byte, 0, len(form)+len(class)+len(queue)+2*len(args)+32)}
-	c.out = appendText(appendText(appendText(c.out, form), class), queue)
+	c.text.Reset(&c.args, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	c.out = appendText(appendText(appendText(c.out[:0], form), class), queue)
 	if err := c.document(); err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(c.out)
-	return hex.EncodeToString(sum[:digestBytes]), nil
+	return digestOf(c.out), nil
 }
+
+// digestOf returns the digest of a form.
+func digestOf(form []byte) string {
+	sum := sha256.Sum256(form)
+	var digits [2 * digestBytes]byte
+	hex.Encode(digits[:], sum[:digestBytes])
+	return string(digits[:])
+}
+
+// canonicals are reused, because a decoder and its buffers cost more than the hash of usual arguments. After
+// longer ones than maxReused they are dropped.
+var canonicals = sync.Pool{New: func() any { return &canonical{text: new(jsontext.Decoder)} }}
+
+const maxReused = 16 << 10
 
 // appendText writes the length before the bytes, so that the text that follows cannot be mistaken for a part
 // of them.

@@ -1,8 +1,6 @@
 package dedup
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -32,8 +30,7 @@ func KeyDigest(key string) (string, error) {
 	case len(key) > MaxKey:
 		return "", fmt.Errorf("the key is %d bytes long, and %d are allowed: hash it", len(key), MaxKey)
 	}
-	sum := sha256.Sum256(appendText(appendText(nil, keyForm), key))
-	return hex.EncodeToString(sum[:digestBytes]), nil
+	return digestOf(appendText(appendText(make([]byte, 0, len(keyForm)+MaxKey+8), keyForm), key)), nil
 }
 
 // KeyLock returns the lock of a job with a key of the user's: UntilExpired, and equal for all jobs with this

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,9 +48,20 @@ func (l Lock) Edit() job.Edit {
 	if l.None() {
 		return job.Remove(FieldName)
 	}
-	// It cannot fail: the struct has only text, a number and booleans.
-	text, _ := json.Marshal(fields{l.Digest, l.Until, l.TTL.Milliseconds(), l.Rerun, l.Scheduled, l.Mark})
-	return job.Edit{Name: FieldName, JSON: string(text)}
+	// The JSON of fields, written by hand because each unique push does it. No text of it needs an escape.
+	var room [192]byte
+	out := append(append(room[:0], `{"digest":"`...), l.Digest...)
+	out = append(append(append(out, `","until":"`...), l.Until...), `","ttl_ms":`...)
+	out = strconv.AppendInt(out, l.TTL.Milliseconds(), 10)
+	for _, flag := range []struct {
+		is   bool
+		text string
+	}{{l.Rerun, `,"again":true`}, {l.Scheduled, `,"scheduled":true`}, {l.Mark, `,"mark":true`}} {
+		if flag.is {
+			out = append(out, flag.text...)
+		}
+	}
+	return job.Edit{Name: FieldName, JSON: string(append(out, '}'))}
 }
 
 // An UnreadableError is the reason why the lock in a payload could not be read. Such a job runs like one

@@ -142,7 +142,7 @@ func (r Rule) Lock(d job.Draft) (Lock, error) {
 	if r.PerQueue {
 		queue = d.Queue
 	}
-	digest, err := Digest(d.Class, queue, []byte(identity))
+	digest, err := digest(d.Class, queue, identity)
 	if err != nil {
 		return Lock{}, fmt.Errorf("find what identifies the job: %w", err)
 	}

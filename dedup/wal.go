@@ -129,6 +129,9 @@ func (w WAL) Texts() map[string]string {
 
 // Lines returns the positions as locks store them: one "NAME LSN" per line, sorted by name, "" for none.
 func (w WAL) Lines() string {
+	if len(w) == 0 {
+		return "" // the usual case, and every unique push asks
+	}
 	lines := make([]string, 0, len(w))
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		lines = append(lines, name+" "+w[name].String())

@@ -117,10 +117,10 @@ func aSilentServer(t *testing.T, w *world) {
 		time.Sleep(driver.Silence)
 		gate.Open()
 	}()
+	before := proxy.Accepted() // 1, unless the machine is so busy that a PING took as long
 	require.Equal(t, int64(1), get(t, lane, "INCR", p+"slow"))
-	require.Equal(t, 1, proxy.Accepted())
 	require.Equal(t, []any{"PONG", "PONG"}, []any{get(t, lane, "PING"), get(t, lane, "PING")})
-	require.Equal(t, 2, proxy.Accepted())
+	require.Greater(t, proxy.Accepted(), before)
 }
 
 func idleConnections(t *testing.T, w *world) {

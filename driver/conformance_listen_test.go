@@ -22,6 +22,7 @@ var listenPromises = []promise{
 	{name: "a_silent_server_ends_a_listen", keep: aSilentListen, anyKind: true, fake: noSignals},
 	{name: "a_replaced_server_that_another_connection_finds_ends_a_listen", keep: aMisledListen, fake: noReplica},
 	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen, anyKind: true, memory: true},
+	{name: "a_listen_without_probes_outlasts_a_silent_server", keep: anUnprobedListen, fake: noSignals},
 	{name: "a_denied_channel_is_an_error_reply", keep: aDeniedListen, fake: noACL},
 }
 
@@ -36,12 +37,17 @@ type listening struct {
 // listen starts a Listen that ends with the test at the latest.
 func listen(t *testing.T, client driver.Client, channel string) *listening {
 	t.Helper()
+	return listenProbing(t, client, channel, driver.ListenProbe)
+}
+
+func listenProbing(t *testing.T, client driver.Client, channel string, probe time.Duration) *listening {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	l := &listening{make(chan struct{}, 1), make(chan string, 1000), make(chan error, 1), cancel}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		l.ended <- client.Listen(ctx, channel, func() { l.subscribed <- struct{}{} }, func(m string) { l.messages <- m })
+		l.ended <- client.Listen(ctx, channel, probe, func() { l.subscribed <- struct{}{} }, func(m string) { l.messages <- m })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -105,7 +111,7 @@ func aListenEnds(t *testing.T, w *world) {
 	client := w.open(t, proxy.Addr())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, client.Listen(ctx, "none", func() {}, func(string) {}))
+	require.Error(t, client.Listen(ctx, "none", driver.ListenProbe, func() {}, func(string) {}))
 	l := listen(t, client, prefix(t))
 	l.on(t)
 	require.Equal(t, 1, proxy.Open())
@@ -194,6 +200,27 @@ func aQuietListen(t *testing.T, w *world) {
 	}
 	get(t, client, "PUBLISH", p, "at last")
 	require.Equal(t, "at last", <-l.messages)
+}
+
+// It stands through a silence of its server of twice the usual probe: nothing but its own connection ends it.
+func anUnprobedListen(t *testing.T, w *world) {
+	server := drivertest.Start(t)
+	client := w.open(t, server.Addr())
+	l := listenProbing(t, client, "news", 0)
+	l.on(t)
+	server.Stop()
+	select {
+	case err := <-l.ended:
+		server.Cont()
+		t.Fatal("it ended: ", err)
+	case <-time.After(2*driver.ListenProbe + time.Second):
+	}
+	server.Cont()
+	get(t, client, "PUBLISH", "news", "at last")
+	require.Equal(t, "at last", <-l.messages)
+	_, err := server.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
+	require.NoError(t, err)
+	require.True(t, driver.Outage(l.over(t)))
 }
 
 func aDeniedListen(t *testing.T, w *world) {

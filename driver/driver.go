@@ -134,8 +134,9 @@ type Client interface {
 	// one. It returns the reason. It calls subscribed when the server has confirmed the subscription, and from
 	// then on received with each message, in order. Earlier messages are lost, so after subscribed the caller
 	// reads once more what the messages are about. The callbacks must not block. A connection that is silent
-	// for ListenProbe is probed, and given up if it stays silent for as long again.
-	Listen(ctx context.Context, channel string, subscribed func(), received func(message string)) error
+	// for probe is probed, and given up if it stays silent for as long again; with 0 it is never probed, and a
+	// connection whose server has silently disappeared ends with ctx only.
+	Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(message string)) error
 
 	// Close closes the connections that this Client opened, and none that a user passed in.
 	Close() error
@@ -181,7 +182,8 @@ const (
 	DialTimeout = 2 * time.Second
 	// CallTimeout is the deadline of a Do whose context has none.
 	CallTimeout = 5 * time.Second
-	// ListenProbe is how long the connection of a Listen may be silent before the server is asked to answer.
+	// ListenProbe is how long the connection of a Listen for messages may be silent before the server is asked
+	// to answer.
 	ListenProbe = 5 * time.Second
 	// BufferSize is the size of a connection's buffers: a usual pipeline (a hundred jobs of some hundred
 	// bytes) fits into one system call.

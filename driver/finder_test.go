@@ -37,10 +37,12 @@ func (n *node) Do(ctx context.Context, _ ...Call) []Reply {
 	}
 	return []Reply{{Value: n.reply}}
 }
-func (n *node) Lane(int) (Client, error)                                           { panic("not used") }
-func (n *node) Waiter() (Waiter, error)                                            { panic("not used") }
-func (n *node) Listen(context.Context, string, func(), func(message string)) error { panic("not used") }
-func (n *node) Close() error                                                       { return nil }
+func (n *node) Lane(int) (Client, error) { panic("not used") }
+func (n *node) Waiter() (Waiter, error)  { panic("not used") }
+func (n *node) Listen(context.Context, string, time.Duration, func(), func(message string)) error {
+	panic("not used")
+}
+func (n *node) Close() error { return nil }
 
 // at is a node in CLUSTER SLOTS.
 func at(host any, port int64, more ...any) []any { return append([]any{host, port, "id"}, more...) }

@@ -91,10 +91,10 @@ func TestATakeThatIsDeniedIsADenial(t *testing.T) {
 		// All commands on all keys, but LMOVE and BLMOVE on the lists of one queue only.
 		acl("-lmove", "-blmove", "(+lmove +blmove ~p:queue:good ~p:belay:working:good:*)")
 		mail, good := r.push("mail", 1), r.push("good", 1)
-		r.pump("the job of the other queue", func() bool { return len(r.running) == 1 && r.k.cfg.Reporter.Denied() != nil })
+		r.pump("the job of the other queue", func() bool { return len(r.running) == 1 && r.k.report.Denied() != nil })
 		require.Equal(t, good, bytesOf(r.running))
-		require.ErrorContains(t, r.k.cfg.Reporter.Denied(), `queues ["mail"]: `)
-		require.NotEmpty(t, driver.Denial(r.k.cfg.Reporter.Denied()))
+		require.ErrorContains(t, r.k.report.Denied(), `queues ["mail"]: `)
+		require.NotEmpty(t, driver.Denial(r.k.report.Denied()))
 		require.Equal(t, 1, strings.Count(r.log.String(), "redis denies access"), r.log.String())
 		require.Contains(t, r.log.String(), `"call":"take"`)
 		require.NotContains(t, r.log.String(), "queue skipped")
@@ -104,6 +104,6 @@ func TestATakeThatIsDeniedIsADenial(t *testing.T) {
 		r.pump("its own", func() bool { return len(r.running) == 1 })
 		require.Equal(t, mail, bytesOf(r.running))
 		r.end(done)
-		r.pump("the end of the denial", func() bool { return r.k.cfg.Reporter.Denied() == nil })
+		r.pump("the end of the denial", func() bool { return r.k.report.Denied() == nil })
 	})
 }

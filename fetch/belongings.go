@@ -10,10 +10,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A job may have a lock, which its payload names (package dedup), and a gate, which Config.Gate names. Both
-// change with the job: Redis records the start before the job runs, if the start changes the lock, or if the
-// gate has to let it start; and the settle that ends the job frees the lock and the slot. Each heartbeat
-// renews the lock while this process has the job. Jobs without either cost one search in their bytes.
+// A job may have a lock, which its payload names (package dedup), and a gate (see Loop.SetGate). Both change
+// with the job: Redis records the start before the job runs, if the start changes the lock, or if the gate has
+// to let it start; and the settle that ends the job frees the lock and the slot. Each heartbeat renews the lock
+// while this process has the job. Jobs without either cost one search in their bytes.
 
 // A heldLock is the lock of a running job.
 type heldLock struct {
@@ -59,12 +59,13 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 
 // prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
-	if k.cfg.Gate != nil || r.mayOwn && dedup.Has(r.Bytes) {
+	gateOf := k.loop.gate.Load()
+	if gateOf != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
-		if parsed, err := job.Parse(r.Bytes); err == nil {
-			r.lock = k.lockOf(parsed)
-			if k.cfg.Gate != nil {
-				r.gate, r.first = k.cfg.Gate(parsed), parsed.InterruptedCount() > 0
+		if parsed, err := r.Job(); err == nil {
+			r.read, r.lock = parsed, k.lockOf(parsed)
+			if gateOf != nil {
+				r.gate, r.first = (*gateOf)(parsed), parsed.InterruptedCount() > 0
 			}
 		}
 	}
@@ -79,7 +80,7 @@ func (k *Keyspace) prepare(r *Run) {
 func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
 	lock, err := dedup.Read(parsed)
 	if err != nil {
-		k.cfg.Log.Warn("unique lock ignored: unreadable field belay_unique", "error", err, "jid", parsed.JID(), "class", parsed.Class())
+		k.log.Warn("unique lock ignored: unreadable field belay_unique", "error", err, "jid", parsed.JID(), "class", parsed.Class())
 	}
 	if lock.None() {
 		return nil
@@ -92,7 +93,7 @@ func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
 // job that had begun in an earlier run then holds a lock that it does not need; the next start frees it.)
 func (k *Keyspace) putBack(r *Run, outcome job.Outcome) {
 	if r.lock == nil || r.starts == 0 || r.lock.AtStart() != dedup.StartRelease {
-		k.ledger.finish(r, outcome)
+		k.finish(r, outcome)
 		return
 	}
 	r.undoStart, r.outcome = true, outcome
@@ -172,7 +173,7 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 		k.fail(err)
 		runs = nil
 	default:
-		k.cfg.Reporter.Refuse("start", err)
+		k.report.Refuse("start", err)
 	}
 	for i, r := range runs {
 		switch {
@@ -184,7 +185,7 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 			k.refuse(r)
 		case slices.Contains(answer.Lost, i):
 			if r.gate == nil || r.starts == 1 { // otherwise an earlier call, whose reply was lost, has let the job wait
-				k.cfg.Log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
+				k.log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
 			}
 			k.leave(r)
 		case r.undoStart:
@@ -219,7 +220,7 @@ func (k *Keyspace) startRefused(r *Run) {
 // endUndo lets the job of a run that does not start after all wait again.
 func (k *Keyspace) endUndo(r *Run) {
 	r.started, r.undoStart = false, false
-	k.ledger.finish(r, r.outcome)
+	k.finish(r, r.outcome)
 }
 
 // mayWait reports whether the job may be in the waiting list of its gate: no reply to its start was read.
@@ -249,7 +250,7 @@ func (k *Keyspace) addRenewals(p *pipeline) {
 		ask := k.Keys.Renew(chunk)
 		p.add(ask.Call, func(reply driver.Reply) {
 			if _, err := ask.Read(reply); err != nil && !driver.Outage(err) {
-				k.cfg.Reporter.Refuse("renew locks", err)
+				k.report.Refuse("renew locks", err)
 			}
 		})
 	}
@@ -273,7 +274,7 @@ func (k *Keyspace) lockAtEnd(r *Run) *lua.Lock {
 	lock := r.lock.script()
 	lock.Hold = r.lock.Lifetime(r.outcome.After())
 	if r.lock.Reruns(r.outcome.Exit()) {
-		if parsed, err := job.Parse(r.Bytes); err == nil {
+		if parsed, err := r.Job(); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 	}

@@ -20,7 +20,7 @@ func newCapsules(t *testing.T, open opener, drainFor time.Duration) *rig {
 	r := newRigOn(t, open, drivertest.Redis(t).Addr(), drivertest.Prefix(t), 2, "mail", "other")
 	require.NoError(t, r.loop.Close())
 	r.record.Concurrency = 4
-	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
+	r.open(Space{Client: open(t, r.proxy.URL()), Keys: r.keys, Clock: r.clock}, Config{
 		Log:     slog.New(logbook.JSON(r.log, slog.LevelDebug)),
 		Shares:  []Share{{Order: strictly(t, "mail"), Concurrency: 2}, {Order: strictly(t, "other"), Concurrency: 2}},
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack, CallTimeout: time.Second, DrainFor: drainFor,

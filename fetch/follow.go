@@ -38,9 +38,7 @@ func (l *Loop) SetOrders(orders []*QueueOrder) {
 func (l *Loop) Serve(ctx context.Context, orders []*QueueOrder) error {
 	return l.do(ctx, func() {
 		l.SetOrders(orders)
-		for _, k := range l.spaces {
-			k.follow()
-		}
+		l.follow()
 	})
 }
 
@@ -89,7 +87,14 @@ func (l *Loop) do(ctx context.Context, run func()) error {
 	}
 }
 
-// follow makes the queues those of the shares' orders.
+// follow makes the queues of all keyspaces those of the shares' orders.
+func (l *Loop) follow() {
+	for _, k := range l.spaces {
+		k.follow()
+	}
+	l.allotWaits()
+}
+
 func (k *Keyspace) follow() {
 	for _, in := range k.intakes {
 		names := in.share.Order.Names()
@@ -109,7 +114,6 @@ func (k *Keyspace) follow() {
 			}
 		}
 	}
-	k.allotWaits()
 	k.nameQueues()
 }
 
@@ -139,7 +143,7 @@ func (q *queueState) drop() {
 // list may still have jobs.
 func (k *Keyspace) hasLeft(q *queueState, now time.Time) bool {
 	of := &k.loop.quarantine
-	if !q.leaving || q.wait != nil || q.takes > 0 || of.asking || of.draining == q || of.toDrain == q || of.toUndrain == q ||
+	if !q.leaving || q.wait != nil || q.takes > 0 || of.asking == k || of.draining == q || of.toDrain == q || of.toUndrain == q ||
 		k.reconcile.unsure || k.reconcile.quarantineUnsure || now.Sub(k.doubtedAt) < leaveAfter {
 		return false
 	}
@@ -153,11 +157,15 @@ func (k *Keyspace) hasLeft(q *queueState, now time.Time) bool {
 	return true
 }
 
-// allotWaits divides the waits of the process among the intakes: as many as each has queues, the smallest
-// first, and equal parts of the rest.
-func (k *Keyspace) allotWaits() {
+// allotWaits divides the waits of the process among the intakes of all keyspaces: as many as each has queues,
+// the smallest first, and equal parts of the rest.
+func (l *Loop) allotWaits() {
 	left := lua.MaxWaits
-	bySize := slices.SortedStableFunc(slices.Values(k.intakes), func(a, b *intake) int {
+	var intakes []*intake
+	for _, k := range l.spaces {
+		intakes = append(intakes, k.intakes...)
+	}
+	bySize := slices.SortedStableFunc(slices.Values(intakes), func(a, b *intake) int {
 		return len(a.share.Order.Names()) - len(b.share.Order.Names())
 	})
 	for i, in := range bySize {

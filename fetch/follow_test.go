@@ -25,7 +25,7 @@ func (r *rig) follow(queues ...string) {
 	require.NoError(r.t, err)
 	require.True(r.t, served)
 	r.loop.SetOrders([]*QueueOrder{strictly(r.t, queues...)})
-	r.k.follow()
+	r.loop.follow()
 }
 
 func (r *rig) hasLeft(queue string) bool {
@@ -136,7 +136,7 @@ func TestQueuesThatComeAndGo(t *testing.T) {
 			order, err := NewQueueOrder([]Queue{{Name: "t*"}}, rand.New(rand.NewPCG(1, 2)))
 			require.NoError(t, err)
 			r.loop.SetOrders([]*QueueOrder{order})
-			r.k.follow()
+			r.loop.follow()
 			r.pump("a to have left", func() bool { return r.hasLeft("a") })
 			r.drop("a")
 			r.beat()
@@ -215,7 +215,7 @@ func TestManyQueues(t *testing.T) {
 		share := func(queues ...string) Share { return Share{Order: strictly(t, queues...), Concurrency: 2} }
 		l := NewLoop(Config{Shares: []Share{share(queues...), share("a", "b"), share(queues[:10]...)}})
 		r := newRig(t, clients["go-redis"], 1, "x")
-		k, err := newKeyspace(l, r.k.Space)
+		k, err := l.Open(r.k.Space)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, k.close()) })
 		var quotas []int

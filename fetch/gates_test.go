@@ -88,6 +88,23 @@ func TestGates(t *testing.T) {
 			require.Zero(t, r.do("EXISTS", r.keys.Limits(), r.keys.Gates(), r.keys.Slots(r.session.Identity)))
 		})
 
+		t.Run("read_a_job_once_which_its_processor_gets", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 1, "mail")
+			asked := make(chan *job.Job, 1)
+			gate := lua.Gate{Name: "five:", Size: lua.Size{Concurrency: 1}}
+			r.loop.SetGate(func(j *job.Job) *lua.Gate {
+				asked <- j
+				return &gate
+			})
+			r.push("mail", 1)
+			r.pump("the job", func() bool { return len(r.running) == 1 })
+			got, err := r.running[0].Job()
+			require.NoError(t, err)
+			require.Same(t, <-asked, got)
+			r.end(done)
+		})
+
 		t.Run("cost_a_waiting_job_no_call", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 4, "mail")

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,9 +13,13 @@ import (
 
 // A Space is the location of a keyspace.
 type Space struct {
+	// Name is the name of the shard, which the log lines about it carry; "" if the process has no shards.
+	Name   string
 	Client driver.Client
 	Keys   lua.Keys
 	Clock  *lua.Clock
+	// Reporter reports the outages of this Redis. Default: a new one that writes to the log of the loop.
+	Reporter *link.Reporter
 }
 
 // A Keyspace is the state of the loop for one keyspace: its session there, its queues, the pipelines in
@@ -24,9 +29,12 @@ type Keyspace struct {
 	Space
 	loop    *Loop
 	cfg     *Config
+	log     *slog.Logger
+	report  *link.Reporter
 	ledger  ledger
 	session *Session   // nil before the first
 	former  []*Session // earlier sessions that still had runs when the next one began
+	index   int        // in Loop.spaces
 	fenced  bool       // the last take was refused: the session has lapsed, or holds a quarantined job; until the next heartbeat
 	lease   lease
 	renew   bool // the locks of the runs must be renewed
@@ -55,16 +63,24 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := &l.cfg
+	cfg, log := &l.cfg, l.cfg.Log
+	if at.Name != "" {
+		log = log.With("shard", at.Name)
+	}
+	report := at.Reporter
+	if report == nil {
+		report = link.NewReporter(log)
+	}
 	k := &Keyspace{
-		flights: flights{link: &link.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: cfg.Log, Duty: jobs}},
-		Space:   at, loop: l, cfg: cfg, ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
+		flights: flights{link: &link.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: log, Duty: jobs}},
+		Space:   at, loop: l, cfg: cfg, log: log, report: report, index: len(l.spaces),
+		ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
 		waiting: newWaiting(),
 	}
 	for _, s := range l.shares {
-		k.intakes = append(k.intakes, &intake{space: k, share: s})
+		in := newIntake(k, s)
+		s.intakes, k.intakes = append(s.intakes, in), append(k.intakes, in)
 	}
-	k.follow()
 	return k, nil
 }
 
@@ -88,17 +104,19 @@ func (k *Keyspace) enter(session *Session) {
 // or a wait is open that may bring a job. Blocked runs do not count, because Redis refuses them.
 func (k *Keyspace) unsettled() bool {
 	return k.inFlight > 0 || k.openWaits() > 0 || len(k.unacked) > 0 || len(k.reconcile.orphaned) > 0 || len(k.large) > 0 ||
-		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, isolated) > 0
+		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, unsent, isolated) > 0
 }
 
-// turn sends the calls that are due. It returns the latest instant at which it must be called again; zero if
-// there is none.
-func (k *Keyspace) turn(now time.Time) time.Time {
+// call sends the calls that are due, but for idle waits.
+func (k *Keyspace) call(now time.Time) {
 	k.lease.session = nil
 	k.retryBlocked(now)
-	backOffEnds := k.endBackOffs(now)
+	k.endBackOffs(now)
+	if k.outage.away && len(k.loop.spaces) > 1 {
+		k.leaveUnstarted()
+	}
 	if k.outage.resting(now) {
-		return k.outage.until
+		return
 	}
 	k.reclaim()
 	k.loop.quarantine.advance(k, now)
@@ -109,13 +127,21 @@ func (k *Keyspace) turn(now time.Time) time.Time {
 		}
 		k.send(p)
 	}
+}
+
+// wait opens and releases idle waits. It returns the latest instant at which the keyspace must have its next
+// turn; zero if there is none.
+func (k *Keyspace) wait(now time.Time) time.Time {
+	if k.outage.resting(now) {
+		return k.outage.until
+	}
 	k.adjustWaits(now)
 	if k.isIdle() {
 		k.idleSession.Store(k.session)
 	} else {
 		k.idleSession.Store(nil)
 	}
-	return earlier(k.wake(now), backOffEnds)
+	return earlier(k.wake(now), k.endBackOffs(now))
 }
 
 // wake returns the next instant at which something is due without an event.
@@ -128,6 +154,8 @@ func (k *Keyspace) wake(now time.Time) time.Time {
 				at = earlier(at, in.pacedAt)
 			case in.empty && resting:
 				at = earlier(at, earlier(in.pacedAt, k.noWaitsUntil))
+			case in.waits == 0 && in.rests(now):
+				at = earlier(at, in.lookAt)
 			}
 		}
 		if !at.IsZero() && !at.After(now) {
@@ -151,11 +179,13 @@ func (k *Keyspace) compose(now time.Time) *pipeline {
 	if k.outage.away && k.session != nil && !k.session.Over() {
 		return k.composeProbe(p)
 	}
-	again := k.addSettles(p)
+	k.addSettles(p)
 	k.addStarts(p)
+	again := k.ledger.count(unacked) > 0
 	switch {
 	case again:
-		// A settle that has failed once is sent without other calls, which could fail with it.
+		// A settle that has failed once is sent without other calls, which could fail with it. Its runs occupy
+		// no processor, so a process that took jobs meanwhile could have any number of unacked ones.
 	case k.loop.quarantine.mayTake(k):
 		k.addTakeQuarantined(p)
 	default:

@@ -13,17 +13,24 @@ type Share struct {
 	// Concurrency is how many jobs of these queues run at once.
 	Concurrency int
 
-	counts   [states]int
-	reserved int // jobs that takes in flight may bring
+	intakes  []*intake // one for each keyspace
+	busy     int       // runs that occupy a processor
+	reserved int       // jobs that takes in flight may bring
 }
 
 // idle returns the number of idle processors of the share, less the jobs that takes in flight may bring.
-func (s *Share) idle() int {
-	busy := s.reserved
-	for state := awaitingStart; state <= unacked; state++ {
-		busy += s.counts[state]
-	}
-	return s.Concurrency - busy
+func (s *Share) idle() int { return s.Concurrency - s.busy - s.reserved }
+
+// occupy adds runs that occupy a processor.
+func (in *intake) occupy(runs int) {
+	in.busy += runs
+	in.share.busy += runs
+}
+
+// reserve adds jobs that takes in flight may bring.
+func (in *intake) reserve(jobs int) {
+	in.reserved += jobs
+	in.share.reserved += jobs
 }
 
 // The ledger holds every run of this process, by state, in the order in which the runs reached that state.
@@ -51,7 +58,11 @@ func (l *ledger) move(r *Run, to state) {
 		l.alike[r.sum%uint64(len(l.alike))]++
 	} else {
 		l.lists[r.state].remove(r)
-		r.share.counts[r.state]--
+	}
+	if was, is := r.state.busy(), to.busy(); was && !is {
+		r.intake.occupy(-1)
+	} else if is && !was {
+		r.intake.occupy(1)
 	}
 	if r.state = to; to == gone {
 		r.owner.drop(r)
@@ -59,7 +70,13 @@ func (l *ledger) move(r *Run, to state) {
 		return
 	}
 	l.lists[to].add(r)
-	r.share.counts[to]++
+}
+
+// moveAll moves all runs in one state to another.
+func (l *ledger) moveAll(from, to state) {
+	for r := range l.in(from) {
+		l.move(r, to)
+	}
 }
 
 // transfer moves a run from an earlier session to s, which has taken its job again.
@@ -163,9 +180,13 @@ func (l *runList) remove(r *Run) {
 }
 
 // finish records the outcome of a run. One of the next pipelines settles it.
-func (l *ledger) finish(r *Run, outcome job.Outcome) {
+func (k *Keyspace) finish(r *Run, outcome job.Outcome) {
 	r.outcome = outcome
-	l.move(r, finished)
+	if k.outage.away {
+		k.ledger.move(r, unsent)
+	} else {
+		k.ledger.move(r, finished)
+	}
 }
 
 // count returns how many runs are in any of these states.

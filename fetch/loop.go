@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -21,6 +20,9 @@ type Loop struct {
 	cfg        Config
 	shares     []*Share
 	spaces     []*Keyspace
+	begin      int       // the index of the keyspace that begins the next round of calls
+	taker      *Keyspace // the first keyspace that takes jobs in this round
+	freed      bool      // a settle has made processors idle in this round
 	quarantine quarantine
 	quiet      bool // the loop takes no more jobs, until it ends
 	stop       stopping
@@ -35,6 +37,7 @@ type Loop struct {
 	started  atomic.Bool
 	over     atomic.Bool
 	lost     atomic.Uint64
+	gate     atomic.Pointer[func(*job.Job) *lua.Gate] // see SetGate; nil for none
 }
 
 // Run runs the loop until, after a stop, all jobs are settled or the time for that is over. This is what a
@@ -80,10 +83,26 @@ func (l *Loop) Run() {
 // turn sends the calls that are due. It returns the latest instant at which it must be called again.
 func (l *Loop) turn(now time.Time) (wake time.Time) {
 	wake = now.Add(time.Hour)
+	l.call(now)
+	if l.freed && len(l.spaces) > 1 {
+		l.call(now) // for processors that became idle after the call of a keyspace that has jobs for them
+	}
 	for _, k := range l.spaces {
-		wake = earlier(wake, k.turn(now))
+		wake = earlier(wake, k.wait(now))
 	}
 	return wake
+}
+
+// call sends the calls of all keyspaces, but for idle waits. The keyspace behind the first one that takes jobs
+// begins the next time.
+func (l *Loop) call(now time.Time) {
+	l.freed, l.taker = false, nil
+	for i := range l.spaces {
+		l.spaces[(l.begin+i)%len(l.spaces)].call(now)
+	}
+	if l.taker != nil {
+		l.begin = (l.taker.index + 1) % len(l.spaces)
+	}
 }
 
 // startReady passes the jobs that may start to the processors.
@@ -134,11 +153,11 @@ func (l *Loop) end(result Result) {
 	}
 	switch {
 	case result.Outcome.Exit() != job.ExitRequeued || r.owner.Over():
-		k.ledger.finish(r, result.Outcome)
+		k.finish(r, result.Outcome)
 	case !l.stop.asked:
 		k.refuse(r) // every job that returns to the head of its queue, or this process would take it at once
 	case result.Refused:
-		k.ledger.finish(r, result.Outcome)
+		k.finish(r, result.Outcome)
 	default:
 		k.ledger.move(r, returned)
 	}
@@ -160,15 +179,10 @@ type Config struct {
 	// CallTimeout bounds each call that carries no jobs, except waits. Calls that carry jobs get more time:
 	// see link.Pace.
 	CallTimeout time.Duration
-	// Reporter reports outages. Default: a new one that writes to Log.
-	Reporter *link.Reporter
 	// TooManyClients, if set, is called when Redis has refused the loop a connection. It must not block.
 	TooManyClients func()
 	// DrainFor is the maximum time without takes while the process becomes idle for a quarantined job.
 	DrainFor time.Duration
-	// Gate returns the gate of a job; nil for most. The loop calls it for each job that it has taken, so it
-	// must return at once and never panic. Default: none, and then no payload is parsed for it.
-	Gate func(j *job.Job) *lua.Gate
 	// Unit is how instants are written into payloads.
 	Unit job.TimeUnit
 
@@ -183,14 +197,8 @@ type Config struct {
 // NewLoop returns a Loop without keyspaces. Open adds them.
 func NewLoop(cfg Config) *Loop {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
-	if cfg.Reporter == nil {
-		cfg.Reporter = link.NewReporter(cfg.Log)
-	}
 	l := &Loop{
-		cfg: cfg, pool: newPool(),
-		// Room for every operation that can be in flight, so that their goroutines never wait for the loop.
-		events:   make(chan event, maxInFlight+2*lua.MaxQueues),
-		requests: make(chan func(), 64),
+		cfg: cfg, pool: newPool(), events: make(chan event, maxEvents), requests: make(chan func(), 256),
 	}
 	l.quarantine.loop = l
 	for _, share := range cfg.Shares {
@@ -199,8 +207,16 @@ func NewLoop(cfg Config) *Loop {
 	return l
 }
 
-// SetGate sets Config.Gate. Call it before Open.
-func (l *Loop) SetGate(gate func(j *job.Job) *lua.Gate) { l.cfg.Gate = gate }
+// SetGate sets the function that returns the gate of a job; nil for most. The loop calls it for each job that
+// it takes from now on, so it must return at once and never panic. With nil, as before the first call, jobs
+// have no gate, and no payload is parsed for it. SetGate may be called at any time.
+func (l *Loop) SetGate(gate func(j *job.Job) *lua.Gate) {
+	if gate == nil {
+		l.gate.Store(nil)
+		return
+	}
+	l.gate.Store(&gate)
+}
 
 // Open adds a keyspace, with a connection for its jobs. Call it before Run.
 func (l *Loop) Open(at Space) (*Keyspace, error) {
@@ -209,8 +225,16 @@ func (l *Loop) Open(at Space) (*Keyspace, error) {
 		return nil, err
 	}
 	l.spaces = append(l.spaces, k)
+	if len(l.spaces) > 1 {
+		l.events = make(chan event, len(l.spaces)*maxEvents)
+	}
+	l.follow()
 	return k, nil
 }
+
+// maxEvents is how many operations of a keyspace can be in flight. The channel of events has room for all of
+// them, so that their goroutines never wait for the loop.
+const maxEvents = maxInFlight + 2*lua.MaxQueues
 
 // Close closes the connections. Calls that are still in flight fail.
 func (l *Loop) Close() error {

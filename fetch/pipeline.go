@@ -40,8 +40,8 @@ type pipeline struct {
 
 // A reservation reserves processors of a share for jobs that a pipeline may bring.
 type reservation struct {
-	share *Share
-	jobs  int
+	intake *intake
+	jobs   int
 }
 
 // A part holds some calls of a pipeline, and a function for each of their replies.
@@ -61,12 +61,12 @@ func (p *pipeline) addAll(calls []driver.Call, handle func(replies []driver.Repl
 }
 
 // reserve reserves processors for the pipeline.
-func (p *pipeline) reserve(s *Share, jobs int) {
+func (p *pipeline) reserve(in *intake, jobs int) {
 	if len(p.reservations) == 0 {
 		p.space.begin()
 	}
-	p.reservations = append(p.reservations, reservation{s, jobs})
-	s.reserved += jobs
+	p.reservations = append(p.reservations, reservation{in, jobs})
+	in.reserve(jobs)
 }
 
 // maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only for
@@ -106,7 +106,7 @@ func (p *pipeline) handle() {
 	k.inFlight--
 	k.link.End(p.trip)
 	for _, r := range p.reservations {
-		r.share.reserved -= r.jobs
+		r.intake.reserve(-r.jobs)
 	}
 	if len(p.reservations) > 0 {
 		k.operations--
@@ -148,7 +148,8 @@ func (k *Keyspace) fail(err error) {
 	now, o := time.Now(), &k.outage
 	o.away, o.denied, k.doubtedAt = true, o.denied || driver.Denial(err) != "", now
 	k.reconcile.due = true // to find jobs of a lost reply, and because this reading tries Redis again
-	k.cfg.Reporter.Fail(jobs, err)
+	k.ledger.moveAll(finished, unsent)
+	k.report.Fail(jobs, err)
 	if driver.TooManyClients(err) {
 		k.tooManyClients = true
 		if k.cfg.TooManyClients != nil {
@@ -165,19 +166,19 @@ func (k *Keyspace) fail(err error) {
 func (k *Keyspace) succeed() {
 	if k.outage.denied {
 		k.outage.denied, k.blockedAt = false, time.Time{} // settles that were denied may be permitted again, too
-		k.cfg.Reporter.Succeed(jobs)
+		k.report.Succeed(jobs)
 	}
 	k.reach()
 }
 
 // reach records that Redis answers.
 func (k *Keyspace) reach() {
-	k.cfg.Reporter.Answered()
+	k.report.Answered()
 	if !k.outage.away {
 		k.outage.rest.Reset()
 		return
 	}
-	k.cfg.Reporter.Reach(jobs)
+	k.report.Reach(jobs)
 	k.outage = outage{}
 	k.reconcile.due = true
 	k.readQueuesAgain()

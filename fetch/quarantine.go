@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -19,7 +20,7 @@ type quarantine struct {
 	restUntil     time.Time   // until when the process does not drain again, after a drain in vain
 	toDrain       *queueState // the queue for which the next pipeline asks to drain
 	toUndrain     *queueState // the queue whose drain the next pipeline ends
-	asking        bool        // a take of a quarantined job is in flight
+	asking        *Keyspace   // where a take of a quarantined job is in flight
 	asideSince    time.Time   // since when takes are suspended for a quarantined job; zero if they are not
 	ordinaryUntil time.Time   // until when ordinary jobs come first, after a quarantined one, if there are any
 }
@@ -33,30 +34,75 @@ const (
 	restFactor = 10
 )
 
-// forget clears the state of an earlier session.
+// forget clears the state of an earlier session in a keyspace.
 func (q *quarantine) forget(k *Keyspace) {
 	k.noQuarantined()
-	*q = quarantine{loop: q.loop}
+	if of := q.draining; of != nil && of.intake.space == k {
+		q.draining = nil
+	}
+	if of := q.toDrain; of != nil && of.intake.space == k {
+		q.toDrain = nil
+	}
+	if of := q.toUndrain; of != nil && of.intake.space == k {
+		q.toUndrain = nil
+	}
+	if q.asking == k {
+		q.asking = nil
+	}
 }
 
-// noRuns reports whether the process has no run, and no keyspace is busy.
-func (q *quarantine) noRuns(busy func(k *Keyspace) bool) bool {
+// holdsNothing reports whether the process has no run from the keyspace. If its Redis is away, a run whose
+// handler has returned does not count, or an outage would keep quarantined jobs of other keyspaces waiting.
+func (k *Keyspace) holdsNothing() bool {
+	switch {
+	case k.ledger.count(running, abandoned, returned) > 0: // also those of earlier sessions
+		return false
+	case k.outage.away:
+		return k.ledger.count(awaitingStart, starting, ready) == 0
+	default:
+		return k.session == nil || k.session.held == 0
+	}
+}
+
+// isEmpty reports whether the process has no run from the keyspace, and only idle waits in flight.
+func (k *Keyspace) isEmpty() bool {
+	switch {
+	case !k.holdsNothing():
+		return false
+	case k.outage.away: // orphaned entries are reclaimed when it answers, and a probe brings no job
+		return k.operations == k.openWaits()
+	default:
+		return k.inFlight == 0 && len(k.reconcile.orphaned) == 0
+	}
+}
+
+// ledgerEmpty reports whether all keyspaces are empty.
+func (q *quarantine) ledgerEmpty() bool {
 	for _, k := range q.loop.spaces {
-		if k.session == nil || k.session.held > 0 || busy(k) {
+		if !k.isEmpty() {
 			return false
 		}
 	}
-	return q.loop.count(running, abandoned, returned) == 0 // also those of earlier sessions
-}
-
-// ledgerEmpty reports whether the process has no run, and only idle waits in flight.
-func (q *quarantine) ledgerEmpty() bool {
-	return q.noRuns(func(k *Keyspace) bool { return k.inFlight > 0 || len(k.reconcile.orphaned) > 0 })
+	return true
 }
 
 // nothingElse reports whether the process has no run, and no call in flight that could bring one.
 func (q *quarantine) nothingElse() bool {
-	return q.noRuns(func(k *Keyspace) bool { return k.operations > 0 })
+	for _, k := range q.loop.spaces {
+		if !k.holdsNothing() || k.operations > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// busy reports whether the process has a quarantined job from any keyspace, or takes one. One whose settle has
+// no reply counts as long as it has none: if another job crashed the process meanwhile, this one would go to
+// the dead set for that.
+func (q *quarantine) busy() bool {
+	return q.asking != nil || slices.ContainsFunc(q.loop.spaces, func(k *Keyspace) bool {
+		return k.session != nil && k.session.quarantined != nil
+	})
 }
 
 // aside reports whether takes are suspended for a quarantined job: one runs, or the process drains for one or
@@ -65,19 +111,10 @@ func (q *quarantine) aside() bool {
 	if q.loop.quiet {
 		return false
 	}
-	if q.draining != nil || q.asking {
-		return true
-	}
-	for _, k := range q.loop.spaces {
-		if k.session == nil {
-			continue
-		}
-		if k.session.quarantined != nil || k.reconcile.quarantineUnsure || k.reconcile.foundQuarantined() ||
-			(q.serves(k) && !k.fenced && k.session.Leased() && q.ledgerEmpty()) {
-			return true
-		}
-	}
-	return false
+	return q.draining != nil || q.busy() || slices.ContainsFunc(q.loop.spaces, func(k *Keyspace) bool {
+		return k.reconcile.quarantineUnsure || k.reconcile.foundQuarantined() ||
+			(q.serves(k) && !k.fenced && !k.outage.away && k.session.Leased() && q.ledgerEmpty())
+	})
 }
 
 // mayTake reports whether a quarantined job can be taken now: not while an idle wait may bring another job.
@@ -113,10 +150,15 @@ func (k *Keyspace) noQuarantined() {
 }
 
 // noOrdinary ends the time in which ordinary jobs come first, if none wait.
-func (q *quarantine) noOrdinary(k *Keyspace) {
-	for _, in := range k.intakes {
-		if !in.empty {
-			return
+func (q *quarantine) noOrdinary() {
+	for _, k := range q.loop.spaces {
+		if k.session == nil || k.outage.away {
+			continue
+		}
+		for _, in := range k.intakes {
+			if !in.empty {
+				return
+			}
 		}
 	}
 	q.ordinaryUntil = time.Time{}
@@ -124,9 +166,13 @@ func (q *quarantine) noOrdinary(k *Keyspace) {
 
 // advance gives up a drain in vain, and records since when takes are suspended for a quarantined job.
 func (q *quarantine) advance(k *Keyspace, now time.Time) {
-	if q.draining != nil && !now.Before(q.drainUntil) {
+	switch of := q.draining; {
+	case of == nil:
+	case of.intake.space.outage.away:
+		q.endDrain() // other keyspaces have jobs
+	case !now.Before(q.drainUntil):
 		// A job that still runs may take hours.
-		if k.session.quarantined == nil {
+		if !q.busy() {
 			q.restUntil = now.Add(restFactor * k.cfg.DrainFor)
 		}
 		q.endDrain()
@@ -202,7 +248,7 @@ func (k *Keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 	case driver.Outage(err):
 		k.fail(err)
 	case err != nil:
-		k.cfg.Reporter.Refuse("drain", err)
+		k.report.Refuse("drain", err)
 		q.restUntil = time.Now().Add(restFactor * k.cfg.DrainFor)
 	case held:
 		q.draining, q.drainUntil = queue, time.Now().Add(k.cfg.DrainFor)
@@ -213,13 +259,15 @@ func (k *Keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 func (k *Keyspace) addTakeQuarantined(p *pipeline) {
 	session, queues := k.session, k.namesTaken()
 	ask := k.Keys.TakeQuarantined(session.Identity, queues)
-	k.loop.quarantine.asking = true
-	p.reserve(k.intakes[0].share, 1) // any share would do: there is no other run
+	k.loop.quarantine.asking = k
+	p.reserve(k.intakes[0], 1) // any would do: there is no other run
 	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })
 }
 
 func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.Ask[lua.TakenQuarantined], reply driver.Reply) {
-	k.loop.quarantine.asking = false
+	if k.loop.quarantine.asking == k {
+		k.loop.quarantine.asking = nil
+	}
 	taken, err := ask.Read(reply)
 	if err != nil {
 		k.reconcile.quarantineUnsure = session == k.session
@@ -228,7 +276,7 @@ func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 			k.fail(err)
 			return
 		}
-		k.cfg.Reporter.Refuse("take a quarantined job", err)
+		k.report.Refuse("take a quarantined job", err)
 		k.noQuarantined()
 		return
 	}

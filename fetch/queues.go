@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -37,6 +38,14 @@ type intake struct {
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
 	quota   int       // the maximum number of them
+
+	busy     int // runs that occupy a processor
+	reserved int // jobs that takes in flight may bring
+	turns
+}
+
+func newIntake(k *Keyspace, s *Share) *intake {
+	return &intake{space: k, share: s, turns: turns{looks: link.Backoff{First: firstLook, Max: pacedTake}}}
 }
 
 // polls reports whether there are more queues than idle waits. Then takes read all of them every pacedTake.
@@ -52,6 +61,20 @@ func (in *intake) spare() int {
 		return spare
 	}
 	return spare - in.waits
+}
+
+// wantsTake reports whether there may be jobs in the queues.
+func (in *intake) wantsTake(now time.Time) bool {
+	backedOff := in.backedOff()
+	resting := backedOff == 0 && now.Before(in.space.noWaitsUntil) // waits are not possible, so takes replace them
+	switch {
+	case backedOff == len(in.share.Order.Names()):
+		return false // also if there is no queue
+	case !in.empty:
+		return true
+	default:
+		return (in.polls() || resting) && !now.Before(in.pacedAt)
+	}
 }
 
 // next returns the queues of one take, in this turn's order and without those that are backed off.
@@ -131,7 +154,7 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 		case driver.Denial(err) != "":
 			denied, denial = append(denied, name), err
 		case err != nil && !q.broken:
-			k.cfg.Log.Error("queue skipped: redis refuses to move its jobs; operator action required",
+			k.log.Error("queue skipped: redis refuses to move its jobs; operator action required",
 				"queue", name, "key", k.Keys.Queue(name), "error", err)
 		}
 		// A take that did not find all queues empty has not read those that follow.
@@ -140,10 +163,10 @@ func (in *intake) learn(queues []string, taken lua.Taken) {
 	switch {
 	case denial != nil:
 		in.denied = true
-		k.cfg.Reporter.Fail(takes, fmt.Errorf("queues %q: %w", denied, denial))
+		k.report.Fail(takes, fmt.Errorf("queues %q: %w", denied, denial))
 	case in.denied && taken.Why == lua.WhyEmpty:
 		in.denied = false
-		k.cfg.Reporter.Succeed(takes)
+		k.report.Succeed(takes)
 	}
 }
 
@@ -172,12 +195,12 @@ func (k *Keyspace) namesTaken() (names []string) {
 	return names
 }
 
-// shareOf returns the share of a queue; the first share if this process does not take from the queue any more.
-func (k *Keyspace) shareOf(queue string) *Share {
+// intakeOf returns the intake of a queue; the first one if this process does not take from the queue any more.
+func (k *Keyspace) intakeOf(queue string) *intake {
 	if q := k.queues[queue]; q != nil {
-		return q.intake.share
+		return q.intake
 	}
-	return k.intakes[0].share
+	return k.intakes[0]
 }
 
 func (k *Keyspace) openWaits() (count int) {

@@ -147,7 +147,7 @@ func (k *Keyspace) handleLengths(queues []string, lengths []int, still bool, lef
 		if i < len(queues) {
 			list = ownList{queue: queues[i]}
 		}
-		if list.quarantined && !k.loop.quarantine.asking {
+		if list.quarantined && k.loop.quarantine.asking != k {
 			c.quarantineUnsure = length > 0 && known[list] == 0 && !c.foundQuarantined()
 		}
 		switch {
@@ -297,7 +297,7 @@ func (k *Keyspace) addTooLarge(p *pipeline) {
 	const maxMoves = 4
 	for range min(len(k.large), maxMoves) {
 		last := len(k.large) - 1
-		calls, read := k.Keys.EndLarge(k.large[last], k.cfg.Log)
+		calls, read := k.Keys.EndLarge(k.large[last], k.log)
 		k.large = k.large[:last]
 		p.addAll(calls, func(replies []driver.Reply) {
 			if _, err := read(replies[0]); err != nil {

@@ -64,7 +64,7 @@ func newRigOn(t *testing.T, open opener, addr, prefix string, concurrency int, q
 		record: lua.Record{Queues: queues, Beat: rigTTL / 4, TTL: rigTTL, Concurrency: concurrency},
 	}
 	shares := []Share{{Order: strictly(t, queues...), Concurrency: concurrency}}
-	r.open(Space{open(t, r.proxy.URL()), r.keys, r.clock}, Config{
+	r.open(Space{Client: open(t, r.proxy.URL()), Keys: r.keys, Clock: r.clock}, Config{
 		Log: slog.New(logbook.JSON(r.log, slog.LevelDebug)), Shares: shares,
 		Largest: job.DefaultPayloadLimit + job.PayloadSlack, CallTimeout: time.Second,
 	})

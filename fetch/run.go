@@ -16,11 +16,12 @@ type Run struct {
 
 	space       *Keyspace
 	owner       *Session // the session that has the job in its list: Session, or a later one that took it again
-	share       *Share
+	intake      *intake
 	quarantined bool  // the job is in the quarantine list
 	seq         int64 // number of the run in its owner's session, from 1
 	state       state
 	outcome     job.Outcome
+	read        *job.Job              // the job, if its payload was read before it had a processor; nil for most
 	mayOwn      bool                  // the payload may name something that belongs to the job (job.MayOwn)
 	lock        *heldLock             // the lock that the payload names; nil for nearly all
 	gate        *lua.Gate             // what decides whether the run may start; nil for nearly all
@@ -37,9 +38,17 @@ type Run struct {
 // Gated reports whether the job may wait at a gate: a quarantined one may not.
 func (r *Run) Gated() bool { return r.gate != nil && !r.quarantined }
 
+// Job returns the job as job.ParseToRun does, and reads a payload once that names a lock or a gate.
+func (r *Run) Job() (*job.Job, error) {
+	if r.read != nil {
+		return r.read, nil
+	}
+	return job.ParseToRun(r.Bytes)
+}
+
 // JID returns the job's id; "" if the payload cannot be read: such a job never runs.
 func (r *Run) JID() string {
-	parsed, err := job.Parse(r.Bytes)
+	parsed, err := r.Job()
 	if err != nil {
 		return ""
 	}
@@ -69,7 +78,7 @@ func (k *Keyspace) keyOf(session *Session, list ownList) string {
 }
 
 // A state is the progress of a run. A run is in exactly one state. In the states from awaitingStart to
-// unacked it occupies a processor.
+// finished it occupies a processor: see busy.
 type state int
 
 const (
@@ -80,10 +89,15 @@ const (
 	running                    // a processor has it
 	abandoned                  // its session has ended, and its handler has not returned
 	returned                   // it returned unfinished during a stop; it is requeued with the others, in order
-	finished                   // its outcome is known and not yet sent
-	unacked                    // its settle got no reply and is sent again
+	finished                   // its outcome is known and sent with the next pipeline
+	unsent                     // its outcome is known and sent when Redis answers again
 	settling                   // its settle was sent for the first time
+	unacked                    // its settle got no reply and is sent again
 	isolated                   // its settle was refused in a batch; it is settled alone
 	blocked                    // Redis refuses its settle for a permanent reason; retried each minute
 	states
 )
+
+// busy reports whether a run in this state occupies a processor. A run that waits for its settle does not:
+// a Redis that does not answer must not stop the work for the other keyspaces.
+func (s state) busy() bool { return awaitingStart <= s && s <= finished }

@@ -142,7 +142,7 @@ func (s *Saved) Save(ctx context.Context, interval time.Duration) lua.SaveWord {
 	s.saving = false
 	s.mu.Unlock()
 	if err != nil && !driver.Outage(err) {
-		s.run.space.cfg.Reporter.Refuse("save", err)
+		s.run.space.report.Refuse("save", err)
 	}
 	return word
 }

@@ -33,12 +33,12 @@ type batch struct {
 }
 
 // addSettles adds settles to a pipeline: unacknowledged ones, those of isolated runs, and one of newly
-// finished runs. It reports whether any of them is sent again.
-func (k *Keyspace) addSettles(p *pipeline) (again bool) {
+// finished runs.
+func (k *Keyspace) addSettles(p *pipeline) {
+	k.ledger.moveAll(unsent, finished)
 	count := min(len(k.unacked), maxBatches)
 	batches := slices.Clone(k.unacked[:count])
 	k.unacked = slices.Delete(k.unacked, 0, count)
-	again = count > 0
 	for r := k.ledger.first(isolated); r != nil && len(batches) < maxBatches && r.owner.mayNumber(); r = k.ledger.first(isolated) {
 		batches = append(batches, k.newBatch(r.owner, []*Run{r}))
 	}
@@ -52,7 +52,6 @@ func (k *Keyspace) addSettles(p *pipeline) (again bool) {
 			p.add(k.Keys.AnnounceEnded(b.ended), func(driver.Reply) {})
 		}
 	}
-	return again
 }
 
 // nextBatch gathers finished runs of one session into a new settle.
@@ -115,11 +114,12 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 		}
 		k.ledger.move(r, settling)
 	}
+	k.loop.freed = true
 	session.number++
 	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled)), ended: ended}
 	session.unread = append(session.unread, b)
 	settlement := lua.Settlement{Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled, Today: k.Clock.Now()}
-	if k.cfg.Gate != nil {
+	if k.loop.gate.Load() != nil {
 		settlement.Queues = k.namesTaken()
 	}
 	b.ask = k.Keys.Settle(settlement)
@@ -133,7 +133,7 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 func (k *Keyspace) nextAtEnd(r *Run) *lua.NextJobs {
 	next, err := batches.Next(r.Bytes, r.outcome, k.Clock.Now(), k.cfg.Unit)
 	if err != nil {
-		k.cfg.Log.Error("next jobs ignored: unreadable field belay_then", "error", err, "jid", r.JID(), "queue", r.Queue)
+		k.log.Error("next jobs ignored: unreadable field belay_then", "error", err, "jid", r.JID(), "queue", r.Queue)
 	}
 	return next
 }
@@ -156,7 +156,7 @@ func (k *Keyspace) handleSettle(b *batch, reply driver.Reply) {
 		k.moveAll(b, isolated)
 	default:
 		b.session.read(b)
-		k.cfg.Log.Error("settle refused; will retry every minute",
+		k.log.Error("settle refused; will retry every minute",
 			"error", err, "queue", b.runs[0].Queue, "exit", string(b.runs[0].outcome.Exit()))
 		if k.ledger.count(blocked) == 0 {
 			k.blockedAt = time.Now().Add(retryBlocked)
@@ -177,9 +177,7 @@ func (k *Keyspace) retryBlocked(now time.Time) {
 	if now.Before(k.blockedAt) {
 		return
 	}
-	for r := range k.ledger.in(blocked) {
-		k.ledger.move(r, isolated)
-	}
+	k.ledger.moveAll(blocked, isolated)
 }
 
 // confirm ends the runs of a settle that Redis has executed.
@@ -190,7 +188,7 @@ func (k *Keyspace) confirm(b *batch, verdict lua.SettleVerdict) {
 			continue
 		}
 		k.loop.lost.Add(1)
-		k.cfg.Log.Warn("ownership lost: result discarded",
+		k.log.Warn("ownership lost: result discarded",
 			"jid", b.runs[i].JID(), "queue", b.runs[i].Queue, "identity", b.session.Identity, "exit", string(b.runs[i].outcome.Exit()))
 	}
 	for i, r := range b.runs {

@@ -20,7 +20,7 @@ func (k *Keyspace) bring(session *Session, queue, bytes string, wanted bool) {
 		return
 	}
 	k.doubt(session, nil)
-	k.cfg.Log.Info("duplicate take ignored: job already running", "jid", twin.JID(), "queue", queue)
+	k.log.Info("duplicate take ignored: job already running", "jid", twin.JID(), "queue", queue)
 }
 
 // returns reports whether the job is on its way back to the head of its queue, from where it may arrive once
@@ -34,7 +34,7 @@ func (r *Run) returns() bool {
 func (k *Keyspace) arrive(r *Run, wanted bool) *Run {
 	if earlier := k.runsUnder(r); earlier != nil && wanted && !k.loop.quiet {
 		r.Session.transfer(earlier)
-		k.cfg.Log.Info("duplicate take ignored: job running under an earlier identity",
+		k.log.Info("duplicate take ignored: job running under an earlier identity",
 			"jid", earlier.JID(), "queue", r.Queue, "formerly", earlier.Session.Identity)
 		return earlier
 	}
@@ -47,7 +47,7 @@ func (k *Keyspace) admit(r *Run, wanted bool) {
 	if wanted && !k.loop.quiet {
 		k.prepare(r)
 	} else {
-		k.ledger.finish(r, job.Requeued())
+		k.finish(r, job.Requeued())
 	}
 }
 
@@ -57,7 +57,7 @@ func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 	r.quarantined, session.quarantined = true, r
 	session.quarantineQueue.Store(&queue)
 	if wanted && !k.loop.quiet {
-		k.cfg.Log.Info("quarantined job started; other takes suspended", "jid", r.JID(), "queue", queue)
+		k.log.Info("quarantined job started; other takes suspended", "jid", r.JID(), "queue", queue)
 	}
 	k.admit(r, wanted)
 	return r
@@ -67,7 +67,7 @@ func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 func newRun(k *Keyspace, s *Session, queue, bytes string) *Run {
 	s.seq++
 	return &Run{
-		Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, share: k.shareOf(queue), seq: s.seq, sum: sumOf(bytes),
+		Bytes: bytes, Queue: queue, Session: s, space: k, owner: s, intake: k.intakeOf(queue), seq: s.seq, sum: sumOf(bytes),
 		mayOwn: job.MayOwn(bytes),
 	}
 }
@@ -77,7 +77,7 @@ func newRun(k *Keyspace, s *Session, queue, bytes string) *Run {
 func (k *Keyspace) runsUnder(r *Run) *Run {
 	for _, session := range k.former {
 		earlier := k.ledger.find(session, r)
-		if earlier != nil && session.Context.Err() == nil && (earlier.state == running || earlier.state == abandoned || earlier.state == finished) {
+		if earlier != nil && session.Context.Err() == nil && (earlier.state == running || earlier.state == abandoned || earlier.state == finished || earlier.state == unsent) {
 			return earlier
 		}
 	}
@@ -98,10 +98,7 @@ const (
 func (k *Keyspace) startReady(runs []*Run) []*Run {
 	for r := range k.ledger.in(ready) {
 		if !k.leased(r.Session) {
-			c := &k.reconcile
-			c.quarantineUnsure = c.quarantineUnsure || (r.quarantined && r.Session == k.session)
-			k.doubt(r.owner, nil)
-			k.ledger.move(r, gone)
+			k.drop(r)
 		} else if earlier := k.abandonedRunOf(r); earlier != nil {
 			k.refuseBeside(r, earlier, time.Now())
 		} else {
@@ -110,6 +107,14 @@ func (k *Keyspace) startReady(runs []*Run) []*Run {
 		}
 	}
 	return runs
+}
+
+// drop removes a run from the ledger whose job stays in our list.
+func (k *Keyspace) drop(r *Run) {
+	c := &k.reconcile
+	c.quarantineUnsure = c.quarantineUnsure || (r.quarantined && r.Session == k.session)
+	k.doubt(r.owner, nil)
+	k.ledger.move(r, gone)
 }
 
 // refuseBeside requeues a job that must not run beside its abandoned run. The first time it goes to the head
@@ -123,7 +128,7 @@ func (k *Keyspace) refuseBeside(r *Run, earlier *abandonment, now time.Time) {
 		k.putBack(r, job.Snoozed(r.Bytes, stepAside))
 		return
 	}
-	k.cfg.Log.Info("requeued: earlier run still active in this process", "jid", r.JID(), "queue", r.Queue)
+	k.log.Info("requeued: earlier run still active in this process", "jid", r.JID(), "queue", r.Queue)
 	k.refuse(r)
 }
 

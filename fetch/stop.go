@@ -86,7 +86,7 @@ func (l *Loop) requeueUnfinished() {
 	for _, k := range l.spaces {
 		for _, s := range []state{running, abandoned, returned} {
 			for r := range k.ledger.in(s) {
-				k.ledger.finish(r, job.Requeued())
+				k.finish(r, job.Requeued())
 			}
 		}
 	}

@@ -9,47 +9,39 @@ import (
 
 // addTakes adds a take for each share that has idle processors. The takes divide the page size of the link.
 func (k *Keyspace) addTakes(p *pipeline, now time.Time) {
-	if k.loop.quiet || k.session == nil || k.fenced || k.reconcile.unsure || k.loop.quarantine.aside() {
+	if k.loop.quiet || !k.mayTake() || k.loop.quarantine.aside() {
 		return
 	}
-	var wanting []*intake
+	var wanting []reservation
 	for _, in := range k.intakes {
-		if in.spare() > 0 && in.wantsTake(now) {
-			wanting = append(wanting, in)
+		if in.spare() <= 0 || !in.wantsTake(now) {
+			continue
+		}
+		if part := in.part(now); part > 0 {
+			wanting = append(wanting, reservation{in, part})
 		}
 	}
 	if len(wanting) == 0 || !k.session.Leased() {
 		return
 	}
-	for _, in := range wanting {
-		k.addTake(p, in, k.link.Page()/len(wanting))
+	for _, wants := range wanting {
+		wants.intake.pacedAt = now.Add(pacedTake)
+		k.addTake(p, wants, k.link.Page()/len(wanting))
+	}
+	if k.loop.taker == nil {
+		k.loop.taker = k
 	}
 }
 
-// wantsTake reports whether there may be jobs in the queues.
-func (in *intake) wantsTake(now time.Time) bool {
-	backedOff := in.backedOff()
-	resting := backedOff == 0 && now.Before(in.space.noWaitsUntil) // waits are not possible, so takes replace them
-	switch {
-	case backedOff == len(in.share.Order.Names()):
-		return false // also if there is no queue
-	case !in.empty:
-		return true
-	case !in.polls() && !resting || now.Before(in.pacedAt):
-		return false
-	}
-	in.pacedAt = now.Add(pacedTake)
-	return true
-}
-
-func (k *Keyspace) addTake(p *pipeline, in *intake, page int) {
+func (k *Keyspace) addTake(p *pipeline, wants reservation, page int) {
+	in := wants.intake
 	// Runs that the same pipeline settles no longer occupy a processor.
-	session, wanted, queues := k.session, min(in.spare(), lua.MaxItems), in.next()
+	session, wanted, queues := k.session, min(wants.jobs, lua.MaxItems), in.next()
 	take := k.Keys.Take(session.Identity, queues, wanted, page, k.cfg.Largest)
 	for _, name := range queues {
 		k.queues[name].takes++
 	}
-	p.reserve(in.share, wanted)
+	p.reserve(in, wanted)
 	p.may += page
 	p.add(take.Call, func(reply driver.Reply) { k.handleTake(session, in, queues, take, reply) })
 }
@@ -67,6 +59,9 @@ func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, tak
 	if current {
 		in.learn(queues, taken)
 		k.learnWhy(in, taken.Why)
+		if brought := len(taken.Jobs) > 0; brought || taken.Why == lua.WhyEmpty {
+			in.found(brought)
+		}
 	}
 	for _, large := range taken.Large {
 		k.addLarge(session, ownList{queue: queues[large.At]}, lua.Large{Bytes: large.Bytes, Head: large.Head, Tail: large.Tail})
@@ -92,7 +87,7 @@ func (k *Keyspace) learnWhy(in *intake, why lua.Why) {
 		k.fenced = true
 	case lua.WhyEmpty:
 		in.empty = true
-		k.loop.quarantine.noOrdinary(k)
+		k.loop.quarantine.noOrdinary()
 	default:
 		in.empty = false
 	}
@@ -109,7 +104,7 @@ func (k *Keyspace) reclaim() {
 			rest = append(rest, o)
 			continue
 		}
-		k.cfg.Log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished)
+		k.log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished)
 	}
 	c := &k.reconcile
 	c.orphaned = rest
@@ -129,9 +124,9 @@ func (k *Keyspace) reclaimOne(o orphan) *Run {
 			return nil
 		}
 		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.nothingElse())
-	case !k.loop.quiet && (k.session.quarantined != nil || k.loop.quarantine.asking):
+	case !k.loop.quiet && k.loop.quarantine.busy():
 		return nil
 	}
 	r := newRun(k, k.session, o.list.queue, o.bytes)
-	return k.arrive(r, r.share.idle() > 0)
+	return k.arrive(r, r.intake.share.idle() > 0)
 }

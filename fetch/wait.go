@@ -110,7 +110,11 @@ func (in *intake) adjustWaits(now time.Time) {
 		return
 	}
 	// After an outage a pipeline goes first, so that not every wait fails while Redis is still away.
-	if in.share.reserved > 0 || k.outage.away {
+	if in.reserved > 0 || k.outage.away {
+		return
+	}
+	if in.share.idle() <= 0 { // takes of other keyspaces have all processors, and no wait watches these queues
+		in.empty = in.empty && in.rests(now)
 		return
 	}
 	// A take comes first, unless every idle processor has an open wait already. Waits that are being
@@ -220,7 +224,7 @@ func (w *wait) handle() {
 	q.wait = nil
 	q.intake.waits--
 	k.operations--
-	if w.shut.Load() || k.waitConnections() >= lua.MaxWaits { // more than MaxWaits if another intake needs some of them
+	if w.shut.Load() || k.loop.waitConnections() >= lua.MaxWaits { // more than MaxWaits if another intake needs some of them
 		_ = w.waiter.Close() // nothing waits on it
 	} else {
 		k.waiters = append(k.waiters, w.waiter)
@@ -240,6 +244,7 @@ func (w *wait) handle() {
 	k.rest.Reset()
 	k.failures = 0
 	if w.ok {
+		q.intake.found(true)
 		k.arriveByWait(w)
 	}
 }
@@ -258,12 +263,12 @@ func (k *Keyspace) failWaits(err error) {
 		// A full Redis refuses blocking moves but not our scripts, and so does a Redis whose operator forbids
 		// blocking moves. The operator chose the latter, so only a full Redis is reported.
 		if refused.Code == "OOM" {
-			k.cfg.Reporter.Refuse("wait", err)
+			k.report.Refuse("wait", err)
 		}
 		k.restWaits(k.rest.Last())
 	default:
 		if k.failures++; k.failures == manyFailures {
-			k.cfg.Log.Warn("idle waits keep failing; polling instead", "error", err)
+			k.log.Warn("idle waits keep failing; polling instead", "error", err)
 		}
 		k.restWaits(k.rest.Next())
 	}
@@ -289,7 +294,7 @@ func (k *Keyspace) yieldWaits(now time.Time) {
 	}
 	if now.After(k.yieldEnds.Add(maxYield)) {
 		k.yields.Reset()
-		k.cfg.Log.Warn("max number of clients reached; polling instead of idle waits", "waits", k.waitConnections())
+		k.log.Warn("max number of clients reached; polling instead of idle waits", "waits", k.waitConnections())
 	}
 	pause := k.yields.Next()
 	k.yieldEnds = now.Add(pause)
@@ -305,6 +310,14 @@ func (k *Keyspace) yieldWaits(now time.Time) {
 
 // waitConnections returns how many connections the idle waits have.
 func (k *Keyspace) waitConnections() int { return len(k.waiters) + k.openWaits() }
+
+// waitConnections returns how many connections the idle waits of all keyspaces have.
+func (l *Loop) waitConnections() (count int) {
+	for _, k := range l.spaces {
+		count += k.waitConnections()
+	}
+	return count
+}
 
 // closeWaiters closes the connections on which nothing waits.
 func (k *Keyspace) closeWaiters() {

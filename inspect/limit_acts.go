@@ -25,13 +25,17 @@ type LimitChange struct {
 // noLimit is the value of a LimitChange for no limit.
 const noLimit = "none"
 
-// ErrLimitChange is the error of SetLimit for a change that no limit can have; it says why.
+// ErrLimitChange is the error of SetLimit for a change that no limit can have, and of each act on a limit that
+// is the rule of a class; it says why.
 var ErrLimitChange = errors.New("the limit cannot be changed")
 
 // SetLimit gives a limit a size of the operator's, which programs do not replace: it is in force from the next
 // start of a job on, and until ResetLimit or RemoveLimit. Runs beyond a lower size go on. There need be no
 // limit of that name. It returns the new size.
 func (i *Inspector) SetLimit(ctx context.Context, name string, change LimitChange) (Limit, error) {
+	if err := notRule(name); err != nil {
+		return Limit{}, err
+	}
 	reply := i.driver.Do(ctx, driver.Command("HGET", i.keys.Limits(), name))[0]
 	if reply.Err != nil {
 		return Limit{}, fmt.Errorf("read the limit %s: %w", name, reply.Err)
@@ -108,7 +112,18 @@ func (i *Inspector) RemoveLimit(ctx context.Context, name string) (found bool, e
 	return err == nil && word == lua.LimitRemoved, err
 }
 
+// notRule returns an error for a limit that is the rule of a class.
+func notRule(limit string) error {
+	if class, rule := lua.ClassOfLimit(limit); rule {
+		return fmt.Errorf("%w: it is the rule of the class %s, which belay classes changes", ErrLimitChange, class)
+	}
+	return nil
+}
+
 func (i *Inspector) changeLimit(ctx context.Context, act lua.LimitAct, name string, size lua.Size) (lua.LimitWord, error) {
+	if err := notRule(name); err != nil {
+		return "", err
+	}
 	words, err := i.keys.ChangeLimits(act, []lua.LimitChange{{Name: name, Size: size}}).Do(ctx, i.driver)
 	if err != nil {
 		return "", fmt.Errorf("%s the limit %s: %w", act, name, err)

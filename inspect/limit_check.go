@@ -90,42 +90,19 @@ func (i *Inspector) CheckLimits(ctx context.Context) (LimitCheck, error) {
 		names[name] = true
 	}
 	check.Looked, check.Problems = len(names), r.problems
-	wrong := slices.Sorted(maps.Keys(names))
-	for range 2 { // a process that has started meanwhile is known the second time
-		if check.Wrong, err = i.wrongGates(ctx, wrong); err != nil {
+	counter := gateCounter{i, identities}
+	for page := range slices.Chunk(slices.Sorted(maps.Keys(names)), lua.MaxItems) {
+		counts, err := counter.count(ctx, page, false)
+		if err != nil {
 			return check, err
 		}
-		wrong = nil
-		for _, gate := range check.Wrong {
-			wrong = append(wrong, gate.Gate)
-		}
-	}
-	check.Wrong = check.Wrong[:min(len(check.Wrong), maxShown)]
-	return check, nil
-}
-
-// wrongGates returns those of some gates whose counts are wrong.
-func (i *Inspector) wrongGates(ctx context.Context, names []string) ([]GateCheck, error) {
-	wrong := []GateCheck{}
-	if len(names) == 0 {
-		return wrong, nil
-	}
-	identities, err := i.ledgers(ctx)
-	if err != nil {
-		return wrong, err
-	}
-	for page := range slices.Chunk(names, lua.MaxItems) {
-		found, err := i.countGates(ctx, page, identities, false)
-		if err != nil {
-			return wrong, err
-		}
-		for n, count := range found {
-			if !count.Right() {
-				wrong = append(wrong, gateCheckOf(page[n], count))
+		for n, count := range counts {
+			if !count.Right() && len(check.Wrong) < maxShown {
+				check.Wrong = append(check.Wrong, gateCheckOf(page[n], count))
 			}
 		}
 	}
-	return wrong, nil
+	return check, nil
 }
 
 // ResetGate sets the counts of a gate to the slots and admissions that there are, and returns what they were.
@@ -134,7 +111,8 @@ func (i *Inspector) ResetGate(ctx context.Context, gate string) (GateCheck, erro
 	if err != nil {
 		return GateCheck{}, err
 	}
-	counts, err := i.countGates(ctx, []string{gate}, identities, true)
+	counter := gateCounter{i, identities}
+	counts, err := counter.count(ctx, []string{gate}, true)
 	if err != nil {
 		return GateCheck{}, err
 	}
@@ -147,15 +125,32 @@ func gateCheckOf(gate string, c lua.GateCount) GateCheck {
 	}
 }
 
-func (i *Inspector) countGates(ctx context.Context, gates, identities []string, set bool) ([]lua.GateCount, error) {
-	counts, err := i.keys.CountGates(gates, identities, set).Do(ctx, i.driver)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("compare the counts of gates: %w", err)
-	case len(counts) != len(gates):
-		return nil, ErrManySlots
+// A gateCounter counts the slots of gates. identities are the processes that may hold any; it reads them again
+// if another process has started since.
+type gateCounter struct {
+	*Inspector
+	identities []string
+}
+
+// countTries is how often it counts, as long as another process starts meanwhile.
+const countTries = 5
+
+func (c *gateCounter) count(ctx context.Context, gates []string, set bool) ([]lua.GateCount, error) {
+	for range countTries {
+		counts, err := c.keys.CountGates(gates, c.identities, set).Do(ctx, c.driver)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("compare the counts of gates: %w", err)
+		case counts.Word == lua.CountMany:
+			return nil, ErrManySlots
+		case counts.Word == lua.CountCounted:
+			return counts.Gates, nil
+		}
+		if c.identities, err = c.ledgers(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return counts, nil
+	return nil, errors.New("compare the counts of gates: processes start all the time; try again")
 }
 
 // ledgers returns the processes that may hold slots: the living, and dead ones whose slots are not free yet.
@@ -171,6 +166,11 @@ func (i *Inspector) ledgers(ctx context.Context) (identities []string, err error
 			return nil, fmt.Errorf("read the processes: %w", err)
 		}
 		return names, nil
+	}
+	// The living come first: one that is declared dead meanwhile is then among the dead.
+	alive, err := read(i.keys.Alive())
+	if err != nil {
+		return nil, err
 	}
 	dead, err := read(i.keys.Tombstones())
 	if err != nil {
@@ -189,11 +189,6 @@ func (i *Inspector) ledgers(ctx context.Context) (identities []string, err error
 				identities = append(identities, page[n])
 			}
 		}
-	}
-	// The living come last, because they may start at any moment.
-	alive, err := read(i.keys.Alive())
-	if err != nil {
-		return nil, err
 	}
 	if identities = sorted(append(identities, alive...)); len(identities) > maxLedgers {
 		return nil, ErrManySlots

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -216,6 +217,23 @@ func TestLimits(t *testing.T) {
 			require.Equal(w, "2", w.do("HGET", w.keys.Gates(), "webhooks:acme\nr"))
 			require.Equal(w, []string{"webhooks:acme"}, w.set(w.keys.Waiting()))
 			require.Equal(w, int64(0), w.do("HEXISTS", w.keys.Gates(), "none:\na"))
+		},
+		// Its slots would be missing from the counts, and too many jobs would start.
+		"are not set without a process that starts meanwhile": func(w *world) {
+			w.run("h:1:aa", "g:", sample("A", "1"))
+			i, started := w.inspector, false
+			w.inspector = w.inspectorOf(&betweenCalls{Client: w.driver, after: func(call driver.Call) {
+				if !started && len(call.Keys) > 0 && call.Keys[0] == w.keys.Tombstones() { // the living were read before
+					started = true
+					w.run("h:2:bb", "g:", sample("A", "2"))
+				}
+			}})
+			defer func() { w.inspector = i }()
+			was, err := w.inspector.ResetGate(w.Context(), "g:")
+			require.NoError(w, err)
+			require.True(w, started)
+			require.Equal(w, GateCheck{Gate: "g:", Running: 2, Slots: 2}, was)
+			require.Equal(w, "2", w.do("HGET", w.keys.Gates(), "g:\nr"))
 		},
 		"are not compared beyond a bound": func(w *world) {
 			words := []string{"HSET", w.keys.Admitted()}

@@ -65,7 +65,7 @@ func TestBatchesInAStorm(t *testing.T) {
 		size = 60
 	}
 	t.Logf("seed %d; again: BELAY_SEED=%d BELAY_BATCHES=%v go test -count=1 -timeout 1h -run '^TestBatchesInAStorm$' -v ./integration", seed, seed, span)
-	s := newStorm(t, seed, "batches", 6)
+	s := newStorm(t, seed, "batches", fastStorm(6))
 	for n := range 6 {
 		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
@@ -74,7 +74,7 @@ func TestBatchesInAStorm(t *testing.T) {
 		s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--batches", fmt.Sprint(count), "--size", fmt.Sprint(size), "--share", fmt.Sprint(n),
 			"--began", began.String(), "--pace", (span / time.Duration(count)).String())
 	}
-	s.rage(span)
+	s.rage(span, s.slots[:6], s.slots[6:])
 	b := batchStorm{s, count, size}
 	b.await("every batch to be complete", "complete_at")
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, "calm"), nil, 0o600))

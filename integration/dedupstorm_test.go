@@ -40,7 +40,7 @@ func TestRivals(t *testing.T) {
 	seed, err := chaosSeed()
 	require.NoError(t, err)
 	t.Logf("seed %d; again: BELAY_SEED=%d go test -count=1 -run '^TestRivals$' -v ./integration", seed, seed)
-	s := newStorm(t, seed, "storm", 3)
+	s := newStorm(t, seed, "storm", fastStorm(3))
 	for n := range 8 {
 		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
@@ -48,7 +48,7 @@ func TestRivals(t *testing.T) {
 	for n := range 2 {
 		pushers = append(pushers, s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--rivals", "25", "--seed", fmt.Sprint(seed+uint64(n))))
 	}
-	s.rage(spanOf(t, "BELAY_STORM", "12s"))
+	s.rage(spanOf(t, "BELAY_STORM", "12s"), s.slots[:8], pushers)
 	for _, p := range pushers {
 		p.end(syscall.SIGTERM)
 	}
@@ -76,15 +76,20 @@ type storm struct {
 	slots   []*stormSlot
 }
 
-// newStorm starts Redis, whose keyspace has this prefix. Each worker runs so many jobs at once.
-func newStorm(t *testing.T, seed uint64, prefix string, concurrency int) *storm {
+// fastStorm are the settings of workers that run so many jobs at once, and whose death is noticed soon.
+func fastStorm(concurrency int) chaosplan.Settings {
+	settings := chaosplan.Fast(0)
+	settings.Concurrency = concurrency
+	return settings
+}
+
+// newStorm starts Redis, whose keyspace has this prefix.
+func newStorm(t *testing.T, seed uint64, prefix string, settings chaosplan.Settings) *storm {
 	t.Helper()
 	s := &storm{t: t, dice: rand.New(rand.NewPCG(seed, 3)), dir: t.TempDir()}
 	var err error
 	s.program, err = chaosWorker()
 	require.NoError(t, err)
-	settings := chaosplan.Fast(0)
-	settings.Concurrency = concurrency
 	require.NoError(t, (&chaosplan.Plan{Settings: settings}).Save(s.dir))
 	// What it has acknowledged survives it.
 	s.server, s.redis = recorded(t, "--appendfsync", "always")
@@ -95,11 +100,13 @@ func newStorm(t *testing.T, seed uint64, prefix string, concurrency int) *storm 
 	return s
 }
 
-// rage lets things go wrong for a while. The last two slots are pushers.
-func (s *storm) rage(span time.Duration) {
+// rage lets things go wrong for a while, with workers and pushers. Without pushers, workers go wrong instead.
+func (s *storm) rage(span time.Duration, workers, pushers []*stormSlot) {
+	if len(pushers) == 0 {
+		pushers = workers
+	}
 	for end := time.Now().Add(span); time.Now().Before(end); {
 		time.Sleep(300*time.Millisecond + time.Duration(s.dice.IntN(900))*time.Millisecond)
-		workers, pushers := s.slots[:len(s.slots)-2], s.slots[len(s.slots)-2:]
 		switch n := s.dice.IntN(20); {
 		case n < 8:
 			workers[s.dice.IntN(len(workers))].signal(syscall.SIGKILL, "KILL")

@@ -22,7 +22,7 @@ const (
 // proxy that kills it at a point (see point): before a command is passed on, when it has been executed, or when
 // its answer has been delivered. Then a healthy worker does the rest.
 //
-// There are almost four thousand points. Ordinarily a random sample of them is tried, for less than a minute, in
+// There are thousands of points. Ordinarily a random sample of them is tried, for less than a minute, in
 // which each kind of command comes first once. The environment may say otherwise:
 //
 //	BELAY_SEED=7                                     that of the sample

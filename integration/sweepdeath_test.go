@@ -66,6 +66,16 @@ func kinds(k lua.Keys) []kind {
 		{scriptLoad, "#!lua"},
 		// Words that are arguments of one script only tell its uses apart; of several in one command the first
 		// counts.
+		{"start", address(k.Start("", nil).Call)},
+		{"admit", address(k.Admit("", "").Call)},
+		{"heads", address(k.Heads(nil).Call)},
+		{"lapse", address(k.Lapse(nil).Call)},
+		{"limit", address(k.ChangeLimits("", nil).Call)},
+		{"free_slots", address(k.FreeSlots("", nil).Call)},
+		{"acquire", address(k.Acquire(lua.Gate{}, "").Call)},
+		{"free_leases", address(k.FreeLeases().Call)},
+		{"settle-frees", word("frees")}, // a slot, and admits a waiter for it
+		{"read-admitted", word("HRANDFIELD")},
 		{"settle-next", word("next")},
 		{"settle-retry", word("retry")},
 		{"settle-snoozed", word("snoozed")},
@@ -111,6 +121,7 @@ func kinds(k lua.Keys) []kind {
 		{"read-paused", word("SMISMEMBER")},
 		{"read-tombstones", word("ZREVRANGE")},
 		{"read-old-tombstones", word("ZRANGEBYSCORE")},
+		{"read-waiting", word("ZRANGE")},
 		{"read-record", k.Record("")},
 		// What a client library says when it connects.
 		{"other", ""},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/retry"
 )
 
@@ -25,6 +26,7 @@ var accounts = map[string]account{
 	"Done": {runs: 1}, "Slow": {runs: 1}, "Holds": {runs: 1}, "Stays": {runs: 1}, "Snoozes": {runs: 1},
 	"Fails": {runs: 2, failed: 1}, "HoldsFails": {runs: 2, failed: 1}, "ImportsFails": {runs: 2, failed: 1},
 	"Called": {runs: 1, called: true}, "CalledFails": {runs: 2, failed: 1, called: true},
+	"GatedDone": {runs: 1}, "GatedHolds": {runs: 1}, "GatedStays": {runs: 1}, "GatedFails": {runs: 2, failed: 1}, "PacedDone": {runs: 1},
 	"Dies": {runs: 1, failed: 1, dies: true}, "Cancelled": {runs: 1, cancelled: true},
 }
 
@@ -47,6 +49,10 @@ func (s *stage) whereabouts() map[string]lying {
 			entries = s.list(key)
 		case name == "schedule", name == "retry", name == "dead":
 			entries = s.set(key)
+		case strings.HasPrefix(name, "belay:waiting:"):
+			for _, waiter := range s.list(key) {
+				entries = append(entries, lua.ParseWaiter(waiter).Bytes)
+			}
 		}
 		for _, entry := range entries {
 			read, err := job.Parse(entry)
@@ -134,6 +140,9 @@ func (s *stage) finish() {
 		identities := healthy.identities()
 		return len(identities) == 1 && slices.Equal(identities, s.set(s.keys.Alive()))
 	})
+	eventually(s.t, "no slot, admission or waiter to be left", func() bool {
+		return s.do("EXISTS", s.keys.Gates(), s.keys.Admitted(), s.keys.Waiting(), s.keys.Leases()) == int64(0)
+	})
 	require.NoError(s.t, syscall.Kill(healthy.pid, syscall.SIGTERM))
 	require.Zero(s.t, healthy.wait(), healthy.log())
 
@@ -156,7 +165,7 @@ func (s *stage) nothingIsLeft() {
 	s.t.Helper()
 	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Up(), s.keys.Tombstones(),
 		s.keys.Periodic(), s.keys.PeriodicDefinitions(), s.keys.PeriodicLast(), s.keys.PeriodicSeen(), s.keys.PeriodicUptime(), s.keys.PeriodicRuns(yearly),
-		s.keys.Batches(), s.keys.Batch(s.jid("batch"))}
+		s.keys.Batches(), s.keys.Batch(s.jid("batch")), s.keys.Limits()}
 	for _, identity := range s.set(s.keys.Tombstones()) {
 		stays = append(stays, s.keys.Record(identity))
 	}

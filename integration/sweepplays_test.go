@@ -24,6 +24,7 @@ type stage struct {
 	proxy   *faultproxy.Proxy
 	owner   *process
 	queues  []string          // that workers take
+	limited bool              // workers declare the limits
 	jobs    map[string]string // class by jid, of all that is surely stored
 	ticks   int               // of a periodic job, that are to be fired
 }
@@ -40,15 +41,18 @@ func newStage(t *testing.T, s *site, program string, at point) *stage {
 // plays are what owners do until they die, or to their end. Whatever the moment of the death, the same jobs are
 // stored by the stage itself.
 var plays = map[string]func(*stage){
-	"worker":   (*stage).worker,
-	"janitor":  (*stage).janitor,
-	"pusher":   (*stage).pusher,
-	"clock":    (*stage).clock,
-	newcomer:   (*stage).worker,
-	"follower": (*stage).follower,
-	"batch":    (*stage).batch,
-	"batcher":  (*stage).batcher,
-	"sequence": (*stage).sequence,
+	"worker":     (*stage).worker,
+	"janitor":    (*stage).janitor,
+	"pusher":     (*stage).pusher,
+	"clock":      (*stage).clock,
+	newcomer:     (*stage).worker,
+	"follower":   (*stage).follower,
+	"batch":      (*stage).batch,
+	"batcher":    (*stage).batcher,
+	"sequence":   (*stage).sequence,
+	"limited":    (*stage).limitedWorker,
+	"gatekeeper": (*stage).gatekeeper,
+	"caller":     (*stage).caller,
 }
 
 // newcomer is the play of a worker whose server knows no script yet, and for its loading alone.
@@ -163,6 +167,76 @@ func (s *stage) sequence() {
 	s.stop()
 }
 
+// limitedWorker is one worker whose jobs wait for each other, and for a rate; it stops with one in hand and one
+// that waits.
+func (s *stage) limitedWorker() {
+	s.limited = true
+	s.put("a", "GatedFails", "first")
+	s.put("b", "GatedDone", "second")
+	s.put("a", "GatedDone", "third")
+	s.put("b", "PacedDone", "paced")
+	s.put("b", "PacedDone", "paced-too")
+	s.own("-hold", "GatedStays", "work")
+	s.counts(6) // of five jobs one fails once
+	s.put("a", "GatedStays", "stays")
+	s.starts("stays")
+	s.put("b", "GatedDone", "waits")
+	s.while("a job to wait", func() bool { return s.do("EXISTS", s.keys.Waiting()) == int64(1) })
+	s.stop()
+}
+
+// gatekeeper is one worker that brings back a job with a slot of a worker that was killed, and puts right what
+// others left: a slot whose holder is gone, an admitted job that nobody takes, and the slot of a job that a
+// janitor of an older version has recovered.
+func (s *stage) gatekeeper() {
+	s.limited = true
+	s.put("a", "GatedHolds", "interrupted")
+	victim := s.act(s.site, "-hold", "GatedHolds", "work")
+	s.book.awaitStart(s.jid("interrupted"), 1)
+	s.put("b", "GatedDone", "waits")
+	eventually(s.t, "a job to wait", func() bool { return s.do("EXISTS", s.keys.Waiting()) == int64(1) })
+	identity := victim.identities()[0]
+	victim.kill()
+	lost, late := lua.Gate{Name: "one:lost"}, lua.Gate{Name: "one:late"}
+	s.do("EVAL", `redis.call('ZADD', KEYS[1], 1, ARGV[1]); return redis.call('HINCRBY', KEYS[2], ARGV[2], 1)`, "2",
+		s.keys.Leases(), s.keys.Gates(), lost.Name+"\nholder", lost.RunningField())
+	// Its queue is one that the owner does not serve.
+	bytes, ago := s.write("elsewhere", "GatedDone", "late"), fmt.Sprint(time.Now().Add(-lua.LapseQueued-time.Minute).UnixMilli())
+	s.do("EVAL", `redis.call('SADD', KEYS[4], ARGV[2]); redis.call('LPUSH', KEYS[1], ARGV[1])
+		redis.call('HSET', KEYS[2], redis.sha1hex(ARGV[1]), ARGV[3]); return redis.call('HINCRBY', KEYS[3], ARGV[4], 1)`, "4",
+		s.keys.Queue("elsewhere"), s.keys.Admitted(), s.keys.Gates(), s.keys.Queues(),
+		bytes, "elsewhere", ago+"\n"+late.Name+"\nelsewhere", late.AdmittedField())
+	s.own("-hold", "GatedStays", "work")
+	s.queues = append(s.queues, "elsewhere") // of the healthy worker
+	s.counts(2)
+	s.while("the admission to lapse, and the lease to end", func() bool {
+		return s.do("HEXISTS", s.keys.Gates(), late.AdmittedField()) == int64(0) && s.do("EXISTS", s.keys.Leases()) == int64(0)
+	})
+	left := lua.Gate{Name: "one:left"}
+	s.do("EVAL", `if redis.call('ZSCORE', KEYS[1], ARGV[1]) then
+		redis.call('HSET', KEYS[2], redis.sha1hex('left'), ARGV[2]); redis.call('HINCRBY', KEYS[3], ARGV[3], 1) end return 1`, "3",
+		s.keys.Tombstones(), s.keys.Slots(identity), s.keys.Gates(), identity, left.Name, left.RunningField())
+	s.while("the slot to be freed", func() bool { return s.do("EXISTS", s.keys.Slots(identity)) == int64(0) })
+	s.put("a", "GatedStays", "stays")
+	s.starts("stays")
+	s.stop()
+}
+
+// caller is a program that calls functions with a slot, without a job, while a worker runs a job with the same
+// limit. If it dies with the slot, its lease ends; the stage does not wait for that.
+func (s *stage) caller() {
+	s.limited = true
+	s.put("a", "GatedDone", "done")
+	s.own("do")
+	s.while("it to end", func() bool { return false })
+	for _, lease := range s.set(s.keys.Leases()) {
+		s.do("ZADD", s.keys.Leases(), "XX", "1", lease)
+	}
+	if !s.death.wasMet() {
+		require.Len(s.t, s.book.of("acted", ""), 2)
+	}
+}
+
 // batcher is a producer that makes a batch, fills and seals it. After its death another one repeats that.
 func (s *stage) batcher() {
 	s.own("batch")
@@ -265,7 +339,7 @@ func (s *stage) write(queue, class, name string, fields ...job.Edit) string {
 // act starts the program; words are flags, and what it is to do.
 func (s *stage) act(by *site, words ...string) *process {
 	s.t.Helper()
-	flags := []string{"-redis", by.url, "-prefix", s.prefix, "-client", s.client, "-ledger", s.book.path}
+	flags := []string{"-redis", by.url, "-prefix", s.prefix, "-client", s.client, "-ledger", s.book.path, fmt.Sprintf("-limited=%v", s.limited)}
 	for _, queue := range s.queues {
 		flags = append(flags, "-queue", queue)
 	}

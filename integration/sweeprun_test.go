@@ -223,7 +223,7 @@ func (w *sweep) tell(order []point, tried int) {
 
 // verdict lets the oracle judge every step of all plays.
 func (w *sweep) verdict(dir string) {
-	report := judge(w.t, w.server, dir, oracle.Allow(oracle.Nowhere, oracle.Quarantine))
+	report := judge(w.t, w.server, dir, oracle.Allow(oracle.Nowhere, oracle.Quarantine), oracle.OldJanitors())
 	shown := make(map[point]bool)
 	for _, violation := range report.Violations {
 		for n, at := range w.points {

@@ -32,15 +32,30 @@ type Draft struct {
 // an "at": the score of a scheduled entry is when the job is due, and Ruby loses a job with an invalid
 // "at".
 func (d Draft) Encode() string {
-	out := make([]byte, 0, d.size())
+	var e Encoder
+	return string(e.Append(make([]byte, 0, d.size()), &d))
+}
+
+// An Encoder encodes drafts as Draft.Encode does. It formats a timestamp once for all drafts in a row that have
+// it: that takes longer than the rest of a payload. The zero Encoder is ready.
+type Encoder struct {
+	at    time.Time
+	unit  TimeUnit
+	stamp []byte
+}
+
+// Append writes the payload of a draft behind out.
+func (e *Encoder) Append(out []byte, d *Draft) []byte {
+	start := len(out)
 	out = append(append(out, `{"retry":`...), cmp.Or(d.Retry, "true")...)
 	out = appendQuoted(append(out, `,"queue":`...), d.Queue)
-	for _, e := range d.Extra {
-		if e.JSON == "" {
+	for i := range d.Extra {
+		field := &d.Extra[i]
+		if field.JSON == "" {
 			continue
 		}
-		out = appendQuoted(append(out, ','), e.Name)
-		out = append(append(out, ':'), e.JSON...)
+		out = appendQuoted(append(out, ','), field.Name)
+		out = append(append(out, ':'), field.JSON...)
 	}
 	out = append(append(out, `,"args":`...), cmp.Or(d.ArgsJSON, "[]")...)
 	out = appendQuoted(append(out, `,"class":`...), d.Class)
@@ -49,27 +64,29 @@ func (d Draft) Encode() string {
 		jid = NewJID()
 	}
 	out = appendQuoted(append(out, `,"jid":`...), jid)
-	created := ""
 	if !d.CreatedAt.IsZero() {
-		created = Stamp(d.CreatedAt, d.Unit)
-		out = append(append(out, `,"created_at":`...), created...)
+		out = append(append(out, `,"created_at":`...), e.stampOf(d.CreatedAt, d.Unit)...)
 	}
 	if !d.EnqueuedAt.IsZero() {
-		enqueued := created // usually the same instant, and formatting it takes longer than all the rest
-		if !d.EnqueuedAt.Equal(d.CreatedAt) {
-			enqueued = Stamp(d.EnqueuedAt, d.Unit)
-		}
-		out = append(append(out, `,"enqueued_at":`...), enqueued...)
+		out = append(append(out, `,"enqueued_at":`...), e.stampOf(d.EnqueuedAt, d.Unit)...)
 	}
-	text := string(append(out, '}'))
+	out = append(out, '}')
 	if d.Unit == Millis {
-		text = asJSON216(text)
+		out = append(out[:start], asJSON216(out[start:])...)
 	}
-	return text
+	return out
+}
+
+// stampOf is Stamp. The result is valid until the next call.
+func (e *Encoder) stampOf(at time.Time, unit TimeUnit) []byte {
+	if len(e.stamp) == 0 || unit != e.unit || !at.Equal(e.at) {
+		e.at, e.unit, e.stamp = at, unit, appendStamp(e.stamp[:0], at, unit)
+	}
+	return e.stamp
 }
 
 // size estimates the length of the payload; a little more costs less than growing once.
-func (d Draft) size() int {
+func (d *Draft) size() int {
 	const fixed = 192 // the names of the fields, a jid, two timestamps
 	size := fixed + len(d.Class) + len(d.Queue) + len(d.ArgsJSON)
 	for _, e := range d.Extra {
@@ -78,9 +95,25 @@ func (d Draft) size() int {
 	return size
 }
 
+// jidBytes is how many random bytes a jid has.
+const jidBytes = 12
+
 // NewJID returns a random id for a job: 12 bytes as 24 lower-case hexadecimal digits, like Sidekiq's.
 func NewJID() string {
-	var b [12]byte
+	var b [jidBytes]byte
 	_, _ = rand.Read(b[:]) // it never fails: without randomness the program ends
-	return hex.EncodeToString(b[:])
+	var digits [2 * jidBytes]byte
+	hex.Encode(digits[:], b[:])
+	return string(digits[:])
+}
+
+// NewJIDs returns n results of NewJID. All of them are parts of one string.
+func NewJIDs(n int) []string {
+	b := make([]byte, n*jidBytes)
+	_, _ = rand.Read(b)
+	digits, jids := hex.EncodeToString(b), make([]string, n)
+	for i := range jids {
+		jids[i], digits = digits[:2*jidBytes], digits[2*jidBytes:]
+	}
+	return jids
 }

@@ -1,4 +1,4 @@
 package job
 
 // AsJSON216 is asJSON216, for the comparison with a Ruby whose json is older.
-var AsJSON216 = asJSON216
+func AsJSON216(text string) string { return string(asJSON216([]byte(text))) }

@@ -1,13 +1,14 @@
 package job
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -41,51 +42,40 @@ func Marshal(v any) (string, error) {
 	return string(out), nil
 }
 
-// AsWritten reports, by a quick scan, whether text is an array exactly as MarshalArgs would write it: no
-// spaces, no escapes, no floats, no objects. It may report false for such an array.
-func AsWritten(text string) bool {
-	if text == "" || text[0] != '[' {
-		return false
-	}
-	quoted, last := false, byte(0)
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c <= ' ' || c == '\\':
-			return false
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '.' || c == 'E' || c == 'e' && '0' <= last && last <= '9' || c == '0' && last == '-':
-			return false
-		}
-		last = text[i]
-	}
-	end, why := skipValue(text, 0, 1)
-	return why == sound && end == len(text)
-}
-
 // MarshalArgs writes a payload's args, as Marshal does. No args are [], never null: Ruby loses a job with
 // null args when it pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
 func MarshalArgs(args []any) (string, error) {
-	out := []byte{'['}
+	out, err := AppendArgs(nil, args)
+	return string(out), err
+}
+
+// AppendArgs is MarshalArgs, which writes behind out. After an error the result has no meaning.
+func AppendArgs(out []byte, args []any) ([]byte, error) {
+	start, nested := len(out), false
+	out = append(out, '[')
 	for i, arg := range args {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		var err error
+		before := len(out)
 		if out, err = appendArg(out, arg); err != nil {
-			return "", fmt.Errorf("write argument %d: %w", i+1, err)
+			return nil, fmt.Errorf("write argument %d: %w", i+1, err)
 		}
+		nested = nested || out[before] == '[' || out[before] == '{'
 	}
-	text := string(append(out, ']'))
-	switch _, why := skipValue(text, 0, 1); why {
+	out = append(out, ']')
+	if !nested {
+		return out, nil
+	}
+	switch _, why := skipValue(string(out[start:]), 0, 1); why {
 	case sound:
-		return text, nil
+		return out, nil
 	case tooDeep:
-		return "", fmt.Errorf("write arguments: %w", errTooDeep)
+		return nil, fmt.Errorf("write arguments: %w", errTooDeep)
 	default:
 		// This cannot happen: this package wrote all of it.
-		return "", fmt.Errorf("write arguments: %w", errNotUTF8)
+		return nil, fmt.Errorf("write arguments: %w", errNotUTF8)
 	}
 }
 
@@ -242,19 +232,18 @@ func appendFloat(out []byte, f float64, bits int) ([]byte, error) {
 		// Ruby has only float64: it reads the short text of a float32 as the nearest float64.
 		f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'g', -1, bits), 64)
 	}
-	size := math.Abs(f)
-	digits := strconv.FormatFloat(f, 'f', -1, 64)
-	whole := !strings.Contains(digits, ".")
+	size, start := math.Abs(f), len(out)
+	out = strconv.AppendFloat(out, f, 'f', -1, 64)
+	whole := bytes.IndexByte(out[start:], '.') < 0
 	if size != 0 && size < 1e-4 || whole && size >= 1e15 {
-		digits = strconv.FormatFloat(f, 'e', -1, 64)
+		out = strconv.AppendFloat(out[:start], f, 'e', -1, 64)
+		whole = bytes.IndexByte(out[start:], '.') < 0
 	}
-	if strings.Contains(digits, ".") {
-		return append(out, digits...), nil
+	if !whole {
+		return out, nil
 	}
-	mantissa, exponent, _ := strings.Cut(digits, "e")
-	out = append(append(out, mantissa...), ".0"...)
-	if exponent != "" {
-		out = append(append(out, 'e'), exponent...)
+	if exponent := bytes.IndexByte(out[start:], 'e'); exponent >= 0 {
+		return slices.Insert(out, start+exponent, '.', '0'), nil
 	}
-	return out, nil
+	return append(out, ".0"...), nil
 }

@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"strings"
@@ -171,27 +172,38 @@ func BenchmarkMarshalArgs(b *testing.B) {
 	}
 }
 
-// Text for which AsWritten returns true must be what MarshalArgs writes of it.
-func TestAsWritten(t *testing.T) {
+func TestSpellArgs(t *testing.T) {
 	t.Parallel()
 	deepest := strings.Repeat("[", job.MaxDepth) + strings.Repeat("]", job.MaxDepth)
-	for text, want := range map[string]bool{
-		`[]`: true, `[1]`: true, `[1,"a",null,true,[-10]]`: true, `["ä€","a.b@e.x -0 {"]`: false, `["ä€","a.b@e.x-0{1e5"]`: true, `[true,false]`: true,
-		`[1.0]`: false, `[1e5]`: false, `[1E5]`: false, `[-0]`: false, `[{}]`: false, deepest[1 : len(deepest)-1]: true,
-		"": false, `{}`: false, `1`: false, `[1`: false, `[1]]`: false, `[1],`: false, `[01]`: false, `[1,]`: false, `[ 1]`: false,
-		`["a b"]`: false, `["\n"]`: false, "[\"\xff\"]": false, "[\"\x01\"]": false, `[nul]`: false, deepest: false,
+	many := make([]string, 40) // more names than are compared one by one
+	for i := range many {
+		many[i] = fmt.Sprintf(`"%d":%d`, i, i)
+	}
+	object := `[{` + strings.Join(many, ",") + `}]`
+	for text, want := range map[string]string{
+		`[]`: `[]`, " [ ]\n": `[]`, `[1,"a",null,true,[-10]]`: `[1,"a",null,true,[-10]]`, `["ä€","a.b@e.x -0 {"]`: `["ä€","a.b@e.x -0 {"]`,
+		`[1.0]`: `[1.0]`, `[1e5,1.50,-0,-0.0,0.00001]`: `[100000.0,1.5,0,-0.0,1.0e-05]`, `[{}, {"a" : 1}]`: `[{},{"a":1}]`,
+		`[{"a":{"x":0.5,"y":[]},"b":"x"}]`: `[{"a":{"x":0.5,"y":[]},"b":"x"}]`, `["\u00e9\n\/"]`: `["é\n/"]`, `["\n\"\\"]`: `["\n\"\\"]`,
+		`[{"a":1,"b":2,"\u0061":[1.50,{"x":1,"x":2}]}]`: `[{"a":[1.5,{"x":2}],"b":2}]`, `["\ufffd"]`: "[\"\ufffd\"]",
+		object: object, strings.Replace(object, `"39":39`, `"0":1`, 1): strings.NewReplacer(`"0":0`, `"0":1`, `,"39":39`, "").Replace(object),
+		deepest[1 : len(deepest)-1]: deepest[1 : len(deepest)-1],
 	} {
-		require.Equal(t, want, job.AsWritten(text), "%.40s", text)
-		if want {
-			var elements []json.RawMessage
-			require.NoError(t, json.Unmarshal([]byte(text), &elements))
-			args := make([]any, len(elements))
-			for i, element := range elements {
-				args[i] = element
-			}
-			written, err := job.MarshalArgs(args)
+		got, err := job.SpellArgs(text)
+		require.NoError(t, err, "%.40s", text)
+		require.Equal(t, want, got, "%.40s", text)
+		written, err := job.MarshalArgs([]any{json.RawMessage(text)})
+		if len(text) < len(deepest)-2 {
 			require.NoError(t, err)
-			require.Equal(t, text, written)
+			require.Equal(t, "["+want+"]", written)
 		}
+	}
+	for text, want := range map[string]string{
+		"": "not a JSON array", " ": "not a JSON array", `{}`: "not a JSON array", `1`: "not a JSON array", `null`: "not a JSON array", `[1`: "not a JSON array",
+		`[1]]`: "not a JSON array", `[1],`: "not a JSON array", `[01]`: "not a JSON array", `[1,]`: "not a JSON array", `[nul]`: "not a JSON array",
+		`[{"a"}]`: "not a JSON array", `[{"a":1,}]`: "not a JSON array", `[{1:1}]`: "not a JSON array", "[\"\x01\"]": "not a JSON array", `["\x"]`: "not a JSON array",
+		"[\"\xff\"]": "not valid UTF-8", deepest: "nested deeper", `["\ud800"]`: "half a surrogate pair", `[1e400]`: "larger than a float64",
+	} {
+		_, err := job.SpellArgs(text)
+		require.ErrorContains(t, err, want, "%.40q", text)
 	}
 }

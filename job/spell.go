@@ -18,7 +18,7 @@ import (
 // would write the same value. A payload that exists is never respelled: its floats stay as its producer
 // wrote them.
 //
-// jsontext removes white space and needless escapes. Ruby's numbers, and its treatment of duplicate names, are
+// jsontext decides which characters need an escape. Ruby's numbers, and its treatment of duplicate names, are
 // written here.
 //
 // Ruby's json has two spellings of floats that are very small or very large: that of Float#to_s before 2.11,
@@ -37,33 +37,201 @@ var (
 // escape \ufffd is then an error, because it replaces a byte that is not UTF-8, a silent change of the
 // user's data. (encoding/json does not escape a real U+FFFD.)
 func appendSpelled(out []byte, text string, goWrote bool) ([]byte, error) {
-	if AsWritten(text) { // a slice of strings or integers; all that follows would cost more than encoding/json
-		return append(out, text...), nil
+	s := speller{text: text, out: out, goWrote: goWrote}
+	end, err := s.document(0)
+	if err != nil {
+		return nil, err
 	}
-	start := skipSpace(text, 0)
-	end, why := skipValue(text, start, 0)
+	return append(s.out, s.text[s.copied:end]...), nil
+}
+
+// SpellArgs returns args that are JSON as MarshalArgs would write them: text itself, if it is spelled so
+// already. It refuses what MarshalArgs refuses, and what is not one array.
+func SpellArgs(text string) (string, error) {
+	if start := skipSpace(text, 0); start == len(text) || text[start] != '[' {
+		return "", errors.New("not a JSON array")
+	}
+	s := speller{text: text}
+	end, err := s.document(1)
+	switch {
+	case err == errNotJSON: //nolint:errorlint // our own, unwrapped
+		return "", errors.New("not a JSON array")
+	case err != nil:
+		return "", err
+	case s.copied == 0:
+		return s.text[:end], nil
+	}
+	return string(append(s.out, s.text[s.copied:end]...)), nil
+}
+
+// A speller reads one JSON value and respells only what differs from Ruby's spelling: usually nothing does,
+// and then nothing is copied.
+type speller struct {
+	text    string
+	goWrote bool
+	out     []byte
+	copied  int      // what precedes this offset of text is in out; 0 if nothing was respelled
+	names   []string // of the open objects, those of the innermost last
+	twice   bool     // an object has two members of one name
+}
+
+// document reads all of the text, and returns where the value ends. depth counts the containers around it.
+func (s *speller) document(depth int) (end int, err error) {
+	begin := len(s.out)
+	end, err = s.value(s.space(0), depth)
+	if err == nil && skipSpace(s.text, end) != len(s.text) {
+		err = errNotJSON
+	}
+	if err != nil || !s.twice {
+		return end, err
+	}
+	merged, err := keepLast(jsontext.NewDecoder(strings.NewReader(s.text), jsontext.AllowDuplicateNames(true)))
+	if err != nil {
+		return 0, err // this cannot happen: the text was read before
+	}
+	s.text, s.out, s.copied, s.twice = string(merged), s.out[:begin], 0, false
+	return s.document(depth)
+}
+
+// replace respells the text between two offsets.
+func (s *speller) replace(start, end int, spelled []byte) {
+	s.out = append(append(s.out, s.text[s.copied:start]...), spelled...)
+	s.copied = end
+}
+
+// space removes white space, and returns where it ends.
+func (s *speller) space(at int) int {
+	end := skipSpace(s.text, at)
+	if end > at {
+		s.replace(at, end, nil)
+	}
+	return end
+}
+
+func (s *speller) value(at, depth int) (end int, err error) {
+	if at == len(s.text) {
+		return at, errNotJSON
+	}
+	switch c := s.text[at]; {
+	case c == '{' || c == '[':
+		if depth == MaxDepth {
+			return at, errTooDeep
+		}
+		outer := len(s.names)
+		end, err = s.container(at, depth)
+		s.names = s.names[:outer]
+		return end, err
+	case c == '"':
+		_, end, err = s.string(at)
+		return end, err
+	case c == '-' || '0' <= c && c <= '9':
+		return s.number(at)
+	}
+	end, why := skipScalar(s.text, at)
+	if why != sound {
+		return at, errNotJSON
+	}
+	return end, nil
+}
+
+func (s *speller) container(at, depth int) (end int, err error) {
+	object, closer := s.text[at] == '{', s.text[at]+2 // as ASCII has them
+	outer, seen := len(s.names), map[string]bool(nil)
+	if at = s.space(at + 1); at < len(s.text) && s.text[at] == closer {
+		return at + 1, nil
+	}
+	for {
+		if object {
+			var name string
+			if name, at, err = s.string(at); err != nil {
+				return at, err
+			}
+			seen = s.note(name, s.names[outer:], seen)
+			if at = s.space(at); at == len(s.text) || s.text[at] != ':' {
+				return at, errNotJSON
+			}
+			at = s.space(at + 1)
+		}
+		if at, err = s.value(at, depth+1); err != nil {
+			return at, err
+		}
+		at = s.space(at)
+		switch {
+		case at < len(s.text) && s.text[at] == closer:
+			return at + 1, nil
+		case at == len(s.text) || s.text[at] != ',':
+			return at, errNotJSON
+		}
+		at = s.space(at + 1)
+	}
+}
+
+// fewNames is how many names of an object are compared one by one. With more, a map is faster.
+const fewNames = 16
+
+// note records the name of a member, after those of the same object. seen has them too if they are many.
+func (s *speller) note(name string, before []string, seen map[string]bool) map[string]bool {
+	switch {
+	case len(before) < fewNames:
+		s.twice = s.twice || slices.Contains(before, name)
+	case seen == nil:
+		seen = make(map[string]bool)
+		for _, earlier := range before {
+			seen[earlier] = true
+		}
+		fallthrough
+	default:
+		s.twice = s.twice || seen[name]
+		seen[name] = true
+	}
+	if s.names == nil {
+		s.names = make([]string, 0, fewNames)
+	}
+	s.names = append(s.names, name)
+	return seen
+}
+
+// string reads a string, and returns its characters.
+func (s *speller) string(at int) (characters string, end int, err error) {
+	end, why := skipString(s.text, at)
 	switch {
 	case why == badUTF8:
-		return nil, errNotUTF8
-	case why == tooDeep:
-		return nil, errTooDeep
-	case why != sound || skipSpace(text, end) != len(text):
-		return nil, errNotJSON
+		return "", end, errNotUTF8
+	case why != sound:
+		return "", end, errNotJSON
 	}
-	plain, err := jsontext.AppendFormat(nil, text)
-	if errors.Is(err, jsontext.ErrDuplicateName) {
-		dec := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
-		if plain, err = keepLast(dec); err == nil {
-			plain, err = jsontext.AppendFormat(nil, plain)
-		}
+	literal := s.text[at:end]
+	if !hasEscape(literal) {
+		return literal[1 : len(literal)-1], end, nil
 	}
+	plain, err := jsontext.AppendUnquote(nil, literal)
 	switch {
 	case err != nil:
-		return nil, errHalfPair // the text has no other fault
-	case goWrote && bytes.Count(plain, []byte("\ufffd")) > strings.Count(text, "\ufffd"):
-		return nil, errNotUTF8
+		return "", end, errHalfPair // the string has no other fault
+	case s.goWrote && bytes.Count(plain, []byte("\ufffd")) > strings.Count(literal, "\ufffd"):
+		return "", end, errNotUTF8
 	}
-	return appendNumbers(out, string(plain), appendNumber)
+	if spelled := appendQuoted(make([]byte, 0, len(literal)), plain); string(spelled) != literal {
+		s.replace(at, end, spelled)
+	}
+	return string(plain), end, nil
+}
+
+func (s *speller) number(at int) (end int, err error) {
+	end, why := skipNumber(s.text, at)
+	if why != sound {
+		return at, errNotJSON
+	}
+	var spelled [32]byte // more than a float has; a longer integer stays as it is
+	literal := s.text[at:end]
+	if isInteger(literal) && literal != "-0" {
+		return end, nil
+	}
+	number, err := appendNumber(spelled[:0], literal)
+	if err == nil && string(number) != literal {
+		s.replace(at, end, number)
+	}
+	return end, err
 }
 
 // keepLast reads the next value and returns it with the members of one name merged as a Ruby Hash merges
@@ -142,12 +310,12 @@ func appendNumber(out []byte, literal string) ([]byte, error) {
 
 // asJSON216 returns a payload in Belay's spelling with its floats as json 2.15 and newer write them. The two
 // spellings differ only in floats that have an exponent here.
-func asJSON216(text string) string {
-	if !strings.Contains(text, "e-") && !strings.Contains(text, "e+") {
+func asJSON216(text []byte) []byte {
+	if !bytes.Contains(text, []byte("e-")) && !bytes.Contains(text, []byte("e+")) {
 		return text
 	}
-	out, _ := appendNumbers(make([]byte, 0, len(text)), text, appendNumber216) // which returns no error
-	return string(out)
+	out, _ := appendNumbers(make([]byte, 0, len(text)), string(text), appendNumber216) // which returns no error
+	return out
 }
 
 // appendNumber216 changes only floats that Float#to_s writes with an exponent: from 1e-9 on they have none,

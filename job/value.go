@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -143,15 +144,20 @@ const (
 // zero, and never with an exponent. Ruby 8 reads a number without a dot as milliseconds, so "1700000000"
 // would be a day in 1970, and a job with retry_for would be past its limit.
 func Stamp(t time.Time, u TimeUnit) string {
+	var room [24]byte // so that only the result is allocated
+	return string(appendStamp(room[:0], t, u))
+}
+
+func appendStamp(out []byte, t time.Time, u TimeUnit) []byte {
 	if u == Millis {
-		return strconv.FormatInt(t.UnixMilli(), 10)
+		return strconv.AppendInt(out, t.UnixMilli(), 10)
 	}
 	// A float64 holds an instant of this century to a quarter of a microsecond; Ruby's own have that
 	// precision.
-	seconds := float64(t.Unix()) + float64(t.Nanosecond())/1e9
-	text := strconv.FormatFloat(seconds, 'f', -1, 64)
-	if !strings.Contains(text, ".") {
-		text += ".0"
+	start := len(out)
+	out = strconv.AppendFloat(out, float64(t.Unix())+float64(t.Nanosecond())/1e9, 'f', -1, 64)
+	if bytes.IndexByte(out[start:], '.') < 0 {
+		out = append(out, ".0"...)
 	}
-	return text
+	return out
 }

@@ -24,10 +24,14 @@ func failedToo(err error) bool {
 // marksEvery is how often marks are read without a notice from a heartbeat: in effect never.
 const marksEvery = time.Hour
 
-// readMarks is the pass that reads the marks of cancelled jobs after a heartbeat has reported newer ones. It
-// cancels the runs of these jobs. A mark of a job that starts meanwhile is seen by its processor, or here.
+// readMarks is the pass that reads the marks of cancelled jobs, and the rules of classes, after a heartbeat has
+// reported newer ones. It cancels the runs of these jobs. A mark of a job that starts meanwhile is seen by its
+// processor, or here.
 func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 	more, err := l.marks.Read(ctx, l.lanes.chores, l.keys)
+	if err == nil && !more {
+		err = l.readRules(ctx)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -42,16 +46,21 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// learnMarks reads the marks of cancelled jobs before the process registers, and waits through an outage:
-// without the marks, the process could start a recovered job that Cancel has reported as stopping. A refusal
-// does not keep the process from working; the duty that reads marks reports it.
+// learnMarks reads the marks of cancelled jobs and the rules of classes before the process registers, and waits
+// through an outage: without them, the process could start a recovered job that Cancel has reported as
+// stopping, or a job whose class an operator has paused. A refusal does not keep the process from working; the
+// duty that reads marks reports it.
 func (l *Launcher) learnMarks(ctx context.Context) {
 	var pace link.Pace
+	through := func(read func(context.Context) error) error {
+		return l.callThroughOutage(ctx, "cancel", l.vitalsDeadline(), &pace, read)
+	}
 	var err error
 	for more := true; more && err == nil; {
-		err = l.callThroughOutage(ctx, "cancel", l.vitalsDeadline(), &pace, func(ctx context.Context) (err error) {
+		err = through(func(ctx context.Context) (err error) {
 			more, err = l.marks.Read(ctx, l.lanes.chores, l.keys)
 			return err
 		})
 	}
+	_ = through(l.readRules)
 }

@@ -177,7 +177,7 @@ func (l *Launcher) logQueues(names []string) {
 			level = slog.LevelDebug // they take turns
 		}
 		l.cfg.Log.Log(context.Background(), level, "queues changed", "added", firstNames(added), "removed", firstNames(removed), "queues", len(names))
-		l.announceSoon()
+		l.changed.pull()
 	}
 	untaken := l.queues.leftOut()
 	if untaken > 0 && !f.full {

@@ -38,10 +38,13 @@ type Launcher struct {
 	overruled  map[string]bool // limits for which another size is in force; nil before the first registration
 
 	grace     time.Duration // heartGrace, except in tests
-	changed   chan struct{} // the record for Sidekiq's readers must be written
-	marked    chan struct{} // there are marks to read
-	pollNow   chan struct{} // the poller's duty must not wait
+	changed   trigger       // the record for Sidekiq's readers must be written
+	marked    trigger       // there are marks to read
+	pollNow   trigger       // the poller's duty must not wait
+	sweepNow  trigger       // the lease of the sweep is free
 	marks     lua.Marks
+	rules     lua.ClassRules
+	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
@@ -54,6 +57,7 @@ type Launcher struct {
 	tickLocks *scheduler.TickLocks
 	sampler   *scheduler.Sampler
 	follower  queueFollower
+	announced announcement // the last one; only its duty uses it
 	lanes     lanes
 	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
 	registers *link.Link                         // for definitions of periodic jobs, and for limits
@@ -95,8 +99,8 @@ func New(cfg Config) (*Launcher, error) {
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace,
-		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
-		halt: make(chan struct{}),
+		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(),
+		halt: make(chan struct{}), rulesAt: -1,
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)
 	l.loop = fetch.NewLoop(l.loopConfig(shares))
@@ -179,17 +183,9 @@ func (l *Launcher) Stop() {
 // whether the process took jobs before.
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
-	l.poll() // to end its duty
-	l.announceSoon()
+	l.pollNow.pull() // to end its duty
+	l.changed.pull()
 	return first
-}
-
-// announceSoon makes the record for Sidekiq's readers be written now.
-func (l *Launcher) announceSoon() {
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
 }
 
 // Identity returns the identity of the process' session; "" before it is registered.
@@ -235,9 +231,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	defer l.close()
 	l.logStart()
 
-	if len(l.limits) > 0 {
-		l.loop.SetGate(l.gateOf)
-	}
+	l.setGate()
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.cancel(nil)
 	l.learnMarks(ctx)
@@ -248,7 +242,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if l.cfg.Check != nil {
 		defer Beside(ctx, l.cfg.Check)()
 	}
-	if l.space, err = l.loop.Open(fetch.Space{Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock}); err != nil {
+	if l.space, err = l.loop.Open(fetch.Space{
+		Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock, Reporter: l.report,
+	}); err != nil {
 		return fmt.Errorf("open a connection for jobs: %w", err)
 	}
 	defer func() { _ = l.loop.Close() }()
@@ -285,7 +281,7 @@ func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
 		Log: l.cfg.Log, Shares: shares,
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
-		Reporter: l.report, Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
+		Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
 		TooManyClients: func() { l.tooManyClients(true) },
 		Cancel:         func() { l.cancel(ErrShutdown) },
 		Leaving:        func(at time.Time) { l.goneAt.Store(&at) },
@@ -309,7 +305,7 @@ func (l *Launcher) open() error {
 		Client: l.lanes.chores, Freight: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff,
 		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
-		Processes: l.janitor.Processes, Marks: &l.marks,
+		Marks: &l.marks,
 	})
 	beside := scheduler.Config{
 		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log,

@@ -32,10 +32,22 @@ func (l *Launcher) addLimit(class string, own *ClassLimit) {
 	}
 }
 
-// gateOf returns the gate of a job; nil for none. It runs in the loop's goroutine. A job whose key cannot be
-// computed has the empty key, because it must not run past the limit. If its arguments cannot be read, its run
-// reports that.
+// setGate makes the loop ask for the gates of jobs, as long as there are limits or rules of classes.
+func (l *Launcher) setGate() {
+	if len(l.limits) > 0 || l.rules.Any() {
+		l.loop.SetGate(l.gateOf)
+	} else {
+		l.loop.SetGate(nil)
+	}
+}
+
+// gateOf returns the gate of a job; nil for none. It runs in the loop's goroutine. An operator's rule for the
+// class goes before the limit that the program declares. A job whose key cannot be computed has the empty key,
+// because it must not run past the limit. If its arguments cannot be read, its run reports that.
 func (l *Launcher) gateOf(j *job.Job) *lua.Gate {
+	if gate := l.rules.Gate(j); gate != nil {
+		return gate
+	}
 	registered, _ := registeredIn(l.handlers, j)
 	own := registered.class.Limit
 	if own == nil {
@@ -59,6 +71,28 @@ func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) (key string) {
 		}
 	})
 	return key
+}
+
+// readRules reads the rules of classes if marks have been read since: a change of a rule is one of their
+// events. The rules are in force for the jobs that are taken from now on. It runs in one goroutine at a time.
+func (l *Launcher) readRules(ctx context.Context) error {
+	event := l.marks.Event()
+	if event == l.rulesAt {
+		return nil
+	}
+	changed, removed, err := l.rules.Read(ctx, l.lanes.chores, l.keys)
+	if err != nil {
+		return err
+	}
+	l.rulesAt = event
+	l.setGate()
+	for _, rule := range changed {
+		l.cfg.Log.Info("rule of a class is in force", "class", rule.Class, "rule", rule.String())
+	}
+	for _, class := range removed {
+		l.cfg.Log.Info("rule of a class is over", "class", class)
+	}
+	return nil
 }
 
 // registerLimits registers the sizes of the limits: at the start, as those that are in force from now on

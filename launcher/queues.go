@@ -35,7 +35,7 @@ type queueSet struct {
 	turned   map[string]int  // by matching queue, the turn in which it was last taken or let go
 	yielding map[string]bool // queues that are let go, until no record names them
 
-	changed chan struct{} // the queues must be followed now
+	changed trigger // the queues must be followed now
 }
 
 // queuesOf has the queues of one capsule.
@@ -47,7 +47,7 @@ type queuesOf struct {
 func newQueueSet(capsules []Capsule, shares []fetch.Share) *queueSet {
 	s := &queueSet{
 		homes: make(map[string]int), found: make(map[string]bool), removed: make(map[string]bool),
-		turned: make(map[string]int), yielding: make(map[string]bool), changed: make(chan struct{}, 1),
+		turned: make(map[string]int), yielding: make(map[string]bool), changed: newTrigger(),
 	}
 	for i, share := range shares {
 		s.capsules = append(s.capsules, queuesOf{given: slices.Clone(capsules[i].Queues), order: share.Order})
@@ -282,7 +282,7 @@ func (l *Launcher) AddQueue(name string, weight int) error {
 	if err := l.queues.add(name, weight); err != nil {
 		return fmt.Errorf("belay: add queue %q: %w", name, err)
 	}
-	l.queues.follow()
+	l.queues.changed.pull()
 	return nil
 }
 
@@ -291,16 +291,8 @@ func (l *Launcher) RemoveQueue(name string) error {
 	if err := l.queues.remove(name); err != nil {
 		return fmt.Errorf("belay: remove queue %q: %w", name, err)
 	}
-	l.queues.follow()
+	l.queues.changed.pull()
 	return nil
-}
-
-// follow triggers the pass that follows a change.
-func (s *queueSet) follow() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
 }
 
 // Queues returns the names of the queues that the process takes, those of all capsules.

@@ -89,7 +89,7 @@ func (r *run) cancelledByBelay() bool {
 // execute runs a taken job, from its bytes to its result.
 func (p *processor) execute(taken *fetch.Run) {
 	l := p.pool.launcher
-	parsed, err := job.ParseToRun(taken.Bytes)
+	parsed, err := taken.Job()
 	if err != nil {
 		l.killUnreadable(taken, err)
 		return
@@ -162,21 +162,26 @@ func (l *Launcher) ownTimeout(j *job.Job, registered *registration) (time.Durati
 	return 0, nil // most runs, which pay no allocation
 }
 
-// dropped reports whether the job must not start, because it was cancelled or has expired. The run's outcome
-// then ends the job, see job.Exit.Ends.
+// dropped reports whether the job must not start, because it was cancelled or has expired, or because an
+// operator's rule drops its class. The run's outcome then ends the job, see job.Exit.Ends.
 func (r *run) dropped() bool {
 	l := r.launcher()
 	expires, limited := r.job.StartBy()
+	reason := ""
 	switch {
-	case l.marks.Binds(r.job) || l.marks.Invalid(r.job):
-		r.outcome = job.Cancelled()
+	case l.marks.Binds(r.job):
+		r.outcome, reason = job.Cancelled(), "cancelled"
+	case l.marks.Invalid(r.job):
+		r.outcome, reason = job.Cancelled(), "batch invalidated"
+	case l.rules.Drops(r.job):
+		r.outcome, reason = job.Cancelled(), "rule of its class"
 	case limited && l.clock.Now().After(expires):
-		r.outcome = job.Expired(false)
+		r.outcome, reason = job.Expired(false), "expired"
 	default:
 		return false
 	}
-	l.cfg.Log.Info("job dropped before its start",
-		"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue, "exit", string(r.outcome.Exit()))
+	l.cfg.Log.Info("job dropped before its start", "jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue,
+		"exit", string(r.outcome.Exit()), "reason", reason)
 	return true
 }
 

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
@@ -114,42 +116,53 @@ func TestASlowLinkIsNamedAsOne(t *testing.T) {
 	require.NotContains(t, log, `"call":"janitor"`, "it is no outage")
 }
 
-// A heartbeatLine counts the calls that fail on its first lane, which is the heart's.
-type heartbeatLine struct {
+// A slowHeart is a client whose first lane, which is the heart's, is on a slow link.
+type slowHeart struct {
 	driver.Client
+	roundTrip     time.Duration
 	lanes, failed *atomic.Int32
-	counts        bool
 }
 
-func (h heartbeatLine) Lane(conns int) (driver.Client, error) {
+func (h slowHeart) Lane(conns int) (driver.Client, error) {
 	lane, err := h.Client.Lane(conns)
-	return heartbeatLine{lane, h.lanes, h.failed, h.lanes.Add(1) == 1}, err
+	if h.lanes.Add(1) > 1 {
+		return lane, err
+	}
+	return failing{drivertest.Slow{Client: lane, RoundTrip: h.roundTrip}, h.failed}, err
 }
 
-func (h heartbeatLine) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
-	replies := h.Client.Do(ctx, calls...)
-	if h.counts && replies[0].Err != nil {
-		h.failed.Add(1)
+// A failing client counts the calls that fail.
+type failing struct {
+	driver.Client
+	failed *atomic.Int32
+}
+
+func (f failing) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	replies := f.Client.Do(ctx, calls...)
+	if replies[0].Err != nil {
+		f.failed.Add(1)
 	}
 	return replies
 }
 
 // A registration that needed time has learned how slow the link is: the first beat is given that time, and
-// does not lose its connection.
+// does not lose its connection. The clock is that of a bubble, so that no call takes longer than its round trip.
 func TestAHeartKnowsWhatItsRegistrationHasLearned(t *testing.T) {
 	t.Parallel()
-	r := oneClient(t)
-	var lanes, failed atomic.Int32
-	cfg := r.config()
-	cfg.Client = heartbeatLine{drivertest.Slow{Client: r.client, RoundTrip: 700 * time.Millisecond}, &lanes, &failed, false}
-	cfg.Beat, cfg.TTL = slowBeat, 4*slowBeat
-	l := r.build(cfg)
-	l.Handle("Any", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
-	w := r.start(l)
-	r.eventually("its registration", func() bool { return w.Identity() != "" })
-	score := func() any { return r.do("ZSCORE", r.keys.Alive(), w.Identity()) }
-	registered, before := score(), failed.Load()
-	require.Positive(t, before, "it was not slow enough")
-	r.eventually("a beat", func() bool { return score() != registered })
-	require.Equal(t, before, failed.Load(), "a beat was given less time than its registration had needed")
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, client: belaytest.New(t).Client().Driver()}
+		var lanes, failed atomic.Int32
+		cfg := r.config()
+		cfg.Client = slowHeart{r.client, 700 * time.Millisecond, &lanes, &failed}
+		cfg.Beat, cfg.TTL = slowBeat, 4*slowBeat
+		l := r.build(cfg)
+		l.Handle("Any", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+		w := r.start(l)
+		r.eventually("its registration", func() bool { return w.Identity() != "" })
+		score := func() any { return r.do("ZSCORE", r.keys.Alive(), w.Identity()) }
+		registered, before := score(), failed.Load()
+		require.Positive(t, before, "it was not slow enough")
+		r.eventually("a beat", func() bool { return score() != registered })
+		require.Equal(t, before, failed.Load(), "a beat was given less time than its registration had needed")
+	})
 }

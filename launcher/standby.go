@@ -2,10 +2,13 @@ package launcher
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/link"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/scheduler"
 )
 
 // maxListenRest is the longest pause before another attempt to listen. Without it a process that stands by
@@ -23,10 +26,9 @@ func (l *Launcher) listenForPoller(ctx context.Context) {
 		began := time.Now()
 		listening, end := context.WithCancel(ctx)
 		l.endListen.Store(&end)
-		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), func() {}, func(string) {
-			if time.Since(l.startedAt) >= l.cfg.PollWait {
-				l.poll()
-			}
+		// It is not probed: a process that misses a message learns from its next heartbeat that there is no poller.
+		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), 0, func() {}, func(string) {
+			l.pollerLeft()
 		})
 		end()
 		if time.Since(began) > maxListenRest {
@@ -43,10 +45,40 @@ func (l *Launcher) listenForPoller(ctx context.Context) {
 	}
 }
 
-// poll triggers a pass of the poller's duty.
-func (l *Launcher) poll() {
-	select {
-	case l.pollNow <- struct{}{}:
-	default:
+// pollerLeft makes this process ask for the lease of the poller, unless it must not poll yet.
+func (l *Launcher) pollerLeft() {
+	if time.Since(l.startedAt) >= l.cfg.PollWait {
+		l.pollNow.pull()
+	}
+}
+
+// A lease is what a process of the fleet needs for a duty that one of them has. A process that finds it held
+// stands by: it asks again when a heartbeat finds the lease free.
+type lease struct {
+	lua.Watched
+	free func() // it must not block
+}
+
+func (l *Launcher) leases() []lease {
+	return []lease{
+		{scheduler.Lease(l.keys), l.pollerLeft},
+		{l.janitor.SweepLease(), l.sweepNow.pull},
+	}
+}
+
+// watchedLeases returns the leases for the next heartbeat.
+func (l *Launcher) watchedLeases() (watched []lua.Watched) {
+	for _, lease := range l.leases() {
+		watched = append(watched, lease.Watched)
+	}
+	return watched
+}
+
+// wake makes the duties of these leases ask for them.
+func (l *Launcher) wake(free []string) {
+	for _, lease := range l.leases() {
+		if slices.Contains(free, lease.Key) {
+			lease.free()
+		}
 	}
 }

@@ -24,11 +24,7 @@ if wrong then
 end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local exists = look(g, now_ms)
-if not exists then
-  g.room, g.wait_ms = math.huge, 0
-end
-local plain = not exists or redis.call('SISMEMBER', paused, queue) == 1
+local plain = not look(g, now_ms) or redis.call('SISMEMBER', paused, queue) == 1
 local moved, elsewhere = admit(g, most, queues, now_ms, function(next_queue)
   return next_queue == queue and queue_list or nil, plain
 end)

@@ -52,7 +52,7 @@ const (
 // Define registers the definitions of periodic jobs, and returns one word for each. The ticks of a new schedule
 // count from now. The caller keeps within MaxItems and MaxBytes.
 func (k Keys) Define(by Registrar, definitions []Definition) Ask[[]string] {
-	args := append(make([]string, 0, 2+4*len(definitions)), oneLine.Replace(by.Identity), "0")
+	args := append(make([]string, 0, 2+4*len(definitions)), oneLine(by.Identity), "0")
 	if by.Identity != "" {
 		args[1] = strconv.FormatInt(max(by.StartedAt.UnixMilli(), 0), 10)
 	}

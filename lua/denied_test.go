@@ -239,6 +239,12 @@ var moves = []move{
 		w.agedAdmission(time.Hour)
 		return try(w, w.keys.Lapse(ask(w, w.keys.Admissions())))
 	}},
+	{script: "class_rule", jobs: []string{"a1"}, begin: func(w *world) call {
+		gate := w.rule(ClassRule{Class: "A"})
+		require.Len(w, w.enter(w.process("q"), &gate, "a1").Parked, 1)
+		return try(w, w.keys.RemoveClassRule("A"))
+	}},
+	{script: "class_rule", begin: func(w *world) call { return try(w, w.keys.SetClassRule(ClassRule{Class: "A", Concurrency: 2})) }},
 	{script: "free_slots", jobs: []string{"a1"}, begin: func(w *world) call {
 		identity := w.halfOpen(gateOf("l:k", 2))
 		w.redis("DEL", w.keys.Working("q", identity))

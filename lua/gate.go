@@ -13,7 +13,8 @@ type Gate struct {
 	// Name is the limit's name, a colon and the key. A limit's name has no colon, and neither has a line feed.
 	Name string
 	// Size is the size of the limit as the program declares it. Scripts use the stored size, and store this one
-	// if there is none.
+	// if there is none. It is zero for the rule of a class that is limited, which no program declares: without
+	// a stored size the gate lets all jobs start.
 	Size Size
 }
 
@@ -48,6 +49,9 @@ type Size struct {
 	Concurrency int
 	// Paused allows no run at all; Concurrency is 0 then.
 	Paused bool
+	// Drops is that of a class whose jobs end before they start. They do so in processes that know it, and wait
+	// in others.
+	Drops bool
 	// Rate is RateNone, or "", for no limit of starts.
 	Rate RateKind
 	// N and Per are those of the Rate. Per is whole milliseconds.
@@ -55,10 +59,16 @@ type Size struct {
 	Per time.Duration
 }
 
+// sizeDrops stands for the concurrency of a Size that Drops.
+const sizeDrops = "drop"
+
 // String returns the size as scripts read it.
 func (s Size) String() string {
 	most := "-"
-	if s.Concurrency > 0 || s.Paused {
+	switch {
+	case s.Drops:
+		most = sizeDrops
+	case s.Concurrency > 0 || s.Paused:
 		most = strconv.Itoa(s.Concurrency)
 	}
 	if s.Rate == "" || s.Rate == RateNone {
@@ -98,7 +108,7 @@ func ParseLimit(name, text string) (l Limit, err error) {
 	ms, errMS := strconv.ParseInt(words[3], 10, 64)
 	seen, errSeen := strconv.ParseInt(words[5], 10, 64)
 	var errMost error
-	if words[0] != "-" {
+	if l.Drops = words[0] == sizeDrops; !l.Drops && words[0] != "-" {
 		l.Concurrency, errMost = strconv.Atoi(words[0])
 		l.Paused = l.Concurrency == 0
 	}

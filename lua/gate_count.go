@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/belayq/belay/driver"
@@ -28,11 +29,26 @@ func (c GateCount) Right() bool {
 	return c.Running == c.Slots && c.Admitted == c.Admissions && c.Indexed == (c.Waiters > 0)
 }
 
+// A CountWord says whether gates were counted.
+type CountWord string
+
+// The results of CountGates. Nothing was changed by the last two.
+const (
+	CountCounted CountWord = "counted"
+	CountMany    CountWord = "many"    // there are more slots, leases and admissions than MaxCounted
+	CountStarted CountWord = "started" // a process lives whose identity was not given
+)
+
+// GateCounts is the result of CountGates: with CountCounted a count for each gate.
+type GateCounts struct {
+	Word  CountWord
+	Gates []GateCount
+}
+
 // CountGates compares the counts of some gates, at most MaxItems, with the slots of these processes, the leases
-// and the admissions. With set it also sets the counts to these. It returns nil, and does nothing, if there are
-// more of them than MaxCounted.
-func (k Keys) CountGates(gates, identities []string, set bool) Ask[[]GateCount] {
-	keys, act := []string{k.Gates(), k.Admitted(), k.Waiting(), k.Leases()}, "look"
+// and the admissions. With set it also sets the counts to these.
+func (k Keys) CountGates(gates, identities []string, set bool) Ask[GateCounts] {
+	keys, act := []string{k.Gates(), k.Admitted(), k.Waiting(), k.Leases(), k.Alive()}, "look"
 	for _, gate := range gates {
 		keys = append(keys, k.WaitingList(gate))
 	}
@@ -42,10 +58,11 @@ func (k Keys) CountGates(gates, identities []string, set bool) Ask[[]GateCount] 
 	if set {
 		act = "set"
 	}
-	args := append([]string{act, strconv.Itoa(MaxCounted)}, gates...)
-	return asking(gateCountScript, keys, args, func(r reader) (counts []GateCount, err error) {
+	args := slices.Concat([]string{act, strconv.Itoa(MaxCounted), strconv.Itoa(len(gates))}, gates, identities)
+	return asking(gateCountScript, keys, args, func(r reader) (counts GateCounts, err error) {
+		counts.Word = CountWord(r.text())
 		for r.more() {
-			counts = append(counts, GateCount{
+			counts.Gates = append(counts.Gates, GateCount{
 				Running: r.number(), Slots: r.number(), Admitted: r.number(), Admissions: r.number(), Waiters: r.number(), Indexed: r.number() == 1,
 			})
 		}

@@ -180,7 +180,9 @@ func (k Keys) DrainAsked(queue string) string { return k.prefix + "belay:drain-a
 
 // Lock is the lock of a digest. The unique job that was accepted holds it until it has ended (until_executing:
 // until it has started). No other key's name contains the word "lock".
-func (k Keys) Lock(digest string) string { return k.prefix + "belay:lock:" + digest }
+func (k Keys) Lock(digest string) string { return k.prefix + lockName + digest }
+
+const lockName = "belay:lock:"
 
 // Left has the WAL positions that refused duplicates left with a job's lock, kept after its start has freed
 // the lock: a string that expires.
@@ -235,6 +237,16 @@ func (k Keys) Classes() string { return k.prefix + "belay:classes" }
 
 // Claim is the lease of the janitor that recovers a dead process.
 func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" + identity }
+
+// Presence is the channel to which a session is subscribed for as long as it lives. Nothing is published there:
+// Redis drops the subscription of a process that dies, and its absence is evidence.
+func (k Keys) Presence(identity string) string { return k.prefix + "belay:here:" + identity }
+
+// Watcher and Deputy are the leases of the two processes that look which sessions have their subscription.
+func (k Keys) Watcher() string { return k.prefix + "belay:watcher" }
+
+// Deputy is the second of these leases: its holder finds out that the watcher has died.
+func (k Keys) Deputy() string { return k.prefix + "belay:watcher:deputy" }
 
 // Poller is the lease of the process that promotes due jobs and fires periodic ones. Versions without periodic
 // jobs use the lease "belay:poller". If a process of such a version holds that one, it polls beside the holder

@@ -63,10 +63,11 @@ func (k Keys) Admissions() Ask[[]Admission] {
 		}}
 }
 
-// Lapse lets those of these admissions lapse that are old enough and have not changed since they were read, and
-// forgets those that lapsed long ago. It returns how many of them lapsed. The gates of these are due at once.
+// Lapse lets those of these admissions lapse that are old enough, or whose limit is gone, and have not changed
+// since they were read, and forgets those that lapsed long ago. It returns how many of them lapsed. The gates
+// of these are due at once.
 func (k Keys) Lapse(admissions []Admission) Ask[int] {
-	keys := []string{k.Gates(), k.Admitted(), k.Waiting()}
+	keys := []string{k.Gates(), k.Admitted(), k.Waiting(), k.Limits()}
 	args := []string{millis(LapseUnqueued), millis(LapseQueued), millis(ForgetLapsed)}
 	for _, a := range admissions {
 		list := k.Queue(a.Queue)

@@ -58,10 +58,10 @@ func (l *Lock) appendTo(k Keys, keys, args []string) ([]string, []string) {
 // it the value has the time when the job took the lock, in ms by Redis' clock, and the WAL positions that
 // refused duplicates left, each on a line. A line break in a class or jid becomes a space.
 func OwnerOf(jid, class string) string {
-	return oneLine.Replace(jid) + "\n" + oneLine.Replace(class) + "\n"
+	return oneLine(jid) + "\n" + oneLine(class) + "\n"
 }
 
-var oneLine = strings.NewReplacer("\n", " ")
+func oneLine(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 
 // Names returns the jid and the class of the lock's owner.
 func (l Lock) Names() (jid, class string) {

@@ -1,9 +1,8 @@
 #!lua flags=allow-oom
 -- mark: mark jobs as cancelled, for the processes that hold them or will take them.
--- Why one script: each mark is newer than all marks before, whatever the clock does, so a process that has read
--- up to a mark misses none. The empty member has the score of the newest mark, also after that was removed;
--- heartbeats read it. The answer to an operator that a job is stopping depends on its mark, so no mark is
--- removed for a newer one: beyond their maximum, marks are refused.
+-- Why one script: each mark is newer than all marks before (see newer_mark). The answer to an operator that a
+-- job is stopping depends on its mark, so no mark is removed for a newer one: beyond their maximum, marks are
+-- refused.
 -- KEYS     1 marks
 -- ARGV     1 microseconds to keep a mark  2 marks at most  then members: a jid, or a jid, a line feed and the
 --          text that identifies one job (see Mark)
@@ -14,13 +13,13 @@ local marks = KEYS[1]
 local keep, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- include must_be
+-- include newer_mark
 local wrong = must_be(marks, 'zset', 'ZADD', marks, '0', '')
 if wrong then
   return wrong
 end
 local time = redis.call('TIME')
-local newest = tonumber(redis.call('ZSCORE', marks, '') or '0')
-local at = math.max(time[1] * 1000000 + time[2], newest + 1)
+local at = newer_mark(marks, time)
 local score, expired = string.format('%.0f', at), at - keep
 local count = redis.call('ZCOUNT', marks, '(' .. string.format('%.0f', expired), '+inf')
 for member = 3, #ARGV do

@@ -38,6 +38,9 @@ func (m *Marks) Notice(score string) bool {
 	return newest != m.read.Load()
 }
 
+// Event returns the score of the newest mark or other event up to which all marks have been read.
+func (m *Marks) Event() int64 { return m.read.Load() }
+
 // Read reads a page of the marks that are newer than those read before, and reports whether there may be more.
 // The first time it reads without a notice. It is for one goroutine at a time.
 func (m *Marks) Read(ctx context.Context, client driver.Client, keys Keys) (more bool, err error) {

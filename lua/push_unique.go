@@ -1,6 +1,10 @@
 package lua
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 var pushUniqueScript = load("push_unique")
 
@@ -12,36 +16,67 @@ func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 	if key != nil {
 		keys = append(keys, key.Scope)
 	}
+	locks := k.locks(jobs)
 	for group, jobs := range alike(jobs, uniqueGroupOf) {
 		if group.when == "now" {
 			keys = append(keys, k.Queue(group.queue))
 		}
-		args = append(args, group.when, group.seconds, group.queue, group.hold, group.duplicate,
+		hold := ""
+		if group.locked {
+			hold = millis(group.hold)
+		}
+		args = append(args, group.when, group.seconds, group.queue, hold, group.duplicate,
 			bit(group.leaves), group.state, group.batch, wholeSeconds(KeepBatch), strconv.Itoa(len(jobs)))
 		for _, j := range jobs {
 			args = append(args, j.Job)
 			if j.Lock != nil {
-				keys = append(keys, k.Lock(j.Lock.Digest))
+				keys, locks = append(keys, locks[0]), locks[1:]
 				args = append(args, j.Lock.Digest, j.Lock.Owner)
 			}
 			if group.leaves {
 				args = append(args, j.WAL)
 			}
-			if j.Member != nil {
-				args = append(args, j.Member.JID)
-			}
 		}
 		if group.batch != "" {
+			for _, j := range jobs {
+				args = append(args, j.Member.JID)
+			}
 			keys = append(keys, k.Batch(group.batch), k.BatchPending(group.batch), k.Batches())
 		}
 	}
-	return asking(pushUniqueScript, keys, args, readPushUnique)
+	return asking(pushUniqueScript, keys, args, func(r reader) (Pushed, error) {
+		p := Pushed{Word: r.text(), Holders: r.texts()}
+		if len(p.Holders) == 0 && p.Word == PushStored {
+			p.Holders = make([]string, len(jobs))
+		}
+		return p, r.end()
+	})
+}
+
+// locks returns the keys of the jobs' locks: parts of one string, because a bulk push needs many of them.
+func (k Keys) locks(jobs []NewJob) []string {
+	var all strings.Builder
+	ends := make([]int, 0, len(jobs))
+	for i := range jobs {
+		if lock := jobs[i].Lock; lock != nil {
+			all.WriteString(k.prefix)
+			all.WriteString(lockName)
+			all.WriteString(lock.Digest)
+			ends = append(ends, all.Len())
+		}
+	}
+	keys, start := make([]string, len(ends)), 0
+	for i, end := range ends {
+		keys[i], start = all.String()[start:end], end
+	}
+	return keys
 }
 
 // A uniqueGroup has the common properties of several jobs, which the script gets once.
 type uniqueGroup struct {
 	when, seconds, queue string
-	hold                 string // "" for jobs without a lock
+	locked               bool
+	hold                 time.Duration
 	duplicate            string // what to do with one
 	leaves               bool   // positions, if it is not stored
 	state                string // in which locks are taken: see unlock.lua
@@ -54,7 +89,7 @@ func uniqueGroupOf(j *NewJob) uniqueGroup {
 		group.queue = j.Queue
 	}
 	if j.Lock != nil {
-		group.hold, group.leaves = millis(j.Lock.Hold), j.WAL != ""
+		group.locked, group.hold, group.leaves = true, j.Lock.Hold, j.WAL != ""
 		if j.Lock.Kept {
 			group.state = "k"
 		}
@@ -66,8 +101,4 @@ func uniqueGroupOf(j *NewJob) uniqueGroup {
 		group.batch = j.Member.Batch.ID
 	}
 	return group
-}
-
-func readPushUnique(r reader) (Pushed, error) {
-	return Pushed{Word: r.text(), Holders: r.texts()}, r.end()
 }

@@ -23,9 +23,10 @@
 --          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
 --          leaves positions (0|1), the state in which locks are taken: "-" | "k", BID ("" for none),
 --          seconds until the batch expires, how many jobs, and for each its bytes; in a group with locks also
---          digest and owner, and then the positions, if it leaves any; in a group with a batch then its jid
--- Returns  {"pushed", for each job "" or the jid of the job that holds its lock ...} | {"stale"} (see push) |
---          {"over"} (a batch is over, or does not exist: nothing is stored)
+--          digest and owner, and then the positions, if it leaves any; after the jobs of a group with a batch
+--          their jids
+-- Returns  {"pushed"} if no job has a lock | {"pushed", for each job "" or the jid of the job that holds its
+--          lock ...} | {"stale"} (see push) | {"over"} (a batch is over, or does not exist: nothing is stored)
 -- Repeat   with an idempotency key: the same answer, and nothing is written. Without: a job that holds its
 --          lock is not stored twice. While it waits, its own push is not a duplicate, unless the lock is kept;
 --          after the start of a run that counts (see unlock), it is
@@ -58,12 +59,13 @@ local function may_join(info, pending, batches)
     or must_be(batches, 'zset', 'ZADD', batches, '0', '')
 end
 
-local groups, at, key, over = {}, first_group, once and 6 or 5, false
+local groups, at, key, over, locked = {}, first_group, once and 6 or 5, false, false
 while at <= #ARGV do
   local group = {
     when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
     leaves = ARGV[at + 5] == '1', state = ARGV[at + 6], bid = ARGV[at + 7], keep_seconds = ARGV[at + 8],
-    count = tonumber(ARGV[at + 9]), first = at + 10, step = 1, list = false, lock = false, values = false,
+    count = tonumber(ARGV[at + 9]), first = at + 10, step = 1, list = false, lock = false, values = false, jids = false,
+    added = 0, -- members
   }
   if group.when == 'now' then
     group.list, key = KEYS[key], key + 1
@@ -72,7 +74,7 @@ while at <= #ARGV do
     wrong = wrong or must_be(schedule, 'zset', 'ZADD', schedule, '0', '')
   end
   if group.hold_ms ~= '' then
-    group.step, group.lock = group.leaves and 4 or 3, key
+    group.step, group.lock, locked = group.leaves and 4 or 3, key, true
     key = key + group.count
     -- Locks differ only by their digest: a user that may write one may write all.
     local lock = KEYS[group.lock]
@@ -84,12 +86,12 @@ while at <= #ARGV do
   if group.bid ~= '' then
     group.info, group.pending, group.batches, key = KEYS[key], KEYS[key + 1], KEYS[key + 2], key + 3
     wrong = wrong or may_join(group.info, group.pending, group.batches)
-    group.step = group.step + 1
+    group.jids = group.first + group.count * group.step
     local held = wrong and {} or redis.call('HMGET', group.info, 'created', 'success_at')
     over = over or not wrong and (not held[1] or held[2])
   end
   groups[#groups + 1] = group
-  at = group.first + group.count * group.step
+  at = group.first + group.count * (group.step + (group.jids and 1 or 0))
 end
 if wrong then
   return wrong
@@ -103,6 +105,36 @@ local now_ms = math.floor(now * 1000)
 local since = string.format('%.0f', now_ms)
 -- One command per job would cost more than the rest of the script, so each command has several jobs.
 local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
+
+-- pending_of: by jid, 1 for the jobs of a group that are members already.
+local function pending_of(group)
+  local pending = {}
+  if group.jids then
+    local last = group.jids + group.count - 1
+    for job, is in ipairs(redis.call('SMISMEMBER', group.pending, unpack(ARGV, group.jids, last))) do
+      if is == 1 then
+        pending[ARGV[group.jids + job - 1]] = 1
+      end
+    end
+  end
+  return pending
+end
+
+-- store_new: stores the jobs of a group if all are new, for now, and without locks. For a large batch, a loop
+-- over the jobs would cost more than these commands.
+local function store_new(group, pending)
+  if group.lock or not group.list or next(pending) then
+    return false
+  end
+  if group.jids then
+    group.added = redis.call('SADD', group.pending, unpack(ARGV, group.jids, group.jids + group.count - 1))
+    if group.added < group.count then -- a jid is there twice
+      return false
+    end
+  end
+  redis.call('LPUSH', group.list, unpack(ARGV, group.first, group.first + group.count - 1))
+  return true
+end
 for _, group in ipairs(groups) do
   local due, arg, stored, listed, until_ms, members = now, group.first, {}, {}, nil, {}
   if group.when ~= 'now' then
@@ -111,21 +143,16 @@ for _, group in ipairs(groups) do
   if group.lock then
     until_ms = string.format('%.0f', now_ms + math.floor(group.hold_ms + math.max(0, due - now) * 1000))
   end
-  local pending = {} -- by jid: 1 for a member that is stored already
-  if group.bid ~= '' then
-    local jids = {}
-    for job = 1, group.count do
-      jids[job] = ARGV[group.first + job * group.step - 1]
-    end
-    for job, is in ipairs(redis.call('SMISMEMBER', group.pending, unpack(jids))) do
-      pending[jids[job]] = is
-    end
+  local pending = pending_of(group)
+  local is_stored = store_new(group, pending)
+  if is_stored then
+    position = position + group.count
   end
-  for job = 0, group.count - 1 do
+  for job = 0, is_stored and -1 or group.count - 1 do
     local lock = group.lock and KEYS[group.lock + job]
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
     local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
-    local jid = group.bid ~= '' and ARGV[arg + group.step - 1]
+    local jid = group.jids and ARGV[group.jids + job]
     if pending[jid] == 1 then
       bytes, lock, value = nil, nil, nil
     end
@@ -169,22 +196,32 @@ for _, group in ipairs(groups) do
       stored[#stored + 1] = bytes
     end
     position = position + 1
-    answer[position] = holder
+    if locked then
+      answer[position] = holder
+    end
     arg = arg + group.step
   end
   if #stored > 0 and group.list then
     redis.call('LPUSH', group.list, unpack(stored))
-    redis.pcall('SADD', queues, group.name)
   elseif #stored > 0 then
     redis.call('ZADD', schedule, unpack(stored))
+  end
+  if is_stored or #stored > 0 and group.list then
+    redis.pcall('SADD', queues, group.name)
   end
   if #listed > 0 then
     redis.pcall('ZADD', index, unpack(listed))
   end
   if #members > 0 then
-    redis.call('HINCRBY', group.info, 'total', redis.call('SADD', group.pending, unpack(members)))
+    group.added = group.added + redis.call('SADD', group.pending, unpack(members))
+  end
+  if group.added > 0 then
+    redis.call('HINCRBY', group.info, 'total', group.added)
     redis.call('ZADD', group.batches, 'GT', math.floor(now) + group.keep_seconds, group.bid)
   end
+end
+for job = 2, locked and position or 1 do
+  answer[job] = answer[job] or '' -- of a group that has no locks
 end
 -- pcall: the index, the counter and the names of queues are only for listing, and the jobs are stored.
 if refused > 0 then

@@ -48,11 +48,38 @@ type Recovered struct {
 	Left, Moved int
 }
 
+// Absence is the evidence that a process died although its session has not lapsed: two looks found its
+// subscription gone.
+type Absence struct {
+	// Expiry is the expiry of its session at both looks: no heartbeat has moved it.
+	Expiry time.Time
+	// LookedAt is Redis' time at the second look. The evidence holds for half a second.
+	LookedAt time.Time
+}
+
+// args are the arguments of script recover, of which nil has none.
+func (a *Absence) args(channel string) []string {
+	if a == nil {
+		return []string{"", "", ""}
+	}
+	return []string{strconv.FormatInt(a.Expiry.UnixMilli(), 10), strconv.FormatInt(a.LookedAt.UnixMilli(), 10), channel}
+}
+
+// DeclareDead declares identity dead, if it has lapsed or if this evidence of its absence, which may be nil,
+// still holds: its subscription is gone, and no heartbeat has come. It moves no jobs.
+func (k Keys) DeclareDead(identity string, queues []string, absence *Absence, today time.Time) Ask[Recovered] {
+	return k.recovering(identity, queues, absence, nil, today)
+}
+
 // Recover declares identity dead, if it has lapsed, and moves these entries of its lists. queues are all its
 // queues. Without entries it only declares identity dead, because its lists are empty. Each entry that it moves
 // to the dead set counts as a failed run on the UTC day of today, by Redis' clock. The caller keeps within
 // MaxItems and MaxBytes.
 func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today time.Time) Ask[Recovered] {
+	return k.recovering(identity, queues, nil, orphans, today)
+}
+
+func (k Keys) recovering(identity string, queues []string, absence *Absence, orphans []Orphans, today time.Time) Ask[Recovered] {
 	keys := []string{
 		k.Alive(), k.Tombstones(), k.Record(identity), k.Dead(),
 		k.Processes(), k.Process(identity), k.Work(identity), k.Workers(identity), k.QuarantineRun(identity),
@@ -64,6 +91,7 @@ func (k Keys) Recover(identity string, queues []string, orphans []Orphans, today
 		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Quarantine(queue))
 	}
 	args := append([]string{identity, strconv.Itoa(len(queues)), daySeconds}, k.deadLimits()...)
+	args = append(args, absence.args(k.Presence(identity))...)
 	for _, list := range orphans {
 		list.setSlots(identity)
 		keys, args = k.appendOrphans(keys, args, triples[list.Queue], list)

@@ -9,7 +9,9 @@
 --          13 failed today  then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, the keys of what belongs to jobs
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  4 dead jobs at most
---          5 dead seconds at most  then groups: triple, from "working" | "quarantined", to "queue" |
+--          5 dead seconds at most  6 evidence that it died before its session lapsed, or empty: its expiry in ms,
+--          which no heartbeat has moved since  7 the ms of the look that found its subscription gone for the
+--          second time  8 the channel of its subscription  then groups: triple, from "working" | "quarantined", to "queue" |
 --          "quarantine" | "dead", and the arguments of read_owned, of each job its bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
@@ -20,10 +22,13 @@ local running = KEYS[9]
 local processed, failed, processed_today, failed_today = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 local dead_most, dead_seconds = tonumber(ARGV[4]), tonumber(ARGV[5])
+local last_expiry, looked_ms, channel = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local max_age_ms = 500 -- of the look: later the process may have come and gone once more; half of what follows a look
 for first = 14, 13 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
 end
 
+-- include subscribers
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local died = redis.call('ZSCORE', tombstones, identity)
@@ -33,7 +38,10 @@ if not died then
     return { 'unknown' }
   end
   local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
-  if expiry > now_ms and expiry <= now_ms + ttl_ms then
+  local lapsed = expiry <= now_ms or expiry > now_ms + ttl_ms
+  local absent = last_expiry == expiry and now_ms >= looked_ms and now_ms - looked_ms <= max_age_ms
+    and subscribers(channel) == 0
+  if not lapsed and not absent then
     return { 'alive' }
   end
 end
@@ -43,7 +51,7 @@ end
 -- include count_runs
 -- include trim_dead
 -- include orphans
-local groups, wrong = read_orphans(triples, running, dead, 6)
+local groups, wrong = read_orphans(triples, running, dead, 9)
 if wrong then
   return wrong
 end

@@ -183,7 +183,7 @@ var statusWords = map[string][]string{
 	"renew":            nil,
 	"admit":            nil,
 	"heads":            nil,
-	"gate_count":       nil,
+	"gate_count":       {string(CountCounted), string(CountMany), string(CountStarted)},
 	"lapse":            nil,
 	"free_slots":       nil,
 	"free_leases":      nil,
@@ -194,6 +194,7 @@ var statusWords = map[string][]string{
 	"unlist":           nil,
 	"up":               nil,
 	"entries":          nil,
+	"presence":         nil,
 	"lapsed":           nil,
 	"lengths":          nil,
 	"page":             nil,
@@ -201,6 +202,7 @@ var statusWords = map[string][]string{
 	"act":              nil,
 	"signal":           {"sent", "unknown"},
 	"mark":             nil,
+	"class_rule":       {string(ClassRuleStored), string(ClassRuleSame), string(ClassRuleRemoved), string(ClassRuleUnknown)},
 	"unmark":           nil,
 	"define":           {DefineStored, DefineSame, DefineKept, DefineDue},
 	"undefine":         {UndefineRemoved, UndefineUnknown, UndefineRegistered},
@@ -263,7 +265,7 @@ func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
 // harmless are the commands that a script may use: none whose work grows with what Redis holds beside the job
 // at hand, none that decides by what it finds under names it was not given, none that blocks.
 var harmless = []string{
-	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "UNLINK", "PUBLISH", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
+	"TIME", "TYPE", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "DEL", "UNLINK", "PUBLISH", "PUBSUB", "GET", "MGET", "SET", "SETRANGE", "INCRBY",
 	"HSET", "HGET", "HMGET", "HEXISTS", "HDEL", "HSETNX", "HINCRBY", "BITFIELD", "SADD", "SREM", "SCARD", "SISMEMBER", "SMISMEMBER",
 	"HLEN", "HRANDFIELD", "HVALS", "LLEN", "LINDEX", "LPOS", "LRANGE", "LMOVE", "LREM", "LSET", "LPUSH", "RPUSH", "LPOP", "RPOP",
 	"ZADD", "ZREM", "ZSCORE", "ZCARD", "ZCOUNT", "ZRANK", "ZRANGE", "ZREVRANGE", "ZRANGEBYSCORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",

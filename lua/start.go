@@ -90,7 +90,11 @@ func (k Keys) startGates(identity string, starts []Start, gates map[string]int) 
 			keys = append(keys, k.Gates(), k.Slots(identity), k.Admitted(), k.Waiting(), k.Limits())
 		}
 		gates[start.Gate.Name] = len(gates) + 1
-		keys, args = append(keys, start.Gate.keysOf(k)...), append(args, start.Gate.Name, start.Gate.Size.String())
+		size := ""
+		if start.Gate.Size != (Size{}) {
+			size = start.Gate.Size.String()
+		}
+		keys, args = append(keys, start.Gate.keysOf(k)...), append(args, start.Gate.Name, size)
 	}
 	args[0] = strconv.Itoa(len(gates))
 	return keys, args

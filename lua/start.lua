@@ -13,7 +13,7 @@
 -- begins if the gate has room and no job waits; else it waits itself. See gate.
 -- KEYS     1 index of locks; with gates: those of use_gates, and for each gate its own; then for each group the
 --          jobs' list, and its jobs' locks, and in a group "leave" where to keep what was left with each
--- ARGV     1 how many gates, and for each its name and the size to use if none is stored
+-- ARGV     1 how many gates, and for each its name and the size to use if none is stored, empty for no limit
 --          then groups: "none" (no lock) | "release" | "leave" (release, and keep what was left with it) |
 --          "hold" | "mark" (hold, as that of a job that runs once more for later duplicates) | "back" (take it
 --          again, if it is free: the job is requeued, and waits as it did);
@@ -84,19 +84,27 @@ local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 if count_gates > 0 then
   any_admitted = redis.call('EXISTS', admitted) == 1
   for _, g in ipairs(asked) do
-    look(g, now_ms)
-    g.waiters = redis.call('LLEN', g.waiting)
+    -- Without a size nothing waits, and the waiters that there are will leave.
+    g.waiters = look(g, now_ms) and redis.call('LLEN', g.waiting) or 0
+    if g.drops and string.sub(g.size, 1, 4) ~= 'drop' then
+      -- The process has not read that it must drop the job, and would run it.
+      g.room, g.wait_ms = 0, 1000
+    end
     keep_size(g, time[1])
   end
 end
 
--- unmark: the admission of a job is used up. An admission that has lapsed does not count.
-local function unmark(hash, since, of)
+-- unmark: the admission of a job is used up. An admission that has lapsed does not count. If another gate than
+-- the job's has made it, that gate has room now, and no end of a run of it will say so: the poller looks at it.
+local function unmark(hash, since, of, g)
   redis.call('HDEL', admitted, hash)
   if since > 0 then
     less(gates, of .. '\na', 1)
     if by_name[of] then
       by_name[of].room = by_name[of].room + 1
+    end
+    if of ~= g.name then
+      redis.call('ZADD', waiting, 'XX', time[1], of)
     end
   end
 end
@@ -110,7 +118,7 @@ local function enter(g, group, bytes)
   since = tonumber(since)
   if begun[hash] or redis.call('HEXISTS', slots, hash) == 1 then -- the same start again, or an equal job
     if since then
-      unmark(hash, since, of)
+      unmark(hash, since, of, g)
     end
     return 'begins'
   end
@@ -121,7 +129,7 @@ local function enter(g, group, bytes)
     return 'busy'
   end
   if since then
-    unmark(hash, since, of)
+    unmark(hash, since, of, g)
   end
   if enters then
     begun[hash], g.begun, g.room = true, g.begun + 1, g.room - 1

@@ -13,6 +13,7 @@ local marks = KEYS[1]
 local last, tell = tonumber(ARGV[1]), ARGV[2] == '1'
 
 -- include must_be
+-- include newer_mark
 local wrong = must_be(marks, 'zset', 'ZREM', marks, '') or may('ZADD', marks, '0', '')
 if wrong then
   return wrong
@@ -24,9 +25,7 @@ for member = 3, #ARGV do
   end
 end
 if tell and taken_back > 0 then
-  local time = redis.call('TIME')
-  local newest = tonumber(redis.call('ZSCORE', marks, '') or '0')
-  local score = string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
+  local score = string.format('%.0f', newer_mark(marks, redis.call('TIME')))
   redis.call('ZADD', marks, score, '', score, '\n')
 end
 return taken_back

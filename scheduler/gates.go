@@ -102,7 +102,7 @@ func (p *Poller) openGates(ctx context.Context) (next time.Duration, err error) 
 	}
 	if g.lapsing && now.Sub(g.lapsedAt) >= lapseEvery {
 		g.lapsedAt = now
-		err = errors.Join(err, p.lapse(ctx), p.freeLeases(ctx))
+		err = errors.Join(err, p.lapse(ctx))
 	}
 	if now.Sub(g.limitsAt) >= limitsEvery {
 		g.limitsAt = now
@@ -120,9 +120,12 @@ func (p *Poller) lookAtGates(ctx context.Context) (due []string, err error) {
 	return p.gates.plan(askedAt, p.cfg.Clock.Now(), look, p.link.Do(ctx, look.waiting.Call, look.lapsing))
 }
 
-// admitDue admits the waiters of gates that are due, and reads when the next one is.
+// admitDue admits the waiters of gates that are due, and reads when the next one is. It ends after some rounds,
+// also if more gates are due: the waiters of a class that an operator resumes may be millions, and due jobs
+// must not wait for them. The next pass follows soon.
 func (p *Poller) admitDue(ctx context.Context) error {
-	for moved := 1; ; {
+	moved := 1
+	for range maxRounds {
 		due, err := p.lookAtGates(ctx)
 		if err != nil || len(due) == 0 || moved == 0 {
 			return err
@@ -133,6 +136,7 @@ func (p *Poller) admitDue(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // admit lets each of these gates admit its waiters as far as it has room, and returns how many went to their
@@ -179,38 +183,27 @@ func indexes(count int) []int {
 	return all
 }
 
-// lapse lets admissions lapse whose jobs did not start: they were deleted, or taken by a program that does not
-// know the limit.
+// lapse frees places of gates: those of admitted jobs that did not start, because they were deleted or taken by
+// a program that does not know the limit, and those of callers of Do that have died.
 func (p *Poller) lapse(ctx context.Context) error {
-	admissions, err := p.cfg.Keys.Admissions().Do(ctx, p.link)
-	if err != nil {
-		return fmt.Errorf("read which jobs are admitted: %w", err)
-	}
-	if len(admissions) == 0 {
+	free := func(ask lua.Ask[int], what, done, of string) error {
+		freed, err := ask.Do(ctx, p.link)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if freed > 0 {
+			p.gates.due(time.Now())
+			p.cfg.Log.Info(done, of, freed)
+		}
 		return nil
 	}
-	lapsed, err := p.cfg.Keys.Lapse(admissions).Do(ctx, p.link)
+	admissions, err := p.cfg.Keys.Admissions().Do(ctx, p.link)
 	if err != nil {
-		return fmt.Errorf("let admissions lapse: %w", err)
+		err = fmt.Errorf("read which jobs are admitted: %w", err)
+	} else if len(admissions) > 0 {
+		err = free(p.cfg.Keys.Lapse(admissions), "let admissions lapse", "admitted jobs did not start in time; others may start in their place", "jobs")
 	}
-	if lapsed > 0 {
-		p.gates.due(time.Now())
-		p.cfg.Log.Info("admitted jobs did not start in time; others may start in their place", "jobs", lapsed)
-	}
-	return nil
-}
-
-// freeLeases frees the slots of callers of Do that have died.
-func (p *Poller) freeLeases(ctx context.Context) error {
-	freed, err := p.cfg.Keys.FreeLeases().Do(ctx, p.link)
-	if err != nil {
-		return fmt.Errorf("free slots without a job: %w", err)
-	}
-	if freed > 0 {
-		p.gates.due(time.Now())
-		p.cfg.Log.Info("freed slots whose holders did not renew them", "slots", freed)
-	}
-	return nil
+	return errors.Join(err, free(p.cfg.Keys.FreeLeases(), "free slots without a job", "freed slots whose holders did not renew them", "slots"))
 }
 
 // expireLimits removes sizes that came from code and that no process has registered for lua.KeepLimit. Waiters

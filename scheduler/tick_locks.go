@@ -16,14 +16,9 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-const (
-	// oldLock is how long the job of a tick holds its lock before TickLocks looks for the job: as long as the
-	// lock of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
-	oldLock = dedup.DefaultTTL
-	// maxQueuesSearched bounds the search, which covers all queues, because operators move jobs. If there are
-	// more queues, no lock is freed.
-	maxQueuesSearched = 1000
-)
+// oldLock is how long the job of a tick holds its lock before TickLocks looks for the job: as long as the lock
+// of any other unique job lasts. Most jobs end long before, and the search may read all of Redis.
+const oldLock = dedup.DefaultTTL
 
 // TickLocks frees the locks of ticks whose jobs do not exist any more: a process of Ruby has run or deleted
 // them, or an operator has deleted a key. Without that, such a lock would stop its periodic job for years.
@@ -174,14 +169,21 @@ func (l *TickLocks) pages(ctx context.Context, set string, end func(page []lua.E
 	}
 }
 
+// inQueues searches all queues, because operators move jobs.
 func (l *TickLocks) inQueues(ctx context.Context, jid string) (bool, error) {
-	replies := l.link.Do(ctx, driver.Command("SCARD", l.keys.Queues()),
-		driver.Command("SRANDMEMBER", l.keys.Queues(), strconv.Itoa(maxQueuesSearched)))
-	queues, err := lua.Texts(replies[1])
-	if count, _ := replies[0].Value.(int64); err != nil || int(count) > len(queues) {
-		return err == nil, err // the job may be in a queue that was not named
+	for from := lua.FirstPage; ; {
+		page, err := lua.NamePage(l.keys.Queues(), from).Do(ctx, &l.link)
+		if err != nil {
+			return false, err
+		}
+		lists := slices.Concat(l.keys.QuarantineLists(page.Names), l.keys.QueueLists(page.Names))
+		if found, err := l.inLists(ctx, lists, isJob(jid)); found || err != nil {
+			return found, err
+		}
+		if from = page.Next; from == lua.LastPage {
+			return false, nil
+		}
 	}
-	return l.inLists(ctx, slices.Concat(l.keys.QuarantineLists(queues), l.keys.QueueLists(queues)), isJob(jid))
 }
 
 // inWorking searches the lists of all processes. It reads the processes by their expiry, not by rank as

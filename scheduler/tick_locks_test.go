@@ -35,7 +35,11 @@ func TestALockOfATickLastsAsLongAsItsJob(t *testing.T) {
 			return r.do("EXISTS", key) == int64(1)
 		}
 		payload := job.Draft{Class: "C", JID: own, Queue: "q"}.Encode()
-		r.do("SADD", r.keys.Queues(), "q", "moved")
+		queues := []string{"SADD", r.keys.Queues(), "q", "moved"}
+		for n := range 1_100 { // their names are on several pages
+			queues = append(queues, fmt.Sprint("empty", n))
+		}
+		r.do(queues...)
 		r.do("ZADD", r.keys.Waiting(), "1", "api:")
 		r.do("SET", r.keys.Poller(), me)
 		sixHours := time.Now().Add(-6*time.Hour - time.Minute)

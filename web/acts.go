@@ -19,7 +19,8 @@ import (
 type Act struct {
 	// Name is retry, kill, delete, cancel, move, reschedule, pause, resume, run or remove (of a periodic job),
 	// seal, invalidate or remove (of a batch), set, reset or remove (of a limit), repair (of the counts of a
-	// gate), quiet, stop, dump, release (of a lock) or reset (of the counters).
+	// gate), pause, resume, limit or drop (of a class), quiet, stop, dump, release (of a lock) or reset (of the
+	// counters).
 	Name string
 	// In is where the jobs are: retries, scheduled, dead, queue, quarantined or waiting.
 	In string
@@ -27,6 +28,7 @@ type Act struct {
 	Queue, To string
 	// At is when rescheduled jobs run.
 	At time.Time
+	// Class is the class that is paused, resumed, limited or dropped, if In is empty.
 	// All means all jobs in that place, or those that match Class, ErrorClass, Tag and Text, and in a set
 	// Queue. Otherwise IDs has the inspect.Entry.ID or the Ref of each job.
 	All                          bool
@@ -41,7 +43,7 @@ type Act struct {
 	// Batch is the id of the batch that is sealed, invalidated or removed.
 	Batch string
 	// Limit is the name of the limit that is set, reset or removed. Concurrency and Rate are the new ones, as
-	// inspect.LimitChange has them.
+	// inspect.LimitChange has them; Concurrency is also that of a class that is limited.
 	Limit, Concurrency, Rate string
 	// Gate is the gate at which the jobs wait, or whose counts are repaired.
 	Gate string

@@ -3,7 +3,9 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ type classesBody struct {
 	Windows  []choice
 	Classes  []classRow
 	Further  int
+	Rules    []inspect.ClassRule
 	Problems []string
 	Long     bool // the window is too long for percentiles
 	Step     string
@@ -22,10 +25,11 @@ type classesBody struct {
 
 type classRow struct {
 	inspect.Class
-	Line  string // the points of its runs a step, for a polyline
-	Fails string // and of its failures
-	Most  int64  // the most runs of a step
-	Rate  string // of failures
+	Rule  *inspect.ClassRule // nil for none
+	Line  string             // the points of its runs a step, for a polyline
+	Fails string             // and of its failures
+	Most  int64              // the most runs of a step
+	Rate  string             // of failures
 }
 
 var windows = map[string]time.Duration{"1h": time.Hour, "8h": 8 * time.Hour, "72h": 72 * time.Hour}
@@ -36,12 +40,20 @@ func (d *Dashboard) classes(v *visit) error {
 	if err != nil {
 		return err
 	}
+	rules, problems, err := d.inspector.ClassRules(v.ctx)
+	if err != nil {
+		return err
+	}
 	body := classesBody{
+		Rules:   rules,
 		Windows: choices(window, [2]string{"1h", "1 hour"}, [2]string{"8h", "8 hours"}, [2]string{"72h", "3 days"}),
-		Further: found.ClassCount - len(found.Classes), Problems: found.Problems, Long: window == "72h", Step: span(found.Step.Duration),
+		Further: found.ClassCount - len(found.Classes), Problems: append(found.Problems, problems...), Long: window == "72h", Step: span(found.Step.Duration),
 	}
 	for _, class := range found.Classes {
 		row := classRow{Class: class}
+		if at, ruled := slices.BinarySearchFunc(rules, class.Name, func(r inspect.ClassRule, name string) int { return strings.Compare(r.Class, name) }); ruled {
+			row.Rule = &rules[at]
+		}
 		if class.Runs > 0 {
 			row.Rate = fmt.Sprintf("%.1f %%", 100*float64(class.Failed)/float64(class.Runs))
 		}
@@ -54,6 +66,34 @@ func (d *Dashboard) classes(v *visit) error {
 		body.Classes = append(body.Classes, row)
 	}
 	return d.show(v, "classes", page{Title: "Classes", Nav: "classes", Live: 10, Body: body})
+}
+
+// classAct gives a class a rule, or removes it.
+func (d *Dashboard) classAct(v *visit) error {
+	act := Act{Name: oneOf(v.form.Get("do"), "pause", "resume", "limit", "drop"), Class: v.form.Get("class")}
+	rule := inspect.ClassRule{Class: act.Class, Rule: inspect.Rule(act.Name)}
+	if act.Name == "limit" {
+		act.Concurrency = v.form.Get("concurrency")
+		rule.Concurrency, _ = strconv.Atoi(act.Concurrency) // what is no number is refused as 0 is
+	}
+	if act.Name != "resume" {
+		if err := rule.Check(); err != nil {
+			return fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
+		}
+	}
+	return d.perform(v, act, "classes", func() (flash, []any, error) {
+		name := cut(80, act.Class)
+		if act.Name == "resume" {
+			found, err := d.inspector.RemoveClassRule(v.ctx, act.Class)
+			if err == nil && !found {
+				return flash{Text: name + " has no rule any more.", Bad: true}, []any{"found", false}, nil
+			}
+			return flash{Text: name + " is resumed: its waiting jobs go back to their queues."}, []any{"found", found}, err
+		}
+		changed, err := d.inspector.SetClassRule(v.ctx, rule)
+		done := map[string]string{"pause": "is paused", "drop": "is dropped: its jobs end before they start", "limit": fmt.Sprintf("runs at most %d at once", rule.Concurrency)}
+		return flash{Text: name + " " + done[act.Name] + "."}, []any{"changed", changed}, err
+	})
 }
 
 // drawn returns the steps that a plot shows. The last one is still being counted: as long as it has fewer runs

@@ -38,6 +38,8 @@ func (d *Dashboard) limits(v *visit) error {
 // limitBody is what the page of one limit shows, or of one of its gates.
 type limitBody struct {
 	inspect.LimitDetails
+	// IsRule is set if it is the rule of a class, which the page of classes changes.
+	IsRule bool
 	// Gate is the name of the gate that is shown, and Set has the jobs that wait there; empty for all gates.
 	Gate string
 	Set  setBody
@@ -46,6 +48,7 @@ type limitBody struct {
 func (d *Dashboard) limit(v *visit) error {
 	name := v.form.Get("name")
 	body, live := limitBody{}, 4
+	_, body.IsRule = inspect.ClassOfLimit(name)
 	var key *string
 	if v.form.Has("key") {
 		only := v.form.Get("key")
@@ -115,6 +118,9 @@ func (d *Dashboard) limitAct(v *visit) error {
 	}
 	return d.perform(v, act, back, func() (flash, []any, error) {
 		answer, found, err := d.changeLimit(v, act)
+		if errors.Is(err, inspect.ErrLimitChange) {
+			return answer, nil, fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
+		}
 		if err == nil && !found {
 			return flash{Text: "There is no such limit any more.", Bad: true}, []any{"found", false}, nil
 		}
@@ -127,9 +133,6 @@ func (d *Dashboard) changeLimit(v *visit, act Act) (answer flash, found bool, er
 	switch act.Name {
 	case "set":
 		l, err := d.inspector.SetLimit(v.ctx, act.Limit, inspect.LimitChange{Concurrency: act.Concurrency, Rate: act.Rate})
-		if errors.Is(err, inspect.ErrLimitChange) {
-			return answer, false, fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
-		}
 		text := fmt.Sprintf("%s: concurrency %s, rate %s.", name, cmp.Or(concurrencyOf(l.Concurrency), "none"), cmp.Or(l.Rate, "none"))
 		return flash{Text: text}, true, err
 	case "reset":

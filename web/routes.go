@@ -38,7 +38,7 @@ func routes() map[string]route {
 		"/batch":       {get: (*Dashboard).batch},
 		"/limits":      {get: (*Dashboard).limits, post: (*Dashboard).limitAct},
 		"/limit":       {get: (*Dashboard).limit},
-		"/classes":     {get: (*Dashboard).classes},
+		"/classes":     {get: (*Dashboard).classes, post: (*Dashboard).classAct},
 		"/redis":       {get: (*Dashboard).redis},
 		"/reset":       {get: (*Dashboard).reset, post: (*Dashboard).resetCounters},
 		"/healthz":     {get: (*Dashboard).health, open: true},

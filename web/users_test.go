@@ -87,7 +87,7 @@ func TestAViewerMayLookAndNotAct(t *testing.T) {
 func requireNoActs(t *testing.T, r *rig, handler http.Handler, headers []string) {
 	t.Helper()
 	forms := map[string]string{
-		"/act": "in=dead&do=delete&all=1", "/queue": "name=mail&do=pause", "/locks": "digest=x", "/batches": "bid=x&do=seal", "/limits": "name=x&do=set", "/signal": "process=x&do=stop",
+		"/act": "in=dead&do=delete&all=1", "/queue": "name=mail&do=pause", "/locks": "digest=x", "/classes": "class=x&do=pause", "/batches": "bid=x&do=seal", "/limits": "name=x&do=set", "/signal": "process=x&do=stop",
 		"/reset": "do=reset", "/cancel": "jid=x", "/periodic": "name=x&do=run",
 	}
 	for path, route := range r.dash.routes {

@@ -21,6 +21,12 @@ type Task struct {
 	Best bool `json:"best,omitempty"`
 	// Batch makes the jobs members of one batch. Belay only.
 	Batch bool `json:"batch,omitempty"`
+	// Keys is how many keys the jobs have, and Limit how many of one key may run at once; 0 is any number. See
+	// KeyOf.
+	Keys  int `json:"keys,omitempty"`
+	Limit int `json:"limit,omitempty"`
+	// Millis is how long a job takes.
+	Millis float64 `json:"millis,omitempty"`
 	// Producers is how many enqueue at once.
 	Producers int `json:"producers,omitempty"`
 	// Rate is in jobs a second, Seconds how long it is kept up.
@@ -30,11 +36,19 @@ type Task struct {
 	Profile string `json:"profile,omitempty"`
 }
 
+// KeyOf is the key of the nth job. Those that are pushed after the task's Jobs have a key of their own.
+func (t Task) KeyOf(n int) int {
+	if n >= t.Jobs {
+		return t.Keys
+	}
+	return n % t.Keys
+}
+
 // The events by name.
 const (
 	Ready   = "ready"   // connections are open, nothing is done yet; waits
 	Pushed  = "pushed"  // all jobs are stored; waits
-	Holding = "holding" // all jobs are in hand; waits to be killed
+	Holding = "holding" // the worker is up, and nothing more is measured; waits to be killed, or to close
 	Ran     = "ran"     // one job has run: JID and UnixNS
 	Done    = "done"    // the last
 	Failed  = "failed"  // Text says why; exit status 1

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,4 +26,33 @@ func TestPrintClasses(t *testing.T) {
 	require.Regexp(t, `(?m)^B +1 +1 +- +- `, out.String())
 	require.Contains(t, out.String(), "classes: 2 of 3")
 	require.Contains(t, out.String(), "problem: odd")
+}
+
+func TestRulesOfClasses(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.Equal(t, "0 classes with a rule\n", h.invoke("", "classes", "list").out)
+	require.Equal(t, said{0, "Reports::Daily: paused (no job of it has run in the last 72h)\nB: paused (no job of it has run in the last 72h)\n", ""},
+		h.invoke("", "classes", "pause", "Reports::Daily", "B"))
+	require.Equal(t, "B: at most 5 at once\n", h.invoke("", "classes", "limit", "B", "5").out)
+	require.Equal(t, "B: at most 5 at once already\n", h.invoke("", "classes", "limit", "B", "5").out)
+	h.wait("class.Reports%3A%3ADaily:", "mail", deadJob("Reports::Daily", "1"))
+	refused := h.invoke("", "classes", "drop", "C")
+	require.Equal(t, exitUsage, refused.code)
+	require.Contains(t, refused.errs, "it would end all jobs of C before they start: give --yes if you mean that")
+	require.Contains(t, h.invoke("", "classes", "drop", "C", "--yes").out, "C: dropped")
+	list := h.invoke("", "classes", "list").out
+	require.Regexp(t, `(?m)^B +limit 5 +0 +0 +0 +-$`, list)
+	require.Regexp(t, `(?m)^C +drop +0 `, list)
+	require.Regexp(t, `(?m)^Reports::Daily +pause +0 +0 +1 `, list)
+	require.Contains(t, h.invoke("", "classes", "list", "--json").out, `{"class":"B","rule":"limit","concurrency":5,"running":0,"admitted":0,"waiting":0,"oldest_seconds":0}`)
+	require.Contains(t, invoke("", slices.Concat([]string{"__complete"}, h.at(), []string{"classes", "resume", "Rep"})...).out, "Reports::Daily\n")
+
+	require.Contains(t, h.invoke("", "limits", "remove", "class.B").errs, "it is the rule of the class B, which belay classes changes")
+	gone := h.invoke("", "classes", "resume", "B", "none")
+	require.Equal(t, said{exitAbsent, "B: resumed\n", "belay classes resume: not there, or not any more: none\n"}, gone)
+	for _, words := range [][]string{{"limit", "B"}, {"limit", "B", "0"}, {"limit", "B", "many"}, {"pause"}, {"pause", "C", "a\x01b"}, {"drop", "--yes"}} {
+		require.Equal(t, exitUsage, h.invoke("", append([]string{"classes"}, words...)...).code, words)
+	}
+	require.Equal(t, "drop", h.do("HGET", h.key("belay:classes"), "C"), "a wrong name has changed none")
 }

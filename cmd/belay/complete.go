@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -105,14 +106,18 @@ func limitNames(i *inspect.Inspector, ctx context.Context) (names []string, err 
 	return names, err
 }
 
-// classNames returns the classes whose jobs have run in the last days.
+// classNames returns the classes whose jobs have run in the last days, and those that have a rule.
 func classNames(i *inspect.Inspector, ctx context.Context) (names []string, err error) {
 	list, err := i.Classes(ctx, inspect.ClassWindow{Last: inspect.MaxWindow})
 	for _, class := range list.Classes {
 		names = append(names, class.Name)
 	}
+	rules, _, rulesErr := i.ClassRules(ctx)
+	for _, rule := range rules {
+		names = append(names, rule.Class)
+	}
 	slices.Sort(names)
-	return names, err
+	return slices.Compact(names), cmp.Or(err, rulesErr)
 }
 
 func processNames(i *inspect.Inspector, ctx context.Context) (names []string, err error) {

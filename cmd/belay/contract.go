@@ -259,6 +259,19 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
+		commands: []string{"classes list"}, json: perLine, fields: `class, rule, concurrency, running, admitted, waiting, oldest_seconds`,
+		notes: "rule is pause, limit or drop, and concurrency is there for limit.",
+		exits: map[int]string{exitOK: "", exitFailure: unread},
+	},
+	{
+		commands: []string{"classes resume"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if a class has no rule"},
+	},
+	{
+		commands: []string{"classes *"},
+		exits:    map[int]string{exitOK: ", also if a class had that rule already", exitFailure: unreachable + ", or 1,000 classes have rules"},
+	},
+	{
 		commands: []string{"periodic", "periodic list"}, json: perLine,
 		fields: `name, cron, zone, catch_up, overlap, jitter_seconds, class, queue, args, process, paused, last_at, next_at,
 last_run {` + runFields + `}, problem`,

@@ -107,7 +107,8 @@ var printedBy = map[string]reflect.Type{
 	"dead": reflect.TypeFor[inspect.Entry](), "dead find": reflect.TypeFor[inspect.Entry](), "move": reflect.TypeFor[inspect.ActCounts](),
 	"return": reflect.TypeFor[inspect.Returned](), "queues": reflect.TypeFor[inspect.Queue](), "queues history": reflect.TypeFor[inspect.Sample](), "processes": reflect.TypeFor[inspect.Process](),
 	"locks": reflect.TypeFor[inspect.UniqueLock](), "locks find": reflect.TypeFor[inspect.UniqueLock](), "classes": reflect.TypeFor[inspect.Classes](),
-	"batches": reflect.TypeFor[inspect.Batch](), "batches show": reflect.TypeFor[inspect.Batch](),
+	"classes list": reflect.TypeFor[inspect.ClassRule](),
+	"batches":      reflect.TypeFor[inspect.Batch](), "batches show": reflect.TypeFor[inspect.Batch](),
 	"batches check": reflect.TypeFor[inspect.BatchCheck](),
 	"limits":        reflect.TypeFor[inspect.Limit](), "limits show": reflect.TypeFor[inspect.LimitDetails](), "limits check": reflect.TypeFor[inspect.LimitCheck](),
 	"periodic": reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
@@ -198,10 +199,11 @@ func TestCommandsPrintTheFieldsOfTheirContracts(t *testing.T) {
 	h.do("HSET", h.key("belay:limits"), "webhooks", "5 window 100 60000 code 1700000000")
 	h.do("HSET", h.key("belay:gates"), "webhooks:acme\nr", "1")
 	h.wait("webhooks:acme", "mail", deadJob("A", "waits"))
+	require.Zero(t, h.invoke("", "classes", "limit", "Report", "5").code)
 	for _, line := range []string{
 		"limits", "limits show webhooks --key acme", "limits check", "list waiting",
 		"status", "find dead1", "find nowhere", "find --class A", "find --in running", "cancel nowhere", "dead", "retries", "scheduled",
-		"dead find dead1", "queues find mail one", "queues", "queues list mail", "processes", "locks", "locks find A 7", "classes",
+		"dead find dead1", "queues find mail one", "queues", "queues list mail", "processes", "locks", "locks find A 7", "classes", "classes list",
 		"periodic", "periodic list", "periodic run nightly", "periodic history nightly", "queues history", "list completed", "check", "version", "push A 8 -q mail",
 		"push A 7 -q mail --jid two --unique until_executed", "dead retry dead1", "retries kill --class A --yes", "scheduled delete --all --yes",
 		"dead clear --yes", "queues move mail other", "move --from other --to mail", "queues delete mail one",

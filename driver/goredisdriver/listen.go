@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // Listen implements driver.Client.
-func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(string)) error {
 	ctx, over := c.source.listens.Begin(ctx)
 	defer over()
 	options := enforced(c.source.options)
@@ -30,7 +31,7 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	err := subscription.Subscribe(begin, channel)
 	for probed := false; err == nil; {
 		var got any
-		got, err = subscription.ReceiveTimeout(ctx, driver.ListenProbe)
+		got, err = subscription.ReceiveTimeout(ctx, probe)
 		var late net.Error
 		switch {
 		case errors.As(err, &late) && late.Timeout() && !probed && ctx.Err() == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Listen implements driver.Client. Its connection speaks RESP3: in RESP2 rueidis uses two, and probes neither.
-func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), received func(string)) error {
+func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(string)) error {
 	if err := c.unusable(ctx); err != nil {
 		return &driver.NotSentError{Err: err}
 	}
@@ -20,8 +21,10 @@ func (c *Client) Listen(ctx context.Context, channel string, subscribed func(), 
 	conn, err := connect(c.source.options, func(o *rueidis.ClientOption) {
 		forOne(o)
 		o.AlwaysRESP2 = false
-		// rueidis sends a PING at the second look that finds no new reply, and waits this long for its own.
-		o.Dialer.KeepAlive, o.ConnWriteTimeout = driver.ListenProbe/2, driver.ListenProbe
+		if probe > 0 {
+			// rueidis sends a PING at the second look that finds no new reply, and waits this long for its own.
+			o.Dialer.KeepAlive, o.ConnWriteTimeout = probe/2, probe
+		}
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 // Command chaosworker is the processes of a chaos run that may die at any instruction: a worker, or, with
 // --push, a pusher of its share of a plan, or, with --rivals, a pusher of unique jobs until TERM, or, with
-// --batches, a pusher of batches. All record what happens to them, by single appends.
+// --batches, a pusher of batches. With --limit or --rate the worker runs limited jobs too. All record what
+// happens to them, by single appends.
 //
 // It is a user's program: of Belay it knows what users import.
 package main
@@ -30,6 +31,10 @@ type flags struct {
 	// those of its share, 0 or 1.
 	batches, size, share int
 	pace                 time.Duration
+	// limit is how many limited jobs of one key may run at once; 0 is for a worker that knows no limited class.
+	limit int
+	// rate is how many limited jobs may start in a time, as package limit writes it.
+	rate string
 }
 
 func main() {
@@ -46,6 +51,8 @@ func main() {
 	flag.IntVar(&f.size, "size", 0, "how many members a batch has")
 	flag.IntVar(&f.share, "share", 0, "make the even batches (0) or the odd ones (1)")
 	flag.DurationVar(&f.pace, "pace", 0, "time from one batch to the next")
+	flag.IntVar(&f.limit, "limit", 0, "run limited jobs, so many of one key at once")
+	flag.StringVar(&f.rate, "rate", "", "run limited jobs, all of them at this rate, such as 100/600ms")
 	flag.Parse()
 	program.Exit(f.run())
 }

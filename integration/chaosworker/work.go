@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -22,9 +25,16 @@ var definition = belay.Define[Args](chaosplan.Class, belay.Backoff(func(int, err
 
 // work runs a worker to its end.
 func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client) error {
-	s := plan.Settings
+	s, queues := plan.Settings, chaosplan.Queues
+	limited, err := f.limited()
+	if err != nil {
+		return err
+	}
+	if limited != nil {
+		queues = append(queues, chaosplan.LimitedQueue)
+	}
 	server, err := belay.NewServer(client, belay.ServerConfig{
-		Name: f.proc, Queues: belay.Queues(chaosplan.Queues...), Concurrency: s.Concurrency,
+		Name: f.proc, Queues: belay.Queues(queues...), Concurrency: s.Concurrency,
 		Heartbeat: s.Beat, TTL: s.TTL, ShutdownTimeout: s.ShutdownTimeout, SaveInterval: s.Save, MaxInterruptions: f.interruptions,
 		Logger: belay.Zerolog(zerolog.New(os.Stderr).With().Timestamp().Logger()),
 	})
@@ -38,6 +48,9 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 		class.Handle(server, h.obey)
 	}
 	handleBatches(server, client, h)
+	if limited != nil {
+		belay.Define[Args](chaosplan.Limited, belay.Queue(chaosplan.LimitedQueue), limited).Handle(server, h.obey)
+	}
 	server.HandleRaw(chaosplan.TickClass, func(context.Context, *belay.Job) error { return nil })
 	if len(plan.Jobs) > 0 {
 		ticks := belay.Periodic{Name: chaosplan.Ticks, Cron: "@every 1s", Job: belay.RawJob{Class: chaosplan.TickClass, Queue: chaosplan.Queues[0]}}
@@ -51,6 +64,20 @@ func work(ctx context.Context, f *flags, plan *chaosplan.Plan, book *history.Wri
 	err = server.RunProcess(ctx, belay.ProcessConfig{})
 	book.Append(history.Event{Kind: history.Down})
 	return err
+}
+
+// limited is the limit of limited jobs; nil for a worker that has none.
+func (f *flags) limited() (belay.DefineOption, error) {
+	switch {
+	case f.limit > 0:
+		return belay.Limited(belay.Limit{Name: "keys", Concurrency: f.limit}, func(args Args) string { return args.Spec.Kind }), nil
+	case f.rate != "":
+		number, span, _ := strings.Cut(f.rate, "/")
+		starts, err := strconv.Atoi(number)
+		per, perErr := time.ParseDuration(span)
+		return belay.LimitedTo(belay.Limit{Name: "rate", Rate: belay.Window(starts, per)}), errors.Join(err, perErr)
+	}
+	return nil, nil
 }
 
 // watch records each new session, soon, and each second how the process fares.

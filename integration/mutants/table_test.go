@@ -111,6 +111,26 @@ var bugs = []mutant{
 		caught: "TestLostReplies/a_take_whose_reply_is_lost_strands_nothing", says: "within a few beats",
 	},
 	{
+		name: "takes are unfair",
+		harm: "a keyspace with a long queue has all processors, and the jobs of the others wait until it is empty",
+		edits: []edit{{
+			"fetch/turns.go", `	part := processors / c.count
+`, `	part := processors
+`,
+		}},
+		pkg: "./fetch", run: "TestKeyspacesWithJobsShareTheProcessors/go-redis/in_equal_parts",
+		caught: "TestKeyspacesWithJobsShareTheProcessors/go-redis/in_equal_parts", says: "elements differ",
+	},
+	{
+		name: "an unacked settle occupies a processor",
+		harm: "an outage of one keyspace stops the work for all others",
+		edits: []edit{{
+			"fetch/run.go", `awaitingStart <= s && s <= finished`, `awaitingStart <= s && s <= unacked`,
+		}},
+		pkg: "./fetch", run: "TestASilentKeyspaceDoesNotStopTheOthers/go-redis/an_unacked_settle",
+		caught: "TestASilentKeyspaceDoesNotStopTheOthers/go-redis/an_unacked_settle_occupies_no_processor", says: "waited in vain for runs",
+	},
+	{
 		name: "an unknown entry is run at first sight",
 		harm: "a job that an idle wait is just bringing runs twice",
 		edits: []edit{{
@@ -241,7 +261,7 @@ var bugs = []mutant{
 		name: "recover does not check again",
 		harm: "a process that wakes up after the janitor's check loses jobs that it is running",
 		edits: []edit{{
-			"lua/recover.lua", `  if expiry > now_ms and expiry <= now_ms + ttl_ms then`, `  if expiry > now_ms and expiry < 0 then`,
+			"lua/recover.lua", `  if not lapsed and not absent then`, `  if not lapsed and not absent and expiry < 0 then`,
 		}},
 		pkg: "./lua", run: "TestRecover/writes_nothing_while_the_process_is_alive",
 		caught: "TestRecover/writes_nothing_while_the_process_is_alive", says: `State:"dead", Left:0, Moved:1`,
@@ -318,11 +338,11 @@ var bugs = []mutant{
 		name: "the mark is cleared, then the extra run is pushed",
 		harm: "a worker that dies between the two calls loses the extra run",
 		edits: []edit{{
-			"fetch/belongings.go", `		if parsed, err := job.Parse(r.Bytes); err == nil {
+			"fetch/belongings.go", `		if parsed, err := r.Job(); err == nil {
 			lock.Next = dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit)
 		}
 `, `		value, _ := k.link.Client.Do(r.Session.Context, driver.Command("GET", k.Keys.Lock(lock.Digest)))[0].Value.(string)
-		if parsed, err := job.Parse(r.Bytes); err == nil && value != "" && value[0] == 'd' {
+		if parsed, err := r.Job(); err == nil && value != "" && value[0] == 'd' {
 			k.link.Client.Do(r.Session.Context, driver.Command("SETRANGE", k.Keys.Lock(lock.Digest), "0", "s"))
 			k.link.Client.Do(r.Session.Context, driver.Command("LPUSH", k.Keys.Queue(r.Queue), dedup.Rerun(parsed, job.NewJID(), r.Queue, k.Clock.Now(), k.cfg.Unit).Bytes))
 		}
@@ -471,7 +491,7 @@ var bugs = []mutant{
 		name: "marks are ordered by the clock alone",
 		harm: "after a step of Redis' clock no worker reads new marks, and a job that is reported as stopping runs on",
 		edits: []edit{{
-			"lua/mark.lua", `math.max(time[1] * 1000000 + time[2], newest + 1)`, `time[1] * 1000000 + time[2]`,
+			"lua/shared/newer_mark.lua", `math.max(time[1] * 1000000 + time[2], tonumber(redis.call('ZSCORE', marks, '') or '0') + 1)`, `time[1] * 1000000 + time[2]`,
 		}},
 		pkg: "./lua", run: "TestMarks/are_newer",
 		caught: "TestMarks/are_newer_than_those_before_though_the_clock_was_set_back/go-redis", says: "Should be true",
@@ -855,5 +875,42 @@ var bugs = []mutant{
 		}},
 		pkg: "./lua", run: "TestRate/a_start_that",
 		caught: "TestRate/a_start_that_is_sent_again_uses_no_second_permit/go-redis", says: "something was written",
+	}, {
+		name: "a rule of a class is stored without an event",
+		harm: "workers start jobs of a paused class until they are restarted",
+		edits: []edit{{
+			"lua/class_rule.lua", `redis.call('ZADD', marks, string.format('%.0f', newer_mark(marks, time)), '')
+`, ``,
+		}},
+		pkg: "./lua", run: "TestClassRules/are_read",
+		caught: "TestClassRules/are_read_after_a_heartbeat_and_cost_nothing_before/go-redis", says: "Not equal",
+	},
+	{
+		name: "a paused class that is dropped starts its jobs",
+		harm: "jobs run that an operator has paused and then dropped, in workers that have not read the second rule",
+		edits: []edit{{
+			"lua/start.lua", `if g.drops and string.sub(g.size, 1, 4) ~= 'drop' then`, `if false then`,
+		}},
+		pkg: "./lua", run: "TestClassRules/are_not_run",
+		caught: "TestClassRules/are_not_run_past_by_processes_that_have_not_read_them/go-redis", says: "Not equal",
+	},
+	{
+		name: "the class' own limit goes before its rule",
+		harm: "an operator cannot pause a class that declares a limit",
+		edits: []edit{{
+			"launcher/limits.go", `if gate := l.rules.Gate(j); gate != nil {`, `if gate := l.rules.Gate(j); gate != nil && len(l.limits) == 0 {`,
+		}},
+		pkg: "./launcher", run: "TestAClassWithARule",
+		caught: "TestAClassWithARuleAndALimitObeysTheRule/go-redis", says: "waited in vain for the others to wait",
+	},
+	{
+		name: "admissions outlive the rule of a class",
+		harm: "the next rule of the class counts jobs that have long run, and starts too few for minutes",
+		edits: []edit{{
+			"lua/lapse.lua", `
+      or redis.call('HEXISTS', limits, string.match(name, '^[^:]*')) == 0) then`, `) then`,
+		}},
+		pkg: "./lua", run: "TestClassRules/forget",
+		caught: "TestClassRules/forget_their_admissions/go-redis", says: "Not equal",
 	},
 }

@@ -33,7 +33,8 @@
 //     duplicate asked for comes in the step in which the first run ends, and with the lock;
 //   - the counts of a gate say how many slots and admissions there are, which are no more than its limit
 //     allows; a slot is that of a job in its process' hand and leaves with it; the index names the gates with
-//     waiters; and no time has more starts than its rate allows;
+//     waiters; no time has more starts than its rate allows; and no gate with room keeps a waiter while one
+//     poller looks again and again;
 //
 // and at the end, that every job that was accepted is accounted for.
 //

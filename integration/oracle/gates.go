@@ -18,8 +18,12 @@ type gates struct {
 	admitted map[string]admission         // by SHA-1
 	held     map[string]int               // how many slots there are and how many admissions count, by field
 	starts   map[string][]time.Time       // the last starts, by gate
+	permits  map[string][]float64         // when the last permits of a window were used, in ms, by gate
 	index    map[string]bool
 	leases   map[string]bool
+	stops    map[string]float64   // when they end, in ms, by gate
+	idle     map[string]*idleness // by gate
+	poller   string               // who has its lease
 }
 
 type admission struct {
@@ -30,7 +34,8 @@ type admission struct {
 func newGates() gates {
 	return gates{
 		sizes: make(map[string]string), counts: make(map[string]int), slots: make(map[string]map[string]string), admitted: make(map[string]admission),
-		held: make(map[string]int), starts: make(map[string][]time.Time), index: make(map[string]bool), leases: make(map[string]bool),
+		held: make(map[string]int), starts: make(map[string][]time.Time), permits: make(map[string][]float64), index: make(map[string]bool), leases: make(map[string]bool),
+		stops: make(map[string]float64), idle: make(map[string]*idleness),
 	}
 }
 
@@ -207,11 +212,14 @@ func (s *stride) judgeGates() {
 			s.violate(nil, Gates, "gate %q has waiters, or is in the index, and not both", gate)
 		}
 		s.judgeStarts(gate, s.gates.started[gate])
+		if g.idle[gate] != nil && !s.idle(gate) {
+			delete(g.idle, gate)
+		}
 	}
 	for identity := range s.gates.ledgers {
 		inHand := s.k.sumsOf(identity)
 		for sum, gate := range g.slots[identity] {
-			if !inHand[sum] {
+			if !inHand[sum] && !s.k.mayLeave(identity) {
 				s.violate(nil, Gates, "%s has a slot of gate %q for a job that it does not have", identity, gate)
 			}
 		}
@@ -242,9 +250,14 @@ func (s *stride) judgeHeld(of *subject) {
 		return
 	}
 	sum := sumOf(of.leftText)
-	if gate, held := s.k.gates.slots[of.leftBy][sum]; held && !s.k.sumsOf(of.leftBy)[sum] {
+	if gate, held := s.k.gates.slots[of.leftBy][sum]; held && !s.k.sumsOf(of.leftBy)[sum] && !s.k.mayLeave(of.leftBy) {
 		s.violate(of, Gates, "it left the hand of %s, and its slot of gate %q did not", of.leftBy, gate)
 	}
+}
+
+// mayLeave reports whether a process may have slots of jobs that it does not have; see OldJanitors.
+func (k *keyspace) mayLeave(identity string) bool {
+	return k.oldJanitors && k.process(identity).tombstoned
 }
 
 // inHand reports whether it is a place in the hand of a process.
@@ -303,6 +316,26 @@ func (s *stride) judgeStarts(gate string, started int) {
 		starts = slices.Clone(starts[first+1:])
 	}
 	s.k.gates.starts[gate] = starts
+}
+
+// permits takes in the starts that a window counts, by the time of Redis in ms, and holds that no window has
+// more of them than its size.
+func (s *stride) permits(gate string, times []string) {
+	_, _, kind, n, ms := s.k.sizeOf(gate)
+	if s.base || s.k.clockMoves || kind != "window" {
+		return
+	}
+	used := s.k.gates.permits[gate]
+	for _, at := range times {
+		used = append(used, scoreOf(at))
+		if first := len(used) - n - 1; first >= 0 {
+			if span := used[len(used)-1] - used[first]; span <= float64(ms) {
+				s.violate(nil, Gates, "gate %q has %d starts within %.0f ms, and its window of %d ms allows %d", gate, n+1, span, ms, n)
+			}
+			used = slices.Clone(used[first+1:])
+		}
+	}
+	s.k.gates.permits[gate] = used
 }
 
 // parked is a job that its gate lets wait, or whose handler asked for it.

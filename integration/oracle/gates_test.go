@@ -15,6 +15,13 @@ func sum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// looks are as many looks of a poller at what waits for it.
+func looks(a *aof, poller string, count int) {
+	for range count {
+		a.step(c("SET belay:ticker " + poller + " PXAT 9"))
+	}
+}
+
 func TestGates(t *testing.T) {
 	t.Parallel()
 	const gate, list, ledger = "l:k", "belay:waiting:l:k", "belay:slots:" + me
@@ -79,6 +86,39 @@ func TestGates(t *testing.T) {
 			a.step(size, c("ZADD belay:leases 1", gate+"\nh"), count("r", "1"))
 			a.step(c("ZREM belay:leases", gate+"\nh"))
 		}, rules: broken},
+		"room, and a waiter that nobody lets in": {history: func(a *aof) {
+			start(a)
+			a.settle(1, 0, join([][]string{gone}, free)...)
+			looks(a, me, 4)
+		}, rules: broken},
+		"room for no longer than the poller needs": {history: func(a *aof) {
+			start(a)
+			looks(a, me, 9) // without room
+			a.settle(1, 0, join([][]string{gone}, free)...)
+			looks(a, me, 3)
+			looks(a, other, 3) // the first one has died
+			a.step(admits...)
+			looks(a, other, 9)
+		}},
+		"room at a gate that stops": {history: func(a *aof) {
+			start(a)
+			a.settle(1, 0, append(join([][]string{gone}, free), c("SET belay:stop:"+gate+" 1 PXAT "+ms(60)))...)
+			looks(a, me, 9)
+		}},
+		"a rate makes room, and nobody lets the waiter in": {history: func(a *aof) {
+			a.step(c("HSET belay:limits l", "- window 1 3000 code 1"))
+			a.push(one)
+			a.push(two)
+			a.take()
+			a.step(hold(one), count("r", "1"))
+			a.take()
+			a.step(c("LREM "+mine+" -1", two), c("LPUSH "+list, "q\n"+two), index)
+			looks(a, me, 4) // one of them before the second in which there may be room
+			a.at(4)
+			looks(a, me, 9) // and these
+			a.at(5)
+			looks(a, me, 4)
+		}, rules: broken},
 		"too many starts": {history: func(a *aof) {
 			a.step(c("HSET belay:limits l", "- window 1 9000 code 1"))
 			for _, job := range []string{one, two} {
@@ -87,6 +127,13 @@ func TestGates(t *testing.T) {
 				a.step(hold(job), count("r", "1"))
 				a.at(5)
 			}
+		}, rules: broken},
+		"too many starts in a window of Redis": {history: func(a *aof) {
+			a.step(c("HSET belay:limits l", "- window 2 900 code 1"))
+			for _, at := range []string{"1000", "1400", "1901"} {
+				a.step(c("LPUSH belay:rate:"+gate, at))
+			}
+			a.step(c("LPUSH belay:rate:"+gate, "2300", "2803"))
 		}, rules: broken},
 		"starts that are far enough apart": {history: func(a *aof) {
 			a.step(c("HSET belay:limits l", "- window 1 9000 code 1"))
@@ -109,4 +156,19 @@ func TestGates(t *testing.T) {
 			require.Equal(t, history.rules, rules)
 		})
 	}
+}
+
+// A janitor from before the slots recovers the job of a dead process, whose ledger keeps the slot.
+func TestOldJanitorsLeaveSlots(t *testing.T) {
+	t.Parallel()
+	const gate = "l:k"
+	one := payload("1")
+	a := begin()
+	a.step(c("HSET belay:limits l", "1 none 0 0 code 1"))
+	a.push(one)
+	a.take()
+	a.step(c("HSET belay:slots:"+me+" "+sum(one), gate), c("HINCRBY belay:gates", gate+"\nr", "1"))
+	a.recover(c("LREM "+mine+" -1", one), c("RPUSH "+queue, payload("1", `"interrupted_count":1`)))
+	require.NotEmpty(t, a.replay(t).Violations)
+	require.Empty(t, a.replay(t, oracle.OldJanitors()).Violations)
 }

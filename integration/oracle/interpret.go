@@ -49,7 +49,7 @@ type trip struct{ outs, ins []leg }
 
 // verbs is how each write command is understood. What is not here is not, see stride.do.
 var verbs = map[string]func(s *stride, c []string){
-	"LPUSH":            on((*stride).lists, func(s *stride, at *spot, c []string) { s.push(at, c, false) }),
+	"LPUSH":            (*stride).lpush,
 	"RPUSH":            on((*stride).lists, func(s *stride, at *spot, c []string) { s.push(at, c, true) }),
 	"LPOP":             on((*stride).lists, func(s *stride, at *spot, c []string) { s.pop(at, c, false) }),
 	"RPOP":             on((*stride).lists, func(s *stride, at *spot, c []string) { s.pop(at, c, true) }),
@@ -183,6 +183,16 @@ func (s *stride) empty(spot *spot, verb string) {
 	}
 	spot.list = nil
 	clear(spot.set)
+}
+
+func (s *stride) lpush(c []string) {
+	if gate, ok := strings.CutPrefix(c[1], s.k.keys.Rate("")); ok {
+		s.permits(gate, c[2:])
+		return
+	}
+	if at := s.lists(c[1]); at != nil {
+		s.push(at, c, false)
+	}
 }
 
 func (s *stride) push(at *spot, c []string, right bool) {

@@ -12,6 +12,10 @@ func (s *stride) del(c []string) {
 			continue
 		}
 		delete(s.k.damaged, key)
+		if gate, ok := strings.CutPrefix(key, s.k.keys.Rate("")); ok { // it says nothing more, or its kind has changed
+			delete(s.k.gates.permits, gate)
+			continue
+		}
 		if digest, ok := s.k.lockOf(key); ok {
 			s.turn(digest).deleted = true
 			delete(s.k.locks, digest)
@@ -172,6 +176,14 @@ func (s *stride) set(c []string) {
 	}
 	if digest, ok := s.k.lockOf(c[1]); ok {
 		s.setLock(digest, c)
+		return
+	}
+	if c[1] == s.k.keys.Poller() {
+		s.polls(c)
+		return
+	}
+	if gate, ok := strings.CutPrefix(c[1], s.k.keys.Stop("")); ok && len(c) > 4 {
+		s.k.gates.stops[gate] = scoreOf(c[4])
 		return
 	}
 	s.overwrite(c)

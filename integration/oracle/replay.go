@@ -70,6 +70,10 @@ func Foreign(within time.Duration) Option {
 // ClockMoves says that the server's clock is set while it runs: nothing is judged by it.
 func ClockMoves() Option { return func(r *replay) { r.clockMoves = true } }
 
+// OldJanitors says that some of those that recover dead processes do not know slots: one may stay in the ledger
+// of a process that has a tombstone.
+func OldJanitors() Option { return func(r *replay) { r.oldJanitors = true } }
+
 // Largest says how long a payload may be, in bytes, before it may be unrunnable unread. Without it, it is as
 // long as a worker takes by default.
 func Largest(bytes int) Option { return func(r *replay) { r.largest = bytes } }
@@ -85,9 +89,11 @@ type replay struct {
 	foreign    *time.Duration // within which a job comes back; nil without foreign programs
 	acts       bool
 	clockMoves bool
-	largest    int
-	crashLimit int    // crashes that a job may be in hand for
-	traced     string // a jid whose steps are kept
+	// oldJanitors is whether slots may stay with processes that are dead.
+	oldJanitors bool
+	largest     int
+	crashLimit  int    // crashes that a job may be in hand for
+	traced      string // a jid whose steps are kept
 
 	spaces map[string]*keyspace
 	report Report

@@ -5,14 +5,20 @@
 -- include batch
 local counted, batches_in_order = {}, {}
 
-local function note(part, job, now_ms)
+-- jids_of: the list of what becomes of the members of a part, which is the same for all of them.
+local function jids_of(part, now_ms)
   local info = KEYS[part.key]
   local b = counted[info]
   if not b then
     b = { key = part.key, of = part.of, now_ms = now_ms, done = {}, failed = {}, died = {}, removed = {}, revived = {} }
     counted[info], batches_in_order[#batches_in_order + 1] = b, b
   end
-  local jids = b[part.name]
+  part.jids = b[part.name]
+  return part.jids
+end
+
+local function note(part, job, now_ms)
+  local jids = part.jids or jids_of(part, now_ms)
   jids[#jids + 1] = ARGV[part.at + (job - 1) * part.group.step]
 end
 

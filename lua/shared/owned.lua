@@ -69,8 +69,9 @@ end
 
 -- end_owned: changes what belongs to one of a group's jobs that has moved. A group without parts needs no call.
 local function end_owned(group, job, now_ms)
-  for _, part in ipairs(group.parts or {}) do
-    part.kind.over(part, job, now_ms)
+  local parts = group.parts
+  for number = 1, parts and #parts or 0 do
+    parts[number].kind.over(parts[number], job, now_ms)
   end
 end
 

@@ -92,6 +92,14 @@ func (p *peer) Start(ctx context.Context, queue string, handle measure.Handler) 
 		LogLevel:                 asynq.FatalLevel,
 		TaskCheckInterval:        p.settings.checkInterval,
 		DelayedTaskCheckInterval: p.settings.checkInterval,
+		// What the documentation says of a handler that got no permit: it is run again, and has not failed.
+		IsFailure: func(err error) bool { return !errors.Is(err, measure.ErrBusy) },
+		RetryDelayFunc: func(n int, err error, task *asynq.Task) time.Duration {
+			if errors.Is(err, measure.ErrBusy) {
+				return measure.Later()
+			}
+			return asynq.DefaultRetryDelayFunc(n, err, task)
+		},
 	}
 	if queue != "" {
 		p.queue = queue

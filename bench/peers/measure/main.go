@@ -28,7 +28,7 @@ func Of(system System) map[string]subject.Func {
 	all := map[string]subject.Func{"version": system.version}
 	for name, do := range map[string]func(*task, context.Context) (subject.Event, error){
 		"drain": (*task).drain, "enqueue": (*task).enqueue, "bulk": (*task).bulk, "push": (*task).push,
-		"latency": (*task).latency, "schedule": (*task).schedule, "burst": (*task).burst,
+		"latency": (*task).latency, "schedule": (*task).schedule, "burst": (*task).burst, "starve": (*task).starve,
 		"victim": (*task).victim, "survivor": (*task).survivor,
 	} {
 		all[name] = func(ctx context.Context, request subject.Task, talk *subject.Talk) error {

@@ -92,7 +92,12 @@ func (t *task) drain(ctx context.Context) (e subject.Event, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	started := time.Now()
-	err = t.peer.Start(ctx, "", func(n int, _ string) error { return timing.Starts(n, started) })
+	err = t.peer.Start(ctx, "", func(n int, _ string) error {
+		if err := timing.Starts(n, started); err != nil {
+			return err
+		}
+		return t.work(ctx)
+	})
 	if err == nil {
 		err = t.peer.WaitAcknowledged(ctx, t.Jobs)
 	}

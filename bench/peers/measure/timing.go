@@ -55,7 +55,11 @@ const patience = 30 * time.Second
 
 // Finish waits until all have started, and makes their times the last event.
 func (t *Timing) Finish(ctx context.Context) (e subject.Event, err error) {
-	if err := t.wait(ctx, time.Until(slices.MaxFunc(t.Due, time.Time.Compare))+patience); err != nil {
+	return t.finish(ctx, time.Until(slices.MaxFunc(t.Due, time.Time.Compare))+patience)
+}
+
+func (t *Timing) finish(ctx context.Context, patience time.Duration) (e subject.Event, err error) {
+	if err := t.wait(ctx, patience); err != nil {
 		return e, err
 	}
 	for n := range t.late {

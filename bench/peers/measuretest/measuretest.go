@@ -20,7 +20,7 @@ func Events(t *testing.T, system measure.System, task subject.Task) []subject.Ev
 	line, err := json.Marshal(task)
 	require.NoError(t, err)
 	in, bench := io.Pipe() // never closed: a subject whose input ends, ends its process
-	go func() { _, _ = bench.Write([]byte(string(line) + "\ngo\ngo\n")) }()
+	go func() { _, _ = bench.Write([]byte(string(line) + "\ngo\ngo\ngo\n")) }()
 	var out bytes.Buffer
 	subject.Serve(context.WithoutCancel(t.Context()), in, &out, measure.Of(system))
 	var events []subject.Event
@@ -57,4 +57,8 @@ func EveryMeasure(t *testing.T, system measure.System, url string) {
 		task.Measure, task.Best = name, false
 		require.Len(t, Do(t, system, task).LatenciesUS, jobs, name)
 	}
+	task.Measure, task.Best, task.Keys, task.Limit, task.Millis = "starve", false, 2, 2, 1
+	done := Do(t, system, task)
+	require.Len(t, done.LatenciesUS, 3, "starve")
+	require.Positive(t, done.Extra["runs"], "starve")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/riverqueue/river"
@@ -48,5 +49,9 @@ type worker struct {
 
 // Work hands the job to the measure.
 func (w *worker) Work(_ context.Context, job *river.Job[noopArgs]) error {
-	return w.handle(job.Args.N, strconv.FormatInt(job.ID, 10))
+	err := w.handle(job.Args.N, strconv.FormatInt(job.ID, 10))
+	if errors.Is(err, measure.ErrBusy) {
+		return river.JobSnooze(measure.Later())
+	}
+	return err
 }

@@ -1,12 +1,15 @@
 // Command sweepworker is who dies in the sweep of crash points: a worker whose runs end in every way there is,
 // or a producer of jobs.
 //
-//	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] [-hold CLASS] [-schedule] [-queue Q]... work
+//	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] [-hold CLASS] [-schedule] [-limited] [-queue Q]... work
 //	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] push
 //	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] batch
+//	sweepworker -redis URL -prefix P -ledger FILE [-client rueidis] do
 //
 // With batch it makes a batch, and fills and seals it, under ids that are the same each time.
-// With -schedule the worker has a periodic job in its code, which is not due.
+// With do it calls a function twice with a slot of a limit, the second time while a worker may want it too.
+// With -schedule the worker has a periodic job in its code, which is not due. With -limited its classes that
+// begin with Gated have a limit of one run at once, and those that begin with Paced one of one start in a while.
 //
 // What a run does is its job's class: one that begins with what -hold says goes on until it is cancelled. Any
 // other ends; Slow a little later, Dies by a failure each time, Snoozes by asking once to run later, and what
@@ -39,6 +42,14 @@ const (
 	awhile = 3 * ttl
 	// grace is how long running jobs may go on after TERM.
 	grace = beat / 2
+	// pace is the time between two starts of Paced: longer than the least time between two looks of a poller.
+	pace = 60 * time.Millisecond
+)
+
+// one is the limit of the classes that begin with Gated, and paced that of those that begin with Paced.
+var (
+	one   = belay.Limit{Name: "one", Concurrency: 1}
+	paced = belay.Limit{Name: "paced", Rate: belay.Window(1, pace)}
 )
 
 // An actor runs or pushes jobs.
@@ -49,6 +60,8 @@ type actor struct {
 	hold   string
 	// schedule says that the worker has a periodic job.
 	schedule bool
+	// limited says that the worker declares the limits.
+	limited bool
 }
 
 func main() {
@@ -56,6 +69,7 @@ func main() {
 	f.Add()
 	ledger, hold := flag.String("ledger", "", "file to append to"), flag.String("hold", "-", "classes that begin so are held")
 	schedule := flag.Bool("schedule", false, "register a periodic job")
+	limited := flag.Bool("limited", false, "declare limits")
 	var queues []string
 	flag.Func("queue", "to take from; again for more", func(name string) error { queues = append(queues, name); return nil })
 	flag.Parse()
@@ -63,7 +77,7 @@ func main() {
 	if err != nil {
 		program.Exit(err)
 	}
-	a := &actor{client: client, prefix: f.Prefix, ledger: *ledger, hold: *hold, schedule: *schedule}
+	a := &actor{client: client, prefix: f.Prefix, ledger: *ledger, hold: *hold, schedule: *schedule, limited: *limited}
 	switch flag.Arg(0) {
 	case "work":
 		err = a.work(queues)
@@ -71,8 +85,10 @@ func main() {
 		err = a.push(context.Background())
 	case "batch":
 		err = a.batch(context.Background())
+	case "do":
+		err = a.do(context.Background())
 	default:
-		err = fmt.Errorf("%q: work, push or batch?", flag.Arg(0))
+		err = fmt.Errorf("%q: work, push, batch or do?", flag.Arg(0))
 	}
 	program.Exit(err)
 }
@@ -85,6 +101,12 @@ func (a *actor) work(queues []string) error {
 		return err
 	}
 	server.HandleUnknown(a.run)
+	if a.limited {
+		for _, class := range []string{"GatedDone", "GatedFails", "GatedHolds", "GatedStays"} {
+			server.HandleRaw(class, a.run, belay.LimitedTo(one))
+		}
+		server.HandleRaw("PacedDone", a.run, belay.LimitedTo(paced))
+	}
 	if a.schedule {
 		if err := server.Schedule(belay.Periodic{Name: "code", Cron: "0 0 1 1 *", Job: belay.RawJob{Class: "Done", Queue: "a"}, CatchUp: belay.CatchUpSkip}); err != nil {
 			return err
@@ -188,6 +210,20 @@ func (a *actor) batch(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// do calls a function with a slot, one time after the other.
+func (a *actor) do(ctx context.Context) error {
+	for range 2 {
+		err := belay.Do(ctx, a.client, one, "", func(context.Context) error {
+			a.note("acted", "", "")
+			return nil
+		}, belay.WaitUpTo(time.Minute))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *actor) item(name, queue string, in time.Duration) belay.RawJob {
