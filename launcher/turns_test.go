@@ -22,14 +22,14 @@ func TestEachMatchingQueueHasItsTurn(t *testing.T) {
 	require.NoError(t, err)
 	s := newQueueSet(capsules, shares)
 	s.begin()
-	const tenants, slow = 300, "tenant-000"
+	const tenants, slow = 200, "tenant-000"
 	seen := map[string]bool{"b-1": true}
 	for n := range tenants {
 		seen[fmt.Sprintf("tenant-%03d", n)] = true
 	}
 	s.find(seen, nil)
 	waited, most := map[string]int{}, 0
-	const turns = 60
+	const turns = 25
 	for range turns {
 		orders, named, _ := s.toServe()
 		s.confirm()
