@@ -16,25 +16,26 @@ import (
 var fleetMeasure = measurement{
 	name:  "fleet",
 	title: "A fleet that has nothing to do",
-	short: "What 500 idle worker processes cost Redis",
+	short: fmt.Sprintf("What %d idle worker processes cost Redis", fleetSize),
 	what: fmt.Sprintf("%d idle workers with default settings, each with a client and all the connections of its own, its own heartbeats, "+
-		"background duties and wait for a job. They share one operating system process, because 500 would measure its scheduler; for Redis there is no "+
-		"difference. When all have started and are idle, Redis' processor time and commands are counted for %v.", fleetSize, watchFor),
-	read: "The processor time is a share of one core, which is all that Redis' commands can have. Commands are counted as Redis counts " +
-		"them: a script is one, and so is each command inside it.",
+		"background duties and wait for a job. They share one operating system process, because so many would measure its scheduler; for Redis there is no "+
+		"difference. When all have started and are idle, Redis' processor time, round trips and commands are counted for %v.", fleetSize, watchFor),
+	read: "The processor time is a share of one core, which is all that Redis' commands can have. A round trip is one read of Redis from a " +
+		"connection. Commands are counted as Redis counts them: a script is one, and so is each command inside it.",
 	unused: []string{"jobs", "concurrency", "profile"},
 	metrics: []report.Metric{
 		{Name: "redis CPU", Unit: "% of a core", Less: true, Plot: true},
-		{Name: "commands/s", Unit: "per second", Less: true, Plot: true},
+		{Name: "round trips/s", Unit: "per second", Less: true, Plot: true},
+		{Name: "commands/s", Unit: "per second", Less: true},
 		{Name: "calls/s", Unit: "scripts a second", Less: true},
-		{Name: "connections", Unit: "in all", Less: true},
+		{Name: "connections", Unit: "of each worker", Less: true},
 		{Name: "fleet CPU", Unit: "% of a core", Less: true},
 	},
 	run: fleet,
 }
 
 const (
-	fleetSize = 500
+	fleetSize = 1000
 	// watchFor is for how long the fleet is watched, after a sixth of that in which it is left alone.
 	watchFor = 30 * time.Second
 )
@@ -48,11 +49,12 @@ func fleet(ctx context.Context, b *bench, r *report.Result) error {
 			seconds := after.at.Sub(before.at).Seconds()
 			share := f.share(subject.Pushed, subject.Done)
 			return map[string]float64{
-				"redis CPU":   share,
-				"commands/s":  (after.commands - before.commands) / seconds,
-				"calls/s":     (after.calls - before.calls) / seconds,
-				"connections": after.connections,
-				"fleet CPU":   f.Extra["fleet_cpu_percent"],
+				"redis CPU":     share,
+				"round trips/s": (after.trips - before.trips) / seconds,
+				"commands/s":    (after.commands - before.commands) / seconds,
+				"calls/s":       (after.calls - before.calls) / seconds,
+				"connections":   after.connections / fleetSize,
+				"fleet CPU":     f.Extra["fleet_cpu_percent"],
 			}, fmt.Sprintf("Redis used %s %% of a core", report.Figure(share))
 		}))
 	}

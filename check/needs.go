@@ -163,6 +163,9 @@ func needs(keys lua.Keys, names sample) []need {
 		on(purpose, keys.PeriodicRuns(names.name), "type lpush rpop del")
 	}
 	on(toList, keys.PeriodicRuns(names.name), "lrange")
+	for _, plan := range []string{keys.Periodic(), keys.Waiting(), keys.Leases()} { // whether the poller must read them
+		on(toWork, plan, "exists")
+	}
 	on(toLook, keys.Periodic(), "zrange zscore")
 	// A producer makes and seals batches, and the script that seals one may end it, as an operator's acts may.
 	members := []string{keys.BatchPending(names.bid), keys.BatchFailed(names.bid), keys.BatchDead(names.bid)}

@@ -43,8 +43,8 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 //
 // While a full slice is sent, the next jobs are read from the sequence; slices are stored one after the other.
 // So the sequence must not wait for a receipt, and after a break up to a slice of jobs was read and not pushed.
-// The first slice that fails is yielded with a *BulkError, and is the last one. Behind its receipts are those of
-// the jobs that were read meanwhile, with StatusNotPushed.
+// The first slice that fails is yielded with a *BulkError, and is the last one. Behind its receipts are those
+// of the jobs that were read meanwhile, with StatusNotPushed.
 //
 // A slice with a PushOnce job has one idempotency key and is stored once as a whole. After an error, call
 // RepeatMany, and push the jobs that were not read.
@@ -76,8 +76,10 @@ const maxErrors = 10
 // n is how many jobs, the first of the sequence, have a known outcome: stored, refused, or left out as invalid.
 // After an error that ended PushSeq, the jobs that were read beyond them are those of the slice that failed and
 // those that were read meanwhile. Of the slice none is stored or, after ErrUnknown, all or none; after
-// ErrReplicas all are stored, and n counts them. The others are certainly not stored. The error is nil if no job was invalid and nothing ended PushSeq, else a *BulkError, which counts all outcomes.
-// It wraps the error that ended PushSeq and those of the first slice with an error.
+// ErrReplicas all are stored, and n counts them. The others are certainly not stored.
+//
+// The error is nil if no job was invalid and nothing ended PushSeq, else a *BulkError, which counts all
+// outcomes. It wraps the error that ended PushSeq and those of the first slice with an error.
 func (c *Client) PushSeq(ctx context.Context, jobs iter.Seq[RawJob], progress func(receipts []Receipt, err error)) (n int, err error) {
 	if jobs == nil {
 		panic("belay: a bulk push: the sequence is nil")
@@ -122,8 +124,9 @@ func (e *BulkError) Error() string {
 
 func (e *BulkError) Unwrap() error { return e.Err }
 
-// A bulk is one PushSlices or PushSeq under way. The goroutine of the caller reads the sequence, runs middleware
-// and yields; another one sends a full slice at the same time, one after the other, so their order stays.
+// A bulk is one PushSlices or PushSeq under way. The goroutine of the caller reads the sequence, runs the
+// middleware and yields. Meanwhile another one sends a full slice; one is under way at a time, so that their
+// order stays.
 type bulk struct {
 	client  *Client
 	yield   func([]Receipt, error) bool
@@ -219,8 +222,8 @@ func (b *bulk) push(ctx context.Context, next *RawJob) bool {
 	return true
 }
 
-// launch begins to send the open part, once the one before was stored, and opens another one. It reports whether
-// to continue.
+// launch begins to send the open part, once the one before was stored, and opens another one. It reports
+// whether to continue.
 func (b *bulk) launch(ctx context.Context) bool {
 	if !b.land() {
 		return false

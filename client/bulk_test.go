@@ -221,7 +221,8 @@ func TestPushSlices(t *testing.T) {
 					}
 				}
 			}
-			for receipts := range w.client.PushSlices(w.Context(), jobs) {
+			for receipts, err := range w.client.PushSlices(w.Context(), jobs) {
+				require.NoError(w, err)
 				require.Len(w, receipts, lua.MaxItems)
 				break
 			}
@@ -378,12 +379,16 @@ func (b breaking) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 
 func TestABulkWhoseDriverBreaksDoesNotEndTheProgram(t *testing.T) {
 	t.Parallel()
-	client, err := New(breaking{panics: true}, Config{})
-	require.NoError(t, err)
+	open := func(d breaking) *Client {
+		client, err := New(d, Config{})
+		require.NoError(t, err)
+		client.linger = time.Hour // a slice that a slow machine fills is not sent by this goroutine
+		return client
+	}
+	client := open(breaking{panics: true})
 	require.PanicsWithValue(t, "a hook", func() { _, _ = client.PushMany(t.Context(), sequence(1000, new(int), "a")) })
 
-	client, err = New(breaking{}, Config{})
-	require.NoError(t, err)
+	client = open(breaking{})
 	receipts, err := client.PushMany(t.Context(), sequence(1000, new(int), "a"))
 	require.ErrorIs(t, err, ErrUnknown)
 	require.Equal(t, slices.Concat(repeat(StatusUnknown, lua.MaxItems), repeat(StatusNotPushed, lua.MaxItems)), statuses(receipts))

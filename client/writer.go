@@ -24,8 +24,8 @@ type writer struct {
 	now     time.Time       // by Redis' clock
 }
 
-// kept returns a string with this text. Those of a bulk push are parts of larger strings: all of them live until
-// their call is over.
+// kept returns a string with this text. Those of a bulk push are parts of larger strings, because all of them
+// live until their call is over.
 func (w *writer) kept(text []byte) string {
 	if !w.bulk {
 		return string(text)

@@ -164,9 +164,9 @@ func unescape(escape []byte) []byte {
 	return []byte{0xe0 | byte(r>>12), 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f}
 }
 
-// decimal returns the one form of a number: its digits without zeros at either end, and the power of ten of the
-// last digit. The result is valid until the next call. It works on the digits: in a float64, 2^53 and 2^53+1 are equal, and a big number would write all
-// digits of 1e400.
+// decimal returns the one form of a number: its digits without zeros at either end, and the power of ten of
+// the last digit. The result is valid until the next call. It works on the digits: in a float64, 2^53 and
+// 2^53+1 are equal, and a big number would write all digits of 1e400.
 func (c *canonical) decimal(literal []byte) ([]byte, error) {
 	unsigned, negative := bytes.CutPrefix(literal, []byte("-"))
 	mantissa, exponent := unsigned, []byte(nil)

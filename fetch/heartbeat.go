@@ -1,12 +1,15 @@
 package fetch
 
+import "github.com/belayq/belay/lua"
+
 // Most processes of a fleet have no run most of the time, and reading empty lists would be half of their calls
 // to Redis. So the heartbeat of an idle process replaces such a reading: Redis deletes empty lists, so while
 // none of the keys exists that the reading would read, there is nothing to find.
 
-// maxSkippedReadings is the maximum number of heartbeats in a row that replace readings: a reading also
-// detects that the loop's own connection is dead before a job needs it.
-const maxSkippedReadings = 3
+// maxSkippedReadings is the maximum number of heartbeats in a row that replace readings: a minute's by default.
+// A reading also detects that the loop's own connection is dead before a job needs it, but the next take, or
+// the start of the job that a wait brings, detects that too.
+const maxSkippedReadings = 40
 
 // handleHeartbeat makes sure, after each confirmed heartbeat, that the loop knows the contents of its lists and
 // which queues are paused: from the heartbeat's reply, or because the next turn reads them.
@@ -42,9 +45,12 @@ func (k *Keyspace) anyPaused() bool {
 
 // Watched returns the keys whose existence the session's next heartbeat checks: the process' own lists and the
 // set of paused queues. It returns none while the loop reads them itself.
-func (k *Keyspace) Watched(session *Session) []string {
+func (k *Keyspace) Watched(session *Session) (watched []lua.Watched) {
 	if k.idleSession.Load() != session {
 		return nil
 	}
-	return append(k.listsToSee(session, k.names()), k.Keys.Paused())
+	for _, key := range append(k.listsToSee(session, k.names()), k.Keys.Paused()) {
+		watched = append(watched, lua.Watched{Key: key})
+	}
+	return watched
 }

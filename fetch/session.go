@@ -139,9 +139,9 @@ func (s *Session) Serve(ctx context.Context, client driver.Client, keys lua.Keys
 	return true, nil
 }
 
-// Beat renews the session and returns Redis' reply, which includes the watched keys (see Keyspace.Watched). A
-// session that is dead or unknown stays so: register another.
-func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...string) (HeartbeatReply, error) {
+// Beat renews the session and returns Redis' reply, which includes the watched keys: leases, and those of
+// Keyspace.Watched. A session that is dead or unknown stays so: register another.
+func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...lua.Watched) (HeartbeatReply, error) {
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
 	reply, err := keys.Heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys,
 		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
 		s.over.Store(true)
 	}
-	return HeartbeatReply{HeartbeatReply: reply, SentAt: sentSinceBoot, RTT: lua.SinceBoot() - sentSinceBoot, watched: len(watched) > 0, Restored: restored}, nil
+	return HeartbeatReply{HeartbeatReply: reply, SentAt: sentSinceBoot, RTT: lua.SinceBoot() - sentSinceBoot, watched: slices.ContainsFunc(watched, isList), Restored: restored}, nil
 }
 
 // A HeartbeatReply is the reply to a heartbeat.
@@ -178,9 +178,13 @@ type HeartbeatReply struct {
 	// SentAt is when the heartbeat was sent, since boot.
 	SentAt time.Duration
 	// RTT is how long the reply took.
-	RTT     time.Duration
+	RTT time.Duration
+	// watched reports that the heartbeat has looked at the process' lists.
 	watched bool
 }
+
+// isList reports whether a watched key is one of Keyspace.Watched.
+func isList(w lua.Watched) bool { return w.Hold == 0 }
 
 func (s *Session) confirm(sentSinceBoot time.Duration) { s.confirmedAt.Store(int64(sentSinceBoot)) }
 

@@ -99,7 +99,9 @@ func TestProcesses(t *testing.T) {
 				require.NoError(w, err)
 			}
 			w.do("ZADD", w.keys.Alive(), "1", "h:2:bb")
+			w.do("HSET", w.keys.Process("h:1:aa"), "beat", "1")
 			processes := w.status().Processes
+			require.Less(w, processes[0].BeatAge.Seconds(), 60.0, "that of its lease: its process record is older")
 			require.Len(w, processes, 2)
 			for n, state := range []State{StateAlive, StateLapsed} {
 				require.Equal(w, state, processes[n].State)

@@ -75,6 +75,42 @@ func TestIdle(t *testing.T) {
 	})
 }
 
+// Another worker polls and sweeps. How many heartbeats pass is counted, not timed.
+func TestAnIdleWorkerThatStandsBySendsHeartbeatsAndWaits(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, s *site) {
+		book, proxy := newLedger(t), faultproxy.New(t, s.server.Addr())
+		flags := []string{"--heartbeat", "200ms", "--ttl", "6s", "--exec", book.exec("Any")}
+		s.work(flags...)
+		leased := func() bool { return s.do("EXISTS", s.keys.Poller(), s.keys.Sweeper()) == int64(2) }
+		eventually(t, "the first worker to poll and to sweep", leased)
+		var beats atomic.Int64
+		proxy.Add(faultproxy.Rule{
+			On: faultproxy.Requests, Token: address(s.keys.Heartbeat("", 0).Call), Do: faultproxy.After(func() { beats.Add(1) }),
+		})
+		p := s.by(proxy.URL()).work(flags...)
+		p.awaitLog(looked)
+		eventually(t, "it to be idle and announced", func() bool {
+			return proxy.Count("BLMOVE") > 0 && s.do("SCARD", s.keys.Processes()) == int64(2) && beats.Load() > 10
+		})
+		const span = 40
+		before, from := proxy.Counts(), beats.Load()
+		eventually(t, "heartbeats", func() bool { return beats.Load() >= from+span })
+		others := -int(beats.Load() - from)
+		var counts []string
+		for name, count := range proxy.Counts() {
+			if count -= before[name]; count > 0 && name != "BLMOVE" {
+				others += count
+				counts = append(counts, fmt.Sprintf("%s %d", name, count))
+			}
+		}
+		t.Logf("%d heartbeats: %s", span, strings.Join(counts, ", "))
+		// A reading of its lists, which is two commands, an announcement, a reminder of quarantined jobs; and as
+		// many again on a machine that needs several times as long.
+		require.LessOrEqual(t, others, 8)
+	})
+}
+
 // looked is what a worker's log says once its look at Redis, at its start, is over: the tests' AOF has no
 // fsync.
 const looked = `"check":"persistence"`

@@ -24,9 +24,7 @@ const (
 	sweptTombstones = 64
 	// forgotten is the maximum number of tombstones that one pass deletes.
 	forgotten = 16
-	// sweeperBeats is how many heartbeats the lease of the sweeping process lasts. The other processes wait
-	// for as long before they ask for it, and longer in large fleets: if hundreds of processes asked at each
-	// heartbeat, that would cost Redis as much as the heartbeats.
+	// sweeperBeats is how many heartbeats the lease of the sweeping process lasts.
 	sweeperBeats = 3
 	// sweepPatience bounds how long a sweep waits while other processes have lapsed: a process that cannot be
 	// recovered stays lapsed.
@@ -59,8 +57,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	if err := j.link.Check(ctx); err != nil {
 		return 0, err
 	}
-	hold := sweeperBeats * j.cfg.Beat
-	lease := lua.Lease(j.cfg.Keys.Sweeper(), me, hold)
+	lease := lua.Lease(j.cfg.Keys.Sweeper(), me, j.SweepLease().Hold)
 	// While no process has died, a sweep takes this one round trip.
 	early := j.locksLeft && time.Since(j.sweptAt) < j.cfg.Beat
 	calls := []driver.Call{lease.Call}
@@ -77,7 +74,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 		return 0, err
 	}
 	if !held {
-		return lua.LeaseRest(hold, j.Processes()), nil
+		return lua.StandBy, nil
 	}
 	var errs error
 	if !early {
@@ -119,11 +116,9 @@ func (j *Janitor) SweepLater(me string) bool {
 	return false
 }
 
-// Processes returns the number of processes according to the last heartbeat reply; 0 before the first one.
-func (j *Janitor) Processes() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.last.Processes
+// SweepLease returns the lease of the process that sweeps.
+func (j *Janitor) SweepLease() lua.Watched {
+	return lua.Watched{Key: j.cfg.Keys.Sweeper(), Hold: sweeperBeats * j.cfg.Beat}
 }
 
 // unlistLocks removes some of the expired locks from the index of locks.

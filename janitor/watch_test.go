@@ -201,7 +201,7 @@ func TestAWatcherAndADeputy(t *testing.T) {
 				_, err := j.Watch(context.Background(), p.Identity, lua.SinceBoot())
 				require.NoError(t, err)
 			}
-			if j.watch.heldAs != "" {
+			if j.watch.heldAs.Load() == p.Identity {
 				require.Equal(t, p.Identity, r.do("GET", j.watch.lease))
 				holders = append(holders, j.watch.lease)
 			}

@@ -25,11 +25,15 @@ func (l *Launcher) announce(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describe the process: %w", err)
 	}
+	now := announcement{info: string(info), quiet: l.quiet.Load(), idle: len(runs) == 0, at: l.announced.at}
+	if now.idle && now == l.announced && time.Since(now.at) < announceIdleEvery && l.silence() < announceEvery {
+		return nil
+	}
 	fields := []string{
 		"info", string(info),
 		"busy", strconv.Itoa(len(runs)),
 		"beat", job.Stamp(l.clock.Now(), job.Seconds),
-		"quiet", strconv.FormatBool(l.quiet.Load()),
+		"quiet", strconv.FormatBool(now.quiet),
 		"rss", strconv.Itoa(residentKB()),
 		"rtt_us", strconv.FormatInt(time.Duration(l.rtt.Load()).Microseconds(), 10),
 		"concurrency", strconv.Itoa(l.Concurrency()),
@@ -39,7 +43,18 @@ func (l *Launcher) announce(ctx context.Context) error {
 		return fmt.Errorf("announce: %w", err)
 	}
 	l.report.Answered()
+	now.at = time.Now()
+	l.announced = now
 	return nil
+}
+
+// An announcement is what a process has announced of itself, and when. An idle process leaves out most of those
+// that would repeat it. It leaves out none while heartbeats are not answered: Alive must know whether Redis
+// answers on another connection.
+type announcement struct {
+	info        string
+	quiet, idle bool
+	at          time.Time
 }
 
 // processInfo returns the record of the process for Sidekiq's readers, with all keys that any version needs:

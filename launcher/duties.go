@@ -24,8 +24,8 @@ type duty struct {
 	pass  func(ctx context.Context) (next time.Duration, err error)
 	// intake marks a duty that brings in work; it ends when the process becomes quiet.
 	intake bool
-	// now, if set, triggers a pass before its time; see trigger.
-	now <-chan struct{}
+	// now, if set, starts a pass before its time.
+	now trigger
 	// leave, if set, ends a duty of intake when the process becomes quiet. Its calls have deadlines of their
 	// own.
 	leave func(ctx context.Context) error
@@ -44,10 +44,15 @@ type duty struct {
 	offline bool
 }
 
-// trigger makes a duty have a pass before its time. The channel has room for one value.
-func trigger(now chan<- struct{}) {
+// A trigger starts a pass of a duty before its time.
+type trigger chan struct{}
+
+func newTrigger() trigger { return make(trigger, 1) }
+
+// pull starts a pass, or another one if there is one under way. It does not wait.
+func (t trigger) pull() {
 	select {
-	case now <- struct{}{}:
+	case t <- struct{}{}:
 	default:
 	}
 }
@@ -87,9 +92,13 @@ func (c *contact) wait(ctx context.Context) bool {
 	}
 }
 
-// announceEvery is how often the process record for Sidekiq's readers is written; they keep a process for a
-// minute.
-const announceEvery = 5 * time.Second
+const (
+	// announceEvery is how often the process record for Sidekiq's readers is written.
+	announceEvery = 5 * time.Second
+	// announceIdleEvery is how often an idle process writes it that has not changed. Readers keep a process for
+	// a minute, so two may be lost.
+	announceIdleEvery = 4 * announceEvery
+)
 
 // tickLocksEvery is how often the poller's process looks at locks of ticks that are hours old.
 const tickLocksEvery = 10 * time.Minute
@@ -121,8 +130,8 @@ func (l *Launcher) duties() []duty {
 			name: "janitor", period: l.cfg.Beat / 4, calls: true, now: l.absent,
 			pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }),
 		},
-		{name: "presence", period: janitor.LookEvery, pass: l.watchPresence, calls: true, steady: true},
-		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true},
+		{name: "presence", period: janitor.LookEvery, pass: l.watchPresence, calls: true, steady: true, now: l.watchNow},
+		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true, now: l.sweepNow},
 		{
 			name: "quarantine", period: time.Minute, calls: true,
 			pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.Queues()) }),
@@ -139,12 +148,12 @@ func (l *Launcher) duties() []duty {
 		// delay the poller.
 		{
 			name: "sample", period: lua.SampleEvery, first: statisticsEvery, calls: true, steady: true,
-			pass: each(func(ctx context.Context) error { return l.statisticsError(l.sampler.Pass(ctx, l.Identity())) }),
+			pass: l.asPoller(func(ctx context.Context, me string) error { return l.statisticsError(l.sampler.Pass(ctx, me)) }),
 		},
 		// It may search all of Redis, which must not delay the poller.
 		{
 			name: "tick locks", period: tickLocksEvery, first: tickLocksEvery, calls: true,
-			pass: each(func(ctx context.Context) error { return l.tickLocks.Pass(ctx, l.Identity()) }),
+			pass: l.asPoller(l.tickLocks.Pass),
 		},
 	}
 	if len(l.limits) > 0 {
@@ -167,6 +176,17 @@ func (l *Launcher) sweep(ctx context.Context) (time.Duration, error) {
 // each adapts a pass that keeps its duty's period.
 func each(pass func(context.Context) error) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) { return 0, pass(ctx) }
+}
+
+// asPoller adapts a pass of which the process that polls makes something. The pass checks again whether this is
+// the one; the other processes of a large fleet ask for nothing.
+func (l *Launcher) asPoller(pass func(ctx context.Context, me string) error) func(context.Context) (time.Duration, error) {
+	return each(func(ctx context.Context) error {
+		if me := l.Identity(); l.poller.Polls(me) {
+			return pass(ctx, me)
+		}
+		return nil
+	})
 }
 
 // recording adapts a pass by which the other duties know whether Redis is away.

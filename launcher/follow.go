@@ -161,7 +161,7 @@ func (l *Launcher) logQueues(names []string) {
 	if len(added)+len(removed) > 0 {
 		f.logged = names
 		l.cfg.Log.Info("queues changed", "added", firstNames(added), "removed", firstNames(removed), "queues", len(names))
-		l.announceSoon()
+		l.changed.pull()
 	}
 	untaken := l.queues.leftOut()
 	if untaken > 0 && !f.full {

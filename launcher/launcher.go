@@ -38,11 +38,13 @@ type Launcher struct {
 	overruled  map[string]bool // limits for which another size is in force; nil before the first registration
 
 	grace     time.Duration // heartGrace, except in tests
-	changed   chan struct{} // the record for Sidekiq's readers must be written
-	marked    chan struct{} // there are marks to read
-	pollNow   chan struct{} // the poller's duty must not wait
-	beatNow   chan struct{} // a heartbeat must not wait
-	absent    chan struct{} // the janitor must not wait
+	changed   trigger       // the record for Sidekiq's readers must be written
+	marked    trigger       // there are marks to read
+	pollNow   trigger       // the poller's duty must not wait
+	sweepNow  trigger       // the lease of the sweep is free
+	watchNow  trigger       // a lease of those that watch is free
+	beatNow   trigger       // a heartbeat must not wait
+	absent    trigger       // a process was declared dead by its absence
 	marks     lua.Marks
 	rules     lua.ClassRules
 	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
@@ -58,6 +60,7 @@ type Launcher struct {
 	tickLocks *scheduler.TickLocks
 	sampler   *scheduler.Sampler
 	follower  queueFollower
+	announced announcement // the last one; only its duty uses it
 	lanes     lanes
 	registers *link.Link // for definitions of periodic jobs, and for limits
 	work      context.Context
@@ -99,8 +102,8 @@ func New(cfg Config) (*Launcher, error) {
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace,
-		changed: make(chan struct{}, 1), marked: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
-		beatNow: make(chan struct{}, 1), absent: make(chan struct{}, 1), presence: presence{may: make(chan struct{}, 1)},
+		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(),
+		watchNow: newTrigger(), beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
 		halt: make(chan struct{}), rulesAt: -1,
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)
@@ -184,13 +187,10 @@ func (l *Launcher) Stop() {
 // whether the process took jobs before.
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
-	trigger(l.pollNow) // to end its duty
-	l.announceSoon()
+	l.pollNow.pull() // to end its duty
+	l.changed.pull()
 	return first
 }
-
-// announceSoon makes the record for Sidekiq's readers be written now.
-func (l *Launcher) announceSoon() { trigger(l.changed) }
 
 // Identity returns the identity of the process' session; "" before it is registered.
 func (l *Launcher) Identity() string {
@@ -304,13 +304,13 @@ func (l *Launcher) open() error {
 		Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit,
 		Recovered: l.recovered,
-		Absent:    func() { trigger(l.beatNow); trigger(l.absent) },
+		Absent:    func() { l.beatNow.pull(); l.absent.pull() },
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.chores, Freight: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff,
 		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
-		Processes: l.janitor.Processes, Marks: &l.marks,
+		Marks: &l.marks,
 	})
 	beside := scheduler.Config{
 		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log,

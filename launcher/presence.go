@@ -28,7 +28,7 @@ const (
 // same connection receives that the poller has left; without it a process that stands by notices a moment
 // later.
 type presence struct {
-	may chan struct{} // a heartbeat has shown that the session may subscribe
+	may trigger // a heartbeat has shown that the session may subscribe
 
 	mu        sync.Mutex
 	end       context.CancelFunc // ends the subscription; nil without one
@@ -46,7 +46,7 @@ func (p *presence) handleHeartbeat(reply fetch.HeartbeatReply) {
 	p.rtt = reply.RTT
 	switch {
 	case p.end == nil && !slow && reply.Subscribed >= 0 && !time.Now().Before(p.restUntil):
-		trigger(p.may)
+		p.may.pull()
 	case p.since != 0 && p.since < reply.SentAt && reply.Subscribed == 0:
 		p.end() // it is on another server, or only this end of the connection stands
 	}
@@ -107,11 +107,11 @@ func (l *Launcher) holdPresence(ctx context.Context) {
 		}
 		session.Watch()
 		began := time.Now()
-		err := l.presence.hold(ctx, l.cfg.Client, []string{l.keys.Presence(session.Identity), l.keys.PollerLeft()}, l.pollerLeft)
+		err := l.presence.hold(ctx, l.cfg.Client, []string{l.keys.Presence(session.Identity), l.keys.PollerLeft()}, func(string) { l.pollerLeft() })
 		if ctx.Err() != nil {
 			return
 		}
-		trigger(l.beatNow)
+		l.beatNow.pull()
 		if time.Since(began) >= steadyPresence {
 			backoff.Reset()
 		}
@@ -123,14 +123,6 @@ func (l *Launcher) holdPresence(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(rest):
 		}
-	}
-}
-
-// pollerLeft asks for the lease of the poller, which its holder has given up. Nothing is published to the
-// session's own channel.
-func (l *Launcher) pollerLeft(string) {
-	if time.Since(l.startedAt) >= l.cfg.PollWait {
-		trigger(l.pollNow)
 	}
 }
 

@@ -30,7 +30,7 @@ type queueSet struct {
 	untaken  int  // number of matching queues beyond lua.MaxQueues
 	unserved bool // the record may not name all of named yet
 
-	changed chan struct{} // the queues must be followed now
+	changed trigger // the queues must be followed now
 }
 
 // queuesOf has the queues of one capsule.
@@ -41,7 +41,7 @@ type queuesOf struct {
 
 func newQueueSet(capsules []Capsule, shares []fetch.Share) *queueSet {
 	s := &queueSet{
-		homes: make(map[string]int), found: make(map[string]bool), removed: make(map[string]bool), changed: make(chan struct{}, 1),
+		homes: make(map[string]int), found: make(map[string]bool), removed: make(map[string]bool), changed: newTrigger(),
 	}
 	for i, share := range shares {
 		s.capsules = append(s.capsules, queuesOf{given: slices.Clone(capsules[i].Queues), order: share.Order})
@@ -238,7 +238,7 @@ func (l *Launcher) AddQueue(name string, weight int) error {
 	if err := l.queues.add(name, weight); err != nil {
 		return fmt.Errorf("belay: add queue %q: %w", name, err)
 	}
-	l.queues.follow()
+	l.queues.changed.pull()
 	return nil
 }
 
@@ -247,16 +247,8 @@ func (l *Launcher) RemoveQueue(name string) error {
 	if err := l.queues.remove(name); err != nil {
 		return fmt.Errorf("belay: remove queue %q: %w", name, err)
 	}
-	l.queues.follow()
+	l.queues.changed.pull()
 	return nil
-}
-
-// follow triggers the pass that follows a change.
-func (s *queueSet) follow() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
 }
 
 // Queues returns the names of the queues that the process takes, those of all capsules.

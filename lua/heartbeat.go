@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -27,6 +28,13 @@ const (
 	StateUnrecorded State = "unrecorded"
 )
 
+// A Watched is a key at which a heartbeat looks: a lease, if Hold is set, which is how long this process would
+// hold it; otherwise a key that may exist.
+type Watched struct {
+	Key  string
+	Hold time.Duration
+}
+
 // HeartbeatReply is the reply to a heartbeat.
 type HeartbeatReply struct {
 	State State
@@ -38,9 +46,9 @@ type HeartbeatReply struct {
 	More   bool
 	// Signals are names sent through Sidekiq's remote control, oldest first.
 	Signals []string
-	// Processes is how many are alive, or lapsed and not yet recovered.
-	Processes int
-	// There is the number of the given keys that exist.
+	// Free are the watched leases that no process holds, by key.
+	Free []string
+	// There is the number of the watched keys that exist, without the leases.
 	There int
 	// Marked is the score of the newest mark, for Marks.Notice; empty if there are none.
 	Marked string
@@ -49,17 +57,33 @@ type HeartbeatReply struct {
 	Subscribed int
 }
 
-// Heartbeat keeps identity alive for ttl from now, by Redis' clock, and returns how many of some keys exist:
-// at most 2*MaxQueues+2.
-func (k Keys) Heartbeat(identity string, ttl time.Duration, keys ...string) Ask[HeartbeatReply] {
-	return asking(heartbeatScript, append([]string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled(), k.Up()}, keys...),
-		[]string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), k.Presence(identity)}, readHeartbeat)
+// Heartbeat keeps identity alive for ttl from now, by Redis' clock, and looks at some leases and at most
+// 2*MaxQueues+2 other keys.
+func (k Keys) Heartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
+	keys := []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled(), k.Up()}
+	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), k.Presence(identity)}
+	var leases, others []string
+	for _, w := range watched {
+		if w.Hold == 0 {
+			others = append(others, w.Key)
+			continue
+		}
+		leases, args = append(leases, w.Key), append(args, millis(w.Hold))
+	}
+	return asking(heartbeatScript, slices.Concat(keys, leases, others), args, func(r reader) (HeartbeatReply, error) {
+		return readHeartbeat(r, leases)
+	})
 }
 
-func readHeartbeat(r reader) (reply HeartbeatReply, err error) {
+func readHeartbeat(r reader, leases []string) (reply HeartbeatReply, err error) {
 	reply.State, reply.Now = State(r.text()), r.time()
 	reply.Lapsed, reply.Signals = r.innerTexts(), r.innerTexts()
 	reply.More = len(reply.Lapsed) >= maxNamed
-	reply.Processes, reply.There, reply.Marked, reply.Subscribed = r.number(), r.number(), r.text(), r.number()
+	for _, at := range r.positions() {
+		if at >= 0 && at < len(leases) {
+			reply.Free = append(reply.Free, leases[at])
+		}
+	}
+	reply.There, reply.Marked, reply.Subscribed = r.number(), r.text(), r.number()
 	return reply, r.end()
 }

@@ -1,20 +1,23 @@
 #!lua flags=allow-oom
--- heartbeat: keep a session alive for one more TTL; report lapsed processes, and whether some lists exist.
+-- heartbeat: keep a session alive for one more TTL; report lapsed processes, free leases and lists that exist.
 -- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
 -- KEYS     1 record  2 alive  3 tombstones  4 signals (Ruby's remote control)  5 marks of cancelled jobs
---          6 since when a process has always been alive  7… keys that may exist
+--          6 since when a process has always been alive  7… leases, then keys that may exist
 -- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most  5 channel of the session's subscription
+--          then for each lease how many ms this process would hold it
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
 --          only the record: register again under this identity), seconds, microseconds, {lapsed identities},
---          {signals}, how many are alive or lapsed, how many of KEYS 7… exist, score of the newest mark or
---          empty, subscriptions to the channel on this server, -1 if the user may not ask}
+--          {signals}, {positions of the leases that no process holds, from 1}, how many of the keys that may
+--          exist do, score of the newest mark or empty, subscriptions to the channel on this server, -1 if the
+--          user may not ask}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
--- Cost     O(log processes + names + keys)
+-- Cost     O(log processes + names + leases + keys)
 local record, alive, tombstones, signals, marks, up = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local maybe = { unpack(KEYS, 7) }
 local identity, ttl_ms, most, most_signals = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local channel = ARGV[5]
+local channel, holds_ms = ARGV[5], { unpack(ARGV, 6) }
+local leases, maybe = { unpack(KEYS, 7, 6 + #holds_ms) }, { unpack(KEYS, 7 + #holds_ms) }
 
+-- include busy
 -- include note_up
 -- include subscribers
 local time = redis.call('TIME')
@@ -44,7 +47,13 @@ local lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LI
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. string.format('%.0f', now_ms + ttl_ms), '+inf', 'LIMIT', 0, most)) do
   lapsed[#lapsed + 1] = name
 end
+local unheld = {}
+for at, lease in ipairs(leases) do
+  if not busy(lease, holds_ms[at]) then
+    unheld[#unheld + 1] = at
+  end
+end
 local there = #maybe > 0 and redis.call('EXISTS', unpack(maybe)) or 0
 local newest = redis.pcall('ZSCORE', marks, '') -- a key of another type has no marks
-return { state, tonumber(time[1]), tonumber(time[2]), lapsed, received, redis.call('ZCARD', alive), there,
+return { state, tonumber(time[1]), tonumber(time[2]), lapsed, received, unheld, there,
   type(newest) == 'string' and newest or '', subscribers(channel) }

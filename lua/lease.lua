@@ -2,9 +2,6 @@
 -- lease: let one process at a time do something that several need not do at the same time.
 -- Why a script: a full Redis refuses SET, and a duty must not stop then. No promise depends on there being only
 -- one holder: a lease saves work and is not a mutex.
--- A lease with more time left than any process asks for was written before the clock was set back. A living
--- holder shortens it when it asks again. A dead holder's lease would last until the clock has caught up, so it
--- counts as free.
 -- Where processes ask for different times, the one that asks for the least may take it from the others, and
 -- keeps it.
 -- KEYS     1 lease
@@ -15,6 +12,7 @@
 local lease = KEYS[1]
 local holder, hold_ms = ARGV[1], ARGV[2]
 
+-- include busy
 local now = redis.call('GET', lease)
 if hold_ms == '0' then
   if now ~= holder then
@@ -23,11 +21,8 @@ if hold_ms == '0' then
   redis.call('DEL', lease)
   return 'free'
 end
-if now and now ~= holder then
-  local left_ms = redis.call('PTTL', lease)
-  if left_ms >= 0 and left_ms <= tonumber(hold_ms) then
-    return 'busy'
-  end
+if now and now ~= holder and busy(lease, hold_ms) then
+  return 'busy'
 end
 redis.call('SET', lease, holder, 'PX', hold_ms)
 return 'held'

@@ -47,21 +47,3 @@ func TestLease(t *testing.T) {
 		}},
 	)
 }
-
-func TestLeaseRest(t *testing.T) {
-	for _, few := range []int{0, 1, 50} {
-		require.Equal(t, 2*time.Second, LeaseRest(2*time.Second, few))
-	}
-	for _, many := range []int{51, 100, 250, 500, 100_000} {
-		total := time.Duration(0)
-		for range 1000 {
-			rest := LeaseRest(2*time.Second, many)
-			require.GreaterOrEqual(t, rest, 2*time.Second)
-			require.LessOrEqual(t, rest, 10*time.Second)
-			total += rest
-		}
-		if mean := total / 1000; many >= 500 {
-			require.InDelta(t, 7.5, mean.Seconds(), 0.5)
-		}
-	}
-}

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,15 +80,12 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, []string{gone}, reply.Lapsed)
 			require.NotContains(w, reply.Lapsed, alive)
 		}},
-		promise{"counts_the_living_and_the_lapsed", func(w *world) {
-			me, gone := w.process("q"), w.process("q")
-			w.lapse(gone)
-			require.Equal(w, 2, ask(w, w.keys.Heartbeat(me, someTTL)).Processes)
-			require.Equal(w, 2, ask(w, w.keys.Heartbeat("unknown", someTTL)).Processes)
-		}},
 		promise{"counts_those_keys_that_are_there_whatever_they_are", func(w *world) {
 			identity := w.process("q")
-			hands := append(w.keys.ListsOf([]string{"q"}, identity), w.keys.Paused())
+			var hands []Watched
+			for _, key := range append(w.keys.ListsOf([]string{"q"}, identity), w.keys.Paused()) {
+				hands = append(hands, Watched{Key: key})
+			}
 			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL)).There)
 			require.Zero(w, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There)
 			w.push("q", "a")
@@ -95,11 +93,28 @@ func TestBeat(t *testing.T) {
 			w.take(identity, 1, "q")
 			w.redis("SET", w.keys.Paused(), "no set")
 			require.Equal(w, 2, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).There)
-			most := make([]string, 2*MaxQueues+2)
-			for i := range most {
-				most[i] = w.keys.Paused()
-			}
+			most := slices.Repeat([]Watched{{Key: w.keys.Paused()}}, 2*MaxQueues+2)
 			require.Equal(w, len(most), ask(w, w.keys.Heartbeat(identity, someTTL, most...)).There)
+		}},
+		promise{"names_the_leases_that_no_process_holds", func(w *world) {
+			identity := w.process("q")
+			const hold = time.Minute
+			watched := []Watched{{Key: w.keys.Paused()}, {w.keys.Poller(), hold}, {w.keys.Sweeper(), hold}}
+			free := func() []string {
+				reply := ask(w, w.keys.Heartbeat(identity, someTTL, watched...))
+				require.Equal(w, w.number("EXISTS", w.keys.Paused()), reply.There, "leases are not counted")
+				return reply.Free
+			}
+			require.Equal(w, []string{w.keys.Poller(), w.keys.Sweeper()}, free())
+			require.True(w, ask(w, Lease(w.keys.Poller(), "another", hold)))
+			require.Equal(w, []string{w.keys.Sweeper()}, free())
+			require.True(w, ask(w, Lease(w.keys.Sweeper(), identity, hold)))
+			require.Empty(w, free())
+			w.redis("SADD", w.keys.Paused(), "q")
+			w.redis("PEXPIRE", w.keys.Poller(), "3660000") // what an hour back makes of a minute
+			require.Equal(w, []string{w.keys.Poller()}, free())
+			w.redis("SET", w.keys.Sweeper(), "without an end")
+			require.Equal(w, []string{w.keys.Poller(), w.keys.Sweeper()}, free())
 		}},
 		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
 			me, timeTraveller := w.process("q"), w.process("q")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -20,10 +21,9 @@ const (
 	// may be late by latest. With less than a millisecond, the poller would spin.
 	soonest = time.Millisecond
 	latest  = 100 * time.Millisecond
-	// hold is how long the lease of the poller lasts, and standby how long other processes wait before they ask
-	// for it again, unless the fleet is very large. A poller that dies is replaced within the sum of both.
-	hold    = 2 * time.Second
-	standby = 2 * time.Second
+	// hold is how long the lease of the poller lasts. The next heartbeat of any other process finds out that a
+	// poller has died, so it is replaced within hold and a heartbeat.
+	hold = 2 * time.Second
 )
 
 // Config configures a Poller.
@@ -50,11 +50,9 @@ type Config struct {
 	Crashes retry.CrashPolicy
 	// Marks are the jobs that are cancelled: they are dropped when they come due. Default: none.
 	Marks *lua.Marks
-	// Processes returns the number of processes that may become the poller. Default: 1.
-	Processes func() int
 }
 
-// A Poller promotes due jobs, fires periodic ones and admits jobs that wait at a gate. It must not be used
+// A Poller promotes due jobs, fires periodic ones and admits jobs that wait at a gate. Only Polls may be called
 // concurrently.
 type Poller struct {
 	cfg  Config
@@ -62,7 +60,7 @@ type Poller struct {
 	// heldAs is the identity under which this process got the lease of the poller, the last time at heldAt;
 	// "" if it does not have the lease. A process that polls for a moment after it has lost the lease does no
 	// harm: script promote moves each job once.
-	heldAs string
+	heldAs atomic.Value // a string
 	heldAt time.Time
 	// apart reports whether the sets are read in separate round trips.
 	apart bool
@@ -72,6 +70,9 @@ type Poller struct {
 	ticks ticks
 	gates gates
 	taken taken
+	// bare reports that the last renewal of the lease found no periodic job, no waiter at a gate, and nothing
+	// that may lapse.
+	bare bool
 }
 
 // New returns a Poller.
@@ -79,9 +80,6 @@ func New(cfg Config) *Poller {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	if cfg.Every == 0 {
 		cfg.Every = latest
-	}
-	if cfg.Processes == nil {
-		cfg.Processes = func() int { return 1 }
 	}
 	if cfg.Marks == nil {
 		cfg.Marks = &lua.Marks{}
@@ -100,18 +98,18 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	if err := p.link.Check(ctx); err != nil {
 		return p.cfg.Every, err
 	}
-	if p.heldAs != me {
+	if !p.Polls(me) {
 		// It does not read due jobs with the same call: most processes do not get the lease.
 		lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 		now := time.Now()
 		if held, err := p.ask(now, me, lease, p.link.Do(ctx, lease.Call)[0]); !held {
-			return p.rest(), err
+			return lua.StandBy, err
 		}
 		p.ticks.nextAt, p.gates.nextAt = now, now // the previous poller may have left ticks and waiters
 	}
 	next, err = p.promoteAll(ctx, me)
-	if p.heldAs != me {
-		return p.rest(), err
+	if !p.Polls(me) {
+		return lua.StandBy, err
 	}
 	p.apart = p.apart || err != nil || p.link.Unchecked()
 	if !p.link.Unchecked() && !driver.Outage(err) {
@@ -122,12 +120,18 @@ func (p *Poller) Pass(ctx context.Context, me string) (next time.Duration, err e
 	return max(next, soonest), p.link.Excused(err)
 }
 
+// Lease returns the lease of the poller.
+func Lease(keys lua.Keys) lua.Watched { return lua.Watched{Key: keys.Poller(), Hold: hold} }
+
+// Polls reports whether the process with the identity me had the lease of the poller the last time it asked.
+func (p *Poller) Polls(me string) bool { return p.heldAs.Load() == me }
+
 // Leave gives up the lease of the poller, if this process has it as me, so that another one polls at once.
 func (p *Poller) Leave(ctx context.Context, me string) error {
-	if p.heldAs != me {
+	if !p.Polls(me) {
 		return nil
 	}
-	p.heldAs = ""
+	p.heldAs.Store("")
 	return GiveUp(ctx, p.link, p.cfg.Keys, me)
 }
 
@@ -148,7 +152,7 @@ func GiveUp(ctx context.Context, client driver.Client, keys lua.Keys, me string,
 
 // carry sends calls that carry jobs. If half of the lease is over, the same round trip renews it: so one lost
 // reply, or a slow page, does not lose the lease. With the renewal it reads which periodic jobs are due, and
-// which gates have waiters.
+// which gates have waiters; or only whether there are any, if there were none.
 func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]driver.Reply, error) {
 	now := time.Now()
 	if now.Sub(p.heldAt) < hold/2 {
@@ -157,15 +161,25 @@ func (p *Poller) carry(ctx context.Context, me string, calls ...driver.Call) ([]
 	lease := lua.Lease(p.cfg.Keys.Poller(), me, hold)
 	plan, look := p.readPlan(), p.readGates()
 	own := []driver.Call{lease.Call, plan.Call, look.waiting.Call, look.lapsing}
+	if p.bare {
+		keys := p.cfg.Keys
+		own = []driver.Call{lease.Call, driver.Command("EXISTS", keys.Periodic(), keys.Waiting(), keys.Admitted(), keys.Leases())}
+	}
 	replies := p.link.Carry(ctx, p.link.Page()/2, append(own, calls...)...)
 	_, err := p.ask(now, me, lease, replies[0])
+	if p.bare {
+		if p.bare = replies[1].Value == int64(0); p.bare {
+			p.ticks.lookedAt = now
+		} else {
+			p.ticks.nextAt, p.gates.nextAt = now, now // this pass reads them
+		}
+		return replies[len(own):], err
+	}
 	_, planErr := p.ticks.plan(now, plan, replies[1])
 	_, p.gates.err = p.gates.plan(now, p.cfg.Clock.Now(), look, replies[2:])
+	p.bare = planErr == nil && p.gates.err == nil && p.ticks.nextAt.IsZero() && p.gates.nextAt.IsZero() && !p.gates.lapsing
 	return replies[len(own):], errors.Join(err, planErr)
 }
-
-// rest returns how long a standby waits before it asks for the lease again.
-func (p *Poller) rest() time.Duration { return lua.LeaseRest(standby, p.cfg.Processes()) }
 
 // ask records the reply to a request for the lease, which was sent at now.
 func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver.Reply) (held bool, err error) {
@@ -174,9 +188,10 @@ func (p *Poller) ask(now time.Time, me string, lease lua.Ask[bool], reply driver
 	case err != nil:
 		return false, fmt.Errorf("ask to be the poller: %w", err)
 	case held:
-		p.heldAs, p.heldAt = me, now
+		p.heldAs.Store(me)
+		p.heldAt = now
 	default:
-		p.heldAs = ""
+		p.heldAs.Store("")
 	}
 	return held, nil
 }

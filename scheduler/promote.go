@@ -44,7 +44,7 @@ func (p *Poller) promoteAll(ctx context.Context, me string) (next time.Duration,
 			until, err := p.drain(ctx, me, set, looks[i], replies[i])
 			errs = errors.Join(errs, err)
 			next = min(next, until)
-			if p.heldAs != me || p.link.Unchecked() {
+			if !p.Polls(me) || p.link.Unchecked() {
 				return next, errs
 			}
 		}
@@ -93,7 +93,7 @@ func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Du
 			skip += stay
 			due, _, _, err = p.promote(ctx, me, set, skip, nil)
 		}
-		if err != nil || p.heldAs != me {
+		if err != nil || !p.Polls(me) {
 			return p.cfg.Every, errors.Join(errs, p.link.Excused(err))
 		}
 	}

@@ -237,7 +237,7 @@ func printProcess(t *table, p inspect.Process) {
 	t.field("memory", fmt.Sprintf("%d MB", p.RSS/1024))
 	t.instant("started", p.StartedAt)
 	if p.BeatAge != nil {
-		t.field("reported", short(*p.BeatAge)+" ago")
+		t.field("heartbeat", short(*p.BeatAge)+" ago")
 	}
 	for _, run := range p.Running {
 		t.field("running", fmt.Sprintf("%s %s for %s", run.JID, run.Class, runFor(run)))
