@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -14,6 +15,9 @@ const (
 	// LookEvery is the time between two looks at the subscriptions of all sessions. A killed process is seen
 	// for the first time after so long at most, and a look costs Redis a microsecond for each process.
 	LookEvery = time.Second
+	// aloneEvery is the time between two looks while there is no other session: the first look at another one
+	// comes later, but the series does not break.
+	aloneEvery = 2 * LookEvery
 	// nextLook is the minimum time between two looks, when a look shortly after the last one can decide.
 	nextLook = 50 * time.Millisecond
 	// maxLookGap is how far two looks may be apart: the regular time, and as much again for a busy machine.
@@ -31,9 +35,10 @@ const (
 // own, and Redis drops its subscription as soon as the process is killed. A broken connection does the same,
 // so what counts is that no heartbeat follows either.
 type watch struct {
-	heldAs string // the identity under which this process has its lease; "" if it has none
-	lease  string // the key of that lease
-	sight  *sight // nil while there is none
+	heldAs atomic.Value // a string: the identity under which this process has its lease; "" if it has none
+	lease  string       // the key of that lease
+	pages  int          // how many pages of sessions the next look reads
+	sight  *sight       // nil while there is none
 }
 
 // A sight is what an unbroken series of looks has seen. Sight breaks with everything that makes this process
@@ -71,23 +76,24 @@ func (j *Janitor) Watch(ctx context.Context, me string, presence time.Duration) 
 	j.watching.Lock()
 	defer j.watching.Unlock()
 	w := &j.watch
-	if w.heldAs != me || presence == 0 || j.Processes() < 2 {
+	if w.heldAs.Load() != me || presence == 0 {
 		w.sight = nil
 	}
-	if presence == 0 || j.Processes() < 2 {
-		w.heldAs = ""
+	if presence == 0 {
+		w.heldAs.Store("")
 		return 0, nil
 	}
 	if err := j.watchLink.Check(ctx); err != nil {
 		w.sight = nil
 		return 0, err
 	}
-	if w.heldAs != me {
+	if w.heldAs.Load() != me {
 		return j.askToWatch(ctx, me)
 	}
 	looks, held, err := j.lookAtAll(ctx, me)
 	if err != nil || !held {
-		w.sight, w.heldAs = nil, ""
+		w.sight = nil
+		w.heldAs.Store("")
 		return 0, j.watchLink.Excused(err)
 	}
 	gone, due := j.see(looks, presence)
@@ -100,27 +106,28 @@ func (j *Janitor) Watch(ctx context.Context, me string, presence time.Duration) 
 
 // askToWatch asks for both leases. Who gets both is the watcher, and lets the other one expire.
 func (j *Janitor) askToWatch(ctx context.Context, me string) (next time.Duration, err error) {
-	leases := []lua.Watched{WatcherLease(j.cfg.Keys), DeputyLease(j.cfg.Keys)}
-	asks, calls := lua.AskEach(leases, func(lease lua.Watched) lua.Ask[bool] { return lua.Lease(lease.Key, me, lease.Hold) })
+	leases := j.WatchLeases(me)
+	asks, calls := lua.AskEach(leases, func(l lua.Watched) lua.Ask[bool] { return lua.Lease(l.Key, me, l.Hold) })
 	for i, reply := range j.watchLink.Do(ctx, calls...) {
 		held, err := asks[i].Read(reply)
 		if err != nil {
 			return 0, j.watchLink.Excused(fmt.Errorf("ask to be the watcher: %w", err))
 		}
 		if held {
-			j.watch.heldAs, j.watch.lease = me, leases[i].Key
+			j.watch.heldAs.Store(me)
+			j.watch.lease = leases[i].Key
 			return nextLook, nil
 		}
 	}
 	return lua.StandBy, nil
 }
 
-// WatcherLease and DeputyLease return the leases of the two processes that watch.
-func WatcherLease(keys lua.Keys) lua.Watched {
-	return lua.Watched{Key: keys.Watcher(), Hold: watcherHold}
-}
-func DeputyLease(keys lua.Keys) lua.Watched {
-	return lua.Watched{Key: keys.Deputy(), Hold: watcherHold}
+// WatchLeases returns the leases of watcher and deputy; none if the process with the identity me has one.
+func (j *Janitor) WatchLeases(me string) []lua.Watched {
+	if j.watch.heldAs.Load() == me {
+		return nil
+	}
+	return []lua.Watched{{Key: j.cfg.Keys.Watcher(), Hold: watcherHold}, {Key: j.cfg.Keys.Deputy(), Hold: watcherHold}}
 }
 
 // lookAtAll renews the lease and reads all pages of sessions, in one round trip.
@@ -128,8 +135,8 @@ func (j *Janitor) lookAtAll(ctx context.Context, me string) (looks []look, held 
 	lease := lua.Lease(j.watch.lease, me, watcherHold)
 	calls := []driver.Call{lease.Call}
 	var pages []lua.Ask[lua.Present]
-	for first := 0; first <= j.Processes(); first += lua.MaxItems {
-		page := j.cfg.Keys.LookAtPresence(me, first)
+	for n := range max(j.watch.pages, 1) {
+		page := j.cfg.Keys.LookAtPresence(me, n*lua.MaxItems)
 		pages, calls = append(pages, page), append(calls, page.Call)
 	}
 	sentAt := lua.SinceBoot()
@@ -144,6 +151,10 @@ func (j *Janitor) lookAtAll(ctx context.Context, me string) (looks []look, held 
 			return nil, false, fmt.Errorf("look which sessions have their subscription: %w", err)
 		}
 		looks = append(looks, look{present, sentAt, answeredAt})
+		if len(present.Sessions) > 0 {
+			// One that is full has a page behind it; the first look after a fleet has grown misses some.
+			j.watch.pages = i + 1 + len(present.Sessions)/lua.MaxItems
+		}
 	}
 	return looks, held, nil
 }
@@ -166,6 +177,9 @@ func (j *Janitor) see(looks []look, presence time.Duration) (gone []string, next
 		w.sight.note(l)
 	}
 	next = LookEvery
+	if len(w.sight.sessions) < 2 {
+		next = aloneEvery
+	}
 	for identity, session := range w.sight.sessions {
 		switch {
 		case session.goneAt == 0 || session.sentAt != looks[0].sentAt:

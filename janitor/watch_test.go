@@ -42,6 +42,7 @@ func (s *scene) beat(at time.Duration) {
 func (s *scene) seesAt(at time.Duration, subscribed bool, change ...func(*look)) (dead bool, due time.Duration) {
 	l := look{sentAt: s.start + at, answeredAt: s.start + at, Present: lua.Present{Now: s.clock(at), Self: true, Sessions: []lua.PresentSession{
 		{Identity: "victim", Expiry: s.clock(s.beatAt).Add(sceneTTL), Subscribed: subscribed},
+		{Identity: "watcher", Expiry: s.clock(at).Add(sceneTTL), Subscribed: true},
 	}}}
 	for _, c := range change {
 		c(&l)
@@ -174,6 +175,13 @@ func TestTheWatcherJudges(t *testing.T) {
 		dead, _ = s.seesAt(2500*ms, false)
 		require.True(t, dead)
 	})
+	t.Run("a_watcher_alone_looks_half_as_often", func(t *testing.T) {
+		t.Parallel()
+		s := newScene()
+		_, due := s.seesAt(0, true, func(l *look) { l.Sessions = l.Sessions[1:] })
+		require.Equal(t, aloneEvery, due)
+		require.Less(t, aloneEvery, maxLookGap)
+	})
 	t.Run("one_that_has_lapsed_is_left_to_its_TTL", func(t *testing.T) {
 		t.Parallel()
 		s := present(t)
@@ -184,7 +192,7 @@ func TestTheWatcherJudges(t *testing.T) {
 		s.beat(9000 * ms)
 		dead, _ := s.seesAt(9000*ms, false)
 		require.False(t, dead)
-		require.Empty(t, s.watch.sight.sessions)
+		require.NotContains(t, s.watch.sight.sessions, "victim")
 	})
 }
 
@@ -201,7 +209,7 @@ func TestAWatcherAndADeputy(t *testing.T) {
 				_, err := j.Watch(context.Background(), p.Identity, lua.SinceBoot())
 				require.NoError(t, err)
 			}
-			if j.watch.heldAs != "" {
+			if j.watch.heldAs.Load() == p.Identity {
 				require.Equal(t, p.Identity, r.do("GET", j.watch.lease))
 				holders = append(holders, j.watch.lease)
 			}

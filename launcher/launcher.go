@@ -44,7 +44,7 @@ type Launcher struct {
 	sweepNow  trigger       // the lease of the sweep is free
 	watchNow  trigger       // a lease of those that watch is free
 	beatNow   trigger       // a heartbeat must not wait
-	absent    trigger       // the janitor must not wait
+	absent    trigger       // a process was declared dead by its absence
 	marks     lua.Marks
 	rules     lua.ClassRules
 	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
@@ -102,8 +102,8 @@ func New(cfg Config) (*Launcher, error) {
 		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace,
-		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(), watchNow: newTrigger(),
-		beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
+		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(),
+		watchNow: newTrigger(), beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
 		halt: make(chan struct{}), rulesAt: -1,
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)

@@ -4,13 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
 
-// pollerLeft makes this process ask for the lease of the poller, unless it must not poll yet. Nothing else is
-// published to the channels of a presence.
+// pollerLeft makes this process ask for the lease of the poller, unless it must not poll yet.
 func (l *Launcher) pollerLeft() {
 	if time.Since(l.startedAt) >= l.cfg.PollWait {
 		l.pollNow.pull()
@@ -25,12 +23,14 @@ type lease struct {
 }
 
 func (l *Launcher) leases() []lease {
-	return []lease{
+	leases := []lease{
 		{scheduler.Lease(l.keys), l.pollerLeft},
 		{l.janitor.SweepLease(), l.sweepNow.pull},
-		{janitor.WatcherLease(l.keys), l.watchNow.pull},
-		{janitor.DeputyLease(l.keys), l.watchNow.pull},
 	}
+	for _, watched := range l.janitor.WatchLeases(l.Identity()) {
+		leases = append(leases, lease{watched, l.watchNow.pull})
+	}
+	return leases
 }
 
 // watchedLeases returns the leases for the next heartbeat.
