@@ -39,7 +39,7 @@ func (n *node) Do(ctx context.Context, _ ...Call) []Reply {
 }
 func (n *node) Lane(int) (Client, error) { panic("not used") }
 func (n *node) Waiter() (Waiter, error)  { panic("not used") }
-func (n *node) Listen(context.Context, string, time.Duration, func(), func(message string)) error {
+func (n *node) Listen(context.Context, []string, time.Duration, func(), func(message string)) error {
 	panic("not used")
 }
 func (n *node) Close() error { return nil }
