@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/lua"
@@ -188,10 +189,10 @@ func TestAPatternThatMatchesTooManyQueuesTakesThemInTurns(t *testing.T) {
 	}
 
 	r.do("SREM", r.keys.Queues(), "tenant-100")
-	r.eventually("another queue in its place", func() bool {
+	drivertest.Eventually(t, func() bool {
 		named := r.named(w.Identity())
 		return !slices.Contains(named, "tenant-100") && len(named) == lua.MaxQueues
-	})
+	}, 3*patience, 20*time.Millisecond, "another queue in its place")
 	require.Equal(t, 1, r.logged("too many queues match"))
 }
 
