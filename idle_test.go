@@ -68,7 +68,7 @@ func (c *tripCount) take() map[string]int {
 	return trips
 }
 
-// What an idle server sends beside the one that polls is what a fleet costs when idle. The clock is that of a
+// What an idle server sends beside those that poll and watch is what a fleet costs when idle. The clock is that of a
 // bubble, so that a busy machine delays nothing.
 func TestAnIdleServerSendsLittleMoreThanHeartbeatsAndWaits(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,11 @@ func TestAnIdleServerSendsLittleMoreThanHeartbeatsAndWaits(t *testing.T) {
 		kit, trips := belaytest.New(t), &tripCount{}
 		poller := newServer(t, kit.Client(), belay.ServerConfig{PollInterval: time.Second})
 		poller.HandleUnknown(idle)
-		running(t, poller)
+		running(t, poller) // it is the watcher too
+		time.Sleep(time.Minute)
+		deputy := newServer(t, kit.Client(), belay.ServerConfig{PollInterval: time.Second})
+		deputy.HandleUnknown(idle)
+		running(t, deputy)
 		time.Sleep(time.Minute)
 		client, err := belay.NewClient(counted{kit.Client().Driver(), trips}, nil)
 		require.NoError(t, err)
