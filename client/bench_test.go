@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,25 +14,40 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/adapters"
 )
 
 func BenchmarkPushMany(b *testing.B) {
-	for name, queues := range map[string][]string{"one queue": {"a"}, "several queues": {"a", "b", "c"}} {
-		b.Run(name, func(b *testing.B) {
-			d, err := goredisdriver.Open(drivertest.Start(b).URL())
-			require.NoError(b, err)
-			client, err := New(d, Config{Prefix: strings.TrimSuffix(drivertest.Prefix(b), ":")})
-			require.NoError(b, err)
-			defer func() { require.NoError(b, client.Close()) }()
-			jobs := make([]RawJob, b.N)
-			for i := range jobs {
-				jobs[i] = RawJob{Class: "WelcomeEmail", Args: []any{i, "template"}, Queue: queues[i%len(queues)]}
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			_, err = client.PushMany(b.Context(), slices.Values(jobs))
-			require.NoError(b, err)
-		})
+	for client, open := range adapters.All {
+		for name, j := range map[string]RawJob{
+			"one queue":      {Args: []any{42, "template"}},
+			"several queues": {Args: []any{42, "template"}, Queue: "abc"},
+			"unique":         {Unique: &dedup.Rule{Until: dedup.UntilExecuting}},
+		} {
+			b.Run(client+"/"+name, func(b *testing.B) {
+				client, err := New(open(b, drivertest.Start(b).URL()), Config{Prefix: strings.TrimSuffix(drivertest.Prefix(b), ":")})
+				require.NoError(b, err)
+				defer func() { require.NoError(b, client.Close()) }()
+				b.ReportAllocs()
+				n := 0
+				_, err = client.PushMany(b.Context(), func(yield func(RawJob) bool) {
+					for b.Loop() {
+						next := j
+						next.Class = "WelcomeEmail"
+						if j.Queue != "" {
+							next.Queue = j.Queue[n%3 : n%3+1]
+						}
+						if j.Unique != nil {
+							next.Args = []any{n, "template"}
+						}
+						if n++; !yield(next) {
+							return
+						}
+					}
+				})
+				require.NoError(b, err)
+			})
+		}
 	}
 }
 

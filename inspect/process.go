@@ -194,8 +194,8 @@ func (p *Process) setState(expiry string, announced bool, now time.Time) {
 	}
 }
 
-// setBeat sets BeatAge of a process of Belay, whose lease ends a TTL after its last heartbeat. Its process record
-// is older: an idle process writes it only every 20 s.
+// setBeat sets BeatAge of a process of Belay, whose lease ends a TTL after its last heartbeat. Its process
+// record is older: an idle process writes it only every 20 s.
 func (p *Process) setBeat(expiry string, ttl time.Duration, now time.Time) {
 	if until, err := strconv.ParseFloat(expiry, 64); err == nil {
 		p.BeatAge = &Seconds{max(now.Sub(instant(until/1000).Add(-ttl)), 0)}

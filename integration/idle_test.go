@@ -75,7 +75,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// Other workers poll, sweep and watch. How many heartbeats pass is counted, not timed.
+// Two other workers have the leases. How many heartbeats pass is counted, not timed.
 func TestAnIdleWorkerThatStandsBySendsHeartbeatsAndWaits(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
@@ -88,7 +88,7 @@ func TestAnIdleWorkerThatStandsBySendsHeartbeatsAndWaits(t *testing.T) {
 			return s.do("EXISTS", s.keys.Poller(), s.keys.Sweeper(), s.keys.Watcher(), s.keys.Deputy()) == int64(4) &&
 				s.text(s.keys.Watcher()) != s.text(s.keys.Deputy())
 		}
-		eventually(t, "the others to poll, to sweep and to watch", leased)
+		eventually(t, "all leases to be held", leased)
 		var beats atomic.Int64
 		proxy.Add(faultproxy.Rule{
 			On: faultproxy.Requests, Token: address(s.keys.Heartbeat("", 0).Call), Do: faultproxy.After(func() { beats.Add(1) }),

@@ -89,6 +89,7 @@ func kinds(k lua.Keys) []kind {
 		{"settle-done", settle},
 		{"recover-quarantined", word("quarantine")},
 		{"recover", recovers},
+		{"heartbeat", address(k.Heartbeat("", 0).Call)}, // it names the leases, too
 		{"lease-poller", word(k.Poller())},
 		{"lease-sweeper", word(k.Sweeper())},
 		{"lease-claim", k.Claim("")},
@@ -105,7 +106,6 @@ func kinds(k lua.Keys) []kind {
 		{"read-marks", address(k.PageAfter("", lua.Cursor{}).Call)},
 		{"register", address(k.Register("", lua.Record{}).Call)},
 		{"serve", address(k.Serve("", nil, nil, 0).Call)},
-		{"heartbeat", address(k.Heartbeat("", 0).Call)},
 		{"announce", address(k.Announce("", nil, nil).Call)},
 		{"statistics", address(k.AddFigures(nil, time.Time{}))},
 		{"sample", address(k.AddSample(lua.Sample{}).Call)},

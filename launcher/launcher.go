@@ -221,7 +221,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 	orders := l.queues.begin()
 	l.loop.SetOrders(orders)
 	l.follower.orders, l.follower.logged = orders, namesOf(orders)
-	defer l.warnOfQueues(ctx)()
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -234,6 +233,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	defer l.close()
 	l.logStart()
+	defer l.warnOfQueues(ctx)()
 
 	l.setGate()
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

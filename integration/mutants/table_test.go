@@ -356,17 +356,17 @@ var bugs = []mutant{
 			"client/slice.go", `	var push lua.Ask[lua.Pushed]
 	switch {
 	case l.checked:
-		push = c.keys.PushUnique(key, l.jobs)
+		push = s.keys.PushUnique(key, l.jobs)
 `, `	for i := range l.jobs {
 		if lock := l.jobs[i].Lock; lock != nil && key == nil {
-			c.driver.Do(context.Background(), driver.Command("SET", c.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
+			s.driver.Do(context.Background(), driver.Command("SET", s.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
 			l.jobs[i].Lock = nil
 		}
 	}
 	var push lua.Ask[lua.Pushed]
 	switch {
 	case l.checked:
-		push = c.keys.PushUnique(key, l.jobs)
+		push = s.keys.PushUnique(key, l.jobs)
 `,
 		}},
 		pkg: "./integration", run: "TestPushThatStoresNothingTakesNoLock/go-redis",
