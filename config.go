@@ -32,8 +32,9 @@ type ServerConfig struct {
 	// each with its weight. Without weights they are all at its place, in random order among each other. A
 	// star stands for any text; "*" alone is the name of a queue. The server reads the set of queues every
 	// three seconds, and lets a queue go when it is empty and its name has been deleted. It takes at most 128
-	// queues at once; if more match, it logs a warning. It waits for 16 of its queues, each on a connection,
-	// and reads the others four times a second. See also Server.AddQueue. Default: the queue "default".
+	// queues at once; if more match, it logs a warning and takes them in turns. It waits for 16 of its queues,
+	// each on a connection, and reads the others four times a second. See also Server.AddQueue. Default: the
+	// queue "default".
 	Queues []QueueWeight
 	// Concurrency is the maximum number of jobs that run at once. Default: 25.
 	Concurrency int
@@ -125,6 +126,17 @@ func Queues(names ...string) []QueueWeight {
 	}
 	return queues
 }
+
+// A Capsule gives some queues processors of their own within a server, as Sidekiq's capsules do: a slow or
+// dangerous kind of job then cannot delay the others, and Concurrency 1 runs one at a time in this process.
+// Capsules share the server's handlers, middleware and callbacks. A queue belongs to one capsule.
+//
+//	belay.ServerConfig{Queues: belay.Queues("critical", "default"), Concurrency: 20,
+//		Capsules: []belay.Capsule{{Name: "unsafe", Queues: belay.Queues("thumbnails"), Concurrency: 1}}}
+//
+// In Redis the server with all its capsules is one worker process: `belay status` and Sidekiq's dashboard list
+// it once, with all of its queues, and quiet or stop it as a whole.
+type Capsule = launcher.Capsule
 
 // Zerolog returns a Logger for the configs that writes to a zerolog.Logger. Handlers get that logger, with
 // the run's fields, from zerolog.Ctx.

@@ -156,3 +156,38 @@ func TestJIDOf(t *testing.T) {
 	require.Equal(t, "9a7188973b0d7429e6c368d6", belay.JIDOf("import 42", 7), "it never changes: programs find their jobs by it")
 	require.NotEqual(t, belay.JIDOf("a", 11), belay.JIDOf("a1", 1))
 }
+
+// The time in which a next job must start or be done begins when it is enqueued, and not at the push of the job
+// before.
+func TestLimitsOfNextJobsBeginWithThem(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		first := belay.Define[string]("First", belay.Track(time.Hour))
+		next := belay.Define[string]("Next", belay.Queue("held"))
+		server := newServer(t, client, belay.ServerConfig{})
+		first.Handle(server, func(context.Context, string) error { return nil })
+		receipt, err := first.Enqueue(ctx, client, "", belay.Then(next.Job("", belay.JID("the-next-one"), belay.ExpiresIn(time.Hour), belay.Deadline(2*time.Hour))))
+		require.NoError(t, err)
+		operator := inspect.New(client)
+		pushed, err := operator.Now(ctx)
+		require.NoError(t, err)
+		running(t, server)
+		_, err = client.Wait(ctx, receipt.JID)
+		require.NoError(t, err)
+		ended, err := operator.Now(ctx)
+		require.NoError(t, err)
+		found, err := operator.Find(ctx, "the-next-one", nil)
+		require.NoError(t, err)
+		require.Equal(t, inspect.PlaceQueue, found.Place)
+		found.Entry.Describe()
+		details := found.Entry.Details
+		between := func(at time.Time, limit time.Duration) {
+			const rounded = time.Second
+			require.WithinRange(t, at, pushed.Add(limit-rounded), ended.Add(limit+rounded))
+		}
+		between(details.StartBy, time.Hour)
+		between(details.Deadline, 2*time.Hour)
+	})
+}

@@ -71,7 +71,7 @@ func TestALeavingPollerWakesThoseThatStandBy(t *testing.T) {
 				drivertest.Eventually(t, func() bool { return pollerOf(t, client) != "" }, patience, tick)
 				listening, left := make(chan bool, 1), make(chan bool, 1)
 				go func() {
-					_ = client.Driver().Listen(t.Context(), lua.NewKeys(client.Config().Prefix).PollerLeft(), driver.ListenProbe,
+					_ = client.Driver().Listen(t.Context(), []string{lua.NewKeys(client.Config().Prefix).PollerLeft()}, driver.ListenProbe,
 						func() { listening <- true }, func(string) { left <- true })
 				}()
 				awaitValue(t, "a subscription", listening)

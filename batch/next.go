@@ -24,8 +24,8 @@ func HasNext(bytes string, outcome job.Outcome) bool {
 }
 
 // Next returns the jobs that the end of a run stores: those of a job that is done, with the time now at which
-// they enter their queues, written in unit u. It is nil for any other end, and for most jobs. bytes is the
-// payload with which the run began.
+// they enter their queues, written in unit u, and from which their expiry and deadline count. It is nil for any
+// other end, and for most jobs. bytes is the payload with which the run began.
 //
 // The error says which next jobs are left out, because no worker could run them: only a program that does not
 // push through Belay writes such ones.
@@ -52,7 +52,8 @@ func Next(bytes string, outcome job.Outcome, now time.Time, u job.TimeUnit) (*lu
 			errs = append(errs, fmt.Errorf("next job %d: %w", at+1, err))
 			continue
 		}
-		jobs = append(jobs, lua.Next{Bytes: next.Patch(next.IntoQueue(now, u)...), Queue: next.QueueOrDefault()})
+		edits := append(next.IntoQueue(now, u), next.LimitsFrom(now)...)
+		jobs = append(jobs, lua.Next{Bytes: next.Patch(edits...), Queue: next.QueueOrDefault()})
 	}
 	if len(jobs) == 0 {
 		return nil, errors.Join(errs...)

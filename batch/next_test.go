@@ -44,6 +44,30 @@ func TestOnlyAJobThatIsDoneHasNextJobs(t *testing.T) {
 	require.Nil(t, next, "the name in an argument is not the field")
 }
 
+// In the payload of the job before they count from 1970, and those of the job after a next one still do.
+func TestLimitsOfNextJobsCountFromTheInstantAtWhichTheyAreEnqueued(t *testing.T) {
+	t.Parallel()
+	third := `{"class":"Third","jid":"j3","args":[],"expires_in":60,"expiry":60.0,"belay_deadline_ms":90000}`
+	limited := `{"queue":"r","class":"Second","jid":"j2","args":[],"belay_deadline_ms":1500,"belay_then":[` + third + `]}`
+	next, err := batch.Next(with("["+limited+"]"), job.Done(), now, job.Millis)
+	require.NoError(t, err)
+	stored, err := job.Parse((*next)[0].Bytes)
+	require.NoError(t, err)
+	deadline, ok := stored.Deadline()
+	require.True(t, ok)
+	require.Equal(t, now.Add(1500*time.Millisecond), deadline)
+	require.Equal(t, []string{third}, stored.Then())
+	next, err = batch.Next(stored.Raw(), job.Done(), now.Add(time.Hour), job.Millis)
+	require.NoError(t, err)
+	stored, err = job.Parse((*next)[0].Bytes)
+	require.NoError(t, err)
+	startBy, ok := stored.StartBy()
+	require.True(t, ok)
+	require.Equal(t, now.Add(time.Hour+time.Minute), startBy)
+	deadline, _ = stored.Deadline()
+	require.Equal(t, now.Add(time.Hour+90*time.Second), deadline)
+}
+
 func TestNextJobsOfAForeignHandHarmNoJob(t *testing.T) {
 	t.Parallel()
 	for then, want := range map[string]string{

@@ -107,10 +107,12 @@ func (m *memory) announce() {
 func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 
 // Listen implements driver.Client.
-func (m *memory) Listen(ctx context.Context, channel string, _ time.Duration, subscribed func(), received func(string)) error {
+func (m *memory) Listen(ctx context.Context, channels []string, _ time.Duration, subscribed func(), received func(string)) error {
 	subscriber := m.topics.NewSubscriber()
-	subscriber.Subscribe(channel)
-	defer unsubscribe(subscriber, channel)
+	for _, channel := range channels {
+		subscriber.Subscribe(channel)
+	}
+	defer unsubscribe(subscriber, channels)
 	subscribed()
 	for {
 		select {
@@ -124,11 +126,13 @@ func (m *memory) Listen(ctx context.Context, channel string, _ time.Duration, su
 
 // unsubscribe ends a subscription. Miniredis holds a lock while it sends a message, and unsubscribing needs
 // that lock, so it drops the messages that are sent meanwhile.
-func unsubscribe(subscriber *miniredis.Subscriber, channel string) {
+func unsubscribe(subscriber *miniredis.Subscriber, channels []string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		subscriber.Unsubscribe(channel)
+		for _, channel := range channels {
+			subscriber.Unsubscribe(channel)
+		}
 	}()
 	for {
 		select {

@@ -108,7 +108,7 @@ func TestAListenerLeavesWhileAnotherPublishes(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_ = m.Listen(ctx, "news", 0, func() { received <- struct{}{} }, func(string) {
+				_ = m.Listen(ctx, []string{"news"}, 0, func() { received <- struct{}{} }, func(string) {
 					received <- struct{}{}
 					<-goOn
 				})

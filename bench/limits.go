@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"github.com/belayq/belay/bench/report"
@@ -44,21 +43,15 @@ const (
 )
 
 func limits(ctx context.Context, b *bench, r *report.Result) error {
-	near, err := url.Parse(b.redis.url)
-	if err != nil || near.Scheme != "redis" {
-		return fmt.Errorf("a proxy can stand only before a redis://HOST:PORT/DB")
-	}
-	proxy, err := startDelayProxy("tcp", near.Host, farAway/2)
+	far, back, err := b.moveAway(ctx)
 	if err != nil {
 		return err
 	}
-	defer proxy.close()
-	far := *near
-	far.Host = proxy.addr()
+	defer back()
 	var turns []turn
 	for _, who := range b.belays() {
 		turns = append(turns, b.limitedDrains(r, who)...)
-		turns = append(turns, b.occupancyTurn(r, who, far.String()))
+		turns = append(turns, b.occupancyTurn(r, who, far))
 	}
 	for _, who := range append(b.belays(), b.able(r)...) {
 		turns = append(turns, b.starveTurn(r, who))

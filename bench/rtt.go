@@ -34,24 +34,33 @@ var rttMeasure = measurement{
 	run:     rtt,
 }
 
-func rtt(ctx context.Context, b *bench, r *report.Result) error {
+// moveAway returns the URL of the bench's Redis as one that is far away. The caller calls back.
+func (b *bench) moveAway(ctx context.Context) (far string, back func(), err error) {
 	near, err := driver.ParseURL(b.redis.url, driver.ForPrefix(b.prefix))
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	addr, err := b.address(ctx, near)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	proxy, err := startDelayProxy(near.Network, addr, farAway/2)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	defer proxy.close()
-	far, err := farURL(b.redis.url, near, addr, proxy.addr())
+	if far, err = farURL(b.redis.url, near, addr, proxy.addr()); err != nil {
+		proxy.close()
+		return "", nil, err
+	}
+	return far, proxy.close, nil
+}
+
+func rtt(ctx context.Context, b *bench, r *report.Result) error {
+	far, back, err := b.moveAway(ctx)
 	if err != nil {
 		return err
 	}
+	defer back()
 	trip, err := roundTrip(ctx, far)
 	if err != nil {
 		return err

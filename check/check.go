@@ -113,6 +113,7 @@ var checks = []struct {
 	{"scripts", checkScripts},
 	{"permissions", checkPermissions},
 	{"blocking", checkBlocking},
+	{"presence", checkPresence},
 	{"eviction", checkEviction},
 	{"memory", checkMemory},
 	{"persistence", checkPersistence},

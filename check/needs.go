@@ -17,6 +17,7 @@ const (
 	toPush  purpose = "push"   // jobs cannot be pushed
 	toWork  purpose = "work"   // jobs cannot be taken or ended
 	toWait  purpose = "wait"   // an idle worker must poll, or stops slowly
+	toWatch purpose = "watch"  // the jobs of a killed worker come back later
 	toTell  purpose = "tell"   // a worker's statistics and warnings are missing, or rare repairs are not made
 	toAwait purpose = "await"  // waits for tracked jobs are slow
 	toKeep  purpose = "keep"   // durable pushes do not learn how many replicas have their jobs
@@ -148,7 +149,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toWork, keys.Up(), "get set")
 	on(toWork, keys.Tombstones(), "zadd zrem zscore zrangebyscore zrevrange")
 	on(toWork, keys.Record(names.identity), "exists hmget hset hdel hexists del")
-	for _, lease := range []string{keys.Claim(names.identity), keys.Poller(), keys.Sweeper()} {
+	for _, lease := range []string{keys.Claim(names.identity), keys.Poller(), keys.Sweeper(), keys.Watcher(), keys.Deputy()} {
 		on(toWork, lease, "get pttl set del")
 	}
 	// Operators change periodic jobs by the scripts of the poller.
@@ -252,6 +253,7 @@ func needs(keys lua.Keys, names sample) []need {
 	send(toAwait, "subscribe", keys.Ended())
 	send(toAwait, "publish", keys.Ended())
 	send(toAct, "publish", keys.Ended())
+	send(toWatch, "subscribe", keys.Presence("*")) // as a pattern: each session has a channel of its own
 	// Without these a worker that stands by polls a moment later.
 	send(toTell, "publish", keys.PollerLeft())
 	send(toTell, "subscribe", keys.PollerLeft())
@@ -310,6 +312,7 @@ var keyless = []need{
 	{purpose: toCall, command: "ping"},
 	{purpose: toWait, command: "client|id"},
 	{purpose: toWait, command: "client|unblock"},
+	{purpose: toWatch, command: "pubsub|numsub"},
 	{purpose: toKeep, command: "wait"},
 	{purpose: toRead, command: "info"},
 	{purpose: toRead, command: "acl|whoami"},

@@ -134,6 +134,8 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 		{"no_scripts", "~app:* +@all -eval -evalsha -zadd", []string{"scripts"}, "permissions", []string{"cannot see", "permit EVAL and EVALSHA"}},
 		{"not_BLMOVE", "~app:* +@all -blmove", []string{}, "blocking", []string{"a few times a second", "+blmove ~app:*"}},
 		{"not_CLIENT_UNBLOCK", "~app:* +@all -client|unblock", []string{}, "blocking", []string{"a second longer", "+client|unblock"}},
+		{"no_presence", "~app:* &* +@all -pubsub", []string{}, "presence", []string{"up to 15 seconds", "+pubsub|numsub"}},
+		{"no_channel_of_presence", "~app:* &app:belay:ended +@all", []string{}, "presence", []string{"subscribe app:belay:here:*", "&app:belay:here:*"}},
 		{"not_CONFIG", "~app:* +@all -config", []string{}, "sight", []string{"managed"}},
 		{"not_SCAN", "~app:* &* +@all -scan", []string{}, "permissions", []string{"may do all that Belay does"}},
 		{"not_INFO", "~app:* +@all -info", []string{}, "sight", []string{"INFO is refused"}},

@@ -31,7 +31,7 @@ const (
 
 // purposes are what the programs of a role do.
 var purposes = map[Role][]purpose{
-	RoleWorker:    {toCall, toPush, toKeep, toWork, toWait, toTell, toAwait, toRead},
+	RoleWorker:    {toCall, toPush, toKeep, toWork, toWait, toWatch, toTell, toAwait, toRead},
 	RoleProducer:  {toCall, toPush, toKeep, toAwait, toRead},
 	RoleOperator:  {toCall, toLook, toList, toAct, toRead},
 	RoleDashboard: {toCall, toLook, toList, toRead},
@@ -194,7 +194,7 @@ func Permitted(ctx context.Context, client driver.Client, role Role, cfg Config)
 }
 
 // inessential are the purposes that programs can do without.
-var inessential = map[purpose]bool{toWait: true, toTell: true, toAwait: true, toKeep: true, toRead: true}
+var inessential = map[purpose]bool{toWait: true, toWatch: true, toTell: true, toAwait: true, toKeep: true, toRead: true}
 
 // permits reports whether nothing of what a role does is known to be denied, except what only a check needs.
 func (p permissions) permits(role Role) bool {

@@ -156,6 +156,19 @@ func checkBlocking(f *facts) Finding {
 	return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: idle workers poll their queues a few times a second instead of waiting", missed)
 }
 
+// checkPresence says how soon the death of a worker is found.
+func checkPresence(f *facts) Finding {
+	p := f.permissions
+	list, missed := p.lacking(toWatch)
+	switch {
+	case !p.known:
+		return silence
+	case len(list) == 0:
+		return ok("SUBSCRIBE and PUBSUB NUMSUB are permitted: the jobs of a killed worker come back within seconds")
+	}
+	return warn(p.permit(f.cfg.Prefix, list), "this user may not %s: the jobs of a killed worker come back after up to 15 seconds instead of 3", missed)
+}
+
 // suffices says for which roles the permissions of a user that cannot work are enough.
 func (p permissions) suffices() string {
 	var enough []string

@@ -10,7 +10,6 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/job/middleware"
-	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/lua"
 )
@@ -51,28 +50,12 @@ type Config struct {
 
 // A Client puts jobs into the queues of one Redis. Its methods may be called from any goroutine.
 type Client struct {
-	driver     driver.Client
-	link       *link.Link // the driver, for calls that carry jobs
+	*space
 	cfg        Config
 	middleware middleware.List[Middleware]
 	pushed     atomic.Bool // a job was pushed, so no middleware may be added any more
-	keys       lua.Keys
 	// linger is maxWait; tests that count slices set another.
 	linger time.Duration
-	scopes *scopes
-	groups groups
-	// refusals logs refused duplicates.
-	refusals *refusals
-	waits    waits
-	durable  *durable
-
-	clock lua.Clock
-	born  time.Time
-	// askAt is when to ask Redis for its time again, as a duration since born; 0 means that it was never asked.
-	askAt atomic.Int64
-	// currentUntil is until when all workers are assumed to be as new as this program, as a duration since
-	// born.
-	currentUntil atomic.Int64
 }
 
 // New returns a Client, or an error that names everything wrong with the config. It sends nothing.
@@ -102,12 +85,9 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
 	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
-	keys := lua.NewKeys(cfg.Prefix)
-	carrier := &link.Link{Client: client, Round: driver.CallTimeout, Patient: true}
-	return &Client{
-		driver: client, link: carrier, durable: newDurable(client, carrier), cfg: cfg, keys: keys,
-		linger: maxWait, scopes: newScopes(keys), refusals: newRefusals(log), born: time.Now(),
-	}, nil
+	c := &Client{cfg: cfg, linger: maxWait}
+	c.space = newSpace(client, lua.NewKeys(cfg.Prefix), &c.cfg, newRefusals(log))
+	return c, nil
 }
 
 // Driver returns the driver that the Client was made with.
@@ -116,11 +96,7 @@ func (c *Client) Driver() driver.Client { return c.driver }
 // Page returns how many bytes of payload one push should carry, for a program that chooses which prepared
 // jobs to push together: fewer at first and after a push without a reply, up to lua.MaxBytes while the link
 // proves fast.
-func (c *Client) Page() int { return min(pagesPushed*c.link.Page(), lua.MaxBytes) }
-
-// pagesPushed is how many pages of a link one push carries. More than one, because no heartbeat of this
-// connection waits behind it; four, because lua.MaxItems jobs of a kilobyte then go together from the start.
-const pagesPushed = 4
+func (c *Client) Page() int { return c.page() }
 
 // Config returns the config of the Client, with its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }
@@ -128,8 +104,5 @@ func (c *Client) Config() Config { return c.cfg }
 // Close closes the driver, but no connection that a user passed to the driver. Before that, it deletes the
 // idempotency keys of pushes whose replies have all arrived, which takes a second at most, and ends the Waits.
 func (c *Client) Close() error {
-	c.waits.close()
-	_ = c.durable.lane.Close() // its pushes fail, as all do from now on
-	c.forget()
-	return c.driver.Close()
+	return c.close()
 }

@@ -67,19 +67,19 @@ func (r *ready) mayCoalesce() bool {
 }
 
 // pushCoalesced stores a job together with the jobs that others push to its queue at this moment.
-func (c *Client) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
-	pushing := c.groups.pushing.Add(1)
-	defer c.groups.pushing.Add(-1)
-	if pushing < coalesceFrom || ctx.Err() != nil || int64(time.Since(c.born)) < c.groups.aloneUntil.Load() {
-		return c.pushAlone(ctx, r)
+func (s *space) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
+	pushing := s.groups.pushing.Add(1)
+	defer s.groups.pushing.Add(-1)
+	if pushing < coalesceFrom || ctx.Err() != nil || int64(time.Since(s.born)) < s.groups.aloneUntil.Load() {
+		return s.pushAlone(ctx, r)
 	}
 	until, _ := ctx.Deadline()
-	g, at, first := c.groups.join(r, until, c.cfg.PayloadLimit, c.Page)
+	g, at, first := s.groups.join(r, until, s.cfg.PayloadLimit, s.page)
 	switch {
 	case g == nil:
-		return c.pushAlone(ctx, r)
+		return s.pushAlone(ctx, r)
 	case first:
-		c.lead(ctx, g, r.Queue)
+		s.lead(ctx, g, r.Queue)
 	default:
 		<-g.sent
 	}
@@ -90,11 +90,11 @@ func (c *Client) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
 var errBrokenOff = errors.New("the goroutine that sent it ended before there was an answer")
 
 // lead sends a group that the caller has opened.
-func (c *Client) lead(ctx context.Context, g *group, queue string) {
-	begun := time.Since(c.born)
+func (s *space) lead(ctx context.Context, g *group, queue string) {
+	begun := time.Since(s.born)
 	runtime.Gosched()
-	joined := c.groups.close(g, queue)
-	c.groups.judge(begun, time.Since(c.born), joined)
+	joined := s.groups.close(g, queue)
+	s.groups.judge(begun, time.Since(s.born), joined)
 	answered := false
 	defer func() {
 		if !answered {
@@ -107,7 +107,7 @@ func (c *Client) lead(ctx context.Context, g *group, queue string) {
 		ctx, end = uncancelled(ctx) // other callers' pushes are in the call too
 		defer end()
 	}
-	g.err = c.send(ctx, &g.slice)
+	g.err = s.send(ctx, &g.slice)
 	answered = true
 }
 

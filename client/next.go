@@ -15,7 +15,7 @@ import (
 // needsOwnPush reports whether the job has an option whose effect is that of its own push. A job that a worker
 // stores, at the end of another one, cannot have it.
 func (j *RawJob) needsOwnPush() bool {
-	return j.In != 0 || !j.At.IsZero() || j.Key != "" || j.Unique != nil || j.ExpiresIn != 0 || j.Deadline != 0 || j.Replicas != 0
+	return j.In != 0 || !j.At.IsZero() || j.Key != "" || j.Unique != nil || j.Replicas != 0
 }
 
 // passNext runs the middleware for the next jobs of a job.
@@ -69,13 +69,12 @@ func (j *RawJob) next(w *writer) (drafts []draft, length int, err error) {
 func (j *RawJob) nextDraft(w *writer, next RawJob) (draft, error) {
 	var err error
 	if next.needsOwnPush() || next.Batch != nil {
-		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), ExpiresIn, " +
-			"Deadline, Replicas or Batch")
+		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), Replicas or Batch")
 		next.Key, next.Unique = "", nil
 	}
 	next.setDefaults(w)
 	next.after = j.JID
-	d, bad := next.draft(w, time.Time{})
+	d, bad := next.draft(w, time.Unix(0, 0)) // its limits count from the end of the job before: see batch.Next
 	return d, errors.Join(err, bad)
 }
 

@@ -41,11 +41,11 @@ func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	return receipt, err
 }
 
-func (c *Client) pushAlone(ctx context.Context, r ready) (Receipt, error) {
-	var s slice
-	s.add(&r, time.Time{})
-	err := c.send(ctx, &s)
-	return s.receipts[0], err
+func (s *space) pushAlone(ctx context.Context, r ready) (Receipt, error) {
+	var alone slice
+	alone.add(&r, time.Time{})
+	err := s.send(ctx, &alone)
+	return alone.receipts[0], err
 }
 
 // A ready is a job after middleware and checks: it has its payload, or was refused.
@@ -66,7 +66,7 @@ func (c *Client) prepare(ctx context.Context, w *writer, j *RawJob, here time.Ti
 	if err != nil || r.Status == StatusRefused {
 		return r, err
 	}
-	return c.complete(w, j, w.nowFor(ctx, c, j.At, here), false)
+	return c.complete(w, j, w.nowFor(ctx, c.space, j.At, here), false)
 }
 
 // pass runs the middleware. The result is set if the job is not pushed.

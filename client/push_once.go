@@ -27,7 +27,7 @@ const (
 // A oncePush is a push that is stored once, however often it is sent. Redis recognises it by its idempotency
 // key: a scope, a number and a mark.
 type oncePush struct {
-	client *Client
+	space *space
 	load
 	mark string
 
@@ -44,8 +44,8 @@ type oncePush struct {
 	dropped runtime.Cleanup
 }
 
-func (c *Client) newOncePush(l load) *oncePush {
-	return &oncePush{client: c, load: l, mark: job.NewJID(), turn: make(chan struct{}, 1)}
+func (s *space) newOncePush(l load) *oncePush {
+	return &oncePush{space: s, load: l, mark: job.NewJID(), turn: make(chan struct{}, 1)}
 }
 
 // send sends the push until its outcome is known or its time is over. The error is the caller's: see
@@ -64,10 +64,10 @@ func (p *oncePush) send(ctx context.Context) error {
 	if p.stored {
 		return nil
 	}
-	if err := p.client.scopes.enter(ctx); err != nil {
+	if err := p.space.scopes.enter(ctx); err != nil {
 		return p.outcome(err)
 	}
-	defer p.client.scopes.leave()
+	defer p.space.scopes.leave()
 	return p.outcome(p.persist(ctx))
 }
 
@@ -80,7 +80,7 @@ func (p *oncePush) persist(ctx context.Context) error {
 		if err == nil || !p.ambiguous || p.spent != nil || !driver.Outage(err) {
 			return err
 		}
-		if !p.client.mayRepeat(ctx, begun, wait) {
+		if !p.space.mayRepeat(ctx, begun, wait) {
 			return err
 		}
 	}
@@ -88,8 +88,8 @@ func (p *oncePush) persist(ctx context.Context) error {
 
 // mayRepeat reports whether a call that began at an instant may be made again, and first waits for a pause: not
 // once Config.RepeatFor would be over, or ctx has ended.
-func (c *Client) mayRepeat(ctx context.Context, begun time.Time, pause time.Duration) bool {
-	if time.Since(begun)+pause > c.cfg.RepeatFor {
+func (s *space) mayRepeat(ctx context.Context, begun time.Time, pause time.Duration) bool {
+	if time.Since(begun)+pause > s.cfg.RepeatFor {
 		return false
 	}
 	select {
@@ -110,11 +110,11 @@ func (p *oncePush) once(ctx context.Context) error {
 		return p.spent
 	}
 	if p.scope == nil {
-		p.scope = p.client.scopes.take()
+		p.scope = p.space.scopes.take()
 		p.number = p.scope.last + 1
 	}
 	key := lua.IdempotencyKey{Scope: p.scope.name, Number: p.number, Mark: p.mark, Remember: remember}
-	a, err := p.client.store(ctx, &key, p.load)
+	a, err := p.space.store(ctx, &key, p.load)
 	switch {
 	case err == nil:
 		p.scope.last, p.stored, p.answer = p.number, true, a
@@ -123,7 +123,7 @@ func (p *oncePush) once(ctx context.Context) error {
 	case !driver.Certain(err) && !p.ambiguous:
 		p.scope.last, p.scope.late = p.number, true
 		p.ambiguous, p.since = true, sent
-		p.dropped = runtime.AddCleanup(p, p.client.scopes.give, p.scope)
+		p.dropped = runtime.AddCleanup(p, p.space.scopes.give, p.scope)
 	}
 	return err
 }
@@ -132,7 +132,7 @@ func (p *oncePush) once(ctx context.Context) error {
 // program was copied while it ran (a snapshot of its machine) and both copies run. Nothing of this push is
 // stored; if it was ambiguous, only an operator can find out.
 func (p *oncePush) collided(ctx context.Context) error {
-	p.client.scopes.rename(p.scope)
+	p.space.scopes.rename(p.scope)
 	p.scope = nil
 	if p.ambiguous {
 		p.dropped.Stop()
@@ -147,7 +147,7 @@ func (p *oncePush) outcome(err error) error {
 	if !p.ambiguous || p.stored {
 		p.dropped.Stop()
 		if p.scope != nil {
-			p.client.scopes.give(p.scope)
+			p.space.scopes.give(p.scope)
 			p.scope = nil
 		}
 	}

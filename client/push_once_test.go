@@ -198,7 +198,7 @@ func TestRepeatable_endsWhen(t *testing.T) {
 			require.Equal(w, []string{receipt.JID}, w.jids(DefaultQueue))
 		},
 		"its time does": func(w *world) {
-			w.client.cfg.RepeatFor = 2 * time.Second
+			w.client.cfg.RepeatFor = 5 * time.Second
 			w.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: oncePushes, Do: faultproxy.Close()})
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)

@@ -60,10 +60,11 @@ type RawJob struct {
 
 	// Then are the next jobs: each is enqueued when the job is done, in the step that ends its run, at the back
 	// of its own queue. Any other end enqueues none; a job that runs again does so when it is done at last. A
-	// next job may have next jobs. It has no In, At, Key, Unique, ExpiresIn, Deadline, Replicas or Batch, and
-	// its payload is a part of that of the job, and counts for PayloadLimit. Middleware sees it at the push,
-	// and the push fails if it refuses it. At most batch.MaxNext are allowed. Pushes fail with ErrOldWorker
-	// while a worker of an older version is registered. Default: none.
+	// next job may have next jobs. It has no In, At, Key, Unique, Replicas or Batch; its ExpiresIn and Deadline
+	// count from the instant at which it is enqueued. Its payload is a part of that of the job, and counts for
+	// PayloadLimit. Middleware sees it at the push, and the push fails if it refuses it. At most batch.MaxNext
+	// are allowed. Pushes fail with ErrOldWorker while a worker of an older version is registered. Default:
+	// none.
 	Then []RawJob
 
 	// after is the jid of the job whose next job this is; "" for most jobs.

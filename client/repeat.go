@@ -27,7 +27,7 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 		return r, nil
 	case r.push == nil:
 		return r, r.stillUnknown(fmt.Errorf("%w: the job was not pushed as PushOnce, or not sent", ErrNotRepeatable))
-	case r.push.client != c:
+	case r.push.space != c.space:
 		return r, r.stillUnknown(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
 	}
 	if err := r.push.send(ctx); err != nil {

@@ -113,10 +113,10 @@ func (s *scopes) idle() []string {
 
 // forget deletes the scopes of a client that ends: most clients live for less than a day. Scopes that it cannot
 // delete expire.
-func (c *Client) forget() {
+func (s *space) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeFor)
 	defer cancel()
-	for names := range slices.Chunk(c.scopes.idle(), lua.MaxItems) {
-		c.driver.Do(ctx, driver.Command(append([]string{"DEL"}, names...)...))
+	for names := range slices.Chunk(s.scopes.idle(), lua.MaxItems) {
+		s.driver.Do(ctx, driver.Command(append([]string{"DEL"}, names...)...))
 	}
 }

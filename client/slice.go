@@ -99,20 +99,20 @@ func (s *slice) restore() {
 
 // send stores the jobs of a slice: all of them except duplicates, or none. Afterwards their receipts have the
 // known outcome.
-func (c *Client) send(ctx context.Context, s *slice) error {
-	if len(s.jobs) == 0 {
+func (s *space) send(ctx context.Context, jobs *slice) error {
+	if len(jobs.jobs) == 0 {
 		return nil
 	}
-	if err := c.checkWorkers(ctx, s.needs); err != nil {
-		return s.end(answer{}, err, nil)
+	if err := s.checkWorkers(ctx, jobs.needs); err != nil {
+		return jobs.end(answer{}, err, nil)
 	}
-	if s.once {
-		push := c.newOncePush(s.load)
+	if jobs.once {
+		push := s.newOncePush(jobs.load)
 		err := push.send(ctx)
-		return s.end(push.answer, err, push)
+		return jobs.end(push.answer, err, push)
 	}
-	a, err := c.store(ctx, nil, s.load)
-	return s.end(a, outcomeOf(err), nil)
+	a, err := s.store(ctx, nil, jobs.load)
+	return jobs.end(a, outcomeOf(err), nil)
 }
 
 // currentFor is how long the answer that no worker is too old is used: a program is seldom replaced by an older
@@ -122,12 +122,12 @@ const currentFor = 5 * time.Second
 // checkWorkers refuses jobs that need a higher protocol than some process on this keyspace understands: that
 // process could take them and handle them wrongly. Jobs that every worker understands cost no round trip,
 // others two in currentFor.
-func (c *Client) checkWorkers(ctx context.Context, needs int) error {
-	now := time.Since(c.born)
-	if needs <= lua.FirstProtocol || needs <= lua.Protocol && int64(now) < c.currentUntil.Load() {
+func (s *space) checkWorkers(ctx context.Context, needs int) error {
+	now := time.Since(s.born)
+	if needs <= lua.FirstProtocol || needs <= lua.Protocol && int64(now) < s.currentUntil.Load() {
 		return nil
 	}
-	lowest, identity, err := c.keys.MinProtocol(ctx, c.driver)
+	lowest, identity, err := s.keys.MinProtocol(ctx, s.driver)
 	switch {
 	case driver.Forbidden(err): // this user may only push: nothing is known to be wrong
 	case err != nil:
@@ -137,7 +137,7 @@ func (c *Client) checkWorkers(ctx context.Context, needs int) error {
 			ErrOldWorker, needs, identity, lowest)
 	}
 	if needs <= lua.Protocol {
-		c.currentUntil.Store(int64(now + currentFor))
+		s.currentUntil.Store(int64(now + currentFor))
 	}
 	return nil
 }
@@ -159,21 +159,21 @@ func (a *answer) write(r *Receipt, i int, marked bool) {
 }
 
 // do sends the calls of a load and returns the reply to the last one, and what replicas have confirmed.
-func (c *Client) do(ctx context.Context, l load, once bool, calls ...driver.Call) (driver.Reply, confirmed) {
-	withTime := c.timeIsDue()
+func (s *space) do(ctx context.Context, l load, once bool, calls ...driver.Call) (driver.Reply, confirmed) {
+	withTime := s.timeIsDue()
 	if l.replicas > 0 {
 		if withTime {
-			c.askTime(ctx) // by a call of its own: with a wait in it, the call would not measure the time
+			s.askTime(ctx) // by a call of its own: with a wait in it, the call would not measure the time
 		}
-		return c.durable.push(ctx, l.durability, l.bytes, once, calls)
+		return s.durable.push(ctx, l.durability, l.bytes, once, calls)
 	}
 	if withTime { // in the same round trip
 		calls = append([]driver.Call{lua.AskTime}, calls...)
 	}
 	begun := time.Now()
-	replies := c.link.Carry(ctx, 0, calls...)
+	replies := s.link.Carry(ctx, 0, calls...)
 	if withTime {
-		c.sawTime(replies[0], begun)
+		s.sawTime(replies[0], begun)
 	}
 	return replies[len(replies)-1], confirmed{}
 }
@@ -182,24 +182,24 @@ func (c *Client) do(ctx context.Context, l load, once bool, calls ...driver.Call
 // holders have, for each duplicate, the jid of the job that holds its lock, and "" for any other job. A request
 // with an idempotency key may be sent again, so it has a deadline of its own, and its error may be ErrStale.
 // That of a durable push is set when its turn has come.
-func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a answer, err error) {
+func (s *space) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a answer, err error) {
 	if key != nil && l.replicas == 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.link.Allowed(l.bytes))
+		ctx, cancel = context.WithTimeout(ctx, s.link.Allowed(l.bytes))
 		defer cancel()
 	}
 	var reply driver.Reply
 	var push lua.Ask[lua.Pushed]
 	switch {
 	case l.checked:
-		push = c.keys.PushUnique(key, l.jobs)
+		push = s.keys.PushUnique(key, l.jobs)
 	case key == nil && l.oneQueue():
-		reply, a.confirmed = c.do(ctx, l, false, c.keys.PushOne(l.jobs)...)
+		reply, a.confirmed = s.do(ctx, l, false, s.keys.PushOne(l.jobs)...)
 		return a, reply.Err
 	default:
-		push = c.keys.Push(key, l.jobs)
+		push = s.keys.Push(key, l.jobs)
 	}
-	reply, a.confirmed = c.do(ctx, l, key != nil, push.Call)
+	reply, a.confirmed = s.do(ctx, l, key != nil, push.Call)
 	pushed, err := push.Read(reply)
 	switch {
 	case err != nil:
@@ -209,7 +209,7 @@ func (c *Client) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a 
 	case pushed.Word == lua.PushOver:
 		return answer{}, errOver
 	}
-	c.refusals.log(time.Now(), l.jobs, pushed.Holders)
+	s.refusals.log(time.Now(), l.jobs, pushed.Holders)
 	a.holders = pushed.Holders
 	return a, nil
 }

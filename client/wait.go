@@ -247,7 +247,7 @@ func (s *waits) poll() {
 // starts.
 func (s *waits) listen(ctx context.Context, c *Client) {
 	for ctx.Err() == nil {
-		_ = c.driver.Listen(ctx, c.keys.Ended(), driver.ListenProbe, s.poll, func(message string) {
+		_ = c.driver.Listen(ctx, []string{c.keys.Ended()}, driver.ListenProbe, s.poll, func(message string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.readLocked(lua.EndedOf(message)...)

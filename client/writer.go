@@ -58,13 +58,13 @@ func (w *writer) jid() string {
 // stampEvery is how long the jobs of a bulk push have the same time in their payloads.
 const stampEvery = time.Millisecond
 
-// nowFor is Client.nowFor. here is the time by this machine's clock.
-func (w *writer) nowFor(ctx context.Context, c *Client, due, here time.Time) time.Time {
+// nowFor is space.nowFor. here is the time by this machine's clock.
+func (w *writer) nowFor(ctx context.Context, s *space, due, here time.Time) time.Time {
 	if !due.IsZero() {
-		return c.nowFor(ctx, due)
+		return s.nowFor(ctx, due)
 	}
 	if !w.bulk || here.Sub(w.readAt) >= stampEvery {
-		w.readAt, w.now = here, c.nowFor(ctx, due)
+		w.readAt, w.now = here, s.nowFor(ctx, due)
 	}
 	return w.now
 }

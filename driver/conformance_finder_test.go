@@ -303,3 +303,80 @@ func TestSentinelsThatWantAPassword(t *testing.T) {
 		drivertest.Eventually(t, func() bool { addr := at(client); return addr != "" && addr != first }, 30*time.Second, 20*time.Millisecond)
 	}
 }
+
+// The node that takes in a slot dies while the slot moves key by key. Its replica knows nothing of the migration, so
+// the keyspace rests, with refusals that are certain, until an operator has made the replica the new target. Nothing
+// that had reached the replica is lost.
+func TestTheTargetOfAMigrationDies(t *testing.T) {
+	t.Parallel()
+	const prefix, keys = "{shop}", 8
+	cluster := drivertest.StartCluster(t, 6)
+	from := cluster.Primary(prefix)
+	to := cluster.Servers[slices.IndexFunc(cluster.Servers, func(s *drivertest.Server) bool { return s != from && role(s) == "master" })]
+	replica := cluster.Servers[slices.IndexFunc(cluster.Servers, func(s *drivertest.Server) bool { return follows(s, to) })]
+	slot := strconv.Itoa(cluster.Slot(t, prefix))
+	do := func(server *drivertest.Server, words ...string) any {
+		value, err := server.Do(t.Context(), words...)
+		require.NoError(t, err)
+		return value
+	}
+	for n := range keys {
+		do(from, "SET", prefix+strconv.Itoa(n), "kept")
+	}
+	clients := map[string]driver.Client{}
+	all := make([]driver.Call, keys)
+	for n := range keys {
+		all[n] = driver.Command("GET", prefix+strconv.Itoa(n))
+	}
+	for name, open := range adapters.For(prefix) {
+		client, err := open("redis+cluster://" + from.Addr())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, client.Close()) }()
+		clients[name] = client
+		require.NoError(t, client.Do(t.Context(), all[0])[0].Err)
+	}
+	move := func(target *drivertest.Server, most int) {
+		do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.Node(t))
+		do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.Node(t))
+		host, port, err := net.SplitHostPort(target.Addr())
+		require.NoError(t, err)
+		for range most {
+			left, _ := do(from, "CLUSTER", "GETKEYSINSLOT", slot, "1").([]any)
+			if len(left) == 0 {
+				return
+			}
+			do(from, "MIGRATE", host, port, left[0].(string), "0", "10000")
+		}
+	}
+	move(to, keys/2)
+	drivertest.Eventually(t, func() bool { // else the last keys are nowhere: the one node has sent them, and the other is dead
+		return do(replica, "CLUSTER", "COUNTKEYSINSLOT", slot) == int64(keys/2)
+	}, 30*time.Second, 20*time.Millisecond)
+	to.Kill()
+	drivertest.Eventually(t, func() bool { return role(replica) == "master" }, time.Minute, 20*time.Millisecond, "the replica takes over")
+	for name, client := range clients {
+		refused := 0
+		for _, reply := range client.Do(t.Context(), all...) {
+			if reply.Err != nil {
+				refused++
+				require.True(t, driver.Outage(reply.Err) && driver.Certain(reply.Err), "%s: %v", name, reply.Err)
+			}
+		}
+		require.GreaterOrEqual(t, refused, keys/2, name)
+	}
+
+	move(replica, keys)
+	for _, node := range []*drivertest.Server{replica, from} {
+		do(node, "CLUSTER", "SETSLOT", slot, "NODE", replica.Node(t))
+	}
+	for name, client := range clients {
+		drivertest.Eventually(t, func() bool {
+			for _, reply := range client.Do(t.Context(), all...) {
+				if reply.Value != "kept" {
+					return false
+				}
+			}
+			return true
+		}, 30*time.Second, 20*time.Millisecond, name)
+	}
+}

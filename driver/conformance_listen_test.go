@@ -16,6 +16,7 @@ import (
 
 var listenPromises = []promise{
 	{name: "a_listen_receives_what_is_published_after_it_subscribed", keep: aListenReceives, memory: true},
+	{name: "a_listen_receives_from_several_channels", keep: aListenOnSeveral, memory: true},
 	{name: "what_announces_a_script_comes_after_it_though_the_script_had_to_be_loaded", keep: anAnnouncement},
 	{name: "a_listen_ends_with_its_context_and_closes_its_connection", keep: aListenEnds},
 	{name: "a_broken_connection_ends_a_listen", keep: aBrokenListen, fake: noClientKill},
@@ -35,19 +36,19 @@ type listening struct {
 }
 
 // listen starts a Listen that ends with the test at the latest.
-func listen(t *testing.T, client driver.Client, channel string) *listening {
+func listen(t *testing.T, client driver.Client, channels ...string) *listening {
 	t.Helper()
-	return listenProbing(t, client, channel, driver.ListenProbe)
+	return listenProbing(t, client, driver.ListenProbe, channels...)
 }
 
-func listenProbing(t *testing.T, client driver.Client, channel string, probe time.Duration) *listening {
+func listenProbing(t *testing.T, client driver.Client, probe time.Duration, channels ...string) *listening {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	l := &listening{make(chan struct{}, 1), make(chan string, 1000), make(chan error, 1), cancel}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		l.ended <- client.Listen(ctx, channel, probe, func() { l.subscribed <- struct{}{} }, func(m string) { l.messages <- m })
+		l.ended <- client.Listen(ctx, channels, probe, func() { l.subscribed <- struct{}{} }, func(m string) { l.messages <- m })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -106,12 +107,25 @@ func aListenReceives(t *testing.T, w *world) {
 	require.ErrorIs(t, l.over(t), context.Canceled)
 }
 
+func aListenOnSeveral(t *testing.T, w *world) {
+	client, p := w.open(t, w.addr(t)), prefix(t)
+	l := listen(t, client, p+"news", p+"weather")
+	l.on(t)
+	for _, channel := range []string{"weather", "news", "weather"} {
+		require.Equal(t, int64(1), get(t, client, "PUBLISH", p+channel, channel))
+		require.Equal(t, channel, <-l.messages)
+	}
+	l.end()
+	require.ErrorIs(t, l.over(t), context.Canceled)
+	require.Empty(t, l.subscribed, "it says so once")
+}
+
 func aListenEnds(t *testing.T, w *world) {
 	proxy := w.proxy(t)
 	client := w.open(t, proxy.Addr())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, client.Listen(ctx, "none", driver.ListenProbe, func() {}, func(string) {}))
+	require.Error(t, client.Listen(ctx, []string{"none"}, driver.ListenProbe, func() {}, func(string) {}))
 	l := listen(t, client, prefix(t))
 	l.on(t)
 	require.Equal(t, 1, proxy.Open())
@@ -206,7 +220,7 @@ func aQuietListen(t *testing.T, w *world) {
 func anUnprobedListen(t *testing.T, w *world) {
 	server := drivertest.Start(t)
 	client := w.open(t, server.Addr())
-	l := listenProbing(t, client, "news", 0)
+	l := listenProbing(t, client, 0, "news")
 	l.on(t)
 	server.Stop()
 	select {

@@ -129,14 +129,14 @@ type Client interface {
 	// Release uses this Client. The caller closes it.
 	Waiter() (Waiter, error)
 
-	// Listen subscribes to a channel on a connection of its own. It blocks until ctx ends, the connection
-	// fails, or a call of this Client, its lanes or its waiters finds that another server has replaced this one;
-	// and it returns the reason. It calls subscribed when the server has confirmed the subscription, and from
-	// then on received with each message, in order. Earlier messages are lost, so after subscribed the
-	// caller reads once more what the messages are about. The callbacks must not block. A connection that is
-	// silent for probe is probed, and given up if it stays silent for as long again; with 0 it is never probed,
-	// and a connection whose server has silently disappeared ends with ctx only.
-	Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(message string)) error
+	// Listen subscribes to channels on a connection of its own. It blocks until ctx ends, the connection fails,
+	// or a call of this Client, its lanes or its waiters finds that another server has replaced this one; and
+	// it returns the reason. It calls subscribed when the server has confirmed all of them, and received with
+	// each message, in order. Earlier messages are lost, so after subscribed the caller reads once more what
+	// the messages are about. The callbacks must not block. A connection that is silent for probe is probed,
+	// and given up if it stays silent for as long again; with 0 it is never probed, and a connection whose
+	// server has silently disappeared ends with ctx only.
+	Listen(ctx context.Context, channels []string, probe time.Duration, subscribed func(), received func(message string)) error
 
 	// Close closes the connections that this Client opened, and none that a user passed in.
 	Close() error

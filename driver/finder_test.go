@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,7 @@ func (n *node) Do(ctx context.Context, _ ...Call) []Reply {
 }
 func (n *node) Lane(int) (Client, error) { panic("not used") }
 func (n *node) Waiter() (Waiter, error)  { panic("not used") }
-func (n *node) Listen(context.Context, string, time.Duration, func(), func(message string)) error {
+func (n *node) Listen(context.Context, []string, time.Duration, func(), func(message string)) error {
 	panic("not used")
 }
 func (n *node) Close() error { return nil }
@@ -88,29 +89,31 @@ func TestFinderOfACluster(t *testing.T) {
 // are asked when those of the URL are gone.
 func TestFinderRemembers(t *testing.T) {
 	t.Parallel()
-	u, err := ParseURL("redis+cluster://a,b", ForPrefix("{foo}"))
-	require.NoError(t, err)
-	all := []any{[]any{int64(0), int64(16383), at("x", 1), at("y", 2)}}
-	n := &nodes{replies: map[string]any{"b:6379": all}}
-	f := NewFinder(u, n.open)
-	find := func() []string {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		n.asked = nil
-		found, err := f.Find(ctx)
+	synctest.Test(t, func(t *testing.T) {
+		u, err := ParseURL("redis+cluster://a,b", ForPrefix("{foo}"))
 		require.NoError(t, err)
-		require.Equal(t, "x:1", found)
-		return n.asked
-	}
-	require.Equal(t, []string{"a:6379", "b:6379"}, find())
-	require.Equal(t, []string{"b:6379"}, find())
-	f.Doubt()
-	require.Equal(t, []string{"a:6379", "b:6379"}, find(), "after a doubt another one is asked first")
-	n.replies = map[string]any{"y:2": all}
-	require.Equal(t, []string{"b:6379", "a:6379", "x:1", "y:2"}, find())
-	require.Equal(t, []string{"y:2"}, find())
-	var none *Finder
-	none.Doubt()
+		all := []any{[]any{int64(0), int64(16383), at("x", 1), at("y", 2)}}
+		n := &nodes{replies: map[string]any{"b:6379": all}}
+		f := NewFinder(u, n.open)
+		find := func() []string {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			n.asked = nil
+			found, err := f.Find(ctx)
+			require.NoError(t, err)
+			require.Equal(t, "x:1", found)
+			return n.asked
+		}
+		require.Equal(t, []string{"a:6379", "b:6379"}, find())
+		require.Equal(t, []string{"b:6379"}, find())
+		f.Doubt()
+		require.Equal(t, []string{"a:6379", "b:6379"}, find(), "after a doubt another one is asked first")
+		n.replies = map[string]any{"y:2": all}
+		require.Equal(t, []string{"b:6379", "a:6379", "x:1", "y:2"}, find())
+		require.Equal(t, []string{"y:2"}, find())
+		var none *Finder
+		none.Doubt()
+	})
 }
 
 // A refusal by a sentinel is no refusal by the server, but a wrong password stays one.

@@ -207,9 +207,9 @@ func NewLoop(cfg Config) *Loop {
 	return l
 }
 
-// SetGate sets the function that returns the gate of a job; nil for most. The loop calls it for each job that it
-// takes from now on, so it must return at once and never panic. With nil, as before the first call, jobs have
-// no gate, and no payload is parsed for it. SetGate may be called at any time.
+// SetGate sets the function that returns the gate of a job; nil for most. The loop calls it for each job that
+// it takes from now on, so it must return at once and never panic. With nil, as before the first call, jobs
+// have no gate, and no payload is parsed for it. SetGate may be called at any time.
 func (l *Loop) SetGate(gate func(j *job.Job) *lua.Gate) {
 	if gate == nil {
 		l.gate.Store(nil)

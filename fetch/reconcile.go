@@ -27,7 +27,7 @@ type reconcile struct {
 	orphaned        []orphan             // orphaned entries that are not runs yet
 	quarantinesRead bool                 // the lengths of the quarantines were read since this was last cleared
 	// quarantineUnsure reports that our quarantine list may hold a job that is not in the ledger: a reply was
-	// lost, or the process had no lease for the job's start. quarantinedFrom is the queue of the job that was
+	// lost, or the session ended before the job's start. quarantinedFrom is the queue of the job that was
 	// found there.
 	quarantineUnsure bool
 	quarantinedFrom  string

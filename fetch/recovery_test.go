@@ -53,6 +53,22 @@ func (r *rig) isTombstoned(identity string) bool {
 	return r.do("ZSCORE", r.keys.Tombstones(), identity) != nil
 }
 
+// A session whose absence can declare it dead starts nothing after that instant.
+func TestTheLeaseOfAWatchedSessionIsShorter(t *testing.T) {
+	t.Parallel()
+	record := lua.Record{Beat: time.Minute, TTL: 10 * time.Minute}
+	s := newSession(context.Background(), "host:1:a", record, lua.SinceBoot()-record.Beat-lua.AbsentAfter)
+	require.True(t, s.Leased())
+	s.Watch()
+	require.False(t, s.Leased())
+	s.confirm(lua.SinceBoot())
+	require.True(t, s.Leased())
+	record.TTL = record.Beat
+	s = newSession(context.Background(), "host:1:b", record, lua.SinceBoot())
+	s.Watch()
+	require.False(t, s.Leased(), "a short TTL ends the lease sooner")
+}
+
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
@@ -117,14 +133,13 @@ func TestRecovery(t *testing.T) {
 			r.session.confirmedAt.Store(int64(lua.SinceBoot() - rigTTL))
 			event := <-r.loop.events
 			r.loop.handle(event)
-			ready := r.k.startReady(nil)
-			require.Empty(t, ready)
-			require.Equal(t, jobs, r.working("mail"), "left where it will be found")
-			for len(r.running) == 0 {
-				r.beat()
-				until := time.Now().Add(100 * time.Millisecond)
-				r.pump("a look", func() bool { return len(r.running) == 1 || time.Now().After(until) })
-			}
+			started := r.k.startReady(nil)
+			require.Empty(t, started)
+			require.Equal(t, jobs, r.working("mail"))
+			require.Equal(t, 1, r.k.ledger.count(ready), "it waits in the ledger")
+			r.beat()
+			r.pump("its start", func() bool { return len(r.running) == 1 })
+			require.NotContains(t, r.log.String(), "orphaned", "no list was searched for it")
 			r.end(done)
 		})
 	})

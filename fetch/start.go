@@ -92,13 +92,15 @@ const (
 	soonAgain = 10 * time.Second
 )
 
-// startReady moves the ready runs that may start to running and appends them to runs. Without a lease a run is
-// not started: its job stays in its working list. Reconcile finds it there when the session is alive again,
-// or the process that declares this one dead recovers it.
+// startReady moves the ready runs that may start to running and appends them to runs. Without a lease a run
+// waits for the next confirmed heartbeat. When its session has ended it leaves the ledger: its job stays in its
+// working list, and the process that declared this one dead recovers it.
 func (k *Keyspace) startReady(runs []*Run) []*Run {
 	for r := range k.ledger.in(ready) {
 		if !k.leased(r.Session) {
-			k.drop(r)
+			if r.Session.Over() {
+				k.drop(r)
+			}
 		} else if earlier := k.abandonedRunOf(r); earlier != nil {
 			k.refuseBeside(r, earlier, time.Now())
 		} else {

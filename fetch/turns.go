@@ -26,14 +26,16 @@ type turns struct {
 // alone reports whether the share has jobs of one keyspace only, as in every process without shards.
 func (in *intake) alone() bool { return len(in.share.intakes) == 1 }
 
-// leaveUnstarted removes the runs from the ledger whose start cannot be recorded, because Redis is away, if the
-// session has no lease any more. They occupy processors that other keyspaces need. As with those that
-// startReady removes, the jobs stay in their working lists, where reconciling finds them.
+// leaveUnstarted removes the runs from the ledger that have not begun, because Redis is away, if the session
+// has no lease any more. They occupy processors that other keyspaces need. The jobs stay in their working
+// lists, where reconciling finds them.
 func (k *Keyspace) leaveUnstarted() {
-	for r := range k.ledger.in(awaitingStart) {
-		if !r.undoStart && !k.leased(r.Session) {
-			k.drop(r)
-			k.loop.freed = true
+	for _, waiting := range []state{awaitingStart, ready} {
+		for r := range k.ledger.in(waiting) {
+			if (waiting == ready || !r.undoStart) && !k.leased(r.Session) {
+				k.drop(r)
+				k.loop.freed = true
+			}
 		}
 	}
 }

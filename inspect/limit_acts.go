@@ -25,8 +25,8 @@ type LimitChange struct {
 // noLimit is the value of a LimitChange for no limit.
 const noLimit = "none"
 
-// ErrLimitChange is the error of SetLimit for a change that no limit can have, and of each act on a limit that is
-// the rule of a class; it says why.
+// ErrLimitChange is the error of SetLimit for a change that no limit can have, and of each act on a limit that
+// is the rule of a class; it says why.
 var ErrLimitChange = errors.New("the limit cannot be changed")
 
 // SetLimit gives a limit a size of the operator's, which programs do not replace: it is in force from the next

@@ -30,7 +30,9 @@ const (
 // A Process is one worker process of Belay or of Sidekiq. Facts that it does not report are left empty.
 type Process struct {
 	Identity string `json:"identity"`
-	State    State  `json:"state"`
+	// Process is the same for all sessions of a process that serves several shards; "" for other processes.
+	Process string `json:"-"`
+	State   State  `json:"state"`
 	// Belay reports that it is a process of Belay; others are Ruby's.
 	Belay       bool     `json:"belay"`
 	Hostname    string   `json:"hostname"`
@@ -147,6 +149,7 @@ type info struct {
 	Hostname    string             `json:"hostname"`
 	StartedAt   float64            `json:"started_at"`
 	PID         int                `json:"pid"`
+	Process     string             `json:"process"`
 	Tag         string             `json:"tag"`
 	Concurrency int                `json:"concurrency"`
 	Queues      []string           `json:"queues"`
@@ -164,6 +167,7 @@ func (p *Process) fill(r *reading, fields []string, now time.Time) {
 			r.problem("process %s: its info cannot all be read: %v", p.Identity, err)
 		}
 	}
+	p.Process = about.Process
 	p.Hostname, p.PID, p.Tag, p.Labels, p.Version = about.Hostname, about.PID, about.Tag, about.Labels, about.Version
 	p.StartedAt = instant(about.StartedAt)
 	p.Queues = about.Queues
@@ -190,8 +194,8 @@ func (p *Process) setState(expiry string, announced bool, now time.Time) {
 	}
 }
 
-// setBeat sets BeatAge of a process of Belay, whose lease ends a TTL after its last heartbeat. Its process record
-// is older: an idle process writes it only every 20 s.
+// setBeat sets BeatAge of a process of Belay, whose lease ends a TTL after its last heartbeat. Its process
+// record is older: an idle process writes it only every 20 s.
 func (p *Process) setBeat(expiry string, ttl time.Duration, now time.Time) {
 	if until, err := strconv.ParseFloat(expiry, 64); err == nil {
 		p.BeatAge = &Seconds{max(now.Sub(instant(until/1000).Add(-ttl)), 0)}

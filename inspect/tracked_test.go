@@ -100,7 +100,7 @@ func (w *world) announced() <-chan string {
 	go func() {
 		defer close(gone)
 		var last string
-		_ = w.driver.Listen(ctx, w.keys.Ended(), driver.ListenProbe, func() { close(listening) }, func(message string) {
+		_ = w.driver.Listen(ctx, []string{w.keys.Ended()}, driver.ListenProbe, func() { close(listening) }, func(message string) {
 			for _, jid := range lua.EndedOf(message) {
 				if jid != last {
 					ended <- jid

@@ -95,7 +95,7 @@ func TestCheckAdvisesAUserThatSuffices(t *testing.T) {
 		for range 10 {
 			v, _ := s.check()
 			advised := false
-			for _, name := range []string{"permissions", "blocking"} {
+			for _, name := range []string{"permissions", "blocking", "presence"} {
 				severity, text := v.of(name)
 				requireNoCanary(t, text)
 				if _, rule, found := strings.Cut(text, "-> ACL SETUSER "); found && severity != "ok" {
@@ -109,7 +109,7 @@ func TestCheckAdvisesAUserThatSuffices(t *testing.T) {
 		}
 		v, code := s.check()
 		require.Zero(t, code, "%+v", v)
-		for _, name := range []string{"permissions", "blocking"} {
+		for _, name := range []string{"permissions", "blocking", "presence"} {
 			severity, text := v.of(name)
 			require.Equal(t, "ok", severity, text)
 		}

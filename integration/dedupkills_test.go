@@ -2,6 +2,9 @@ package integration
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -88,36 +91,34 @@ func TestLateEndFreesNoOtherLock(t *testing.T) {
 	})
 }
 
-// A run may last many times its lock's TTL: while its process beats, the lock stands. So do those of thousands
-// that wait.
+// A run may last many times its lock's TTL: with each beat of its process the lock has its whole TTL again. Those
+// of thousands that wait stand, too.
 func TestLockOutlastsItsTTLInHand(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		const others = 2000
-		book := newLedger(t)
-		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: 2 * time.Second}) // ten beats: a busy machine may miss some
-		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "7s"), "--exec", "Quick=true"}, fast...)...)
+		book, end := newLedger(t), filepath.Join(t.TempDir(), "end")
+		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute})
+		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-until", end), "--exec", "Quick=true"}, fast...)...)
 		first := g.accepts(j)
-		began := book.awaitStart(first, 1).At
+		book.awaitStart(first, 1)
+		require.Len(t, g.locks(), 1)
+		lock := g.locks()[0]
 		var waiting []client.RawJob
 		for n := range others {
 			item := ofOne(untilExecuted())
 			item.ArgsJSON, item.Queue = fmt.Sprintf("[%d]", n), "unserved"
 			waiting = append(waiting, item)
 		}
-		_, err := g.pusher.PushMany(t.Context(), func(yield func(client.RawJob) bool) {
-			for _, item := range waiting {
-				if !yield(item) {
-					return
-				}
-			}
-		})
+		_, err := g.pusher.PushMany(t.Context(), slices.Values(waiting))
 		require.NoError(t, err)
-		for n := 0; time.Since(began) < 5*time.Second; n++ {
+		for n := range 10 {
+			ends := g.do("PEXPIRETIME", lock).(int64)
+			eventually(t, "a beat to renew the lock", func() bool { return g.do("PEXPIRETIME", lock).(int64) > ends })
 			g.refuses(j, first)
-			require.Equal(t, client.StatusDuplicate, g.ask(waiting[n%others]).Status)
-			time.Sleep(20 * time.Millisecond)
+			require.Equal(t, client.StatusDuplicate, g.ask(waiting[n*others/10]).Status)
 		}
+		require.NoError(t, os.WriteFile(end, nil, 0o600))
 		book.awaitEnd(first)
 		eventually(t, "its lock to be free", func() bool { return len(g.locks()) == others })
 		require.Len(t, book.starts(""), 1) // before there is another, which begins at once

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -88,26 +89,23 @@ func TestARateHoldsThroughStalls(t *testing.T) {
 		}
 	}
 	require.Positive(t, waited)
-	unused, took := unusedOf(at, most, per, stalls, stall), at[len(at)-1]-at[0]
-	t.Logf("rates: %d jobs in %v, %d of them waited; besides the stalls %v were not used", jobs, took, waited, unused)
-	if whole { // handlers of a busy machine begin late
-		require.LessOrEqual(t, unused, took/50, "the rate was not used")
+	unused := unusedOf(at, most, per, stalls, stall)
+	t.Logf("rates: %d jobs in %v, %d of them waited; besides the stalls %.1f %% of the rate were not used", jobs, at[len(at)-1]-at[0], waited, 100*unused)
+	if whole { // in a short run there is little besides the stalls, and a busy machine makes windows late
+		require.LessOrEqual(t, unused, 0.02, "the rate was not used")
 	}
 }
 
-// unusedOf is for how long the next job could have started and did not, outside of stalls and of the five seconds
-// after each, in which another process becomes the poller.
-func unusedOf(at []time.Duration, most int, per time.Duration, stalls []time.Duration, stall time.Duration) (unused time.Duration) {
+// unusedOf is which share of the rate was not used, where no stall and none of the five seconds after it, in
+// which another process becomes the poller, lies between a start and the one that it made room for.
+func unusedOf(at []time.Duration, most int, per time.Duration, stalls []time.Duration, stall time.Duration) float64 {
+	var late time.Duration
+	count := 0
 	for n, start := range at[most:] {
-		from := max(at[most+n-1], at[n]+per)
-		unused += max(start-from, 0)
-		for i, begin := range stalls {
-			end := begin + stall + 5*time.Second
-			if i+1 < len(stalls) {
-				end = min(end, stalls[i+1])
-			}
-			unused -= max(min(start, end)-max(from, begin), 0)
+		stalled := slices.ContainsFunc(stalls, func(begin time.Duration) bool { return at[n] < begin+stall+5*time.Second && begin < start })
+		if !stalled {
+			late, count = late+start-at[n]-per, count+1
 		}
 	}
-	return unused
+	return float64(late) / float64(max(count, 1)) / float64(per)
 }

@@ -37,8 +37,8 @@ type apart struct {
 	past driver.Client
 }
 
-func (a apart) Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(string)) error {
-	return a.past.Listen(ctx, channel, probe, subscribed, received)
+func (a apart) Listen(ctx context.Context, channels []string, probe time.Duration, subscribed func(), received func(string)) error {
+	return a.past.Listen(ctx, channels, probe, subscribed, received)
 }
 
 // commands is how many commands Redis has executed, those of scripts included, and how many of one name.

@@ -43,6 +43,10 @@ type Janitor struct {
 	more   bool          // there are more lapsed processes than the last heartbeat reply names
 	breaks int           // how often our observation was interrupted
 
+	watching  sync.Mutex // held during a Watch, including its I/O; it guards the two below
+	watch     watch
+	watchLink link.Link
+
 	passing sync.Mutex // held during a Pass, a Sweep or a Remind, including its I/O
 	// The fields below are guarded by passing.
 	link     link.Link
@@ -75,6 +79,9 @@ type Config struct {
 	Largest int
 	// Recovered, if set, is called after jobs were moved. It must not block.
 	Recovered func(from string, lists []lua.Orphans)
+	// Absent, if set, is called when a process is suspected or declared dead by its absence, so that a
+	// heartbeat of our own and a Pass follow at once. It must not block.
+	Absent func()
 	// Crashes decides which of the interrupted jobs are quarantined, and which are moved to the dead set.
 	Crashes retry.CrashPolicy
 	// Unit is how instants are written into payloads.
@@ -94,6 +101,7 @@ type suspected struct {
 	record *lua.Record   // read by the first pass
 	delay  time.Duration // random, so that the janitors do not all recover it at once
 	empty  bool          // it has no record, so its jobs cannot be found
+	dead   bool          // it has a tombstone; see Watch
 }
 
 const (
@@ -110,9 +118,13 @@ const (
 // New returns a Janitor without observations.
 func New(cfg Config) *Janitor {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
+	if cfg.Absent == nil {
+		cfg.Absent = func() {}
+	}
 	return &Janitor{
 		cfg: cfg, lapsed: make(map[string]*suspected), reminded: make(map[string]time.Time), typical: firstTypical,
-		link: link.Link{Client: cfg.Client, Freight: cfg.Freight, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
+		link:      link.Link{Client: cfg.Client, Freight: cfg.Freight, Round: cfg.Round, Largest: cfg.Largest, Log: cfg.Log, Duty: "janitor"},
+		watchLink: link.Link{Client: cfg.Client, Round: cfg.Round, Log: cfg.Log, Duty: "presence"},
 	}
 }
 
@@ -331,6 +343,9 @@ func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 
 // deadLocked reports whether two checks declare the process dead.
 func (j *Janitor) deadLocked(s *suspected) bool {
+	if s.dead {
+		return true
+	}
 	// The checks are our heartbeats, or follow one at once. A tenth of a period allows for late timers.
 	between := max(2*s.record.Beat, j.cfg.Between) - j.cfg.Beat/10
 	// If Redis' clock was set, an expiry means nothing, and a janitor that started later cannot detect that.

@@ -145,6 +145,15 @@ func (j *Job) CheckToRun() error {
 	return nil
 }
 
+// ParseToRun is Parse for a payload that will be run: a job of UnreadableClass is still unreadable.
+func ParseToRun(raw string) (*Job, error) {
+	j, err := Parse(raw)
+	if err == nil && j.Class() == UnreadableClass {
+		return nil, &UnreadableError{"it holds the text of a job that could not be read"}
+	}
+	return j, err
+}
+
 // ParseToMove is Parse for a job that is only moved to its queue. It accepts what Sidekiq's client accepts,
 // such as a job without a jid: the queue may have no worker of Belay, and others may run it.
 func ParseToMove(raw string) (*Job, error) {

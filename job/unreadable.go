@@ -58,15 +58,6 @@ func AroundUnreadable(queue string) string {
 		written(SetString("jid", NewJID()))
 }
 
-// ParseToRun is Parse for a payload that will be run: a job of UnreadableClass is still unreadable.
-func ParseToRun(raw string) (*Job, error) {
-	j, err := Parse(raw)
-	if err == nil && j.Class() == UnreadableClass {
-		return nil, &UnreadableError{"it holds the text of a job that could not be read"}
-	}
-	return j, err
-}
-
 // Kept returns the text inside a job of UnreadableClass, byte for byte, and whether it is such a job.
 func (j *Job) Kept() (raw string, ok bool) {
 	if j.Class() != UnreadableClass {

@@ -25,7 +25,10 @@ func TestTheFirstLineSaysWhatStartsOnWhichRedis(t *testing.T) {
 	r := &rig{t: t, client: client, prefix: drivertest.Prefix(t)}
 	cfg := r.config()
 	cfg.Queues = []fetch.Queue{{Name: "critical"}, {Name: "mail"}}
-	r.start(r.build(cfg))
+	l := r.build(cfg)
+	// A queue that is not taken is warned of, later.
+	l.Handle("A", func(context.Context, *job.Job) error { return nil }, launcher.Class{Queue: "other"})
+	r.start(l)
 	r.eventually("it to work", func() bool { return strings.Contains(r.log.String(), `"working"`) })
 	first, _, _ := strings.Cut(r.log.String(), "\n")
 	var banner struct {

@@ -47,9 +47,9 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 }
 
 // learnMarks reads the marks of cancelled jobs and the rules of classes before the process registers, and waits
-// through an outage: without them, the process could start a recovered job that Cancel has reported as stopping,
-// or a job whose class an operator has paused. A refusal does not keep the process from working; the duty that
-// reads marks reports it.
+// through an outage: without them, the process could start a recovered job that Cancel has reported as
+// stopping, or a job whose class an operator has paused. A refusal does not keep the process from working; the
+// duty that reads marks reports it.
 func (l *Launcher) learnMarks(ctx context.Context) {
 	var pace link.Pace
 	through := func(read func(context.Context) error) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
+	"github.com/belayq/belay/janitor"
 	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
@@ -114,7 +115,7 @@ func (l *Launcher) duties() []duty {
 		// look as if the process had lost contact with Redis.
 		{
 			name: "beat", period: l.cfg.Beat, pass: each(l.recording(l.beat)),
-			rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true,
+			rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true, now: l.beatNow,
 		},
 		// An operator who quiets a process must see at once that it is quiet.
 		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
@@ -126,9 +127,10 @@ func (l *Launcher) duties() []duty {
 		// Four times in a heartbeat interval, because a janitor waits for a random fraction of one. A pass
 		// without a victim does nothing.
 		{
-			name: "janitor", period: l.cfg.Beat / 4, calls: true,
+			name: "janitor", period: l.cfg.Beat / 4, calls: true, now: l.absent,
 			pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }),
 		},
+		{name: "presence", period: janitor.LookEvery, pass: l.watchPresence, calls: true, steady: true, now: l.watchNow},
 		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true, now: l.sweepNow},
 		{
 			name: "quarantine", period: time.Minute, calls: true,

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	// queuesSoon is how soon a change is tried again that was not possible yet: a removed queue has running
 	// jobs, or the session has just ended.
 	queuesSoon = 250 * time.Millisecond
+	// turnEvery is how often some of the queues that match let others take their places, if there are too many.
+	// A change costs a small call for each queue.
+	turnEvery = 10 * time.Second
 	// maxNamePages is how many pages of names one pass reads; the next pass continues.
 	maxNamePages = 16
 	// maxMatching bounds how many matching queues are remembered, far above what a process takes.
@@ -32,6 +36,7 @@ type queueFollower struct {
 	cursor string     // where the next page of names begins
 	seen   map[string]bool
 
+	turnedAt time.Time           // when queues last took turns, or all that match had a place
 	servedAt time.Time           // when the record last got its queues; zero if they never changed
 	orders   []*fetch.QueueOrder // what the loop follows
 	full     bool                // the log says that there are too many queues
@@ -49,6 +54,13 @@ func (l *Launcher) followQueues(ctx context.Context) (next time.Duration, err er
 		if err := l.readQueues(ctx); err != nil {
 			return 0, f.link.Excused(err)
 		}
+	}
+	switch {
+	case s.leftOut() == 0 || f.turnedAt.IsZero():
+		f.turnedAt = time.Now()
+	case time.Since(f.turnedAt) >= turnEvery:
+		f.turnedAt = time.Now()
+		s.turn()
 	}
 	session := l.session.Load()
 	orders, named, unserved := s.toServe()
@@ -160,12 +172,16 @@ func (l *Launcher) logQueues(names []string) {
 	added, removed := except(names, f.logged), except(f.logged, names)
 	if len(added)+len(removed) > 0 {
 		f.logged = names
-		l.cfg.Log.Info("queues changed", "added", firstNames(added), "removed", firstNames(removed), "queues", len(names))
+		level := slog.LevelInfo
+		if f.full {
+			level = slog.LevelDebug // they take turns
+		}
+		l.cfg.Log.Log(context.Background(), level, "queues changed", "added", firstNames(added), "removed", firstNames(removed), "queues", len(names))
 		l.changed.pull()
 	}
 	untaken := l.queues.leftOut()
 	if untaken > 0 && !f.full {
-		l.cfg.Log.Warn("too many queues match; some are not taken", "not_taken", untaken, "most", lua.MaxQueues,
+		l.cfg.Log.Warn("too many queues match; they are taken in turns", "not_taken", untaken, "most", lua.MaxQueues,
 			"advice", "divide the queues among workers by narrower patterns, and delete the names of queues that are not used any more")
 	}
 	f.full = untaken > 0

@@ -32,6 +32,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	switch reply.State {
 	case lua.StateAlive:
 		l.space.Beaten(reply)
+		l.presence.handleHeartbeat(reply)
 	case lua.StateDead:
 		l.cfg.Log.Error("declared dead; cancelling handlers, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
@@ -67,6 +68,7 @@ func (l *Launcher) reregister(ctx context.Context) error {
 	}
 	l.cfg.Log.Info("re-registered with a new identity", "identity", session.Identity, "formerly", former.Identity)
 	l.space.Enter(session)
+	l.presence.Stop(0) // it was the former session's
 	return nil
 }
 

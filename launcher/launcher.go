@@ -42,6 +42,9 @@ type Launcher struct {
 	marked    trigger       // there are marks to read
 	pollNow   trigger       // the poller's duty must not wait
 	sweepNow  trigger       // the lease of the sweep is free
+	watchNow  trigger       // a lease of those that watch is free
+	beatNow   trigger       // a heartbeat must not wait
+	absent    trigger       // a process was declared dead by its absence
 	marks     lua.Marks
 	rules     lua.ClassRules
 	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
@@ -59,8 +62,7 @@ type Launcher struct {
 	follower  queueFollower
 	announced announcement // the last one; only its duty uses it
 	lanes     lanes
-	endListen atomic.Pointer[context.CancelFunc] // ends the subscription of a standby
-	registers *link.Link                         // for definitions of periodic jobs, and for limits
+	registers *link.Link // for definitions of periodic jobs, and for limits
 	work      context.Context
 	cancel    context.CancelCauseFunc // ends work
 	bornAt    time.Time
@@ -73,6 +75,7 @@ type Launcher struct {
 	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
 	contact   contact
 	watch     watch
+	presence  presence
 	warnedOf  sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
 
 	statistics statistics
@@ -100,6 +103,7 @@ func New(cfg Config) (*Launcher, error) {
 		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
 		outranked: make(map[string]bool), grace: heartGrace,
 		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(),
+		watchNow: newTrigger(), beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
 		halt: make(chan struct{}), rulesAt: -1,
 	}
 	l.queues = newQueueSet(cfg.allCapsules(), shares)
@@ -217,7 +221,6 @@ func (l *Launcher) Run(ctx context.Context) error {
 	orders := l.queues.begin()
 	l.loop.SetOrders(orders)
 	l.follower.orders, l.follower.logged = orders, namesOf(orders)
-	defer l.warnOfQueues(ctx)()
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -230,6 +233,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	}
 	defer l.close()
 	l.logStart()
+	defer l.warnOfQueues(ctx)()
 
 	l.setGate()
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -261,7 +265,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	for _, d := range l.duties() {
 		duties.Go(func() { l.repeat(vitals, d) })
 	}
-	duties.Go(func() { l.listenForPoller(vitals) })
+	duties.Go(func() { l.holdPresence(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
 	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())
 
@@ -300,6 +304,7 @@ func (l *Launcher) open() error {
 		Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
 		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit,
 		Recovered: l.recovered,
+		Absent:    func() { l.beatNow.pull(); l.absent.pull() },
 	})
 	l.poller = scheduler.New(scheduler.Config{
 		Client: l.lanes.chores, Freight: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
@@ -431,7 +436,7 @@ func (l *Launcher) deregister() {
 		// declared dead.
 		_, _ = l.keys.Deregister(former, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	}
-	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper()) // otherwise they expire
+	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper(), l.keys.Watcher(), l.keys.Deputy()) // otherwise they expire
 	left, err := l.keys.Deregister(session.Identity, l.queues.forRecord()).Do(ctx, l.lanes.heart)
 	switch {
 	case err != nil:

@@ -73,8 +73,8 @@ func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) (key string) {
 	return key
 }
 
-// readRules reads the rules of classes if marks have been read since: a change of a rule is one of their events.
-// The rules are in force for the jobs that are taken from now on. It runs in one goroutine at a time.
+// readRules reads the rules of classes if marks have been read since: a change of a rule is one of their
+// events. The rules are in force for the jobs that are taken from now on. It runs in one goroutine at a time.
 func (l *Launcher) readRules(ctx context.Context) error {
 	event := l.marks.Event()
 	if event == l.rulesAt {

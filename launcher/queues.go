@@ -27,8 +27,13 @@ type queueSet struct {
 	// named is what the session's record names, or the next session's record would. It has a queue before the
 	// record does, and until no record names it.
 	named    []string
-	untaken  int  // number of matching queues beyond lua.MaxQueues
 	unserved bool // the record may not name all of named yet
+
+	// If more queues match than lua.MaxQueues, they take turns.
+	untaken  int             // number of matching queues that have no place
+	turns    int             // number of turns so far
+	turned   map[string]int  // by matching queue, the turn in which it was last taken or let go
+	yielding map[string]bool // queues that are let go, until no record names them
 
 	changed trigger // the queues must be followed now
 }
@@ -41,7 +46,8 @@ type queuesOf struct {
 
 func newQueueSet(capsules []Capsule, shares []fetch.Share) *queueSet {
 	s := &queueSet{
-		homes: make(map[string]int), found: make(map[string]bool), removed: make(map[string]bool), changed: newTrigger(),
+		homes: make(map[string]int), found: make(map[string]bool), removed: make(map[string]bool),
+		turned: make(map[string]int), yielding: make(map[string]bool), changed: newTrigger(),
 	}
 	for i, share := range shares {
 		s.capsules = append(s.capsules, queuesOf{given: slices.Clone(capsules[i].Queues), order: share.Order})
@@ -156,6 +162,7 @@ func (s *queueSet) add(name string, weight int) error {
 	}
 	capsule.given, capsule.order = given, order
 	delete(s.removed, name)
+	delete(s.yielding, name)
 	s.matchLocked()
 	return nil
 }
@@ -191,7 +198,7 @@ func newOrder(queues []fetch.Queue) (*fetch.QueueOrder, error) {
 }
 
 // matchLocked makes the patterns stand for the queues that were found, at most as many as there is room for.
-// Those that are taken already come first, because a queue that comes and goes helps none.
+// Those that are taken already come first, and then those whose last turn was longest ago.
 func (s *queueSet) matchLocked() {
 	matching := make([][]string, len(s.capsules))
 	room := lua.MaxQueues
@@ -203,26 +210,35 @@ func (s *queueSet) matchLocked() {
 	taken := make(map[string]bool, len(s.named))
 	for _, name := range s.named {
 		taken[name] = true
-		if !s.found[name] && !s.homeLocked(name).has(name) {
+		if (!s.found[name] || s.removed[name] || s.yielding[name]) && !s.homeLocked(name).has(name) {
 			room-- // it is leaving
 		}
 	}
+	for _, name := range namesOf(s.ordersLocked()) {
+		taken[name] = true // and the record will name it
+	}
 	names := slices.SortedFunc(maps.Keys(s.found), func(a, b string) int {
-		if taken[a] != taken[b] {
-			return map[bool]int{true: -1, false: 1}[taken[a]]
+		switch {
+		case taken[a] && !taken[b]:
+			return -1
+		case taken[b] && !taken[a]:
+			return 1
 		}
-		return cmp.Compare(a, b)
+		return cmp.Or(cmp.Compare(s.turned[a], s.turned[b]), cmp.Compare(a, b))
 	})
 	s.untaken = 0
 	for _, name := range names {
 		at := slices.IndexFunc(s.capsules, func(c queuesOf) bool { return c.order.PatternOf(name) != "" })
 		switch {
-		case at < 0 || s.removed[name] || s.homeLocked(name).has(name):
+		case at < 0 || s.removed[name] || s.yielding[name] || s.homeLocked(name).has(name):
 		case room <= 0:
 			s.untaken++
 		default:
 			matching[at] = append(matching[at], name)
 			room--
+			if !taken[name] {
+				s.turned[name] = s.turns
+			}
 		}
 	}
 	for i := range s.capsules {
@@ -231,6 +247,34 @@ func (s *queueSet) matchLocked() {
 			capsule.order = order
 		}
 	}
+}
+
+// maxTurned bounds how many queues one turn lets go: the others keep their idle waits.
+const maxTurned = lua.MaxQueues / 4
+
+// turn lets queues of the patterns go that have been taken for longest, if not all that match have a place.
+// Those that have waited for longest get the places.
+func (s *queueSet) turn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns++
+	for name := range s.yielding { // it has not left, because its jobs run on
+		delete(s.yielding, name)
+		s.turned[name] = s.turns
+	}
+	var longest []string
+	for _, capsule := range s.capsules {
+		for _, name := range capsule.order.Names() {
+			if !capsule.has(name) && slices.Contains(s.named, name) {
+				longest = append(longest, name)
+			}
+		}
+	}
+	slices.SortStableFunc(longest, func(a, b string) int { return cmp.Compare(s.turned[a], s.turned[b]) })
+	for _, name := range longest[:min(len(longest), s.untaken, maxTurned)] {
+		s.yielding[name] = true
+	}
+	s.matchLocked()
 }
 
 // AddQueue makes the process take jobs from a queue; see belay.Server.AddQueue.
@@ -292,6 +336,10 @@ func (s *queueSet) drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.named = slices.DeleteFunc(s.named, func(other string) bool { return other == name })
+	if s.yielding[name] {
+		delete(s.yielding, name)
+		s.turned[name] = s.turns
+	}
 	s.matchLocked() // there is room for another one
 }
 
@@ -314,6 +362,8 @@ func (s *queueSet) find(seen map[string]bool, gone []string) {
 	maps.Copy(s.found, seen)
 	for _, name := range gone {
 		delete(s.found, name)
+		delete(s.turned, name)
+		delete(s.yielding, name)
 	}
 	s.matchLocked()
 }

@@ -1,49 +1,12 @@
 package launcher
 
 import (
-	"context"
 	"slices"
 	"time"
 
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 	"github.com/belayq/belay/scheduler"
 )
-
-// maxListenRest is the longest pause before another attempt to listen. Without it a process that stands by
-// notices a moment later that there is no poller.
-const maxListenRest = time.Minute
-
-// minListenRest is the first pause. It is long because nothing waits for this: during an outage the
-// heartbeat notices that Redis is back, and each attempt costs a connection.
-const minListenRest = 5 * time.Second
-
-// listenForPoller asks for the lease of the poller as soon as its holder gives it up, until ctx ends.
-func (l *Launcher) listenForPoller(ctx context.Context) {
-	backoff := link.Backoff{First: minListenRest, Max: maxListenRest}
-	for ctx.Err() == nil {
-		began := time.Now()
-		listening, end := context.WithCancel(ctx)
-		l.endListen.Store(&end)
-		// It is not probed: a process that misses a message learns from its next heartbeat that there is no poller.
-		err := l.cfg.Client.Listen(listening, l.keys.PollerLeft(), 0, func() {}, func(string) {
-			l.pollerLeft()
-		})
-		end()
-		if time.Since(began) > maxListenRest {
-			backoff.Reset()
-		}
-		rest := backoff.Next()
-		if driver.Denial(err) != "" {
-			rest = maxListenRest // an operator forbids it, and nothing depends on it
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rest):
-		}
-	}
-}
 
 // pollerLeft makes this process ask for the lease of the poller, unless it must not poll yet.
 func (l *Launcher) pollerLeft() {
@@ -60,10 +23,14 @@ type lease struct {
 }
 
 func (l *Launcher) leases() []lease {
-	return []lease{
+	leases := []lease{
 		{scheduler.Lease(l.keys), l.pollerLeft},
 		{l.janitor.SweepLease(), l.sweepNow.pull},
 	}
+	for _, watched := range l.janitor.WatchLeases(l.Identity()) {
+		leases = append(leases, lease{watched, l.watchNow.pull})
+	}
+	return leases
 }
 
 // watchedLeases returns the leases for the next heartbeat.

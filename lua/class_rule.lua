@@ -7,8 +7,9 @@
 -- that has not read yet that the rule is gone would close the gate again.
 -- The event is one of the marks of cancelled jobs, which processes read after a heartbeat: see mark.
 -- KEYS     1 rules by class  2 limits  3 index of gates with waiters  4 marks
--- ARGV     1 the class  2 its rule: "limit N" | "drop" | empty to remove it  3 the gate's name  4 the gate's size
---          ("concurrency kind n ms", or "drop" in place of the first), empty for none  5 rules at most  6 microseconds to keep a mark
+-- ARGV     1 the class  2 its rule: "limit N" | "drop" | empty to remove it  3 the gate's name  4 the gate's
+--          size ("concurrency kind n ms", or "drop" in place of the first), empty for none  5 rules at most
+--          6 microseconds to keep a mark
 -- Returns  "stored" | "same" | "removed" | "unknown" (there was none to remove); or the error FULL, and nothing
 --          has changed
 -- Repeat   "same" or "unknown"

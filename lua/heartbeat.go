@@ -46,6 +46,8 @@ type HeartbeatReply struct {
 	More   bool
 	// Signals are names sent through Sidekiq's remote control, oldest first.
 	Signals []string
+	// Processes is how many are alive, or lapsed and not yet recovered.
+	Processes int
 	// Free are the watched leases that no process holds, by key.
 	Free []string
 	// There is the number of the watched keys that exist, without the leases.
@@ -79,6 +81,7 @@ func readHeartbeat(r reader, leases []string) (reply HeartbeatReply, err error) 
 	reply.State, reply.Now = State(r.text()), r.time()
 	reply.Lapsed, reply.Signals = r.innerTexts(), r.innerTexts()
 	reply.More = len(reply.Lapsed) >= maxNamed
+	reply.Processes = r.number()
 	for _, at := range r.positions() {
 		if at >= 0 && at < len(leases) {
 			reply.Free = append(reply.Free, leases[at])

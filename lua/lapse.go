@@ -64,7 +64,8 @@ func (k Keys) Admissions() Ask[[]Admission] {
 }
 
 // Lapse lets those of these admissions lapse that are old enough, or whose limit is gone, and have not changed
-// since they were read, and forgets those that lapsed long ago. It returns how many of them lapsed. The gates of these are due at once.
+// since they were read, and forgets those that lapsed long ago. It returns how many of them lapsed. The gates
+// of these are due at once.
 func (k Keys) Lapse(admissions []Admission) Ask[int] {
 	keys := []string{k.Gates(), k.Admitted(), k.Waiting(), k.Limits()}
 	args := []string{millis(LapseUnqueued), millis(LapseQueued), millis(ForgetLapsed)}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- mark: mark jobs as cancelled, for the processes that hold them or will take them.
--- Why one script: each mark is newer than all marks before (see newer_mark). The answer to an operator that a job
--- is stopping depends on its mark, so no mark is removed for a newer one: beyond their maximum, marks are
+-- Why one script: each mark is newer than all marks before (see newer_mark). The answer to an operator that a
+-- job is stopping depends on its mark, so no mark is removed for a newer one: beyond their maximum, marks are
 -- refused.
 -- KEYS     1 marks
 -- ARGV     1 microseconds to keep a mark  2 marks at most  then members: a jid, or a jid, a line feed and the

@@ -8,6 +8,12 @@ import (
 
 var presenceScript = load("presence")
 
+// AbsentAfter is how much older than its heartbeat interval the last heartbeat of a session must be, at least,
+// before the absence of its subscription declares it dead; two looks must be as far apart. It is short, because
+// recovery waits for it, and many times what a process needs to send a heartbeat after its connection was
+// reset.
+const AbsentAfter = time.Second
+
 // Present is what a look at the subscriptions of the living sessions finds; see Keys.Presence.
 type Present struct {
 	// Now is Redis' time.

@@ -65,10 +65,10 @@ func (a *Absence) args(channel string) []string {
 	return []string{strconv.FormatInt(a.Expiry.UnixMilli(), 10), strconv.FormatInt(a.LookedAt.UnixMilli(), 10), channel}
 }
 
-// DeclareDead declares identity dead, if it has lapsed or if this evidence of its absence, which may be nil,
-// still holds: its subscription is gone, and no heartbeat has come. It moves no jobs.
-func (k Keys) DeclareDead(identity string, queues []string, absence *Absence, today time.Time) Ask[Recovered] {
-	return k.recovering(identity, queues, absence, nil, today)
+// DeclareDead declares identity dead if this evidence still holds and its session has not lapsed, which is
+// evidence of another kind. It moves no jobs.
+func (k Keys) DeclareDead(identity string, queues []string, absence Absence, today time.Time) Ask[Recovered] {
+	return k.recovering(identity, queues, &absence, nil, today)
 }
 
 // Recover declares identity dead, if it has lapsed, and moves these entries of its lists. queues are all its

@@ -9,10 +9,11 @@
 --          13 failed today  then triples, all that the process has: working list, queue list, quarantine list
 --          then, by their positions, the keys of what belongs to jobs
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  4 dead jobs at most
---          5 dead seconds at most  6 evidence that it died before its session lapsed, or empty: its expiry in ms,
---          which no heartbeat has moved since  7 the ms of the look that found its subscription gone for the
---          second time  8 the channel of its subscription  then groups: triple, from "working" | "quarantined", to "queue" |
---          "quarantine" | "dead", and the arguments of read_owned, of each job its bytes and its new bytes
+--          5 dead seconds at most  6 evidence that it died before its session lapsed, or empty: its expiry in
+--          ms, which no heartbeat has moved since  7 the ms of the look that found its subscription gone for
+--          the second time  8 the channel of its subscription  then groups: triple, from "working" |
+--          "quarantined", to "queue" | "quarantine" | "dead", and the arguments of read_owned, of each job its
+--          bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues), and the dead jobs that are trimmed, 256 at most
@@ -23,7 +24,7 @@ local processed, failed, processed_today, failed_today = KEYS[10], KEYS[11], KEY
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 local dead_most, dead_seconds = tonumber(ARGV[4]), tonumber(ARGV[5])
 local last_expiry, looked_ms, channel = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-local max_age_ms = 500 -- of the look: later the process may have come and gone once more; half of what follows a look
+local max_age_ms = 500 -- of the look: half of the time between two looks
 for first = 14, 13 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
 end
@@ -38,10 +39,13 @@ if not died then
     return { 'unknown' }
   end
   local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
-  local lapsed = expiry <= now_ms or expiry > now_ms + ttl_ms
-  local absent = last_expiry == expiry and now_ms >= looked_ms and now_ms - looked_ms <= max_age_ms
-    and subscribers(channel) == 0
-  if not lapsed and not absent then
+  local dead_now = expiry <= now_ms or expiry > now_ms + ttl_ms
+  if last_expiry then
+    local age_ms = now_ms - looked_ms
+    dead_now = expiry == last_expiry and expiry > now_ms and age_ms >= 0 and age_ms <= max_age_ms
+      and subscribers(channel) == 0
+  end
+  if not dead_now then
     return { 'alive' }
   end
 end

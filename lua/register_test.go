@@ -80,6 +80,12 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, []string{gone}, reply.Lapsed)
 			require.NotContains(w, reply.Lapsed, alive)
 		}},
+		promise{"counts_the_living_and_the_lapsed", func(w *world) {
+			me, gone := w.process("q"), w.process("q")
+			w.lapse(gone)
+			require.Equal(w, 2, ask(w, w.keys.Heartbeat(me, someTTL)).Processes)
+			require.Equal(w, 2, ask(w, w.keys.Heartbeat("unknown", someTTL)).Processes)
+		}},
 		promise{"counts_those_keys_that_are_there_whatever_they_are", func(w *world) {
 			identity := w.process("q")
 			var hands []Watched

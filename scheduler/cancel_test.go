@@ -77,7 +77,7 @@ func (r *rig) announced() <-chan string {
 	messages, listening, gone := make(chan string, 10), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		_ = r.client.Listen(ctx, r.keys.Ended(), 0, func() { close(listening) }, func(message string) { messages <- message })
+		_ = r.client.Listen(ctx, []string{r.keys.Ended()}, 0, func() { close(listening) }, func(message string) { messages <- message })
 	}()
 	r.t.Cleanup(func() { cancel(); <-gone })
 	<-listening

@@ -121,8 +121,8 @@ func (p *Poller) lookAtGates(ctx context.Context) (due []string, err error) {
 }
 
 // admitDue admits the waiters of gates that are due, and reads when the next one is. It ends after some rounds,
-// also if more gates are due: the waiters of a class that an operator resumes may be millions, and due jobs must
-// not wait for them. The next pass follows soon.
+// also if more gates are due: the waiters of a class that an operator resumes may be millions, and due jobs
+// must not wait for them. The next pass follows soon.
 func (p *Poller) admitDue(ctx context.Context) error {
 	moved := 1
 	for range maxRounds {
@@ -183,8 +183,8 @@ func indexes(count int) []int {
 	return all
 }
 
-// lapse frees places of gates: those of admitted jobs that did not start, because they were deleted or taken by a
-// program that does not know the limit, and those of callers of Do that have died.
+// lapse frees places of gates: those of admitted jobs that did not start, because they were deleted or taken by
+// a program that does not know the limit, and those of callers of Do that have died.
 func (p *Poller) lapse(ctx context.Context) error {
 	free := func(ask lua.Ask[int], what, done, of string) error {
 		freed, err := ask.Do(ctx, p.link)

@@ -120,7 +120,7 @@ func (w *world) messages(channel string) <-chan string {
 	messages, subscribed, ended := make(chan string, 9), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = w.client.Listen(w.Context(), channel, driver.ListenProbe, func() { close(subscribed) }, func(text string) { messages <- text })
+		_ = w.client.Listen(w.Context(), []string{channel}, driver.ListenProbe, func() { close(subscribed) }, func(text string) { messages <- text })
 	}()
 	w.Cleanup(func() { <-ended })
 	<-subscribed

@@ -13,7 +13,7 @@ import (
 )
 
 // Listen implements driver.Client.
-func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(string)) error {
+func (c *Client) Listen(ctx context.Context, channels []string, probe time.Duration, subscribed func(), received func(string)) error {
 	ctx, over := c.source.listens.Begin(ctx)
 	defer over()
 	options := enforced(c.source.options)
@@ -28,7 +28,8 @@ func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration
 
 	begin, began := context.WithTimeout(ctx, driver.CallTimeout)
 	defer began()
-	err := subscription.Subscribe(begin, channel)
+	err := subscription.Subscribe(begin, channels...)
+	unconfirmed := len(channels)
 	for probed := false; err == nil; {
 		var got any
 		got, err = subscription.ReceiveTimeout(ctx, probe)
@@ -44,7 +45,9 @@ func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration
 		probed = false
 		switch got := got.(type) {
 		case *redis.Subscription:
-			subscribed()
+			if unconfirmed--; unconfirmed == 0 {
+				subscribed()
+			}
 		case *redis.Message:
 			received(got.Payload)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // Listen implements driver.Client. Its connection speaks RESP3: in RESP2 rueidis uses two, and probes neither.
-func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration, subscribed func(), received func(string)) error {
+func (c *Client) Listen(ctx context.Context, channels []string, probe time.Duration, subscribed func(), received func(string)) error {
 	if err := c.unusable(ctx); err != nil {
 		return &driver.NotSentError{Err: err}
 	}
@@ -33,8 +33,13 @@ func (c *Client) Listen(ctx context.Context, channel string, probe time.Duration
 	// rueidis does not watch the context while it dials, and a silent server would hold it for DialTimeout.
 	defer context.AfterFunc(ctx, conn.link.close)()
 	client := conn.redis
-	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) { subscribed() })
-	err = client.Receive(hooked, client.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) { received(m.Message) })
+	unconfirmed := len(channels)
+	hooked := rueidis.WithOnSubscriptionHook(ctx, func(rueidis.PubSubSubscription) {
+		if unconfirmed--; unconfirmed == 0 {
+			subscribed()
+		}
+	})
+	err = client.Receive(hooked, client.B().Subscribe().Channel(channels...).Build(), func(m rueidis.PubSubMessage) { received(m.Message) })
 	var refused *rueidis.RedisError
 	switch {
 	case ctx.Err() != nil:

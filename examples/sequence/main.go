@@ -1,8 +1,7 @@
-// Command sequence runs three jobs one after the other, each with the result of the one before:
+// Command sequence runs three jobs one after the other, each with the result of the one before. Kill it at any
+// moment and start it again: it goes on where it was, and begins no second sequence for the day.
 //
 //	REDIS_URL=redis://localhost:6379/0 go run ./examples/sequence -day 2026-11-26
-//
-// Kill it at any moment and start it again without -day: it goes on where it was.
 package main
 
 import (
@@ -15,12 +14,11 @@ import (
 )
 
 var (
+	day     = flag.String("day", time.Now().Format(time.DateOnly), "day to report")
 	Extract = belay.DefineResult[string, []int]("Extract", belay.Track(time.Hour), belay.Idempotent())
 	Load    = belay.DefineResult[string, int]("Load", belay.Track(time.Hour), belay.Idempotent())
 	Report  = belay.Define[string]("Report", belay.Idempotent())
 )
-
-var day = flag.String("day", "", "day to report")
 
 func main() {
 	belay.Main(func(ctx context.Context, server *belay.Server) error {
@@ -34,10 +32,8 @@ func main() {
 			fmt.Printf("%s: %d rows\n", day, loaded)
 			return err
 		})
-		if *day == "" {
-			return nil
-		}
-		_, err := server.Client().Push(ctx, belay.Sequence(Extract.Job(*day), Load.Job(*day), Report.Job(*day)))
+		once := belay.Key(*day, 24*time.Hour)
+		_, err := server.Client().Push(ctx, belay.Sequence(Extract.Job(*day, once), Load.Job(*day), Report.Job(*day)))
 		return err
 	}, belay.MainConfig{})
 }

@@ -289,6 +289,7 @@ func pressAll(b *tab, s *site, first string) map[string]bool {
 	p.locks()
 	p.searches()
 	p.limits()
+	p.classes()
 	p.completed()
 	p.browser()
 	p.processes()
@@ -404,6 +405,38 @@ func (p *press) limits() {
 	press("form.bar", "remove", "Remove this limit? Its waiting jobs start without it, unless a program declares it.",
 		"webhooks is removed. A program that declares it stores it again.")
 	require.Empty(p.t, read().Source)
+}
+
+// classes presses the buttons of rules, for a class that no worker runs.
+func (p *press) classes() {
+	rule := func() string {
+		rules, _, err := p.s.inspector.ClassRules(p.t.Context())
+		require.NoError(p.t, err)
+		for _, r := range rules {
+			if r.Class == "Reports::Daily" {
+				return fmt.Sprint(r.Rule, " ", r.Concurrency)
+			}
+		}
+		return ""
+	}
+	press := func(form, act, question, text, want string) {
+		p.open(p.first + "classes")
+		eval[bool](p.tab, "!!(document.querySelector('#rule input[name=class]').value = 'Reports::Daily')")
+		eval[bool](p.tab, "!!(document.querySelector('#rule input[name=concurrency]').value = '7')")
+		p.pressed("/classes post do=" + act)
+		p.takeAsked()
+		p.send(button(form, act))
+		if question != "" {
+			require.Equal(p.t, []string{question}, p.takeAsked())
+		}
+		p.said(text)
+		require.Equal(p.t, want, rule())
+	}
+	press("#rule", "pause", "", "Reports::Daily is paused.", "pause 0")
+	press("#rule", "limit", "", "Reports::Daily runs at most 7 at once.", "limit 7")
+	press("#rule", "drop", "End all jobs of this class before they start? They are gone for good.",
+		"Reports::Daily is dropped: its jobs end before they start.", "drop 0")
+	press(`tr[data-key="Reports::Daily"] form`, "resume", "", "Reports::Daily is resumed: its waiting jobs go back to their queues.", "")
 }
 
 // running cancels jobs that run: in the list of all, and on the page of one.

@@ -261,10 +261,48 @@ var bugs = []mutant{
 		name: "recover does not check again",
 		harm: "a process that wakes up after the janitor's check loses jobs that it is running",
 		edits: []edit{{
-			"lua/recover.lua", `  if not lapsed and not absent then`, `  if not lapsed and not absent and expiry < 0 then`,
+			"lua/recover.lua", `  if not dead_now then`, `  if not dead_now and expiry < 0 then`,
 		}},
 		pkg: "./lua", run: "TestRecover/writes_nothing_while_the_process_is_alive",
 		caught: "TestRecover/writes_nothing_while_the_process_is_alive", says: `State:"dead", Left:0, Moved:1`,
+	},
+	{
+		name: "the watcher judges without its own subscription",
+		harm: "after a failover, whose new primary has no subscriptions, the watcher declares the whole fleet dead",
+		edits: []edit{{
+			"janitor/watch.go", `		if !l.Self {`, `		if !l.Self && w == nil {`,
+		}},
+		pkg: "./janitor", run: "TestTheWatcherJudges/a_watcher_that_is_not_there_itself_sees_nothing",
+		caught: "TestTheWatcherJudges/a_watcher_that_is_not_there_itself_sees_nothing", says: "Should be false",
+	},
+	{
+		name: "the watcher judges without a heartbeat of its own",
+		harm: "a Redis that answers reads and holds writes makes every process look absent",
+		edits: []edit{{
+			"janitor/watch.go", ` || beatAt < session.goneAt {`, ` || beatAt < 0 {`,
+		}},
+		pkg: "./janitor", run: "TestTheWatcherJudges/looks_without_a_heartbeat_of_our_own_declare_no_process_dead",
+		caught: "TestTheWatcherJudges/looks_without_a_heartbeat_of_our_own_declare_no_process_dead", says: "Should be false",
+	},
+	{
+		name: "recover does not look for the subscription again",
+		harm: "a process that has subscribed again loses the jobs that it is running",
+		edits: []edit{{
+			"lua/recover.lua", `      and subscribers(channel) == 0
+`, `      and subscribers(channel) >= 0
+`,
+		}},
+		pkg: "./lua", run: "TestRecoverByAbsence/writes_nothing_while_its_subscription_is_there",
+		caught: "TestRecoverByAbsence/writes_nothing_while_its_subscription_is_there", says: `State:"dead", Left:1, Moved:0`,
+	},
+	{
+		name: "the lease of a watched session is not shorter",
+		harm: "a process starts jobs after the instant at which its absence has declared it dead",
+		edits: []edit{{
+			"fetch/session.go", `	if s.watched.Load() {`, `	if s.watched.Load() && s == nil {`,
+		}},
+		pkg: "./fetch", run: "TestTheLeaseOfAWatchedSessionIsShorter",
+		caught: "TestTheLeaseOfAWatchedSessionIsShorter", says: "Should be false",
 	},
 	{
 		name: "a start needs no lease",
@@ -318,17 +356,17 @@ var bugs = []mutant{
 			"client/slice.go", `	var push lua.Ask[lua.Pushed]
 	switch {
 	case l.checked:
-		push = c.keys.PushUnique(key, l.jobs)
+		push = s.keys.PushUnique(key, l.jobs)
 `, `	for i := range l.jobs {
 		if lock := l.jobs[i].Lock; lock != nil && key == nil {
-			c.driver.Do(context.Background(), driver.Command("SET", c.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
+			s.driver.Do(context.Background(), driver.Command("SET", s.keys.Lock(lock.Digest), "-"+lock.Owner+"1", "NX", "PX", "60000"))
 			l.jobs[i].Lock = nil
 		}
 	}
 	var push lua.Ask[lua.Pushed]
 	switch {
 	case l.checked:
-		push = c.keys.PushUnique(key, l.jobs)
+		push = s.keys.PushUnique(key, l.jobs)
 `,
 		}},
 		pkg: "./integration", run: "TestPushThatStoresNothingTakesNoLock/go-redis",
@@ -665,7 +703,7 @@ var bugs = []mutant{
 		name: "a subscription does not read again",
 		harm: "a result that comes while the subscription begins is found by the slow poll only",
 		edits: []edit{{
-			"client/wait.go", `c.keys.Ended(), s.poll, `, `c.keys.Ended(), func() {}, `,
+			"client/wait.go", `driver.ListenProbe, s.poll, `, `driver.ListenProbe, func() {}, `,
 		}},
 		pkg: "./client", run: "TestWait$/misses_nothing",
 		caught: "TestWait/misses_nothing_that_ends_before_its_subscription_has_begun", says: "did not return before the poll",

@@ -189,6 +189,10 @@ func (s *stride) set(c []string) {
 	s.overwrite(c)
 }
 
+// absentAfter is how many ms after the beat that is due a process may be declared dead because its subscription
+// is gone, which shows in no log: a second, but for what Redis' clock may have been set by.
+const absentAfter = 900
+
 // dies notes a tombstone, and judges it: its score is the very instant at which the script looked. once is
 // true of one that a process writes for itself when it leaves, and only then.
 func (s *stride) dies(identity string, atMs float64, once bool) {
@@ -203,7 +207,9 @@ func (s *stride) dies(identity string, atMs float64, once bool) {
 		return // written before the clock was set back
 	}
 	if until > atMs {
-		s.violate(nil, Living, "%s is declared dead %.0f ms before its lease expires", identity, until-atMs)
+		if silent := atMs - (until - p.ttlMs); silent < p.beatMs+absentAfter {
+			s.violate(nil, Living, "%s is declared dead %.0f ms before its lease expires, and %.0f ms after its last beat", identity, until-atMs, silent)
+		}
 		return
 	}
 	if until > 0 && !s.k.clockMoves {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -261,4 +262,31 @@ func Pause() error { return inspector.PauseQueue("mail") }
 
 func Cancel(id string) error {
 	return errors.Join(inspector.CancelProcessing(id), inspector.DeleteTask("default", id))
+}
+
+// need: a service that answers 429
+
+type tooMany struct{ error }
+
+func Call(_ context.Context, task *asynq.Task) error {
+	response, err := http.Get(string(task.Payload()))
+	if err == nil && response.StatusCode == http.StatusTooManyRequests {
+		return tooMany{errTry}
+	}
+	return err
+}
+
+func Snoozing() *asynq.Server {
+	return asynq.NewServer(redis, asynq.Config{
+		IsFailure: func(err error) bool {
+			_, is := errors.AsType[tooMany](err)
+			return !is
+		},
+		RetryDelayFunc: func(count int, err error, task *asynq.Task) time.Duration {
+			if _, is := errors.AsType[tooMany](err); is {
+				return 30 * time.Second
+			}
+			return asynq.DefaultRetryDelayFunc(count, err, task)
+		},
+	})
 }

@@ -226,3 +226,57 @@ func Dashboard(mux *http.ServeMux) error {
 	mux.Handle("/jobs/", http.StripPrefix("/jobs", page))
 	return err
 }
+
+// need: a limit for each tenant
+
+type WebhookArgs struct{ Tenant, URL string }
+
+var Webhook = belay.Define[WebhookArgs]("Webhook", belay.Idempotent(),
+	belay.Limited(belay.Limit{Name: "webhooks", Concurrency: 5}, func(args WebhookArgs) string { return args.Tenant }))
+
+// need: one limit for several classes
+
+var (
+	Printer = belay.LimitedTo(belay.Limit{Name: "printer", Concurrency: 1})
+	Invoice = belay.Define[string]("Invoice", belay.Idempotent(), Printer)
+	Label   = belay.Define[string]("Label", belay.Idempotent(), Printer)
+)
+
+// need: a rate
+
+var Lookup = belay.Define[string]("Lookup", belay.Idempotent(),
+	belay.LimitedTo(belay.Limit{Name: "geocoder", Rate: belay.Window(100, time.Minute)}))
+
+// need: a service that answers 429
+
+func Call(_ context.Context, url string) error {
+	response, err := http.Get(url)
+	if err == nil && response.StatusCode == http.StatusTooManyRequests {
+		return belay.RateLimited(30 * time.Second)
+	}
+	return err
+}
+
+// need: a callback when many jobs are done
+
+func Batch(users iter.Seq[WelcomeArgs]) error {
+	_, err := belay.NewBatch(ctx, client, belay.BatchConfig{OnSuccess: Reindex.Job(42)}, func(b *belay.Batch) error {
+		_, err := Welcome.EnqueueMany(ctx, client, users, belay.InBatch(b))
+		return err
+	})
+	return err
+}
+
+// need: jobs one after the other
+
+func Sequence() error {
+	_, err := client.Push(ctx, belay.Sequence(Download.Job("day.csv"), Report.Job("day"), Mail.Job("day")))
+	return err
+}
+
+// need: the result of the job before
+
+func HandleMail(ctx context.Context, _ string) error {
+	rows, err := belay.Previous[int](ctx)
+	return errors.Join(err, Load(rows))
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -299,4 +300,24 @@ func Cancel(id int64) error {
 
 func HasEnqueued(ctx context.Context, t *testing.T) {
 	rivertest.RequireInserted(ctx, t, riverpgxv5.New(pool), WelcomeArgs{42}, &rivertest.RequireInsertedOpts{Queue: "mail"})
+}
+
+// need: a service that answers 429
+
+type CallArgs struct {
+	URL string `json:"url"`
+}
+
+func (CallArgs) Kind() string { return "call" }
+
+type CallWorker struct {
+	river.WorkerDefaults[CallArgs]
+}
+
+func (CallWorker) Work(_ context.Context, job *river.Job[CallArgs]) error {
+	response, err := http.Get(job.Args.URL)
+	if err == nil && response.StatusCode == http.StatusTooManyRequests {
+		return river.JobSnooze(30 * time.Second)
+	}
+	return err
 }

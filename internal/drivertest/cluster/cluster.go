@@ -28,8 +28,8 @@ type Node struct {
 func Flags(bus string) []string { return []string{"--cluster-enabled", "yes", "--cluster-port", bus} }
 
 // Join makes a Cluster of the nodes. At most three of them, the first ones, are primaries with equal shares of
-// the slots; the others are their replicas. It returns when each node knows all others and all slots, or when ctx
-// ends.
+// the slots; the others are their replicas. It returns when each node knows all others and all slots, or when
+// ctx ends.
 func Join(ctx context.Context, nodes []Node) error {
 	primaries := min(3, len(nodes))
 	for i, node := range nodes {

@@ -64,7 +64,7 @@ func (c *conn) request(raw string) error {
 }
 
 func (c *conn) reply(raw string) error {
-	if raw[0] == '>' {
+	if c.isPush(raw) {
 		// A push belongs to no request, so no rule applies to it.
 		if err := c.prepare(Replies, Pass()); err != nil {
 			return err
@@ -98,6 +98,17 @@ func (c *conn) answer(raw string) error {
 		return err
 	}
 	return c.writeForged()
+}
+
+// isPush reports whether a frame belongs to no request. RESP2 sends messages as arrays, and so it confirms the
+// second and further channels of one SUBSCRIBE.
+func (c *conn) isPush(raw string) bool {
+	if raw[0] == '>' || strings.HasPrefix(raw, "*3\r\n$7\r\nmessage\r\n") {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting) == 0 && strings.HasPrefix(raw, "*3\r\n$9\r\nsubscribe\r\n")
 }
 
 func (c *conn) push(raw string) error {

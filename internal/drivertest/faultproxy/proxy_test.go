@@ -213,6 +213,14 @@ func pushes(t *testing.T, proxy *faultproxy.Proxy, p string) {
 	k.say([]string{"HSET", p + "h", "f", "1"}, []string{"HGETALL", p + "h"})
 	require.Equal(t, int64(1), k.hear())
 	require.Equal(t, []any{"f", "1"}, k.hear())
+
+	k = dial(t, proxy) // RESP2 has no type for pushes
+	k.say([]string{"SUBSCRIBE", p + "news", p + "weather"})
+	require.Equal(t, []any{"subscribe", p + "news", int64(1)}, k.hear())
+	require.Equal(t, []any{"subscribe", p + "weather", int64(2)}, k.hear())
+	other.say([]string{"PUBLISH", p + "weather", "rain"})
+	require.Equal(t, int64(1), other.hear())
+	require.Equal(t, []any{"message", p + "weather", "rain"}, k.hear())
 }
 
 func ends(t *testing.T, proxy *faultproxy.Proxy, _ string) {

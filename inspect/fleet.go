@@ -1,0 +1,417 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Shard is the Inspector of one of several keyspaces.
+type Shard struct {
+	// Name is that of the shard in the configuration of clients.
+	Name string
+	*Inspector
+}
+
+// A Fleet reads several keyspaces over which jobs are spread, and acts on the jobs of all of them. A keyspace
+// whose Redis is away is a problem in the answers, not an error about the others. Its methods are safe for
+// concurrent use.
+type Fleet struct{ shards []Shard }
+
+// NewFleet returns a Fleet of these shards, in their order. It sends nothing. It panics without a shard, and if
+// two have one name.
+func NewFleet(shards ...Shard) *Fleet {
+	if len(shards) == 0 {
+		panic("inspect: NewFleet: no shard")
+	}
+	for i, shard := range shards {
+		if slices.ContainsFunc(shards[:i], func(other Shard) bool { return other.Name == shard.Name }) {
+			panic(fmt.Sprintf("inspect: NewFleet: two shards have the name %q", shard.Name))
+		}
+	}
+	return &Fleet{shards: slices.Clone(shards)}
+}
+
+// Shards returns the shards of the fleet.
+func (f *Fleet) Shards() []Shard { return slices.Clone(f.shards) }
+
+// Shard returns the Inspector of a shard.
+func (f *Fleet) Shard(name string) (i *Inspector, found bool) {
+	if at := f.index(name); at >= 0 {
+		return f.shards[at].Inspector, true
+	}
+	return nil, false
+}
+
+func (f *Fleet) index(name string) int {
+	return slices.IndexFunc(f.shards, func(s Shard) bool { return s.Name == name })
+}
+
+// failed is the error of an answer in which these shards are missing: nil if any shard is there.
+func (f *Fleet) failed(errs []error) error {
+	if len(errs) < len(f.shards) {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// of names the shard in an error about it.
+func (s Shard) of(err error) error { return fmt.Errorf("shard %s: %w", s.Name, err) }
+
+// A FleetStatus is the sum of the overviews of all shards that answered. Its lists are those of the shards
+// joined: one entry for each name of a queue and for each process, each list at most 1,000. At is the time of
+// the first shard that answered. A queue is Paused if it is in each shard that has it.
+type FleetStatus struct {
+	Status
+	Shards []ShardStatus `json:"shards"`
+}
+
+// A ShardStatus is the overview of one shard.
+type ShardStatus struct {
+	Name string `json:"name"`
+	// Problem says why the shard could not be read; empty if it was read. Then Status is empty.
+	Problem string `json:"problem,omitempty"`
+	Status
+}
+
+// Status reads the overview of each shard, all at once, and adds them up. It fails only if no shard can be
+// read.
+func (f *Fleet) Status(ctx context.Context) (FleetStatus, error) {
+	return f.status(ctx, (*Inspector).Status)
+}
+
+// Sizes is Status without processes, as Inspector.Sizes.
+func (f *Fleet) Sizes(ctx context.Context) (FleetStatus, error) {
+	return f.status(ctx, (*Inspector).Sizes)
+}
+
+func (f *Fleet) status(ctx context.Context, read func(*Inspector, context.Context) (Status, error)) (FleetStatus, error) {
+	shards, errs := make([]ShardStatus, len(f.shards)), make([]error, len(f.shards))
+	var reads sync.WaitGroup
+	for n, shard := range f.shards {
+		reads.Go(func() {
+			status, err := read(shard.Inspector, ctx)
+			shards[n] = ShardStatus{Name: shard.Name, Status: status}
+			if err != nil {
+				errs[n] = shard.of(err)
+				shards[n] = ShardStatus{Name: shard.Name, Problem: err.Error(), Status: Status{Queues: []Queue{}, Processes: []Process{}, Problems: []string{}}}
+			}
+		})
+	}
+	reads.Wait()
+	sum := FleetStatus{Shards: shards, Status: Status{Queues: []Queue{}, Processes: []Process{}, Problems: []string{}}}
+	for n, shard := range shards {
+		if errs[n] != nil {
+			sum.addProblem(errs[n].Error())
+		} else {
+			sum.add(shard)
+		}
+	}
+	sum.QueueCount = max(sum.QueueCount, int64(len(sum.Queues)))
+	slices.SortFunc(sum.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	sum.Queues = sum.Queues[:min(len(sum.Queues), maxShown)]
+	sum.Processes = sum.Processes[:min(len(sum.Processes), maxShown)]
+	return sum, f.failed(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
+}
+
+// add adds the overview of a shard. Shards have the same queues, so their number is that of the largest.
+func (s *FleetStatus) add(shard ShardStatus) {
+	if s.At.IsZero() {
+		s.At = shard.At
+	}
+	s.Processed, s.Failed, s.Duplicates = s.Processed+shard.Processed, s.Failed+shard.Failed, s.Duplicates+shard.Duplicates
+	s.Enqueued, s.Quarantined, s.HeldByDead = s.Enqueued+shard.Enqueued, s.Quarantined+shard.Quarantined, s.HeldByDead+shard.HeldByDead
+	s.Waiting, s.Batches = s.Waiting+shard.Waiting, s.Batches+shard.Batches
+	s.Scheduled, s.Retries, s.Dead = s.Scheduled+shard.Scheduled, s.Retries+shard.Retries, s.Dead+shard.Dead
+	s.QueueCount, s.ProcessCount = max(s.QueueCount, shard.QueueCount), s.ProcessCount+shard.ProcessCount
+	for _, queue := range shard.Queues {
+		at := slices.IndexFunc(s.Queues, func(other Queue) bool { return other.Name == queue.Name })
+		if at < 0 {
+			s.Queues = append(s.Queues, queue)
+		} else {
+			s.Queues[at].add(queue)
+		}
+	}
+	for _, process := range shard.Processes {
+		at := slices.IndexFunc(s.Processes, process.isOf)
+		if at < 0 {
+			process.Queues, process.Running = slices.Clone(process.Queues), slices.Clone(process.Running)
+			s.Processes = append(s.Processes, process)
+		} else {
+			s.Processes[at].add(process)
+			s.ProcessCount--
+		}
+	}
+	for _, problem := range shard.Problems {
+		s.addProblem("shard " + shard.Name + ": " + problem)
+	}
+	s.QueuesErr, s.ProcessesErr = errors.Join(s.QueuesErr, shard.QueuesErr), errors.Join(s.ProcessesErr, shard.ProcessesErr)
+}
+
+func (s *FleetStatus) addProblem(problem string) {
+	if len(s.Problems) < maxProblems {
+		s.Problems = append(s.Problems, problem)
+	}
+}
+
+// add adds the queue of the same name in another shard.
+func (q *Queue) add(other Queue) {
+	q.Size, q.Quarantined, q.Waiting = q.Size+other.Size, q.Quarantined+other.Quarantined, q.Waiting+other.Waiting
+	q.HeldByDead += other.HeldByDead
+	q.Latency.Duration = max(q.Latency.Duration, other.Latency.Duration)
+	q.QuarantinedFor.Duration = max(q.QuarantinedFor.Duration, other.QuarantinedFor.Duration)
+	q.Paused, q.NoConsumer = q.Paused && other.Paused, q.NoConsumer || other.NoConsumer
+	q.Rate, q.FailedRate = q.Rate+other.Rate, q.FailedRate+other.FailedRate
+}
+
+// isOf reports whether the two are sessions of one process.
+func (p Process) isOf(other Process) bool { return p.Process != "" && p.Process == other.Process }
+
+// add adds the session of the same process in another shard.
+func (p *Process) add(other Process) {
+	if other.State == StateAlive {
+		p.State = StateAlive
+	}
+	p.Busy, p.Quiet, p.RSS = p.Busy+other.Busy, p.Quiet || other.Quiet, max(p.RSS, other.RSS)
+	p.Queues = sorted(append(p.Queues, other.Queues...))
+	p.Running = append(p.Running, other.Running...)
+	if p.BeatAge == nil || other.BeatAge != nil && other.BeatAge.Duration < p.BeatAge.Duration {
+		p.BeatAge = other.BeatAge
+	}
+}
+
+// A ShardFound is where a job is.
+type ShardFound struct {
+	// Shard is the name of its shard; empty if the job was not found.
+	Shard string `json:"shard,omitempty"`
+	Found
+}
+
+// FindAll is Inspector.FindAll, shard after shard, for the IDs that no earlier shard had. Of a job that was not
+// found, Unseen also names the shards that could not be searched. It fails only if none could be.
+func (f *Fleet) FindAll(ctx context.Context, query Query, progress func(looked int, place string)) ([]ShardFound, error) {
+	all := make([]ShardFound, len(query.IDs))
+	for n, id := range query.IDs {
+		all[n].Found = Found{JID: id, Place: PlaceNotFound}
+	}
+	var errs []error
+	looked := 0
+	for _, shard := range f.shards {
+		rest := query
+		rest.IDs = nil
+		for _, found := range all {
+			if found.Place == PlaceNotFound {
+				rest.IDs = append(rest.IDs, found.JID)
+			}
+		}
+		if len(rest.IDs) == 0 {
+			break
+		}
+		looks := 0
+		found, err := shard.FindAll(ctx, rest, func(n int, place string) {
+			if looks = n; progress != nil {
+				progress(looked+n, "shard "+shard.Name+", "+place)
+			}
+		})
+		looked += looks
+		if err != nil {
+			errs = append(errs, shard.of(err))
+		}
+		for n := range all {
+			at := slices.IndexFunc(found, func(one Found) bool { return one.JID == all[n].JID })
+			switch {
+			case all[n].Place != PlaceNotFound:
+			case err != nil:
+				all[n].Unseen = join(all[n].Unseen, shard.of(err).Error())
+			case found[at].Place != PlaceNotFound:
+				all[n] = ShardFound{Shard: shard.Name, Found: found[at]}
+			case found[at].Unseen != "":
+				all[n].Unseen = join(all[n].Unseen, "shard "+shard.Name+": "+found[at].Unseen)
+			}
+		}
+	}
+	for n := range all {
+		all[n].Looked = looked
+	}
+	return all, f.failed(errs)
+}
+
+func join(a, b string) string {
+	return strings.Join(slices.DeleteFunc([]string{a, b}, func(s string) bool { return s == "" }), "; ")
+}
+
+// FleetResults are some of the jobs that match a Query.
+type FleetResults struct {
+	Found  []ShardFound `json:"found"`
+	Looked int          `json:"looked"`
+	// Next is the Cursor of the next search; empty at the end.
+	Next string `json:"next,omitempty"`
+	// Unseen describes shards and places that could not be searched.
+	Unseen []string `json:"unseen,omitempty"`
+}
+
+// Search is Inspector.Search, shard after shard: all that it finds in the first one comes first. The bounds of
+// the query are those of one call. It fails if its cursor is none, or if no shard can be searched.
+func (f *Fleet) Search(ctx context.Context, query Query) (FleetResults, error) {
+	results := FleetResults{Found: []ShardFound{}}
+	at, cursor, err := f.readCursor(query.Cursor)
+	if err != nil {
+		return results, err
+	}
+	limit, ends := min(cmp.Or(max(query.Limit, 0), defaultFound), maxFound), time.Now().Add(cmp.Or(query.Time, searchTime))
+	var errs []error
+	for n, shard := range f.shards[at:] {
+		if n > 0 && (len(results.Found) >= limit || !time.Now().Before(ends)) {
+			results.Next = f.cursor(shard, "")
+			break
+		}
+		query.Cursor, query.Limit, query.Time = cursor, limit-len(results.Found), max(time.Until(ends), 1)
+		cursor = ""
+		found, err := shard.Search(ctx, query)
+		if errors.Is(err, ErrCursor) {
+			return results, err //nolint:wrapcheck // as Inspector.Search
+		}
+		results.Looked += found.Looked
+		for _, one := range found.Found {
+			results.Found = append(results.Found, ShardFound{Shard: shard.Name, Found: one})
+		}
+		for _, unseen := range found.Unseen {
+			results.Unseen = append(results.Unseen, "shard "+shard.Name+": "+unseen)
+		}
+		if err != nil {
+			errs = append(errs, shard.of(err))
+			results.Unseen = append(results.Unseen, shard.of(err).Error())
+		}
+		if found.Next != "" {
+			results.Next = f.cursor(shard, found.Next)
+			break
+		}
+	}
+	return results, f.failed(errs)
+}
+
+// cursor returns the cursor of a shard's cursor. It begins with the shard's name, which has no colon.
+func (f *Fleet) cursor(shard Shard, cursor string) string { return shard.Name + ":" + cursor }
+
+// readCursor returns the index of the shard of a cursor, and the cursor there.
+func (f *Fleet) readCursor(cursor string) (at int, rest string, err error) {
+	if cursor == "" {
+		return 0, "", nil
+	}
+	name, rest, found := strings.Cut(cursor, ":")
+	if at = f.index(name); !found || at < 0 {
+		return 0, "", ErrCursor
+	}
+	return at, rest, nil
+}
+
+// FleetCounts counts what an act has done in all shards.
+type FleetCounts struct {
+	ActCounts
+	Shards []ShardCounts `json:"shards"`
+}
+
+// ShardCounts counts what an act has done in one shard.
+type ShardCounts struct {
+	Name string `json:"name"`
+	ActCounts
+	// Problem says why the act did not end in this shard; empty if it did.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Act is Inspector.Act, shard after shard. Problems has the shards in which it failed, and Missing the IDs that
+// none of the others had. It fails if the task is impossible, or if it failed in every shard.
+func (f *Fleet) Act(ctx context.Context, task Task, progress func(FleetCounts)) (FleetCounts, error) {
+	var sum FleetCounts
+	if err := task.Check(); err != nil {
+		return sum, err
+	}
+	var errs []error
+	missing := make(map[string]int)
+	for _, shard := range f.shards {
+		before := sum
+		counts, err := shard.Act(ctx, task, func(counts ActCounts) {
+			if progress != nil {
+				progress(before.with(shard, counts, nil))
+			}
+		})
+		sum = before.with(shard, counts, err)
+		if err != nil {
+			errs = append(errs, shard.of(err))
+			continue
+		}
+		for _, id := range counts.Missing {
+			missing[id]++
+		}
+	}
+	for _, id := range slices.Concat(task.Selection.IDs, task.Selection.Refs) {
+		if missing[id] > 0 && missing[id] == len(f.shards)-len(errs) {
+			sum.Missing = append(sum.Missing, id)
+		}
+	}
+	return sum, f.failed(errs)
+}
+
+// with returns the counts with those of another shard. It changes neither.
+func (c FleetCounts) with(shard Shard, counts ActCounts, err error) FleetCounts {
+	sum := FleetCounts{Shards: append(slices.Clip(c.Shards), ShardCounts{Name: shard.Name, ActCounts: counts})}
+	sum.Add(c.ActCounts)
+	named := counts
+	named.Problems, named.Missing = nil, nil
+	for _, problem := range counts.Problems {
+		named.addProblem("shard " + shard.Name + ": " + problem)
+	}
+	if err != nil {
+		sum.Shards[len(c.Shards)].Problem = err.Error()
+		named.addProblem(shard.of(err).Error())
+	}
+	sum.Add(named)
+	return sum
+}
+
+// A ShardCancellation describes what Cancel did about one job.
+type ShardCancellation struct {
+	// Shard is the name of the shard where the job is or was; empty if it was not found.
+	Shard string `json:"shard,omitempty"`
+	Cancellation
+}
+
+// cancelled orders what Cancel can have done about one job in several shards: only one of them has the job.
+var cancelled = []CancelResult{"", CancelMarked, CancelDone, CancelStopping, CancelRemoved}
+
+// Cancel is Inspector.Cancel, shard after shard: each marks the jobs and looks for them. Unseen of a job that
+// was not found also names the shards in which Cancel failed. It fails only if it failed in all of them.
+func (f *Fleet) Cancel(ctx context.Context, jids ...string) ([]ShardCancellation, error) {
+	all := make([]ShardCancellation, len(jids))
+	for n, jid := range jids {
+		all[n].Cancellation = Cancellation{JID: jid, Place: PlaceNotFound}
+	}
+	var errs []error
+	unseen := ""
+	for _, shard := range f.shards {
+		results, err := shard.Cancel(ctx, jids...)
+		if err != nil {
+			errs = append(errs, shard.of(err))
+			unseen = join(unseen, shard.of(err).Error())
+		}
+		for n, result := range results {
+			switch better := slices.Index(cancelled, result.Result) > slices.Index(cancelled, all[n].Result); {
+			case better && result.Place == PlaceNotFound:
+				all[n] = ShardCancellation{Cancellation: result}
+			case better:
+				all[n] = ShardCancellation{Shard: shard.Name, Cancellation: result}
+			}
+		}
+	}
+	for n := range all {
+		if all[n].Place == PlaceNotFound {
+			all[n].Unseen = join(all[n].Unseen, unseen)
+		}
+	}
+	return all, f.failed(errs)
+}
