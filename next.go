@@ -22,10 +22,10 @@ import (
 //
 // The next jobs travel in the payload of the job, so the PayloadLimit bounds all of them together; at most 16
 // jobs follow one, and 32 one another. They are checked at the push, where the middleware of the client sees
-// them too; if it refuses one of them, the push fails. They have no In, At, Key, Unique, Replicated or InBatch;
-// give NotUnique to one of a Unique class. Their ExpiresIn and Deadline count from the instant at which they are
-// enqueued. A periodic job has no next jobs, and the extra run of RescheduleOnce does not enqueue them. Then may
-// be given several times.
+// them too; if it refuses one of them, the push fails. They have no In, At, Key, Unique, Replicated or
+// InBatch; give NotUnique to one of a Unique class. Their ExpiresIn and Deadline count from the instant at
+// which they are enqueued. A periodic job has no next jobs, and the extra run of RescheduleOnce does not
+// enqueue them. Then may be given several times.
 //
 // A worker program of a version without next jobs, and Sidekiq, would drop them. So the push fails with
 // ErrOldWorker while such a worker of Belay is registered.

@@ -46,7 +46,7 @@ func TestClassRules(t *testing.T) {
 			set(w, ClassRule{Class: "Other", Rule: RulePause})
 			gate := lua.ClassRule{Class: odd.Class}.Gate().Name
 			w.run("h:1:aa", gate, sample(odd.Class, "1"))
-			w.admit(gate, "q", sample(odd.Class, "2"))
+			w.admit(gate, sample(odd.Class, "2"))
 			w.wait(gate, "q", sample(odd.Class, "3", `"enqueued_at":1700000000.5`), sample(odd.Class, "4"))
 			rules := read(w)
 			require.Len(w, rules, 2)

@@ -26,7 +26,8 @@ func (w *world) run(identity, gate string, payloads ...string) {
 }
 
 // admit puts a job into its queue with an admission.
-func (w *world) admit(gate, queue, payload string) {
+func (w *world) admit(gate, payload string) {
+	const queue = "q"
 	w.Helper()
 	w.do("LPUSH", w.keys.Queue(queue), payload)
 	w.do("SADD", w.keys.Queues(), queue)
@@ -48,7 +49,7 @@ func TestLimits(t *testing.T) {
 		"are listed with the jobs of all their gates": func(w *world) {
 			w.do("HSET", w.keys.Limits(), "webhooks", "5 none 0 0 code 1700000000", "api", "- window 100 60000 operator 0", "bad", "x", hostile, "0 leaky 3 1000 code 0")
 			w.run("h:1:aa", "webhooks:acme", sample("A", "1"), sample("A", "2"))
-			w.admit("webhooks:acme", "q", sample("A", "3"))
+			w.admit("webhooks:acme", sample("A", "3"))
 			w.wait("webhooks:acme", "q", sample("A", "4", `"enqueued_at":1700000000.5`), sample("A", "5"))
 			w.wait("webhooks:"+hostile, hostile, sample("A", "6"))
 			w.wait("gone:", "q", sample("A", "7"))
@@ -113,7 +114,7 @@ func TestLimits(t *testing.T) {
 		},
 		"are shown with a job that runs or was admitted": func(w *world) {
 			w.run("h:1:aa", "webhooks:acme", sample("A", "1"))
-			w.admit("api:", "q", sample("A", "2"))
+			w.admit("api:", sample("A", "2"))
 			w.do("LPUSH", w.keys.Queue("q"), sample("A", "3"), sample("A", "4"))
 			w.do("HSET", w.keys.Admitted(), hashOf(sample("A", "4")), "-1\napi:\nq")
 			for jid, want := range map[string]string{"1": "webhooks:acme", "2": "api:", "3": "", "4": ""} {
@@ -180,7 +181,7 @@ func TestLimits(t *testing.T) {
 		},
 		"are checked against the slots and admissions, and set to them": func(w *world) {
 			w.run("h:1:aa", "webhooks:acme", sample("A", "1"), sample("A", "2"))
-			w.admit("webhooks:acme", "q", sample("A", "3"))
+			w.admit("webhooks:acme", sample("A", "3"))
 			w.wait("webhooks:acme", "q", sample("A", "4"))
 			w.do("HSET", w.keys.Slots("h:9:dead"), "x", "api:")
 			w.do("ZADD", w.keys.Tombstones(), "1", "h:9:dead")

@@ -152,7 +152,7 @@ func (j *Janitor) lookAtAll(ctx context.Context, me string) (looks []look, held 
 		}
 		looks = append(looks, look{present, sentAt, answeredAt})
 		if len(present.Sessions) > 0 {
-			// One that is full has a page behind it; the first look after a fleet has grown misses some.
+			// One that is full has a page behind it; the first look since a fleet has grown misses some.
 			j.watch.pages = i + 1 + len(present.Sessions)/lua.MaxItems
 		}
 	}

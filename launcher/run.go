@@ -167,7 +167,7 @@ func (l *Launcher) ownTimeout(j *job.Job, registered *registration) (time.Durati
 func (r *run) dropped() bool {
 	l := r.launcher()
 	expires, limited := r.job.StartBy()
-	reason := ""
+	var reason string
 	switch {
 	case l.marks.Binds(r.job):
 		r.outcome, reason = job.Cancelled(), "cancelled"

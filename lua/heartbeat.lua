@@ -7,9 +7,9 @@
 --          then for each lease how many ms this process would hold it
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
 --          only the record: register again under this identity), seconds, microseconds, {lapsed identities},
---          {signals}, how many are alive or lapsed, {positions of the leases that no process holds, from 1}, how
---          many of the keys that may exist do, score of the newest mark or empty, subscriptions to the channel
---          on this server, -1 if the user may not ask}
+--          {signals}, how many are alive or lapsed, {positions of the leases that no process holds, from 1},
+--          how many of the keys that may exist do, score of the newest mark or empty, subscriptions to the
+--          channel on this server, -1 if the user may not ask}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + leases + keys)
 local record, alive, tombstones, signals, marks, up = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

@@ -4,6 +4,6 @@
 // only by a module or a program beside it.
 //
 // Belay's code is, but for some values, that of examples/needs, limits, sequence and fanout, which have tests,
-// without what only tests have. Limits, batches and sequences of the other two are in River Pro, and in a module
-// beside asynq (a semaphore).
+// without what only tests have. Limits, batches and sequences of the other two are in River Pro, and in a
+// module beside asynq (a semaphore).
 package needs

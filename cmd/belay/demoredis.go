@@ -153,6 +153,7 @@ func ownKeys(keys lua.Keys, now time.Time) []string {
 	names := []string{
 		keys.Queues(), keys.Queue(demoQueue), keys.Paused(), keys.Schedule(), keys.Retry(), keys.Dead(),
 		keys.Processed(), keys.Failed(), keys.Processes(), keys.Alive(), keys.Up(), keys.Tombstones(), keys.Sweeper(), keys.Poller(),
+		keys.Watcher(), keys.Deputy(),
 		keys.Quarantine(demoQueue), keys.Draining(demoQueue), keys.DrainAsked(demoQueue), keys.Samples(),
 	}
 	for _, day := range []time.Time{now.Add(-24 * time.Hour), now, now.Add(24 * time.Hour)} {

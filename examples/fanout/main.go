@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -15,16 +16,19 @@ var Sum = belay.Define[int]("Sum", belay.Idempotent()) // of so many rows
 func main() {
 	belay.Main(func(ctx context.Context, server *belay.Server) error {
 		Row.Handle(server, func(_ context.Context, row int) (int, error) { return 2 * row, nil })
-		Sum.Handle(server, func(ctx context.Context, rows int) (err error) {
+		Sum.Handle(server, func(ctx context.Context, rows int) error {
 			batch, _ := belay.BatchOf(ctx)
-			sum, result := 0, 0
-			for n := 0; n < rows && err == nil; n++ {
-				result, err = Row.Wait(ctx, server.Client(), belay.JIDOf(batch.ID(), n)) // it is there
-				sum += result
+			jids := make([]string, rows)
+			for n := range jids {
+				jids[n] = belay.JIDOf(batch.ID(), n)
 			}
-			if err == nil {
-				fmt.Printf("%d rows, sum %d\n", rows, sum)
+			results, err := server.Client().TrackedMany(ctx, jids...)
+			sum, row := 0, 0
+			for n := 0; n < len(results) && err == nil; n++ {
+				err = json.Unmarshal(results[n].Result, &row)
+				sum += row
 			}
+			fmt.Printf("%d rows, sum %d\n", len(results), sum)
 			return err
 		})
 		_, err := belay.NewBatch(ctx, server.Client(), belay.BatchConfig{OnSuccess: Sum.Job(1000)}, func(b *belay.Batch) error {

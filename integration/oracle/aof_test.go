@@ -82,6 +82,34 @@ func (a *aof) replay(t *testing.T, options ...oracle.Option) *oracle.Report {
 	return report
 }
 
+// broken judges it, and returns the rule of each violation.
+func (a *aof) broken(t *testing.T, options ...oracle.Option) (rules []oracle.Rule) {
+	t.Helper()
+	for _, violation := range a.replay(t, options...).Violations {
+		rules = append(rules, violation.Rule)
+	}
+	return rules
+}
+
+// A judged history is one with the rules that it breaks, in order.
+type judged struct {
+	history func(a *aof)
+	rules   []oracle.Rule
+}
+
+// judgeEach holds that the oracle finds in each history what breaks a rule, and nothing else.
+func judgeEach(t *testing.T, histories map[string]judged) {
+	t.Helper()
+	for name, history := range histories {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := begin()
+			history.history(a)
+			require.Equal(t, history.rules, a.broken(t))
+		})
+	}
+}
+
 // The names in these logs: two processes that serve queue q.
 const (
 	me, other  = "h:1:aa", "h:2:bb"

@@ -3,8 +3,6 @@ package oracle_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/belayq/belay/integration/oracle"
 )
 
@@ -24,10 +22,7 @@ func TestBatches(t *testing.T) {
 	gone := c("LREM "+mine+" -1", member)
 	complete, success, call := c("HSETNX "+info+" complete_at 1"), c("HSETNX "+info+" success_at 1"), c("LPUSH queue:calls", callback+`,"enqueued_at":1800000000}`)
 	done := c("SREM " + pending + " 1")
-	for name, history := range map[string]struct {
-		history func(a *aof)
-		rules   []oracle.Rule
-	}{
+	judgeEach(t, map[string]judged{
 		"over in the step that ends its last member": {history: func(a *aof) { taken(a); a.settle(1, 0, gone, done, complete, success, call) }},
 		"over later": {history: func(a *aof) {
 			taken(a)
@@ -80,16 +75,5 @@ func TestBatches(t *testing.T) {
 			a.step(c("UNLINK "+info+" "+pending+" "+failedSet+" "+dead), c("ZREM belay:batches b"))
 			a.settle(1, 0, gone)
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := begin()
-			history.history(a)
-			var rules []oracle.Rule
-			for _, violation := range a.replay(t).Violations {
-				rules = append(rules, violation.Rule)
-			}
-			require.Equal(t, history.rules, rules)
-		})
-	}
+	})
 }

@@ -49,10 +49,7 @@ func TestGates(t *testing.T) {
 		return all
 	}
 	broken := []oracle.Rule{oracle.Gates}
-	for name, history := range map[string]struct {
-		history func(a *aof)
-		rules   []oracle.Rule
-	}{
+	judgeEach(t, map[string]judged{
 		"one runs, one waits, and is admitted by the end": {history: func(a *aof) {
 			start(a)
 			a.settle(1, 0, join([][]string{gone}, free, admits)...)
@@ -144,18 +141,7 @@ func TestGates(t *testing.T) {
 				a.at(10)
 			}
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := begin()
-			history.history(a)
-			var rules []oracle.Rule
-			for _, violation := range a.replay(t).Violations {
-				rules = append(rules, violation.Rule)
-			}
-			require.Equal(t, history.rules, rules)
-		})
-	}
+	})
 }
 
 // A janitor from before the slots recovers the job of a dead process, whose ledger keeps the slot.

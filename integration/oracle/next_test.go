@@ -3,8 +3,6 @@ package oracle_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/belayq/belay/integration/oracle"
 )
 
@@ -15,10 +13,7 @@ func TestNextJobs(t *testing.T) {
 	gone := c("LREM "+mine+" -1", first)
 	push := func(text string) []string { return c("LPUSH queue:r", text) }
 	taken := func(a *aof) { a.push(first); a.take() }
-	for name, history := range map[string]struct {
-		history func(a *aof)
-		rules   []oracle.Rule
-	}{
+	judgeEach(t, map[string]judged{
 		"stored in the step that ends the job before them": {history: func(a *aof) { taken(a); a.settle(1, 0, gone, push(second), push(third)) }},
 		"of a job that is dropped":                         {history: func(a *aof) { taken(a); a.settle(1, 0, gone) }},
 		"one of two":                                       {history: func(a *aof) { taken(a); a.settle(1, 0, gone, push(third)) }, rules: []oracle.Rule{oracle.Next}},
@@ -37,16 +32,5 @@ func TestNextJobs(t *testing.T) {
 			a.take()
 			a.settle(1, 0, c("LREM "+mine+" -1", odd))
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := begin()
-			history.history(a)
-			var rules []oracle.Rule
-			for _, violation := range a.replay(t).Violations {
-				rules = append(rules, violation.Rule)
-			}
-			require.Equal(t, history.rules, rules)
-		})
-	}
+	})
 }

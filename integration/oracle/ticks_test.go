@@ -52,11 +52,7 @@ func TestTicks(t *testing.T) {
 			t.Parallel()
 			a := &aof{}
 			history.history(a)
-			var rules []oracle.Rule
-			for _, violation := range a.replay(t, history.options...).Violations {
-				rules = append(rules, violation.Rule)
-			}
-			require.Equal(t, history.rules, rules)
+			require.Equal(t, history.rules, a.broken(t, history.options...))
 		})
 	}
 }
