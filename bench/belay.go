@@ -286,7 +286,7 @@ func (p *belayPeer) Settings() string {
 	case p.task.Measure == "enqueue":
 		return fmt.Sprintf("%d goroutines, one client", p.task.Producers)
 	case measure.Stores(p.task.Measure):
-		return "PushSlices, one goroutine"
+		return "PushSlices, called by one goroutine"
 	case p.alone():
 		return fmt.Sprintf("concurrency %d, GOMAXPROCS 1", p.task.Concurrency)
 	case p.task.Measure == "drain":

@@ -8,7 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 var times = regexp.MustCompile(`"(created|enqueued)_at":[0-9.]+`)
@@ -81,4 +83,34 @@ func TestTheJobsOfABulkAreThoseOfSinglePushes(t *testing.T) {
 			}
 		},
 	})
+}
+
+// Bulk pushes are limited by what the client does for a job, and most of that was allocating.
+func TestABulkAllocatesLittleForEachJob(t *testing.T) {
+	const jobs = 10 * lua.MaxItems
+	unique := &dedup.Rule{Until: dedup.UntilExecuting}
+	for name, c := range map[string]struct {
+		job  RawJob
+		most float64
+	}{
+		"args":        {RawJob{Class: "A", Args: []any{42, "template", 1.5}}, 1},
+		"JSON":        {RawJob{Class: "A", ArgsJSON: `[42,"template",1.5]`}, 1},
+		"an object":   {RawJob{Class: "A", ArgsJSON: `[42,{"locale":"en"}]`}, 2},
+		"for later":   {RawJob{Class: "A", ArgsJSON: `[42]`, In: time.Minute}, 2},
+		"with a key":  {RawJob{Class: "A", ArgsJSON: `[42]`, Key: "k"}, 5},
+		"unique jobs": {RawJob{Class: "A", ArgsJSON: `[42]`, Unique: unique}, 8}, // four, unless sync.Pool forgets: with -race it does
+	} {
+		client, err := New(accepting{}, Config{})
+		require.NoError(t, err)
+		client.linger = time.Hour
+		allocated := testing.AllocsPerRun(3, func() {
+			_, err := client.PushMany(t.Context(), func(yield func(RawJob) bool) {
+				for range jobs {
+					yield(c.job)
+				}
+			})
+			require.NoError(t, err)
+		})
+		require.LessOrEqual(t, allocated/jobs, c.most, name)
+	}
 }
