@@ -28,12 +28,11 @@ type source struct {
 	listens driver.Listens
 }
 
-// doubt tells the dialer that its server is the wrong one, or was silent; and the Listens, what it replied.
-func (s *source) doubt(refused *driver.ServerError) {
+// doubt tells the dialer that its server is the wrong one.
+func (s *source) doubt() {
 	if s.dialer != nil {
 		s.dialer.Doubt()
 	}
-	s.listens.Learn(refused)
 }
 
 // Open returns a Client for a URL: redis://[user:password@]host[:port][/db], rediss:// for TLS, unix:// for a

@@ -57,8 +57,9 @@ func (c *Client) exec(ctx context.Context, batch []command) error {
 func (c *Client) retire(batch []command) error {
 	waited := time.Since(batch[0].written)
 	for k := range batch {
+		c.source.listens.Learn(batch[k].reply.err)
 		if c.reconnects.Due(batch[k].reply.err, waited, c.redis.Options().PoolSize) {
-			c.source.doubt(batch[k].reply.err)
+			c.source.doubt()
 			return errRetired
 		}
 	}

@@ -66,8 +66,9 @@ func (w *waiter) Wait(ctx context.Context, from, to string, limit time.Duration)
 		call := driver.Command("BLMOVE", from, to, "RIGHT", "LEFT", driver.Seconds(limit))
 		move.prepare(ctx, &call, driver.ScriptForm{})
 		move.reply.atEnd = func() error {
+			w.source.listens.Learn(move.reply.err)
 			if w.reconnects.Due(move.reply.err, 0, 1) { // a wait is silent while there are no jobs
-				w.source.doubt(move.reply.err)
+				w.source.doubt()
 				return errRetired
 			}
 			return nil

@@ -87,11 +87,14 @@ func (c *Client) isBroken(err error) bool {
 // isWrong reports whether the connection with this reply must be replaced because its server is the wrong one.
 func (s *source) isWrong(err error, reconnects *driver.ReconnectLimiter) bool {
 	var refused *driver.ServerError
-	if !errors.As(err, &refused) || !reconnects.Due(refused, 0, 1) {
+	if !errors.As(err, &refused) {
+		return false
+	}
+	s.listens.Learn(refused) // also while a connection that was replaced just now must stay
+	if !reconnects.Due(refused, 0, 1) {
 		return false
 	}
 	s.finder.Doubt()
-	s.listens.Learn(refused)
 	return true
 }
 
