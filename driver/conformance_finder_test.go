@@ -337,7 +337,10 @@ func TestTheTargetOfAMigrationDies(t *testing.T) {
 	}
 	move := func(target *drivertest.Server, most int) {
 		do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", from.Node(t))
-		do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.Node(t))
+		drivertest.Eventually(t, func() bool { // it learns a moment later that the target is a primary now
+			_, err := from.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "MIGRATING", target.Node(t))
+			return err == nil
+		}, 30*time.Second, 20*time.Millisecond)
 		host, port, err := net.SplitHostPort(target.Addr())
 		require.NoError(t, err)
 		for range most {
