@@ -90,8 +90,13 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Driver returns the driver that the Client was made with.
-func (c *Client) Driver() driver.Client { return c.driver }
+// Driver returns the driver that the Client was made with; nil for an empty Client.
+func (c *Client) Driver() driver.Client {
+	if c.space == nil {
+		return nil
+	}
+	return c.driver
+}
 
 // Page returns how many bytes of payload one push should carry, for a program that chooses which prepared
 // jobs to push together: fewer at first and after a push without a reply, up to lua.MaxBytes while the link
