@@ -18,6 +18,7 @@ import (
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	court "github.com/belayq/belay/integration/verdict"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/lua"
 )
 
@@ -146,10 +147,13 @@ const (
 // drain lets a calm fleet, two fresh workers among it, end all that there is to do, and stops it.
 func (r *chaos) drain() {
 	r.phase("drain")
-	r.order("ZADD", r.site.keys.Periodic(), "XX", "+inf", chaosplan.Ticks) // paused: it would never be drained
 	for n := range 2 {
 		r.workers = append(r.workers, r.newWorker(r.plan.Settings.Workers+n))
 	}
+	// On a busy machine nothing may have been calm for long enough so far.
+	drivertest.Eventually(r.t, func() bool { return len(r.site.list(r.site.keys.PeriodicRuns(chaosplan.Ticks))) > 0 },
+		time.Minute, 50*time.Millisecond, "a periodic job runs")
+	r.order("ZADD", r.site.keys.Periodic(), "XX", "+inf", chaosplan.Ticks) // paused: it would never be drained
 	for _, p := range r.pushers {
 		if !p.ended(pushing) {
 			r.t.Errorf("%s does not come to its end", p.name)
