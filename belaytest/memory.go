@@ -109,10 +109,8 @@ func (m *memory) Lane(int) (driver.Client, error) { return m, nil }
 // Listen implements driver.Client.
 func (m *memory) Listen(ctx context.Context, channels []string, _ time.Duration, subscribed func(), received func(string)) error {
 	subscriber := m.topics.NewSubscriber()
-	for _, channel := range channels {
-		subscriber.Subscribe(channel)
-	}
-	defer unsubscribe(subscriber, channels)
+	m.change(subscriber.Subscribe, channels)
+	defer m.unsubscribe(subscriber, channels)
 	subscribed()
 	for {
 		select {
@@ -124,15 +122,23 @@ func (m *memory) Listen(ctx context.Context, channels []string, _ time.Duration,
 	}
 }
 
-// unsubscribe ends a subscription. Miniredis holds a lock while it sends a message, and unsubscribing needs
-// that lock, so it drops the messages that are sent meanwhile.
-func unsubscribe(subscriber *miniredis.Subscriber, channels []string) {
+// change subscribes to channels, or ends that, between two commands: PUBSUB NUMSUB of miniredis reads the
+// subscriptions without their own lock.
+func (m *memory) change(act func(channel string) int, channels []string) {
+	m.topics.Lock()
+	defer m.topics.Unlock()
+	for _, channel := range channels {
+		act(channel)
+	}
+}
+
+// unsubscribe ends a subscription. Miniredis holds its locks while it sends a message, and unsubscribing needs
+// them, so it drops the messages that are sent meanwhile.
+func (m *memory) unsubscribe(subscriber *miniredis.Subscriber, channels []string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, channel := range channels {
-			subscriber.Unsubscribe(channel)
-		}
+		m.change(subscriber.Unsubscribe, channels)
 	}()
 	for {
 		select {
