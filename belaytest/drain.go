@@ -99,7 +99,12 @@ func (k *Kit) work(queues []string, first int) error {
 	go func() { ended <- s.Run(context.Background()) }()
 	for {
 		changed := k.memory.next()
-		if k.left(queues, s.Identity()) == 0 || k.count()-first > k.maxRuns {
+		identity := s.Identity()
+		done := k.left(queues, identity) == 0 || k.count()-first > k.maxRuns
+		if done && identity != s.Identity() {
+			continue // it has registered meanwhile, and the jobs may be in its lists
+		}
+		if done {
 			s.Stop()
 			err := <-ended
 			// This server is finished, so its tombstone is not needed; a thousand drains would leave a
