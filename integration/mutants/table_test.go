@@ -659,8 +659,8 @@ var bugs = []mutant{
 `, `	if vital || !vital {
 `,
 		}},
-		pkg: "./launcher", run: "TestDutiesLeaveTheirConnections",
-		caught: "TestDutiesLeaveTheirConnectionsToAHeartbeatAndASettle/go-redis", says: "waited in vain for heartbeats",
+		pkg: "./launcher", run: "TestDutiesGiveTheirConnections",
+		caught: "TestDutiesGiveTheirConnectionsToNothingLessThanAHeartbeat", says: "the connections of duties stay",
 	},
 	{
 		name: "a claim is remembered for a day",
