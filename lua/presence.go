@@ -14,7 +14,7 @@ var presenceScript = load("presence")
 // reset.
 const AbsentAfter = time.Second
 
-// Present is what a look at the subscriptions of the living sessions finds; see Keys.Presence.
+// Present is what a look at the subscriptions of the living sessions finds; see Keys.LookAtPresence.
 type Present struct {
 	// Now is Redis' time.
 	Now time.Time

@@ -355,11 +355,7 @@ func (p *press) periodic() {
 func (p *press) batches() {
 	press := func(act, question, text string) (b inspect.Batch, found bool) {
 		p.open(p.first + "batch?bid=import-42")
-		p.pressed("/batches post do=" + act)
-		p.takeAsked()
-		p.send(button("form.bar", act))
-		require.Equal(p.t, []string{question}, p.takeAsked())
-		p.said(text)
+		p.act("/batches", "form.bar", act, question, text)
 		b, found, err := p.s.inspector.Batch(p.t.Context(), "import-42")
 		require.NoError(p.t, err)
 		return b, found
@@ -380,15 +376,7 @@ func (p *press) limits() {
 		require.NoError(p.t, err)
 		return d.Limit
 	}
-	press := func(form, act, question, text string) {
-		p.pressed("/limits post do=" + act)
-		p.takeAsked()
-		p.send(button(form, act))
-		if question != "" {
-			require.Equal(p.t, []string{question}, p.takeAsked())
-		}
-		p.said(text)
-	}
+	press := func(form, act, question, text string) { p.act("/limits", form, act, question, text) }
 	p.open(p.first + "limits")
 	p.pressed("/limits get check=1")
 	p.send("document.querySelector('form[action=limits][method=get] button')")
@@ -407,6 +395,17 @@ func (p *press) limits() {
 	require.Empty(p.t, read().Source)
 }
 
+// act presses a button, which asks this question unless it is empty, and reads what the page says then.
+func (p *press) act(route, form, act, question, text string) {
+	p.pressed(route + " post do=" + act)
+	p.takeAsked()
+	p.send(button(form, act))
+	if question != "" {
+		require.Equal(p.t, []string{question}, p.takeAsked())
+	}
+	p.said(text)
+}
+
 // classes presses the buttons of rules, for a class that no worker runs.
 func (p *press) classes() {
 	rule := func() string {
@@ -423,13 +422,7 @@ func (p *press) classes() {
 		p.open(p.first + "classes")
 		eval[bool](p.tab, "!!(document.querySelector('#rule input[name=class]').value = 'Reports::Daily')")
 		eval[bool](p.tab, "!!(document.querySelector('#rule input[name=concurrency]').value = '7')")
-		p.pressed("/classes post do=" + act)
-		p.takeAsked()
-		p.send(button(form, act))
-		if question != "" {
-			require.Equal(p.t, []string{question}, p.takeAsked())
-		}
-		p.said(text)
+		p.act("/classes", form, act, question, text)
 		require.Equal(p.t, want, rule())
 	}
 	press("#rule", "pause", "", "Reports::Daily is paused.", "pause 0")

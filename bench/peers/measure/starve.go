@@ -41,14 +41,7 @@ func (t *task) starve(ctx context.Context) (e subject.Event, err error) {
 	if t.Keys < 1 || t.Limit < 1 || t.Seconds <= 0 {
 		return e, errors.New("keys, limit and seconds are above 0")
 	}
-	pushed, err := t.storeAll(ctx, Noops)
-	if err == nil {
-		err = t.peer.Rest(ctx)
-	}
-	if err == nil {
-		err = t.talk.Pushed(ctx, pushed)
-	}
-	if err != nil {
+	if err := t.fill(ctx); err != nil {
 		return e, err
 	}
 	running := make([]atomic.Int32, t.Keys+1)
