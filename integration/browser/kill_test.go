@@ -41,6 +41,8 @@ func TestADashboardKilledDuringRunAll(t *testing.T) {
 		}
 		dashboard.kill()
 		proxy.Clear()
+		// What the dashboard had sent before it died may still be on its way.
+		eventually(t, "the end of the dashboard's connections", func() bool { return proxy.Open() == 0 })
 		before := left
 		left = s.size("retries", "")
 		t.Logf("killed with %d of %d jobs left", left, many)
