@@ -114,7 +114,7 @@ var bugs = []mutant{
 		name: "takes are unfair",
 		harm: "a keyspace with a long queue has all processors, and the jobs of the others wait until it is empty",
 		edits: []edit{{
-			"fetch/turns.go", `	part := processors / c.count
+			"fetch/queues.go", `	part := processors / c.count
 `, `	part := processors
 `,
 		}},
