@@ -150,7 +150,7 @@ var bugs = []mutant{
 		edits: []edit{{
 			"driver/goredisdriver/options.go", `o.MaxRetries = -1 // 0 would mean three`, `o.MaxRetries = 0`,
 		}, {
-			"driver/goredisdriver/command.go", `// prepare spells the call out.`, `func (c *command) NoRetry() bool { return false }
+			"driver/goredisdriver/do.go", `// prepare spells the call out.`, `func (c *command) NoRetry() bool { return false }
 
 // prepare spells the call out.`,
 		}},
