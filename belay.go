@@ -74,9 +74,6 @@ const (
 // Status is the outcome of a push.
 type Status = client.Status
 
-// AskError is what Discard, Kill, RetryIn and Snooze return. Middleware finds it with errors.As.
-type AskError = retry.AskError
-
 // Errors for errors.Is.
 var (
 	// ErrUnknown is the error of a push whose reply was lost: Redis may or may not have the job. Another push
@@ -114,7 +111,7 @@ var (
 )
 
 // Discard returns an error that a handler returns to drop its job. The run counts as failed if cause is not
-// nil.
+// nil. Middleware finds this error, and those of Kill, RetryIn and Snooze, with errors.As and a *retry.AskError.
 func Discard(cause error) error { return retry.Discard(cause) }
 
 // Kill returns an error that a handler returns to move its job to the dead set, without further retries.

@@ -63,7 +63,7 @@ func (k *Keyspace) prepare(r *Run) {
 	if gateOf != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
 		if parsed, err := r.Job(); err == nil {
-			r.read, r.lock = parsed, k.lockOf(parsed)
+			r.lock = k.lockOf(parsed)
 			if gateOf != nil {
 				r.gate, r.first = (*gateOf)(parsed), parsed.InterruptedCount() > 0
 			}

@@ -129,6 +129,20 @@ func (k *Keyspace) call(now time.Time) {
 	}
 }
 
+// leaveUnstarted removes the runs from the ledger that have not begun, because Redis is away, if the session
+// has no lease any more. They occupy processors that other keyspaces need. The jobs stay in their working
+// lists, where reconciling finds them.
+func (k *Keyspace) leaveUnstarted() {
+	for _, waiting := range []state{awaitingStart, ready} {
+		for r := range k.ledger.in(waiting) {
+			if (waiting == ready || !r.undoStart) && !k.leased(r.Session) {
+				k.drop(r)
+				k.loop.freed = true
+			}
+		}
+	}
+}
+
 // wait opens and releases idle waits. It returns the latest instant at which the keyspace must have its next
 // turn; zero if there is none.
 func (k *Keyspace) wait(now time.Time) time.Time {

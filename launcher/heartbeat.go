@@ -15,7 +15,8 @@ func (l *Launcher) beat(ctx context.Context) error {
 	if session.Over() {
 		return l.reregister(ctx)
 	}
-	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, append(l.watchedLeases(), l.space.Watched(session)...)...)
+	leases := l.leases()
+	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, append(leases.watched(), l.space.Watched(session)...)...)
 	if err != nil {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
@@ -40,7 +41,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 		l.cfg.Log.Error("redis lost its data; running jobs continue, re-registering with a new identity", "identity", session.Identity)
 		return l.reregister(ctx)
 	}
-	l.wake(reply.Free)
+	leases.wake(reply.Free)
 	for _, signal := range reply.Signals { // of Ruby's remote control
 		l.cfg.Log.Info("remote control", "signal", signal)
 		l.Obey(signal)

@@ -22,28 +22,32 @@ type lease struct {
 	free func() // it must not block
 }
 
-func (l *Launcher) leases() []lease {
-	leases := []lease{
+// leases returns the leases that this process stands by for.
+func (l *Launcher) leases() leases {
+	list := leases{
 		{scheduler.Lease(l.keys), l.pollerLeft},
 		{l.janitor.SweepLease(), l.sweepNow.pull},
 	}
 	for _, watched := range l.janitor.WatchLeases(l.Identity()) {
-		leases = append(leases, lease{watched, l.watchNow.pull})
+		list = append(list, lease{watched, l.watchNow.pull})
 	}
-	return leases
+	return list
 }
 
-// watchedLeases returns the leases for the next heartbeat.
-func (l *Launcher) watchedLeases() (watched []lua.Watched) {
-	for _, lease := range l.leases() {
+// leases are what one heartbeat checks.
+type leases []lease
+
+// watched returns the keys whose existence the heartbeat checks.
+func (list leases) watched() (watched []lua.Watched) {
+	for _, lease := range list {
 		watched = append(watched, lease.Watched)
 	}
 	return watched
 }
 
 // wake makes the duties of these leases ask for them.
-func (l *Launcher) wake(free []string) {
-	for _, lease := range l.leases() {
+func (list leases) wake(free []string) {
+	for _, lease := range list {
 		if slices.Contains(free, lease.Key) {
 			lease.free()
 		}

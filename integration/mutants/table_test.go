@@ -114,7 +114,7 @@ var bugs = []mutant{
 		name: "takes are unfair",
 		harm: "a keyspace with a long queue has all processors, and the jobs of the others wait until it is empty",
 		edits: []edit{{
-			"fetch/turns.go", `	part := processors / c.count
+			"fetch/queues.go", `	part := processors / c.count
 `, `	part := processors
 `,
 		}},
@@ -150,7 +150,7 @@ var bugs = []mutant{
 		edits: []edit{{
 			"driver/goredisdriver/options.go", `o.MaxRetries = -1 // 0 would mean three`, `o.MaxRetries = 0`,
 		}, {
-			"driver/goredisdriver/command.go", `// prepare spells the call out.`, `func (c *command) NoRetry() bool { return false }
+			"driver/goredisdriver/do.go", `// prepare spells the call out.`, `func (c *command) NoRetry() bool { return false }
 
 // prepare spells the call out.`,
 		}},
