@@ -111,7 +111,8 @@ var (
 )
 
 // Discard returns an error that a handler returns to drop its job. The run counts as failed if cause is not
-// nil. Middleware finds this error, and those of Kill, RetryIn and Snooze, with errors.As and a *retry.AskError.
+// nil. Middleware finds this error, and those of Kill, RetryIn and Snooze, with errors.As and a
+// *retry.AskError.
 func Discard(cause error) error { return retry.Discard(cause) }
 
 // Kill returns an error that a handler returns to move its job to the dead set, without further retries.

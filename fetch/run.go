@@ -38,7 +38,8 @@ type Run struct {
 // Gated reports whether the job may wait at a gate: a quarantined one may not.
 func (r *Run) Gated() bool { return r.gate != nil && !r.quarantined }
 
-// Job returns the job as job.ParseToRun does. It reads the payload at the first call; any goroutine may call it.
+// Job returns the job as job.ParseToRun does. It reads the payload at the first call; any goroutine may
+// call it.
 func (r *Run) Job() (*job.Job, error) {
 	if read := r.read.Load(); read != nil {
 		return read, nil
