@@ -93,8 +93,9 @@ func appendArg(out []byte, arg any) ([]byte, error) {
 // that contains itself ends there.
 const plainDepth = 16
 
-// appendPlain writes the commonest types without reflection and without allocating. ok is false if v has a
-// value of another type, or one that has no JSON: appendValue writes all others, and its errors name the place.
+// appendPlain writes the commonest types without reflection; only a map of many keys allocates. ok is false if
+// v has a value of another type, or one that has no JSON: appendValue writes all others, and its errors name
+// the place.
 func appendPlain(out []byte, v any, depth int) (text []byte, ok bool) {
 	if depth == 0 {
 		return nil, false
