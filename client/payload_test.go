@@ -96,6 +96,7 @@ func TestABulkAllocatesLittleForEachJob(t *testing.T) {
 		"args":        {RawJob{Class: "A", Args: []any{42, "template", 1.5}}, 1},
 		"JSON":        {RawJob{Class: "A", ArgsJSON: `[42,"template",1.5]`}, 1},
 		"an object":   {RawJob{Class: "A", ArgsJSON: `[42,{"locale":"en"}]`}, 2},
+		"a map":       {RawJob{Class: "A", Args: []any{42, map[string]any{"locale": "en", "tags": []string{"a", "b"}}}}, 2},
 		"for later":   {RawJob{Class: "A", ArgsJSON: `[42]`, In: time.Minute}, 2},
 		"with a key":  {RawJob{Class: "A", ArgsJSON: `[42]`, Key: "k"}, 5},
 		"unique jobs": {RawJob{Class: "A", ArgsJSON: `[42]`, Unique: unique}, 8}, // four, unless sync.Pool forgets: with -race it does
