@@ -70,7 +70,7 @@ func ForPrefix(prefix string) Option { return func(u *URL) { u.prefix = prefix }
 // client_name, and password_file. With TLS: ca, cert and key (PEM files: whom to trust instead of the system's
 // authorities, and the client's certificate), server_name (the name to verify instead of the host), and
 // skip_verify=true. With sentinels: sentinel_user and sentinel_password_file; user and password of the URL are
-// those of the servers. master_set and addr, rueidis' own form, turn redis:// into redis+sentinel://. All files
+// those of the servers. SplitShards removes the parameter shards, which ParseURL refuses. master_set and addr, rueidis' own form, turn redis:// into redis+sentinel://. All files
 // are read again for each connection. The parameters in PoolParameters are go-redis' own. Its parameters for
 // retries, timeouts and the protocol are accepted and removed, because the adapters set these.
 //
