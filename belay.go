@@ -154,9 +154,9 @@ func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bo
 // TLS. driver.ParseURL describes all forms and parameters. A nil config is the zero ClientConfig. The error
 // never shows the URL's password. The caller closes the Client, after the servers made from it.
 //
-// With redis+cluster://host1,host2?shards=12, or ClientConfig.Shards, the client spreads its jobs over several
-// keyspaces: see Shard. One that is away is no error, unless all are. With a list of shards that all have a URL,
-// url is empty.
+// With redis+cluster://host1,host2?shards=12, or ClientConfig.Shards, the client spreads its jobs over
+// several keyspaces: see Shard. One that is away is no error, unless all are. With a list of shards that all
+// have a URL, url is empty.
 func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}
@@ -194,10 +194,11 @@ func ClusterShards(n int) []Shard { return client.Shards(n) }
 // before it.
 var ErrShards = client.ErrShards
 
-// ShardKey places a job, with shards (ClientConfig.Shards), on the shard of a text, such as the id of a tenant:
-// all jobs with one text are on one shard, with their locks and limits. Without it the lock of a unique job and
-// the gate of a limited one have a shard each, and a push that has both on different shards fails. Jobs that
-// share a lock or a limit need the same ShardKey, or each shard has a lock of its own. An empty text is an error.
+// ShardKey places a job, with shards (ClientConfig.Shards), on the shard of a text, such as the id of a
+// tenant: all jobs with one text are on one shard, with their locks and limits. Without it the lock of a
+// unique job and the gate of a limited one have a shard each, and a push that has both on different shards
+// fails. Jobs that share a lock or a limit need the same ShardKey, or each shard has a lock of its own. An
+// empty text is an error.
 func ShardKey(text string) JobOption {
 	return func(i *RawJob) { i.ShardKey = named(i, "ShardKey", text) }
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // ClientConfig configures Open and NewClient. The zero value is ready. Its fields: Prefix, Unit,
-// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent, Shards and Logger; their defaults: go doc
-// github.com/belayq/belay/client.Config.
+// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent, Shards and Logger; their
+// defaults: go doc github.com/belayq/belay/client.Config.
 type ClientConfig = client.Config
 
 // ServerConfig configures NewServer. The zero value is ready: each field's default is in its comment. The key

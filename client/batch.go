@@ -209,8 +209,8 @@ func (c *Client) batchSpace(id string) *space {
 	return c.spaces[c.place.ofBatch(id)]
 }
 
-// newBatchID draws the id of a batch. With shards it begins with the name of one, so that a program that has only
-// the id finds the batch: that of the parent, or one at random.
+// newBatchID draws the id of a batch. With shards it begins with the name of one, so that a program that has
+// only the id finds the batch: that of the parent, or one at random.
 func (c *Client) newBatchID(parent *Batch) string {
 	id := job.NewJID()
 	switch {

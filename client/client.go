@@ -51,8 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Client puts jobs into the queues of one Redis, or of several (Config.Shards). Its methods may be called from
-// any goroutine.
+// A Client puts jobs into the queues of one Redis, or of several (Config.Shards). Its methods may be called
+// from any goroutine.
 type Client struct {
 	// spaces has one space, or one for each shard; place decides among several, and is nil for one.
 	spaces     []*space

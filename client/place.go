@@ -123,7 +123,8 @@ func (p *placement) ofBatch(id string) int {
 	return p.of(id)
 }
 
-// place returns the shard of a job with these bound keys, of which there is at least one. A ShardKey decides for the lock and the limit too. An error means that the keys are on different shards.
+// place returns the shard of a job with these bound keys, of which there is at least one. A ShardKey decides
+// for the lock and the limit too. An error means that the keys are on different shards.
 func (p *placement) place(keys ...boundKey) (int, error) {
 	decides := keys
 	for _, key := range keys {

@@ -67,8 +67,8 @@ type RawJob struct {
 	// none.
 	Then []RawJob
 
-	// ShardKey places the job, with shards, on the shard of this text instead of those of its lock and its limit:
-	// all jobs with one text are on one shard. Without shards it has no effect. Default: none.
+	// ShardKey places the job, with shards, on the shard of this text instead of those of its lock and its
+	// limit: all jobs with one text are on one shard. Without shards it has no effect. Default: none.
 	ShardKey string
 
 	// gate returns the gate of the job for its payload: see LimitedBy.

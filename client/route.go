@@ -15,8 +15,8 @@ import (
 // lacks it is counted by the gate of the shard that it happens to go to.
 func (j *RawJob) LimitedBy(gate func(payload string) string) { j.gate = gate }
 
-// spaceOf returns the shard of a job that has passed the middleware, and whether it has a bound key. The shard of
-// a plain job is that of the writer's turn.
+// spaceOf returns the shard of a job that has passed the middleware, and whether it has a bound key. The
+// shard of a plain job is that of the writer's turn.
 func (c *Client) spaceOf(w *writer, j *RawJob) (s *space, bound bool, err error) {
 	if c.place == nil {
 		return c.spaces[0], false, nil
@@ -108,8 +108,8 @@ func (c *Client) try(ctx context.Context, to destination, send func(s *space) er
 	}
 }
 
-// absent reports whether err means that Redis certainly has none of the jobs of the call, and that another Redis
-// may take them.
+// absent reports whether err means that Redis certainly has none of the jobs of the call, and that another
+// Redis may take them.
 func absent(err error) bool { return away(err) || errors.Is(err, ErrFull) }
 
 // note leaves the shard out of the turns if its Redis has failed, and ends that if not.

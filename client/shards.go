@@ -33,8 +33,9 @@ type Shard struct {
 }
 
 // Shards returns a list of n shards, "0" to "n-1", in the Redis of the Client: on a Redis Cluster they spread
-// over its nodes, and move with the slots when nodes are added. Choose n once, a few times the number of primaries
-// that you expect: a client with another number is refused. The parameter shards=n of a URL is the same.
+// over its nodes, and move with the slots when nodes are added. Choose n once, a few times the number of
+// primaries that you expect: a client with another number is refused. The parameter shards=n of a URL is the
+// same.
 func Shards(n int) []Shard {
 	list := make([]Shard, max(n, 0))
 	for i := range list {
@@ -47,8 +48,8 @@ func Shards(n int) []Shard {
 // configuration: two programs would look for one lock in two places. Nothing was pushed there.
 var ErrShards = errors.New("the shards of this program are not those of the programs before it")
 
-// Open returns a Client for a URL, whose parameter shards asks for that many Shards. connect makes the driver of
-// a keyspace, such as goredisdriver.Open. Nothing is dialled.
+// Open returns a Client for a URL, whose parameter shards asks for that many Shards. connect makes the driver
+// of a keyspace, such as goredisdriver.Open. Nothing is dialled.
 func Open(url string, cfg Config, connect func(url string, options ...driver.Option) (driver.Client, error)) (c *Client, err error) {
 	url, n, err := driver.SplitShards(url)
 	switch {
@@ -199,8 +200,8 @@ type Space struct {
 	space *space
 }
 
-// Admit compares the list of shards with the one that the keyspace has recorded; see ErrShards. It sends nothing
-// once that has succeeded, and for a Client without shards.
+// Admit compares the list of shards with the one that the keyspace has recorded; see ErrShards. It sends
+// nothing once that has succeeded, and for a Client without shards.
 func (s Space) Admit(ctx context.Context) error { return s.space.of(s.space.admit(ctx)) }
 
 // Record returns what Admit compares.
@@ -223,11 +224,12 @@ func (c *Client) Home() int {
 	return c.place.bound[0]
 }
 
-// Admit admits all keyspaces of the Client: see Space.Admit. A shard that is away is no error unless all of them
-// are; it is admitted before the first push there.
+// Admit admits all keyspaces of the Client: see Space.Admit. A shard that is away is no error unless all of
+// them are; it is admitted before the first push there.
 func (c *Client) Admit(ctx context.Context) error { return c.all(ctx, (*space).admit) }
 
-// Greet checks that each Redis of the Client answers and is not too old, and admits its keyspaces as Admit does.
+// Greet checks that each Redis of the Client answers and is not too old, and admits its keyspaces as Admit
+// does.
 func (c *Client) Greet(ctx context.Context) error {
 	return c.all(ctx, func(s *space, ctx context.Context) error {
 		if err := s.driver.Do(ctx, driver.Command("PING"))[0].Err; err != nil {

@@ -159,8 +159,8 @@ const shardsParameter = "shards"
 // maxShards bounds the keyspaces of one URL: each has connections, heartbeats and scripts of its own.
 const maxShards = 1024
 
-// SplitShards returns a Redis URL without its parameter shards, and how many keyspaces the parameter asks for; 0
-// without it. The error says what is wrong with the parameter, and repeats none of the text.
+// SplitShards returns a Redis URL without its parameter shards, and how many keyspaces the parameter asks for:
+// 0 without it. The error says what is wrong with the parameter, and repeats none of the text.
 func SplitShards(text string) (url string, shards int, err error) {
 	before, query, _ := strings.Cut(text, "?")
 	given := ""

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- shard: record which one of several keyspaces this is, and among which of them jobs with a bound key are placed.
+-- shard: record which one of several keyspaces this is, and which of them have jobs with a bound key.
 -- Why one script: of two programs that disagree, one records both fields and the other one is refused.
 -- KEYS     1 shard
 -- ARGV     1 name  2 the sorted names of the shards for bound keys, with spaces between
