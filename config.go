@@ -3,6 +3,7 @@ package belay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -18,8 +19,8 @@ import (
 )
 
 // ClientConfig configures Open and NewClient. The zero value is ready. Its fields: Prefix, Unit,
-// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent and Logger; their defaults: go doc
-// github.com/belayq/belay/client.Config.
+// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent, Shards and Logger; their
+// defaults: go doc github.com/belayq/belay/client.Config.
 type ClientConfig = client.Config
 
 // ServerConfig configures NewServer. The zero value is ready: each field's default is in its comment. The key
@@ -149,7 +150,12 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	}
 	buffer, log := logbook.Behind(cfg.Logger)
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
-	of := c.Config()
+	of, spaces := c.Config(), c.Spaces()
+	if len(spaces) > 1 {
+		return nil, nil, nil, errors.New("the client has several shards, and a server serves one: open a client for each shard, " +
+			"with its URL and its prefix, and run a server for each")
+	}
+	of.Prefix = spaces[0].Prefix
 	var l *launcher.Launcher
 	var may check.Permissions
 	wanted := func() check.Config {

@@ -243,6 +243,8 @@ type writer struct {
 	fields  []job.Edit      // of the job that is being written
 	texts   strings.Builder // the texts of kept are parts of its string
 	jids    []string        // for the next jobs
+	turn    *space          // the shard of the next plain jobs; nil for the next one in turn
+	clockOf *space          // whose now is
 	readAt  time.Time       // when now was read, by this machine's clock
 	now     time.Time       // by Redis' clock
 }
@@ -286,8 +288,8 @@ func (w *writer) nowFor(ctx context.Context, s *space, due, here time.Time) time
 	if !due.IsZero() {
 		return s.nowFor(ctx, due)
 	}
-	if !w.bulk || here.Sub(w.readAt) >= stampEvery {
-		w.readAt, w.now = here, s.nowFor(ctx, due)
+	if !w.bulk || here.Sub(w.readAt) >= stampEvery || w.clockOf != s {
+		w.clockOf, w.readAt, w.now = s, here, s.nowFor(ctx, due)
 	}
 	return w.now
 }

@@ -49,10 +49,10 @@ func TestJobsOfABulkShareATimeForAMillisecond(t *testing.T) {
 	client, err := New(accepting{}, Config{})
 	require.NoError(t, err)
 	w, here := writer{bulk: true}, time.Now()
-	first := w.nowFor(t.Context(), client.space, time.Time{}, here)
-	require.Equal(t, first, w.nowFor(t.Context(), client.space, time.Time{}, here.Add(stampEvery-1)))
-	require.True(t, w.nowFor(t.Context(), client.space, time.Time{}, here.Add(stampEvery)).After(first))
-	require.True(t, w.nowFor(t.Context(), client.space, here, here).After(first), "a job that may be due is compared with the present")
+	first := w.nowFor(t.Context(), client.spaces[0], time.Time{}, here)
+	require.Equal(t, first, w.nowFor(t.Context(), client.spaces[0], time.Time{}, here.Add(stampEvery-1)))
+	require.True(t, w.nowFor(t.Context(), client.spaces[0], time.Time{}, here.Add(stampEvery)).After(first))
+	require.True(t, w.nowFor(t.Context(), client.spaces[0], here, here).After(first), "a job that may be due is compared with the present")
 }
 
 // A bulk push shares texts, ids and times among its jobs; the payloads must not show it.

@@ -69,6 +69,12 @@ type RawJob struct {
 	// none.
 	Then []RawJob
 
+	// ShardKey places the job, with shards, on the shard of this text instead of those of its lock and its
+	// limit: all jobs with one text are on one shard. Without shards it has no effect. Default: none.
+	ShardKey string
+
+	// gate returns the gate of the job for its payload: see LimitedBy.
+	gate func(payload string) string
 	// after is the jid of the job whose next job this is; "" for most jobs.
 	after string
 	// endOf is the batch whose callback the job is; nil for most jobs.
