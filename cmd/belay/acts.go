@@ -284,8 +284,8 @@ func each(names []string, do func(name string) (there bool, err error)) error {
 	return absent(missing)
 }
 
-// there returns the error of reading an item, or one that it does not exist.
-func there(name string, found bool, err error) error {
+// checkFound returns the error of reading an item, or an error that it does not exist; nil if it was found.
+func checkFound(name string, found bool, err error) error {
 	if err == nil && !found {
 		err = absent([]string{name})
 	}

@@ -78,7 +78,7 @@ have failed or died. Its figures are not of one instant: while members end, they
 		Args:    oneArg("give the id of a batch, as belay batches shows it"),
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			b, found, err := i.Batch(context.Background(), args[0])
-			if err := there(args[0], found, err); err != nil {
+			if err := checkFound(args[0], found, err); err != nil {
 				return err
 			}
 			return show(cmd, b, func(t *table) {
@@ -116,7 +116,7 @@ ever. With --remove they are removed from the batch, which is then complete or o
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
 			checked, found, err := i.CheckBatch(ctx, args[0], remove)
-			if err := there(args[0], found, err); err != nil {
+			if err := checkFound(args[0], found, err); err != nil {
 				return err
 			}
 			err = show(cmd, checked, func(t *table) {
@@ -145,8 +145,8 @@ func newBatchAct(
 		example: "  belay batches " + verb + " 217d2cffc30f4a168b3a76d9",
 		args:    someArgs("give the ids of batches, as belay batches shows them"),
 		do:      doing(past, act),
-		look: func(on target, id string) (string, bool, error) {
-			b, found, err := on.Batch(on, id)
+		look: func(ctx context.Context, i *inspect.Inspector, id string) (string, bool, error) {
+			b, found, err := i.Batch(ctx, id)
 			return fmt.Sprintf("%s, %s", b.State, batchMembers(b)), found, err
 		},
 	}.command(at)

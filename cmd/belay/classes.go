@@ -146,10 +146,10 @@ func ruleAct(rule *inspect.ClassRule, a namedAct) namedAct {
 	}
 	var once sync.Once
 	var known []string // classes, before the first has a rule
-	a.do = func(on target, class string) (string, bool, error) {
-		once.Do(func() { known, _ = classNames(on.Inspector, on) })
+	a.do = func(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
+		once.Do(func() { known, _ = classNames(i, ctx) })
 		rule.Class = class
-		changed, err := on.SetClassRule(on, *rule)
+		changed, err := i.SetClassRule(ctx, *rule)
 		words, note := a.past, ""
 		if rule.Rule == inspect.RuleLimit {
 			words = fmt.Sprintf("at most %d at once", rule.Concurrency)
@@ -159,16 +159,16 @@ func ruleAct(rule *inspect.ClassRule, a namedAct) namedAct {
 		}
 		return words + word(!changed, " already") + note, true, err
 	}
-	a.look = func(on target, class string) (string, bool, error) {
-		state, found, err := lookAtRule(on, class)
-		return cmp.Or(word(found, state), "no rule"), true, err
+	a.look = func(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
+		state, _, err := lookAtRule(ctx, i, class)
+		return cmp.Or(state, "no rule"), true, err
 	}
 	return a
 }
 
 // lookAtRule describes the rule of a class.
-func lookAtRule(on target, class string) (string, bool, error) {
-	rules, _, err := on.ClassRules(on)
+func lookAtRule(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
+	rules, _, err := i.ClassRules(ctx)
 	at := slices.IndexFunc(rules, func(r inspect.ClassRule) bool { return r.Class == class })
 	if err != nil || at < 0 {
 		return "", false, err

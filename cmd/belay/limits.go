@@ -44,21 +44,19 @@ func newLimits(at *redisFlags) *cobra.Command {
 			}
 			printProblems(cmd, limits.Problems)
 			return showAll(cmd, limits.Limits, func(t *table) {
-				rows(t, limitHeads, limits.Limits, limitCells)
+				heads := []any{"LIMIT", "CONCURRENCY", "RATE", "SOURCE", "RUNNING", "ADMITTED", "WAITING", "GATES", "OLDEST"}
+				rows(t, heads, limits.Limits, func(l inspect.Limit) []any {
+					return []any{
+						cut(l.Name, 64), concurrencyOf(l), cmp.Or(l.Rate, "-"), cmp.Or(string(l.Source), "-"),
+						l.Running, l.Admitted, l.Waiting, l.Gates, oldest(l.Oldest),
+					}
+				})
 				t.row(fmt.Sprintf("%d limits", len(limits.Limits)))
 			})
 		}),
 	})
 	cmd.AddCommand(newLimitShow(at), newLimitSet(at), newLimitReset(at), newLimitRemove(at), newLimitCheck(at))
 	return cmd
-}
-
-var limitHeads = []any{"LIMIT", "CONCURRENCY", "RATE", "SOURCE", "RUNNING", "ADMITTED", "WAITING", "GATES", "OLDEST"}
-
-func limitCells(l inspect.Limit) []any {
-	return []any{
-		cut(l.Name, 64), concurrencyOf(l), cmp.Or(l.Rate, "-"), cmp.Or(string(l.Source), "-"), l.Running, l.Admitted, l.Waiting, l.Gates, oldest(l.Oldest),
-	}
 }
 
 func printProblems(cmd *cobra.Command, problems []string) {
@@ -98,7 +96,7 @@ handler has returned belay.RateLimited.`,
 				of = &key
 			}
 			d, found, err := i.Limit(context.Background(), args[0], of)
-			if err := there(args[0], found, err); err != nil {
+			if err := checkFound(args[0], found, err); err != nil {
 				return err
 			}
 			if !asJSON(cmd) {
@@ -158,9 +156,11 @@ There need be no such limit: the size is then in force when a program declares i
   belay limits set geocoder --rate leaky:100/1m    100 at once, and then one each 600 ms
   belay limits set geocoder --concurrency none --rate none`,
 		args: oneArg("name one limit"),
-		do:   func(on target, name string) (string, bool, error) { return answer(on.SetLimit(on, name, change)) },
-		look: func(on target, name string) (string, bool, error) {
-			size, found, err := answer(on.PreviewLimit(on, name, change))
+		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			return answer(i.SetLimit(ctx, name, change))
+		},
+		look: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			size, found, err := answer(i.PreviewLimit(ctx, name, change))
 			return "would have " + size, found, err
 		},
 	}.command(at)
@@ -175,11 +175,11 @@ func sizeWords(l inspect.Limit) string {
 }
 
 // lookAtLimit describes a limit that has a size, for the acts that take the size away.
-func lookAtLimit(on target, name string) (string, bool, error) {
+func lookAtLimit(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
 	if err := inspect.CheckChangeable(name); err != nil {
 		return "", false, err
 	}
-	d, found, err := on.Limit(on, name, nil)
+	d, found, err := i.Limit(ctx, name, nil)
 	return fmt.Sprintf("%s, source %s, %d running, %d waiting", sizeWords(d.Limit), d.Source, d.Running, d.Waiting), found && d.Source != "", err
 }
 
@@ -193,20 +193,20 @@ With a key it sets the counts of that gate to the slots that processes hold and 
 limits check says whether they differ. A limit without keys has one gate, whose name ends with the colon.`,
 		example: "  belay limits reset webhooks\n  belay limits reset webhooks:acme\n  belay limits reset geocoder:",
 		args:    someArgs("name the limits, or gates of them"),
-		do: func(on target, name string) (string, bool, error) {
+		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
 			if strings.Contains(name, ":") {
-				was, err := on.ResetGate(on, name)
+				was, err := i.ResetGate(ctx, name)
 				return fmt.Sprintf("%d running (was %d), %d admitted (was %d)", was.Slots, was.Running, was.Admissions, was.Admitted), true, err
 			}
-			found, err := on.ResetLimit(on, name)
+			found, err := i.ResetLimit(ctx, name)
 			return "reset", found, err
 		},
-		look: func(on target, name string) (string, bool, error) {
+		look: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
 			if !strings.Contains(name, ":") {
-				return lookAtLimit(on, name)
+				return lookAtLimit(ctx, i, name)
 			}
-			is, err := on.CheckGate(on, name)
-			return fmt.Sprintf("%d running (there are %d), %d admitted (there are %d)", is.Running, is.Slots, is.Admitted, is.Admissions), true, err
+			is, err := i.CheckGate(ctx, name)
+			return fmt.Sprintf("would have %d running (has %d), %d admitted (has %d)", is.Slots, is.Running, is.Admissions, is.Admitted), true, err
 		},
 	}.command(at)
 }

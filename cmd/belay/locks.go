@@ -49,8 +49,13 @@ func newLocks(at *redisFlags) *cobra.Command {
 	flags.register(cmd)
 	cmd.Flags().StringVar(&class, "class", "", "show only this `CLASS`")
 	cmd.Flags().StringVar(&jid, "jid", "", "show only the lock of the job with this `JID`")
-	cmd.AddCommand(newLockOf(at), namedAct{
-		use: "release DIGEST...", short: "Release locks", past: "released", do: releaseLock,
+	cmd.AddCommand(newLockOf(at), newLockRelease(at))
+	return cmd
+}
+
+func newLockRelease(at *redisFlags) (cmd *cobra.Command) {
+	cmd = namedAct{
+		use: "release DIGEST...", short: "Release locks", past: "released",
 		long: `Releases locks, whatever job holds them, and prints the holders. Use it for locks whose job no longer exists,
 for example because it was deleted on Sidekiq's pages: such a lock refuses pushes until it expires.
 
@@ -59,7 +64,18 @@ lock was dirty, the extra run does not take place, and this command reports that
 		example: `  belay locks release 1eb362487297344a57fa00353ca18ad6
   belay locks --class Reindex --limit 0 --json | jq -r .digest | xargs belay locks release`,
 		args: someArgs("give digests, as belay locks shows them"),
-	}.command(at))
+		do: func(ctx context.Context, i *inspect.Inspector, digest string) (string, bool, error) {
+			lock, held, err := i.ReleaseLock(ctx, digest)
+			if lock.Dirty {
+				cmd.PrintErrln(plain(fmt.Sprintf(
+					"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID)))
+			}
+			if lock.JID == "" {
+				return "released; its value named no job", held, err
+			}
+			return fmt.Sprintf("released; it was held by %s (%s) for %s", lock.JID, lock.Class, short(lock.Age)), held, err
+		},
+	}.command(at)
 	return cmd
 }
 
@@ -85,21 +101,6 @@ func lockCells(lock inspect.UniqueLock) []any {
 		state = "kept"
 	}
 	return []any{lock.Digest, cut(lock.Class, 40), lock.JID, short(lock.Age), short(lock.TTL), state}
-}
-
-func releaseLock(on target, digest string) (string, bool, error) {
-	lock, held, err := on.ReleaseLock(on, digest)
-	if err != nil || !held {
-		return "", false, err
-	}
-	if lock.Dirty {
-		on.cmd.PrintErrln(plain(fmt.Sprintf(
-			"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID)))
-	}
-	if lock.JID == "" {
-		return "released; its value named no job", true, nil
-	}
-	return fmt.Sprintf("released; it was held by %s (%s) for %s", lock.JID, lock.Class, short(lock.Age)), true, nil
 }
 
 // newLockOf makes the command that finds the lock of a job by its class and arguments, or by its key.
@@ -140,7 +141,7 @@ With --key it shows which job was pushed with this key; belay locks release DIGE
 				}
 			}
 			lock, held, err := find()
-			if err := there(lock.Digest, held, err); err != nil {
+			if err := checkFound(lock.Digest, held, err); err != nil {
 				return err
 			}
 			return show(cmd, lock, func(t *table) { rows(t, lockHeads, []inspect.UniqueLock{lock}, lockCells) })

@@ -25,20 +25,13 @@ type namedAct struct {
 }
 
 // An itemFunc does something with an item, and returns what to print after its name; found is false if there is
-// no such item.
-type itemFunc func(on target, name string) (answer string, found bool, err error)
-
-// A target is what a namedAct acts with.
-type target struct {
-	context.Context
-	*inspect.Inspector
-	cmd *cobra.Command
-}
+// no such item. Its context ends after statusTimeout.
+type itemFunc func(ctx context.Context, i *inspect.Inspector, name string) (answer string, found bool, err error)
 
 // doing returns the do of an act that only reports whether the item was found.
 func doing(answer string, act func(*inspect.Inspector, context.Context, string) (found bool, err error)) itemFunc {
-	return func(on target, name string) (string, bool, error) {
-		found, err := act(on.Inspector, on, name)
+	return func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+		found, err := act(i, ctx, name)
 		return answer, found, err
 	}
 }
@@ -59,14 +52,7 @@ func (a namedAct) command(at *redisFlags) *cobra.Command {
 				return err
 			}
 		}
-		do := a.do
-		switch {
-		case dryRun:
-			do = func(on target, name string) (string, bool, error) {
-				state, found, err := a.look(on, name)
-				return state + "; it was not " + a.past, found, err
-			}
-		case a.question != nil:
+		if a.question != nil && !dryRun {
 			// No signal is caught before the answer: one at the question ends the program at once.
 			if err := confirm(cmd, a.question(names)); err != nil {
 				return err
@@ -74,13 +60,16 @@ func (a namedAct) command(at *redisFlags) *cobra.Command {
 		}
 		ctx, stop := untilSignal()
 		defer stop()
-		return each(names, func(name string) (bool, error) {
-			answer, found, err := do(target{ctx, i, cmd}, name)
+		return each(names, func(name string) (found bool, err error) {
+			if ctx.Err() != nil {
+				return false, context.Cause(ctx)
+			}
+			answer, found, err := a.item(ctx, i, name, dryRun)
 			switch {
 			case err != nil && ctx.Err() != nil && dryRun:
 				err = context.Cause(ctx)
 			case err != nil && ctx.Err() != nil:
-				err = fmt.Errorf("%w; it may have been %s: %s", context.Cause(ctx), a.past, name)
+				err = fmt.Errorf("%w: %s may have been %s", context.Cause(ctx), name, a.past)
 			case err == nil && found:
 				printLine(cmd, name+": "+answer)
 			}
@@ -88,4 +77,15 @@ func (a namedAct) command(at *redisFlags) *cobra.Command {
 		})
 	})
 	return cmd
+}
+
+// item does the act on one item, or describes the item for a dry run.
+func (a namedAct) item(ctx context.Context, i *inspect.Inspector, name string, dryRun bool) (answer string, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	if !dryRun {
+		return a.do(ctx, i, name)
+	}
+	answer, found, err = a.look(ctx, i, name)
+	return answer + "; it was not " + a.past, found, err
 }

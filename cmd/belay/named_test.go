@@ -1,10 +1,19 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/inspect"
 )
 
 func TestDryRunsOfActsOnNamesShowWhatIsThereAndChangeNothing(t *testing.T) {
@@ -26,7 +35,7 @@ func TestDryRunsOfActsOnNamesShowWhatIsThereAndChangeNothing(t *testing.T) {
 		"limits set webhooks --concurrency 9": "webhooks: would have concurrency 9, rate 100/1m; it was not set\n",
 		"limits set new --rate 1/1s":          "new: would have concurrency -, rate 1/1s; it was not set\n",
 		"limits reset webhooks":               "webhooks: concurrency 5, rate 100/1m, source code, 4 running, 1 waiting; it was not reset\n",
-		"limits reset webhooks:acme":          "webhooks:acme: 4 running (there are 0), 0 admitted (there are 0); it was not reset\n",
+		"limits reset webhooks:acme":          "webhooks:acme: would have 0 running (has 4), 0 admitted (has 0); it was not reset\n",
 		"limits remove webhooks":              "webhooks: concurrency 5, rate 100/1m, source code, 4 running, 1 waiting; it was not removed\n",
 		"classes pause B":                     "B: rule limit 5, 0 running, 0 waiting; it was not paused\n",
 		"classes drop C":                      "C: no rule; it was not dropped\n",
@@ -45,5 +54,54 @@ func TestDryRunsOfActsOnNamesShowWhatIsThereAndChangeNothing(t *testing.T) {
 		"limits remove class.B": exitFailure,
 	} {
 		require.Equal(t, code, h.invoke("", append(strings.Fields(line), "--dry-run")...).code, line)
+	}
+}
+
+// It is not parallel, because it signals the process of all tests.
+func TestASignalEndsAnActOnNames(t *testing.T) {
+	h := newHouse(t)
+	self, err := os.FindProcess(os.Getpid())
+	require.NoError(t, err)
+	for sig, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		var at redisFlags
+		var begun []string
+		cmd := namedAct{use: "await NAME...", past: "awaited", do: func(ctx context.Context, _ *inspect.Inspector, name string) (string, bool, error) {
+			begun = append(begun, name)
+			if name == "second" {
+				require.NoError(t, self.Signal(sig))
+				<-ctx.Done()
+			}
+			return "awaited", true, ctx.Err()
+		}}.command(&at)
+		at.register(cmd.Flags())
+		cmd.SetArgs(h.at("first", "second", "third"))
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetOut(io.Discard)
+		err := cmd.Execute()
+		own, is := errors.AsType[statusError](err)
+		require.True(t, is, err)
+		require.Equal(t, status, own.status)
+		require.EqualError(t, err, fmt.Sprintf("interrupted by a signal (%v): second may have been awaited", sig))
+		require.Equal(t, []string{"first", "second"}, begun)
+	}
+}
+
+// A Redis that answers nothing holds no act on a name for longer.
+func TestAnActOnANameHasADeadline(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	look := func(ctx context.Context, _ *inspect.Inspector, _ string) (string, bool, error) {
+		deadline, bounded := ctx.Deadline()
+		require.True(t, bounded)
+		require.LessOrEqual(t, time.Until(deadline), statusTimeout)
+		return "", true, nil
+	}
+	for _, words := range [][]string{{"one", "two"}, {"one", "--dry-run"}} {
+		var at redisFlags
+		cmd := namedAct{use: "act NAME...", do: look, look: look}.command(&at)
+		at.register(cmd.Flags())
+		cmd.SetArgs(h.at(words...))
+		cmd.SetOut(io.Discard)
+		require.NoError(t, cmd.Execute())
 	}
 }

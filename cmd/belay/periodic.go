@@ -196,8 +196,8 @@ func newPeriodicAct(
 		use: verb + " NAME...", short: short, long: long, past: past,
 		example: "  belay periodic " + verb + " nightly",
 		args:    someArgs("name periodic jobs, as belay periodic shows them"),
-		do: func(on target, name string) (string, bool, error) {
-			changed, err := do(on.Inspector, on, name)
+		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			changed, err := do(i, ctx, name)
 			if errors.Is(err, inspect.ErrNoPeriodic) {
 				return "", false, nil
 			}

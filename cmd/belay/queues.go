@@ -217,12 +217,12 @@ func newPause(at *redisFlags, verb, short, long string, act func(*inspect.Inspec
 		use: verb + " QUEUE...", short: short, long: long, past: verb + "d",
 		example: fmt.Sprintf("  belay queues %[1]s mail\n  belay queues %[1]s mail reports", verb),
 		args:    someArgs("name the queues"),
-		do: func(on target, queue string) (string, bool, error) {
-			changed, err := act(on.Inspector, on, queue)
+		do: func(ctx context.Context, i *inspect.Inspector, queue string) (string, bool, error) {
+			changed, err := act(i, ctx, queue)
 			if err != nil {
 				return "", false, err
 			}
-			note, err := neverPushed(on, on.Inspector, queue, "it")
+			note, err := neverPushed(ctx, i, queue, "it")
 			return verb + "d" + word(!changed, " already") + word(note != "", " ("+note+")"), true, err
 		},
 	}.command(at)
