@@ -116,7 +116,7 @@ func (d *Dashboard) perform(v *visit, act Act, page string, do func() (answer fl
 	answer, result, err := do()
 	d.audit(v, act, err, result...)
 	if refused, is := errors.AsType[refusal](err); is {
-		answer, page = flash{Text: refused.text, Bad: true}, cmp.Or(refused.page, page)
+		answer, page = flash{Text: refused.text, Bad: true}, refused.page
 	} else if err != nil {
 		return err
 	}
@@ -125,8 +125,7 @@ func (d *Dashboard) perform(v *visit, act Act, page string, do func() (answer fl
 	return nil
 }
 
-// A refusal is the error of an act that was impossible. A page shows its text as it shows answers: page, or the
-// one that the answer would be shown on.
+// A refusal is the error of an act that was impossible. page shows its text, as it shows answers.
 type refusal struct{ text, page string }
 
 func (r refusal) Error() string { return r.text }

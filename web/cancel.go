@@ -47,14 +47,14 @@ func (d *Dashboard) cancel(v *visit) error {
 	}
 	return d.perform(v, act, back, func() (flash, []any, error) {
 		results, err := d.inspector.Cancel(v.ctx, act.IDs...)
-		if err != nil && results == nil {
-			err = fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
-		}
-		if err != nil {
+		switch {
+		case err != nil && results == nil:
+			return flash{}, nil, fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
+		case err != nil:
 			return flash{}, nil, err
 		}
 		answer := describeCancel(results)
-		return answer, []any{"answer", plain(answer.Text)}, err
+		return answer, []any{"answer", plain(answer.Text)}, nil
 	})
 }
 

@@ -64,13 +64,21 @@ func (k kind) act(d *Dashboard, v *visit) error {
 	if k.read != nil {
 		k.read(v, &act)
 	}
-	return d.perform(v, act, k.back(v, act.Name, name), func() (flash, []any, error) {
+	page := k.page(v, name)
+	after := page
+	if act.Name == "remove" {
+		after = k.list
+	}
+	return d.perform(v, act, after, func() (flash, []any, error) {
 		answer, result, found, err := do(d, v, name, act)
 		switch {
 		case errors.Is(err, inspect.ErrLimitChange), errors.Is(err, inspect.ErrClassRule):
 			err = fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
 		case err == nil && !found, errors.Is(err, inspect.ErrNoPeriodic):
 			err = refusal{cmp.Or(k.gone, "There is no such "+k.noun+" any more."), k.list}
+		}
+		if refused, is := errors.AsType[refusal](err); is {
+			err = refusal{refused.text, cmp.Or(refused.page, page)}
 		}
 		if err != nil {
 			result = nil
@@ -79,10 +87,11 @@ func (k kind) act(d *Dashboard, v *visit) error {
 	})
 }
 
-// back returns the page that shows the answer of an act: the one that the form stands on, if it says so, or that of
-// the thing, as long as there is one.
-func (k kind) back(v *visit, act, name string) string {
-	if form := oneOf(v.form.Get("back"), k.list, "busy", "./"); form != "" || k.one == "" || act == "remove" {
+// page returns the page that shows answers of acts on the thing of a name: the one with the form, if the form says
+// so, or that of the thing, if it has one.
+func (k kind) page(v *visit, name string) string {
+	form := oneOf(v.form.Get("back"), k.list, "busy", "./")
+	if form != "" || k.one == "" {
 		return cmp.Or(form, k.list)
 	}
 	return k.one + "?" + url.Values{k.field: {name}}.Encode()
