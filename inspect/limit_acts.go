@@ -128,8 +128,8 @@ func (i *Inspector) RemoveLimit(ctx context.Context, name string) (found bool, e
 	return err == nil && word == lua.LimitRemoved, err
 }
 
-// CheckChangeable returns the ErrLimitChange of each act on a limit that is the rule of a class; nil for another
-// limit.
+// CheckChangeable returns the ErrLimitChange of each act on a limit that is the rule of a class; nil for
+// another limit.
 func CheckChangeable(limit string) error {
 	if class, rule := lua.ClassOfLimit(limit); rule {
 		return fmt.Errorf("%w: it is the rule of the class %s, which belay classes changes", ErrLimitChange, class)

@@ -87,8 +87,8 @@ func (k kind) act(d *Dashboard, v *visit) error {
 	})
 }
 
-// page returns the page that shows answers of acts on the thing of a name: the one with the form, if the form says
-// so, or that of the thing, if it has one.
+// page returns the page that shows answers of acts on the thing of a name: the one with the form, if the form
+// says so, or that of the thing, if it has one.
 func (k kind) page(v *visit, name string) string {
 	form := oneOf(v.form.Get("back"), k.list, "busy", "./")
 	if form != "" || k.one == "" {

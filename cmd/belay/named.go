@@ -20,7 +20,8 @@ type namedAct struct {
 	names func(args []string) ([]string, error)
 	// question is what --yes confirms; nil for an act that needs no confirmation.
 	question func(names []string) string
-	// do acts on an item. look describes an item as it is, for --dry-run; a command without it has no such flag.
+	// do acts on an item. look describes an item as it is, for --dry-run; a command without it has no such
+	// flag.
 	do, look itemFunc
 }
 
