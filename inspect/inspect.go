@@ -18,6 +18,7 @@ import (
 // An Inspector reads one keyspace and moves jobs in it on an operator's request. Its methods are safe for
 // concurrent use.
 type Inspector struct {
+	client *client.Client // for Wait
 	driver driver.Client
 	link   *link.Link // the driver, for calls that carry jobs
 	keys   lua.Keys
@@ -33,7 +34,7 @@ func New(c *client.Client) *Inspector {
 	if c == nil || c.Driver() == nil {
 		panic("inspect: New: the client is nil; check the error of Open")
 	}
-	i := &Inspector{keys: lua.NewKeys(c.Config().Prefix), unit: c.Config().Unit, orderly: orderly}
+	i := &Inspector{client: c, keys: lua.NewKeys(c.Config().Prefix), unit: c.Config().Unit, orderly: orderly}
 	return i.WithDriver(c.Driver())
 }
 
