@@ -41,6 +41,10 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 		if j.Batch != nil {
 			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job cannot join a batch: push it")}
 		}
+		if j.Key != "" && j.Unique != nil { // its payload, which has all that its push needs, names one lock
+			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job has one lock: give Key or Unique, " +
+				"or push it; NotUnique ends the Unique of the class")}
+		}
 		now := c.clock.Now()
 		if r, err = c.complete(&w, &j, now, true); err == nil {
 			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
