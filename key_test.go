@@ -82,8 +82,6 @@ func TestNotUniqueLeavesTheKeyAlone(t *testing.T) {
 	t.Parallel()
 	client := openShared(t)
 	report := belay.Define[int]("Report", belay.Unique(belay.UntilExecuted))
-	_, err := report.Enqueue(t.Context(), client, 1, belay.Key("k", time.Hour))
-	require.ErrorContains(t, err, "both Key and Unique are set")
 	first, err := report.Enqueue(t.Context(), client, 1, belay.NotUnique(), belay.Key("k", time.Hour))
 	require.NoError(t, err)
 	second, err := report.Enqueue(t.Context(), client, 2, belay.Key("k", time.Hour), belay.NotUnique())

@@ -104,11 +104,11 @@ func JID(id string) JobOption { return func(i *RawJob) { i.JID = id } }
 // After ErrUnknown any process may push again: if the first job was stored, the second is a duplicate.
 //
 // Key decides which pushes are accepted. The job itself, its retries and its recovery do not need the key, so
-// it runs at least once, like any other. A push takes one lock, because with two a push that only one of them
-// refuses would have to say which, and to undo the other: Key together with Unique fails the push. Give
-// NotUnique to a job of a Unique class that has a Key, or take what makes the jobs equal as the Key.
-// ClientConfig.DeduplicateIdempotent does not apply. Use Key only with Enqueue and Job, not with Define or
-// EnqueueMany.
+// it runs at least once, like any other. With Unique, a push needs both: the key is asked first, then the lock
+// of Unique, and the first that is held refuses the job. A refused job holds neither, so its key stays free. A
+// push that the key refuses counts for nothing else, such as RescheduleOnce. Key together with MarkDuplicates,
+// and a prepared job with Key and Unique, fail. ClientConfig.DeduplicateIdempotent does not apply to a job with
+// a Key. Use Key only with Enqueue and Job, not with Define or EnqueueMany.
 //
 // "belay locks find --key" shows which job has a key, and "belay locks release" frees the key.
 func Key(key string, d time.Duration) JobOption {

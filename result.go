@@ -50,12 +50,21 @@ func (d *ResultDefinition[T, R]) Handler(fn func(ctx context.Context, args T) (R
 	})
 }
 
+// A Waiter waits for the end of a tracked job. A *Client is one, and so is an *inspect.Inspector, which also
+// looks whether Redis has the job.
+type Waiter interface {
+	Wait(ctx context.Context, jid string) (Tracked, error)
+}
+
 // Wait waits until the job with this jid has ended, and returns its result. client.Client.Wait describes the
-// errors; Wait also returns one for a job that is done and has no result.
-func (d *ResultDefinition[T, R]) Wait(ctx context.Context, c *Client, jid string) (result R, err error) {
+// errors; Wait also returns one for a job that is done and has no result. With an *inspect.Inspector in place
+// of the client, it also returns inspect.ErrNoJob.
+func (d *ResultDefinition[T, R]) Wait(ctx context.Context, w Waiter, jid string) (result R, err error) {
 	d.made("Wait")
-	open(c, "Wait "+d.item.Class)
-	tracked, err := c.Wait(ctx, jid)
+	if c, isClient := w.(*Client); isClient || w == nil {
+		open(c, "Wait "+d.item.Class)
+	}
+	tracked, err := w.Wait(ctx, jid)
 	if err != nil {
 		return result, err
 	}

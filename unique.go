@@ -63,7 +63,7 @@ type UniqueOpts struct {
 // Unique refuses a job while an equal job holds their common lock, which ends as until says: UntilExecuting,
 // UntilExecuted or UntilExpired. Jobs are equal if they have the same class and the same arguments;
 // UniqueOpts.Fields and UniqueBy compare less. A refusal is not an error: the receipt has StatusDuplicate,
-// and its Holder is the jid of the job that holds the lock. A job has one lock: Unique excludes Key.
+// and its Holder is the jid of the job that holds the lock. A job may also have a Key.
 //
 // Unique decides which pushes are accepted. An accepted job runs at least once, even if it loses its lock: a
 // retry or a recovery does not need the lock. The lock ends after its TTL at the latest if it is not renewed,

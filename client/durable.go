@@ -17,7 +17,8 @@ import (
 // A failover loses what the primary has acknowledged and no replica has received. A durable push ends with
 // WAIT, which asks for replicas that have it. A WAIT stops its connection, so these pushes have a connection of
 // their own, and one call is under way there at a time. The pushes that come meanwhile share the next one and
-// its WAIT: a replica that is away delays each push by two timeouts at most, however many there are.
+// its WAIT: a replica that is away delays each push by two timeouts at most, however many there are. Only those
+// with another timeout, or another script, have a turn of their own.
 
 const (
 	// DefaultReplicaTimeout is how long a durable push waits for its replicas. A replica in the same region
@@ -167,9 +168,10 @@ func (d *durable) sendNext() {
 	}
 }
 
-// take returns the entries for one call: the first that waits, and those behind it that want the same. They
-// have one script or none. If Redis did not have one script of several, that one and WAIT would be sent again,
-// perhaps to another server, and WAIT would count the replicas of that server only.
+// take returns the entries for one call: the first that waits, and those behind it with its timeout. Its WAIT
+// is for the most replicas that one of them wants, so an entry that wants fewer waits no longer than its
+// timeout. They have one script or none. If Redis did not have one script of several, that one and WAIT would
+// be sent again, perhaps to another server, and WAIT would count the replicas of that server only.
 func (d *durable) take(now time.Time) (batch []*entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +181,7 @@ func (d *durable) take(now time.Time) (batch []*entry) {
 		if len(batch) > 0 {
 			first = batch[0]
 		}
-		joins := e == first || e.durability == first.durability && e.script() == first.script() &&
+		joins := e == first || e.timeout == first.timeout && e.script() == first.script() &&
 			!e.hurried(now) && !first.hurried(now) && len(batch) < lua.MaxItems && bytes+e.bytes <= lua.MaxBytes
 		if joins {
 			batch, bytes = append(batch, e), bytes+e.bytes
@@ -214,6 +216,7 @@ func (d *durable) send(batch []*entry) {
 	bytes, once := 0, false
 	for _, e := range batch {
 		calls, bytes, once = append(calls, e.calls...), bytes+e.bytes, once || e.once
+		wanted.replicas = max(wanted.replicas, e.replicas)
 		if until.IsZero() || !e.until.IsZero() && e.until.Before(until) {
 			until = e.until
 		}
@@ -225,9 +228,9 @@ func (d *durable) send(batch []*entry) {
 	}
 	calls = append(calls, driver.AwaitReplicas(wanted.replicas, wanted.timeout))
 	replies := d.lane.Do(driver.Until(context.Background(), until), calls...)
-	outcome := wanted.outcome(replies[len(replies)-1])
+	waited := replies[len(replies)-1]
 	for _, e := range batch {
 		e.reply, replies = replies[len(e.calls)-1], replies[len(e.calls):]
-		e.confirmed = outcome
+		e.confirmed = durability{e.replicas, wanted.timeout}.outcome(waited)
 	}
 }

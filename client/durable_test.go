@@ -171,9 +171,10 @@ func TestDurablePushes(t *testing.T) {
 			var pushes sync.WaitGroup
 			push := func(n int) {
 				pushes.Go(func() {
-					j := RawJob{Class: "A", Queue: fmt.Sprint("q", n%3)}
+					j := RawJob{Class: "A", Queue: fmt.Sprint("q", n%3), Replicas: 1 + n%2}
 					receipt, err := w.client.Push(w.Context(), j)
 					assert.ErrorIs(w, err, ErrReplicas)
+					assert.ErrorContains(w, err, fmt.Sprintf("0 of %d within 50ms", j.Replicas))
 					assert.Equal(w, StatusQueued, receipt.Status)
 				})
 			}

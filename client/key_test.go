@@ -149,11 +149,54 @@ func TestKey(t *testing.T) {
 			require.Equal(w, second, again)
 			require.Len(w, w.queue(DefaultQueue), 1)
 		},
-		"excludes Unique, and the client's rule for idempotent classes": func(w *world) {
-			both := event("evt_1", 1)
-			both.Unique = &dedup.Rule{Until: dedup.UntilExecuted}
-			_, err := w.client.Push(w.Context(), both)
-			require.ErrorContains(w, err, "a job has one lock")
+		"with Unique takes both locks or none, and the key refuses first": func(w *world) {
+			both := func(key string, args ...any) RawJob {
+				j := event(key, args...)
+				j.Unique, j.KeyFor = &dedup.Rule{Until: dedup.UntilExecuted, RescheduleOnce: true}, 2*time.Hour
+				return j
+			}
+			first := w.mustPush(both("evt_1", 1))
+			require.Equal(w, StatusQueued, first.Status)
+			holder, left := w.keyLock("evt_1")
+			require.Equal(w, first.JID, holder.JID)
+			require.True(w, holder.Kept)
+			require.InDelta(w, 2*time.Hour, left, float64(time.Minute))
+			require.Contains(w, w.queue(DefaultQueue)[0], dedup.FieldName, "the run frees the lock of Unique")
+			require.Equal(w, int64(2), w.do("ZCARD", w.keys.Unique()), "operators see both")
+			refused := func(j RawJob) {
+				w.Helper()
+				receipt := w.mustPush(j)
+				require.Equal(w, Receipt{JID: receipt.JID, Queue: DefaultQueue, Status: StatusDuplicate, Holder: first.JID}, receipt)
+			}
+			refused(both("evt_2", 1))
+			holder, _ = w.keyLock("evt_2")
+			require.Empty(w, holder.JID, "a job that Unique refuses leaves its key free")
+			refused(both("evt_1", 2))
+			require.Equal(w, int64(2), w.do("ZCARD", w.keys.Unique()), "a job that its key refuses takes no lock of Unique")
+			require.Equal(w, StatusQueued, w.mustPush(both("evt_2", 2)).Status)
+
+			bulk, err := w.client.PushMany(w.Context(), slices.Values([]RawJob{
+				both("evt_3", 3), both("evt_3", 4), both("evt_4", 3), both("evt_4", 4), event("evt_5", 5), {Class: "Plain"},
+			}))
+			require.NoError(w, err)
+			var got []Status
+			for _, receipt := range bulk {
+				got = append(got, receipt.Status)
+			}
+			require.Equal(w, []Status{StatusQueued, StatusDuplicate, StatusDuplicate, StatusQueued, StatusQueued, StatusQueued}, got)
+			later := both("evt_6", 6)
+			later.In = time.Hour
+			require.Equal(w, StatusScheduled, w.mustPush(later).Status, "without the lock of Unique, which it takes when it is due")
+			_, left = w.keyLock("evt_6")
+			require.InDelta(w, 3*time.Hour, left, float64(time.Minute))
+			marked := both("evt_7", 7)
+			marked.Unique.MarkDuplicates, marked.Unique.RescheduleOnce = true, false
+			_, err = w.client.Push(w.Context(), marked)
+			require.ErrorContains(w, err, "MarkDuplicates stores them")
+			_, _, err = w.client.Prepare(w.Context(), both("evt_8", 8))
+			require.ErrorContains(w, err, "a prepared job has one lock")
+		},
+		"ends the client's rule for idempotent classes": func(w *world) {
 			idempotent := event("evt_1", 1)
 			idempotent.Idempotent = true
 			w.mustPush(idempotent)

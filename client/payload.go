@@ -20,7 +20,8 @@ import (
 // A draft is a RawJob that was checked, as its payload is written. It lacks the timestamps.
 type draft struct {
 	job.Draft
-	lock dedup.Lock
+	lock dedup.Lock // by Unique
+	key  dedup.Lock // by Key
 	wal  dedup.WAL
 	next []draft
 	// length is how many jobs follow one another in the payload, this one included.
@@ -41,6 +42,9 @@ func (j *RawJob) draft(w *writer, begin time.Time) (draft, error) {
 		wal:   wal, next: next, length: length,
 	}
 	if err != nil {
+		return d, err
+	}
+	if d.key, err = j.keyLock(d.JID); err != nil {
 		return d, err
 	}
 	if d.lock, err = j.lock(d.Draft); !d.lock.None() && !d.lock.Kept() {
@@ -65,15 +69,21 @@ func (d *draft) seal(rule *seal.Rule) error {
 	return nil
 }
 
-// lock returns the lock of the job, by its Key or by Unique.
-func (j *RawJob) lock(d job.Draft) (dedup.Lock, error) {
+// keyLock returns the lock of the job by its Key.
+func (j *RawJob) keyLock(jid string) (dedup.Lock, error) {
 	switch {
-	case j.Key != "" && j.Unique != nil:
-		return dedup.Lock{}, errors.New("both Key and Unique are set, and a job has one lock: give one of them; " +
+	case j.Key == "":
+		return dedup.Lock{}, nil
+	case j.Unique != nil && j.Unique.MarkDuplicates:
+		return dedup.Lock{}, errors.New("Key refuses duplicates, and MarkDuplicates stores them: give one of them; " +
 			"NotUnique ends the Unique of the class")
-	case j.Key != "":
-		return dedup.KeyLock(j.Key, cmp.Or(j.KeyFor, dedup.DefaultKeyFor), d.JID)
-	case j.Unique == nil:
+	}
+	return dedup.KeyLock(j.Key, cmp.Or(j.KeyFor, dedup.DefaultKeyFor), jid)
+}
+
+// lock returns the lock of the job by Unique.
+func (j *RawJob) lock(d job.Draft) (dedup.Lock, error) {
+	if j.Unique == nil {
 		return dedup.Lock{}, nil
 	}
 	lock, err := j.Unique.Lock(d)

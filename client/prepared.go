@@ -42,6 +42,10 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 		if j.Batch != nil {
 			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job cannot join a batch: push it")}
 		}
+		if j.Key != "" && j.Unique != nil { // its payload, which has all that its push needs, names one lock
+			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job has one lock: give Key or Unique, " +
+				"or push it; NotUnique ends the Unique of the class")}
+		}
 		p, r, err = c.prepareLater(&w, &j)
 	}
 	r.pushed.call(r.Receipt, err)

@@ -138,11 +138,16 @@ func (c *Client) complete(w *writer, j *RawJob, now time.Time, prepared bool) (r
 		if delay <= 0 {
 			d.EnqueuedAt = now
 		}
-		if prepared && d.lock.Kept() {
-			d.Extra = append(d.Extra, d.lock.Edit())
+		kept := d.lock
+		if !d.key.None() {
+			kept = d.key
+		}
+		if prepared && kept.Kept() {
+			d.Extra = append(d.Extra, kept.Edit())
 		}
 		r.stored.Job = d.encode(w)
 		r.takeLock(d.lock, delay, j.Class, d.wal)
+		r.takeKey(d.key, j.Class)
 		if err = c.checkSize(&r.stored); err != nil && len(j.Then) > 0 {
 			err = fmt.Errorf("with its next jobs: %w", err)
 		}
@@ -165,6 +170,17 @@ func (r *ready) takeLock(lock dedup.Lock, delay time.Duration, class string, wal
 	r.stored.Lock, r.stored.Mark = lock.Stored(class), lock.Mark
 	if !lock.Kept() {
 		r.stored.WAL = wal.Lines()
+	}
+}
+
+// takeKey makes the push of the job take the lock of its key, beside another one or alone.
+func (r *ready) takeKey(key dedup.Lock, class string) {
+	switch {
+	case key.None():
+	case r.stored.Lock == nil:
+		r.stored.Lock = key.Stored(class)
+	default:
+		r.stored.Key = key.Stored(class)
 	}
 }
 

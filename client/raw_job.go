@@ -42,8 +42,9 @@ type RawJob struct {
 	// Key stores one job for each key: while the key is remembered, for KeyFor, a push of any job with the
 	// same key stores nothing, even if the first job has ended. Its receipt has StatusDuplicate, and its
 	// Holder is the jid of the first job. The key may have any bytes, at most dedup.MaxKey of them, and is
-	// not stored: the lock has its digest. A job has one lock, so Key excludes Unique, and
-	// Config.DeduplicateIdempotent does not apply. Default: no key.
+	// not stored: the lock has its digest. With Unique, the key is asked first, and a job that either refuses
+	// takes neither lock; MarkDuplicates is an error. Config.DeduplicateIdempotent does not apply. Default: no
+	// key.
 	Key string
 	// KeyFor is how long the key is remembered, in whole milliseconds, from when the job is due. Without a Key
 	// it has no effect. Default: dedup.DefaultKeyFor.

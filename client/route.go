@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/belayq/belay/dedup"
 )
 
 // A job with a bound key has one shard, whichever program pushes it. Any other job goes to the next open shard,
@@ -54,8 +56,10 @@ func (c *Client) boundKeys(w *writer, j *RawJob) (keys []boundKey) {
 	if err != nil {
 		return keys
 	}
-	if !d.lock.None() {
-		keys = append(keys, boundKey{boundLock, d.lock.Digest})
+	for _, lock := range []dedup.Lock{d.key, d.lock} {
+		if !lock.None() {
+			keys = append(keys, boundKey{boundLock, lock.Digest})
+		}
 	}
 	if j.gate != nil {
 		keys = append(keys, boundKey{boundGate, j.gate(d.encode(w))})

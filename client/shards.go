@@ -167,7 +167,6 @@ func (s *space) admit(ctx context.Context) error {
 	}
 	switch {
 	case driver.Forbidden(err): // this user may only read, or not even that
-		recorded = s.record
 	case err != nil:
 		return fmt.Errorf("read which shard it is: %w", err)
 	case recorded.Name != s.record.Name:

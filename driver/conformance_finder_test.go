@@ -149,7 +149,7 @@ func TestClientsFollowACluster(t *testing.T) {
 	t.Parallel()
 	const prefix = "{shop}"
 	cluster := drivertest.StartCluster(t, 6)
-	owner := cluster.Primary(prefix)
+	owner := cluster.AwaitPrimary(t, prefix, nil)
 	// The URL names a node that never serves the slot.
 	seed := cluster.Servers[slices.IndexFunc(cluster.Servers, func(s *drivertest.Server) bool { return s != owner && role(s) == "master" })]
 	var seekers []*seeker
@@ -311,7 +311,7 @@ func TestTheTargetOfAMigrationDies(t *testing.T) {
 	t.Parallel()
 	const prefix, keys = "{shop}", 8
 	cluster := drivertest.StartCluster(t, 6)
-	from := cluster.Primary(prefix)
+	from := cluster.AwaitPrimary(t, prefix, nil)
 	to := cluster.Servers[slices.IndexFunc(cluster.Servers, func(s *drivertest.Server) bool { return s != from && role(s) == "master" })]
 	replica := cluster.Servers[slices.IndexFunc(cluster.Servers, func(s *drivertest.Server) bool { return follows(s, to) })]
 	slot := strconv.Itoa(cluster.Slot(t, prefix))

@@ -33,7 +33,7 @@ func FleetOf(c *client.Client) *Fleet {
 	}
 	var shards []Shard
 	for _, space := range c.Spaces() {
-		i := &Inspector{keys: space.Keys, unit: c.Config().Unit, orderly: orderly}
+		i := &Inspector{client: c, keys: space.Keys, unit: c.Config().Unit, orderly: orderly}
 		shards = append(shards, Shard{space.Name, i.WithDriver(space.Driver)})
 	}
 	return NewFleet(shards...)

@@ -18,6 +18,7 @@ import (
 // An Inspector reads one keyspace and moves jobs in it on an operator's request. Its methods are safe for
 // concurrent use.
 type Inspector struct {
+	client *client.Client // for Wait
 	driver driver.Client
 	link   *link.Link // the driver, for calls that carry jobs
 	keys   lua.Keys

@@ -35,6 +35,7 @@ func inspectorOf(t *testing.T, d driver.Client, prefix string) *Inspector {
 	t.Helper()
 	c, err := client.New(d, client.Config{Prefix: prefix})
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
 	return New(c)
 }
 

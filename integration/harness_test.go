@@ -41,7 +41,8 @@ type site struct {
 	server *drivertest.Server
 	prefix string
 	keys   lua.Keys
-	// url is the address that programs get for Redis: the server's, or that of a proxy before it.
+	// url is the address that programs get for Redis: the server's, with the canary as the password, or that of a
+	// proxy before it.
 	url string
 	// client is the Redis client that they use.
 	client string
@@ -51,7 +52,7 @@ type site struct {
 func newSite(t *testing.T, server *drivertest.Server) *site {
 	t.Helper()
 	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: server.URL(), client: "go-redis", users: newUsers(t, server, prefix)}
+	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: withPassword(server.URL(), "default"), client: "go-redis", users: newUsers(t, server, prefix)}
 }
 
 // ordinarySite is a keyspace on an audited server, for tests in which the choice of a client plays no part.
@@ -210,6 +211,7 @@ func runProgram(t *testing.T, path string, env []string, words ...string) (out, 
 	err := cmd.Run()
 	require.NotNil(t, cmd.ProcessState, "run %s: %v", path, err)
 	require.NoError(t, ctx.Err(), "%s %s does not end", path, words[0])
+	requireNoCanary(t, stdout.String()+stderr.String(), words[0])
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
@@ -293,6 +295,9 @@ func (s *site) launch(path string, words ...string) *process {
 		p.kill()
 		if strings.Contains(p.log(), "DATA RACE") || strings.Contains(p.log(), "panic: ") {
 			s.t.Error("the worker raced or panicked")
+		}
+		if strings.Contains(p.log(), canary) {
+			s.t.Error("the worker's log has the password of Redis")
 		}
 		if s.t.Failed() {
 			s.t.Logf("log of worker %d:\n%.20000s", p.pid, p.log())

@@ -44,7 +44,7 @@ func makeUsers(t *testing.T, server *drivertest.Server, prefix string) users {
 		name := string(role) + "-" + newJID()
 		rule, err := check.Rule(role, name, check.Config{Prefix: prefix})
 		require.NoError(t, err)
-		if do(append(strings.Fields(rule), ">"+name)...) == "OK" {
+		if do(append(strings.Fields(rule), ">"+canary)...) == "OK" {
 			u[role] = name
 		}
 	}
@@ -77,10 +77,10 @@ func (u users) denied(server *drivertest.Server) (about []string) {
 // has given its site another prefix.
 func (s *site) urlOf(role check.Role) string {
 	name := s.users[role]
-	if name == "" || s.prefix == "" || strings.Contains(s.url, "@") {
+	if name == "" || s.prefix == "" {
 		return s.url
 	}
-	return strings.Replace(s.url, "://", "://"+name+":"+name+"@", 1)
+	return withPassword(s.url, name)
 }
 
 // asWorker are the words of a command line with the URL for workers in place of the site's.
@@ -284,7 +284,7 @@ func TestEachPermissionOfARoleIsNeeded(t *testing.T) {
 			rule = strings.ReplaceAll(rule, word, strings.TrimSuffix(word, "+"+without+" "))
 		}
 		rule = strings.ReplaceAll(rule, "( ~", "(+ping ~") // a selector that lost its only command
-		s.do(append(strings.Fields(rule), ">"+of[role])...)
+		s.do(append(strings.Fields(rule), ">"+canary)...)
 	}
 	for _, role := range check.Roles() {
 		grant(role, "nothing")

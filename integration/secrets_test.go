@@ -16,8 +16,18 @@ import (
 	"github.com/belayq/belay/internal/drivertest"
 )
 
-// canary is a password that must not be shown.
+// canary is a password that must not be shown. The URLs of all sites have it, though their servers want none, and no
+// program that a test starts prints it.
 const canary = "S3cr3tCanary"
+
+// withPassword is a URL of Redis with a user, and the canary as the password.
+func withPassword(url, user string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		rest = rest[at+1:]
+	}
+	return scheme + "://" + user + ":" + canary + "@" + rest
+}
 
 // secretly runs belay to its end, with more environment, and answers all that it printed and its exit status.
 func secretly(t *testing.T, env []string, words ...string) (output string, code int) {

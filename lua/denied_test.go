@@ -179,6 +179,13 @@ var moves = []move{
 		require.Equal(w, BatchNew, w.newBatch("b1", nil))
 		return try(w, w.keys.PushUnique(nil, rows("b1", "1", "2")))
 	}},
+	{script: "push_unique", jobs: []string{"a", "b"}, begin: func(w *world) call {
+		keyed := func(jid string) NewJob {
+			key := &Lock{Digest: "key of " + jid, Owner: OwnerOf(jid, "Mail"), Hold: time.Hour, Kept: true}
+			return NewJob{Queue: jid, Job: jid, Lock: &Lock{Digest: "lock of " + jid, Owner: key.Owner, Hold: time.Minute}, Key: key}
+		}
+		return try(w, w.keys.PushUnique(nil, []NewJob{keyed("a"), keyed("b")}))
+	}},
 	{script: "batch_new", begin: func(w *world) call {
 		require.Equal(w, BatchNew, w.newBatch("b1", nil))
 		b := NewBatch{Batch: Batch{"b2", "calls"}}

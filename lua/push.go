@@ -22,6 +22,9 @@ type NewJob struct {
 	// Lock is the lock that the job must get to be stored, or nil if it needs none. Its Hold counts from when
 	// the job is due.
 	Lock *Lock
+	// Key is a second lock that a job with a Lock must get too, or nil. It is Kept, and has the same Owner. A
+	// duplicate because of it is not marked.
+	Key *Lock
 	// Mark stores a duplicate all the same, with the jid of the lock's holder as the last of its fields,
 	// duplicate-of. Its bytes are a JSON object that has a field and not that one.
 	Mark bool

@@ -25,8 +25,12 @@ func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 		if group.locked {
 			hold = millis(group.hold)
 		}
+		keyHold := ""
+		if group.keyed {
+			keyHold = millis(group.keyHold)
+		}
 		args = append(args, group.when, group.seconds, group.queue, hold, group.duplicate,
-			bit(group.leaves), group.state, group.batch, wholeSeconds(KeepBatch), strconv.Itoa(len(jobs)))
+			bit(group.leaves), group.state, group.batch, wholeSeconds(KeepBatch), keyHold, strconv.Itoa(len(jobs)))
 		for _, j := range jobs {
 			args = append(args, j.Job)
 			if j.Lock != nil {
@@ -36,6 +40,12 @@ func (k Keys) PushUnique(key *IdempotencyKey, jobs []NewJob) Ask[Pushed] {
 			if group.leaves {
 				args = append(args, j.WAL)
 			}
+			if group.keyed {
+				args = append(args, j.Key.Digest)
+			}
+		}
+		for n := 0; group.keyed && n < len(jobs); n++ {
+			keys = append(keys, k.Lock(jobs[n].Key.Digest))
 		}
 		if group.batch != "" {
 			for _, j := range jobs {
@@ -81,6 +91,8 @@ type uniqueGroup struct {
 	leaves               bool   // positions, if it is not stored
 	state                string // in which locks are taken: see unlock.lua
 	batch                string // the id of the batch that the jobs join; "" for none
+	keyed                bool   // they have keys
+	keyHold              time.Duration
 }
 
 func uniqueGroupOf(j *NewJob) uniqueGroup {
@@ -93,6 +105,9 @@ func uniqueGroupOf(j *NewJob) uniqueGroup {
 		if j.Lock.Kept {
 			group.state = "k"
 		}
+	}
+	if j.Key != nil {
+		group.keyed, group.keyHold = true, j.Key.Hold
 	}
 	if j.Mark {
 		group.duplicate = "mark"

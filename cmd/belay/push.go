@@ -179,8 +179,6 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--key is for one job: in a file each line may have a %q", lineKey)
 	case f.job.Key == "" && cmd.Flags().Changed("key"): // a script's variable was empty, and each push would be stored
 		return usage("--key: the key is empty; leave it out for none")
-	case f.job.Key != "" && cmd.Flags().Changed("unique"):
-		return usage("--key and --unique are both given, and a job has one lock: give one of them")
 	case f.job.Key == "" && f.file == "" && cmd.Flags().Changed("key-for"):
 		return usage("--key-for requires --key or --file")
 	case dedup.CheckTTL(f.job.KeyFor) != nil: // 0 too, which would be the client's default

@@ -38,7 +38,6 @@ func TestExitStatus(t *testing.T) {
 		{"push A --including-scheduled", exitUsage, "--including-scheduled requires --unique"},
 		{"push A --unique until_executing --reschedule-once", exitUsage, "requires until_executed"},
 		{"push A --key=", exitUsage, "--key: the key is empty"},
-		{"push A --key k --unique", exitUsage, "a job has one lock: give one of them"},
 		{"push A --key-for 1h", exitUsage, "--key-for requires --key or --file"},
 		{"push A --key k --key-for 0s", exitUsage, "--key-for: a lock for 0s holds nothing"},
 		{"push --file - --key k", exitUsage, `each line may have a "belay_key"`},
