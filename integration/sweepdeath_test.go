@@ -103,6 +103,7 @@ func kinds(k lua.Keys) []kind {
 		{"promote", address(k.Promote("", nil, time.Time{}).Call)},
 		{"define", address(k.Define(lua.Registrar{}, nil).Call)},
 		{"tick", address(k.Tick(lua.Plan{}, nil).Call)},
+		{"read-rules", word(k.Classes())},
 		{"read-marks", address(k.PageAfter("", lua.Cursor{}).Call)},
 		{"register", address(k.Register("", lua.Record{}).Call)},
 		{"serve", address(k.Serve("", nil, nil, 0).Call)},

@@ -165,7 +165,7 @@ func (s *stage) nothingIsLeft() {
 	s.t.Helper()
 	stays := []string{s.keys.Queues(), s.keys.Processed(), s.keys.Failed(), s.keys.Dead(), s.keys.Up(), s.keys.Tombstones(),
 		s.keys.Periodic(), s.keys.PeriodicDefinitions(), s.keys.PeriodicLast(), s.keys.PeriodicSeen(), s.keys.PeriodicUptime(), s.keys.PeriodicRuns(yearly),
-		s.keys.Batches(), s.keys.Batch(s.jid("batch")), s.keys.Limits()}
+		s.keys.Batches(), s.keys.Batch(s.jid("batch")), s.keys.Limits(), s.keys.Classes()}
 	for _, identity := range s.set(s.keys.Tombstones()) {
 		stays = append(stays, s.keys.Record(identity))
 	}

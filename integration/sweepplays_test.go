@@ -53,6 +53,7 @@ var plays = map[string]func(*stage){
 	"limited":    (*stage).limitedWorker,
 	"gatekeeper": (*stage).gatekeeper,
 	"caller":     (*stage).caller,
+	"ruled":      (*stage).ruled,
 }
 
 // newcomer is the play of a worker whose server knows no script yet, and for its loading alone.
@@ -181,6 +182,32 @@ func (s *stage) limitedWorker() {
 	s.put("a", "GatedStays", "stays")
 	s.starts("stays")
 	s.put("b", "GatedDone", "waits")
+	s.while("a job to wait", func() bool { return s.do("EXISTS", s.keys.Waiting()) == int64(1) })
+	s.stop()
+}
+
+// ruled is one worker whose classes have an operator's rules: one is limited, one is dropped, and one is paused
+// until its job waits, and then runs. It stops with a limited one in hand and one that waits.
+func (s *stage) ruled() {
+	redis, paused := s.open(), lua.ClassRule{Class: "Fails"}
+	for _, rule := range []lua.ClassRule{paused, {Class: "Done", Concurrency: 1}, {Class: "Stays", Concurrency: 1}, {Class: "Cancelled", Drop: true}} {
+		_, err := s.keys.SetClassRule(rule).Do(s.t.Context(), redis)
+		require.NoError(s.t, err)
+	}
+	s.put("a", "Done", "first")
+	s.put("b", "Done", "second")
+	s.put("a", "Done", "third")
+	s.put("a", "Fails", "paused")
+	s.put("b", "Cancelled", "dropped")
+	s.own("-hold", "Stays", "work")
+	s.counts(4)
+	s.while("the paused job to wait", func() bool { return s.do("EXISTS", s.keys.WaitingList(paused.Gate().Name)) == int64(1) })
+	_, err := s.keys.RemoveClassRule(paused.Class).Do(s.t.Context(), redis)
+	require.NoError(s.t, err)
+	s.counts(6) // one fails once
+	s.put("a", "Stays", "stays")
+	s.starts("stays")
+	s.put("b", "Stays", "waits")
 	s.while("a job to wait", func() bool { return s.do("EXISTS", s.keys.Waiting()) == int64(1) })
 	s.stop()
 }

@@ -18,7 +18,7 @@ local act, name, size, holder, hold_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ton
 -- include gate
 use_gates(1)
 local g = gate_at(name, 6)
-local wrong = may_use() or may_look(g) or may('HSETNX', limits, '', '')
+local wrong = may_use() or may_look({ g }) or may('HSETNX', limits, '', '')
   or must_be(leases, 'zset', 'ZADD', leases, '0', '') or may('ZREM', leases, '') or may('ZSCORE', leases, '')
 if wrong then
   return wrong
@@ -32,20 +32,23 @@ if redis.call('ZSCORE', leases, lease) then
     return { 'held', 0 }
   end
   redis.call('ZREM', leases, lease)
-  less(gates, name .. '\nr', 1)
+  change_count(g.r, -1)
+  write_counts()
   redis.call('ZADD', waiting, 'XX', string.format('%.3f', now_ms / 1000), name)
   return { 'free', 0 }
 elseif act ~= 'take' then
   return { 'lost', 0 }
 end
 g.size = size
+read_counts({ g.r, g.a })
 look(g, now_ms)
 keep_size(g, time[1])
-if g.room <= 0 or redis.call('LLEN', g.waiting) > 0 then
+if g.room <= 0 or g.waiters > 0 then
   return { 'busy', math.ceil(g.wait_ms) }
 end
 redis.call('ZADD', leases, until_ms, lease)
-redis.call('HINCRBY', gates, name .. '\nr', 1)
+change_count(g.r, 1)
+write_counts()
 if g.permits then
   use_permits(g, 1, now_ms)
 end

@@ -43,16 +43,15 @@ end
 -- include list_lock
 -- include gate
 -- What changes for gates is gathered, and is written at the end for all jobs together.
-local asked, by_name, any_admitted = {}, {}, false
+local asked, by_name = {}, {}
 if count_gates > 0 then
   use_gates(2)
-  local wrong = may_use() or may('HSETNX', limits, '', '')
   for number = 1, count_gates do
     local g = gate_at(ARGV[2 * number], 4 + 3 * number)
-    g.size, g.begun, g.used = ARGV[2 * number + 1], 0, 0
+    g.size = ARGV[2 * number + 1]
     asked[number], by_name[g.name] = g, g
-    wrong = wrong or may_look(g)
   end
+  local wrong = may_use() or may('HSETNX', limits, '', '') or may_look(asked)
   if wrong then
     return wrong
   end
@@ -81,12 +80,19 @@ end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local any_admitted = false
 if count_gates > 0 then
   any_admitted = redis.call('EXISTS', admitted) == 1
+  local fields = {}
+  for number, g in ipairs(asked) do
+    fields[2 * number - 1], fields[2 * number] = g.r, g.a
+  end
+  read_counts(fields)
   for _, g in ipairs(asked) do
-    -- Without a size nothing waits, and the waiters that there are will leave.
-    g.waiters = look(g, now_ms) and redis.call('LLEN', g.waiting) or 0
-    if g.drops and string.sub(g.size, 1, 4) ~= 'drop' then
+    if not look(g, now_ms) then
+      g.waiters = 0 -- without a size nothing waits, and the waiters that there are will leave
+    end
+    if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' then
       -- The process has not read that it must drop the job, and would run it.
       g.room, g.wait_ms = 0, 1000
     end
@@ -94,12 +100,27 @@ if count_gates > 0 then
   end
 end
 
+-- read_gated: what Redis has of the jobs of a group with gates, by position: the SHA-1 of each, the gate of its
+-- slot, and its admission.
+local function read_gated(group)
+  group.hashes, group.admissions = {}, {}
+  for job = 1, group.count do
+    group.hashes[job] = redis.sha1hex(ARGV[group.first + group.step * (job - 1)])
+  end
+  group.slots = redis.call('HMGET', slots, unpack(group.hashes))
+  if any_admitted then
+    group.admissions = redis.call('HMGET', admitted, unpack(group.hashes))
+  end
+end
+
 -- unmark: the admission of a job is used up. An admission that has lapsed does not count. If another gate than
 -- the job's has made it, that gate has room now, and no end of a run of it will say so: the poller looks at it.
+local unmarked = {} -- in this call, by SHA-1
 local function unmark(hash, since, of, g)
   redis.call('HDEL', admitted, hash)
+  unmarked[hash] = true
   if since > 0 then
-    less(gates, of .. '\na', 1)
+    change_count(of .. '\na', -1)
     if by_name[of] then
       by_name[of].room = by_name[of].room + 1
     end
@@ -109,54 +130,66 @@ local function unmark(hash, since, of, g)
   end
 end
 
--- enter: whether a job begins ("begins"), waits ("parked") or must not begin ("busy").
+-- enter: whether a job begins ("begins"), waits ("parked"), must not begin ("busy"), or is not in our list any
+-- more ("lost"), for which nothing is written.
 local ledger, begun = {}, {} -- begun: in this call, by SHA-1
-local function enter(g, group, bytes)
-  local hash = redis.sha1hex(bytes)
-  local had = any_admitted and redis.call('HGET', admitted, hash)
-  local since, of = string.match(had or '', '^(%-?%d+)\n([^\n]*)')
-  since = tonumber(since)
-  if begun[hash] or redis.call('HEXISTS', slots, hash) == 1 then -- the same start again, or an equal job
-    if since then
-      unmark(hash, since, of, g)
-    end
-    return 'begins'
+local function enter(g, group, job, bytes)
+  local hash = group.hashes[job]
+  local had, since, of = group.admissions[job], nil, nil
+  if had and not unmarked[hash] then
+    since, of = string.match(had, '^(%-?%d+)\n([^\n]*)')
+    since = tonumber(since or nil)
   end
+  local holds = begun[hash] or group.slots[job] -- the same start again, or an equal job
   -- An admitted job has its place: the counts have it already.
-  local enters = since and since > 0 and of == g.name and (not g.permits or g.permits > 0)
+  local enters = holds or since and since > 0 and of == g.name and (not g.permits or g.permits > 0)
     or g.room > 0 and (since or group.gated == 'alone' or g.waiters == 0)
-  if not enters and group.gated == 'alone' then
-    return 'busy'
+  if enters or group.gated == 'alone' then
+    if not redis.call('LPOS', group.list, bytes) then
+      return 'lost'
+    elseif not enters then
+      return 'busy'
+    end
+  elseif redis.call('LREM', group.list, 1, bytes) == 0 then -- the newest are at this end
+    return 'lost'
   end
   if since then
     unmark(hash, since, of, g)
   end
-  if enters then
+  if not enters then
+    g.waiters, g.waits = g.waiters + 1, true
+    if since or group.gated == 'first' then
+      redis.call('RPUSH', g.waiting, group.queue .. '\n' .. bytes)
+    else
+      g.parked = g.parked or {}
+      g.parked[#g.parked + 1] = group.queue .. '\n' .. bytes
+    end
+    return 'parked'
+  end
+  if not holds then
     begun[hash], g.begun, g.room = true, g.begun + 1, g.room - 1
     ledger[#ledger + 1], ledger[#ledger + 2] = hash, g.name
     if g.permits then
-      g.used, g.permits = g.used + 1, g.permits - 1
+      g.permits = g.permits - 1
     end
-    return 'begins'
   end
-  redis.call('LREM', group.list, -1, bytes)
-  redis.call((since or group.gated == 'first') and 'RPUSH' or 'LPUSH', g.waiting, group.queue .. '\n' .. bytes)
-  redis.call('ZADD', waiting, 'LT', look_again(g, now_ms), g.name)
-  g.waiters = g.waiters + 1
-  return 'parked'
+  return 'begins'
 end
 
 local words, answers, position = { lost = {}, parked = {}, busy = {} }, {}, 0
 for _, group in ipairs(groups) do
+  if group.gated then
+    read_gated(group)
+  end
   for job = 0, group.count - 1 do
     local arg, lock, value = group.first + group.step * job, KEYS[group.lock + job], group.values[job + 1]
     local owner, left = ARGV[arg + 2], group.kept[job + 1] or ''
     position = position + 1
     local word = 'begins'
-    if not redis.call('LPOS', group.list, ARGV[arg]) then
+    if group.gated then
+      word = enter(asked[tonumber(ARGV[arg + group.step - 1])], group, job + 1, ARGV[arg])
+    elseif not redis.call('LPOS', group.list, ARGV[arg]) then
       word = 'lost'
-    elseif group.gated then
-      word = enter(asked[tonumber(ARGV[arg + group.step - 1])], group, ARGV[arg])
     end
     if word ~= 'begins' then
       left, words[word][#words[word] + 1] = '', position
@@ -188,12 +221,25 @@ unlocked(index)
 if #ledger > 0 then
   redis.call('HSET', slots, unpack(ledger))
 end
+local looks = {}
 for _, g in ipairs(asked) do
   if g.begun > 0 then
-    redis.call('HINCRBY', gates, g.name .. '\nr', g.begun)
+    change_count(g.r, g.begun)
+    if g.permits then
+      use_permits(g, g.begun, now_ms)
+    end
   end
-  if g.used > 0 then
-    use_permits(g, g.used, now_ms)
+  if g.parked then
+    redis.call('LPUSH', g.waiting, unpack(g.parked))
   end
+  if g.waits then
+    looks[#looks + 1], looks[#looks + 2] = look_again(g, now_ms), g.name
+  end
+end
+if #looks > 0 then
+  redis.call('ZADD', waiting, 'LT', unpack(looks))
+end
+if count_gates > 0 then
+  write_counts()
 end
 return { 'started', words.lost, words.parked, words.busy, answers }

@@ -933,7 +933,7 @@ var bugs = []mutant{
 		name: "a start that is sent again uses another permit",
 		harm: "each lost reply costs a limit a start",
 		edits: []edit{{
-			"lua/start.lua", `if begun[hash] or redis.call('HEXISTS', slots, hash) == 1 then`, `if begun[hash] then`,
+			"lua/start.lua", `local holds = begun[hash] or group.slots[job]`, `local holds = begun[hash]`,
 		}},
 		pkg: "./lua", run: "TestRate/a_start_that",
 		caught: "TestRate/a_start_that_is_sent_again_uses_no_second_permit/go-redis", says: "something was written",
@@ -951,7 +951,7 @@ var bugs = []mutant{
 		name: "a paused class that is dropped starts its jobs",
 		harm: "jobs run that an operator has paused and then dropped, in workers that have not read the second rule",
 		edits: []edit{{
-			"lua/start.lua", `if g.drops and string.sub(g.size, 1, 4) ~= 'drop' then`, `if false then`,
+			"lua/start.lua", `if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' then`, `if false then`,
 		}},
 		pkg: "./lua", run: "TestClassRules/are_not_run",
 		caught: "TestClassRules/are_not_run_past_by_processes_that_have_not_read_them/go-redis", says: "Not equal",

@@ -7,66 +7,158 @@
 -- change together. They are sets of SHA-1s: two jobs that are equal in every byte share a slot, a permit and an
 -- admission, so a count follows what the set says, and never the number of jobs.
 -- waiting is the index: the gates that have waiters, by the second at which the poller looks at them.
--- A gate g has its name, and the keys of its own: waiting, rate, stop.
+-- A gate g has its name, the keys of its own (waiting, rate, stop) and the fields of its counts (r, a).
 -- include rate
--- include less
+local max_wait_ms = 5000 -- between two looks of the poller at a gate with waiters
 local gates, slots, admitted, waiting, limits
 local function use_gates(key)
   gates, slots, admitted, waiting, limits = unpack(KEYS, key, key + 4)
 end
 
+local any_stop = false -- whether a gate that may_look has seen may be stopped
 local function gate_at(name, key)
-  return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2] }
+  -- The fields of all uses at once: to add them one by one would take Lua twice as long.
+  return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = name .. '\nr', a = name .. '\na',
+    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, size = '', limit = false, permits = false, begun = 0 }
 end
 
--- may_use: nil if nothing can stop the changes of slots and admissions half-way; else the error. may_look: the
--- same of look and admit.
+-- may_use: nil if nothing can stop the changes of slots, admissions and counts half-way; else the error.
 local function may_use()
-  return may_less(gates) or must_be(slots, 'hash', 'HSET', slots, '', '') or may('HGET', slots, '') or may('HDEL', slots, '')
+  return must_be(gates, 'hash', 'HSET', gates, '', '') or may('HMGET', gates, '') or may('HDEL', gates, '')
+    or must_be(slots, 'hash', 'HSET', slots, '', '') or may('HMGET', slots, '') or may('HDEL', slots, '')
     or must_be(admitted, 'hash', 'HSET', admitted, '', '') or may('HSETNX', admitted, '', '') or may('HGET', admitted, '')
-    or may('HDEL', admitted, '') or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('ZREM', waiting, '')
+    or may('HMGET', admitted, '') or may('HDEL', admitted, '')
+    or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('ZREM', waiting, '') or may('ZMSCORE', waiting, '')
 end
 
-local function may_look(g)
-  return must_be(limits, 'hash', 'HGET', limits, '') or may('HMGET', gates, '') or may('PTTL', g.stop) or may_rate(g.rate)
-    or must_be(g.waiting, 'list', 'LPUSH', g.waiting, '') or may('RPUSH', g.waiting, '') or may('LINDEX', g.waiting, '0')
-    or may('RPOP', g.waiting) or may('LLEN', g.waiting)
+-- may_look: nil if nothing can stop look and admit half-way for these gates, of which there is at least one;
+-- else the error. Keys of gates differ only by the gate's name: a user that may use those of one gate may use
+-- all. It reads how many waiters each has. Most gates have no key of their own, and one command says so of all.
+local function may_look(asked)
+  local first = asked[1]
+  local wrong = must_be(limits, 'hash', 'HGET', limits, '') or may('PTTL', first.stop) or may('EXISTS', first.stop)
+    or may_rate(first.rate) or may('TYPE', first.waiting) or may('LPUSH', first.waiting, '') or may('RPUSH', first.waiting, '')
+    or may('LINDEX', first.waiting, '0') or may('RPOP', first.waiting) or may('LLEN', first.waiting)
+  if wrong then
+    return wrong
+  end
+  local function some(key)
+    local keys = {}
+    for at, g in ipairs(asked) do
+      keys[at] = g[key]
+    end
+    return redis.call('EXISTS', unpack(keys)) > 0
+  end
+  local wait, rate, stop = some('waiting'), some('rate'), some('stop')
+  for _, g in ipairs(wait and asked or {}) do
+    local waiters = redis.pcall('LLEN', g.waiting)
+    if type(waiters) == 'number' then
+      g.waiters = waiters
+    else
+      wrong = wrong or must_be(g.waiting, 'list', 'LLEN', g.waiting)
+    end
+  end
+  any_stop = stop
+  for _, g in ipairs(rate and asked or {}) do
+    g.state = redis.call('TYPE', g.rate).ok
+    if g.state ~= 'none' and g.state ~= 'string' then
+      wrong = wrong or must_be(g.rate, 'list', 'TYPE', g.rate)
+    end
+  end
+  return wrong
 end
 
--- look: reads how many more jobs of a gate may start or be admitted now (room), and in how many ms to look
--- again if none may. g.size, if it is not empty, is used if no size is stored. If there is no size at all, or
--- the size is that of a class whose jobs are dropped, it returns false, and there is room for all.
+-- The counts of gates, by field. They are read and written for all gates of a call together, because a command
+-- costs as much as the change of several fields.
+local counts, changed, is_changed = {}, {}, {}
+
+-- read_counts: reads the counts in these fields, of which there is at least one. A count that has changed in
+-- this call stays.
+local function read_counts(fields)
+  for at, count in ipairs(redis.call('HMGET', gates, unpack(fields))) do
+    counts[fields[at]] = counts[fields[at]] or count and tonumber(count) or 0
+  end
+end
+
+-- change_count: changes a count by a number. It is stored by write_counts.
+local function change_count(field, number)
+  if not counts[field] then
+    counts[field] = tonumber(redis.call('HMGET', gates, field)[1]) or 0
+  end
+  counts[field] = counts[field] + number
+  if not is_changed[field] then
+    changed[#changed + 1], is_changed[field] = field, true
+  end
+end
+
+local function write_counts()
+  local set, none = {}, {}
+  for _, field in ipairs(changed) do
+    if counts[field] > 0 then
+      set[#set + 1], set[#set + 2] = field, counts[field]
+    else
+      none[#none + 1] = field
+    end
+  end
+  if #set > 0 then
+    redis.call('HSET', gates, unpack(set))
+  end
+  if #none > 0 then
+    redis.call('HDEL', gates, unpack(none))
+  end
+end
+
+-- look: finds how many more jobs of a gate may start or be admitted now (room), and in how many ms to look
+-- again if none may. Its counts are read, and may_look has been called. g.size, if it is not empty, is used if
+-- no size is stored. If there is no size at all, or the size is that of a class whose jobs are dropped, it
+-- returns false, and there is room for all.
+local sizes, read = {}, {} -- sizes as they are stored, by limit, and what their texts say
+local function read_size(text)
+  local most, kind, n, ms = string.match(text, '^(%S+) (%S+) (%d+) (%d+)')
+  read[text] = { none = not most, drops = most == 'drop', most = tonumber(most or nil) or math.huge, kind = kind,
+    n = tonumber(n or nil), ms = tonumber(ms or nil) }
+  return read[text]
+end
+
+local function name_of_limit(g)
+  return string.sub(g.name, 1, (string.find(g.name, ':', 1, true) or 0) - 1)
+end
+
 local function look(g, now_ms)
-  local stored = redis.call('HGET', limits, string.match(g.name, '^[^:]*'))
-  local most, kind, n, ms = string.match(stored or g.size or '', '^(%S+) (%S+) (%d+) (%d+)')
-  g.drops, g.stored = most == 'drop', stored
-  if not most or g.drops then
+  local name = name_of_limit(g)
+  if sizes[name] == nil then
+    sizes[name] = redis.call('HGET', limits, name)
+  end
+  local text = sizes[name] or g.size
+  local limit = read[text] or read_size(text)
+  g.limit = limit
+  if limit.none or limit.drops then
     g.room, g.wait_ms = math.huge, 0
     return false
   end
-  local counts = redis.call('HMGET', gates, g.name .. '\nr', g.name .. '\na')
-  g.kind, g.n, g.ms = kind, tonumber(n), tonumber(ms)
-  local in_hand = tonumber(counts[2] or 0)
-  g.room, g.wait_ms = (tonumber(most) or math.huge) - tonumber(counts[1] or 0) - in_hand, 5000
-  local stopped = redis.call('PTTL', g.stop)
+  local in_hand = counts[g.a]
+  g.room, g.wait_ms = limit.most - counts[g.r] - in_hand, max_wait_ms
+  local stopped = any_stop and redis.call('PTTL', g.stop) or 0
   if stopped > 0 then
-    g.room, g.wait_ms = 0, stopped
-  elseif kind ~= 'none' and g.ms > 0 then
+    g.room, g.wait_ms = 0, math.min(stopped, max_wait_ms)
+  elseif limit.kind ~= 'none' and limit.ms > 0 then
     local next_ms
     g.permits, next_ms = permits(g, now_ms)
     if g.permits - in_hand < g.room then
       -- A rate above 50 a second collects its permits for 20 ms, or the poller would look for each.
-      g.room, g.wait_ms = g.permits - in_hand, math.max(next_ms, g.n * 20 > g.ms and 20 or 1)
+      g.room = g.permits - in_hand
+      g.wait_ms = math.min(math.max(next_ms, limit.n * 20 > limit.ms and 20 or 1), max_wait_ms)
     end
   end
-  g.wait_ms = math.min(g.wait_ms, 5000)
   return true
 end
 
 -- keep_size: stores the size of the program, if it has one, for a limit that has none. g is looked at.
 local function keep_size(g, seconds)
-  if g.kind and not g.stored then
-    redis.call('HSETNX', limits, string.match(g.name, '^[^:]*'), g.size .. ' code ' .. seconds)
+  local name = name_of_limit(g)
+  if not sizes[name] and not g.limit.none then
+    sizes[name] = g.size .. ' code ' .. seconds
+    redis.call('HSETNX', limits, name, sizes[name])
   end
 end
 
@@ -88,18 +180,14 @@ local function grant(hash, since_ms, name, queue)
 end
 
 -- admit: moves waiters to the backs of their queues, and admits them, while the gate has room, at most most of
--- them. g is looked at. list_of returns the list of a queue; nil if that waiter must not leave in this call;
--- and true if it leaves without being admitted. Returns how many left, and the queue of the one that stopped
--- it. To the back: at the head, the waiters of a gate that is always full would keep all other jobs of the
--- queue from ever being taken.
+-- them. g is looked at, and g.looks_at is the second of the poller's next look, if it is known. list_of returns
+-- the list of a queue; nil if that waiter must not leave in this call; and true if it leaves without being
+-- admitted. Returns how many left, and the queue of the one that stopped it. To the back: at the head, the
+-- waiters of a gate that is always full would keep all other jobs of the queue from ever being taken.
 local function admit(g, most, queues, now_ms, list_of)
   local moved, granted, elsewhere = 0, 0, nil
-  while moved < most and g.room > 0 do
-    local entry = redis.call('LINDEX', g.waiting, -1)
-    if not entry then
-      break
-    end
-    local queue, bytes = string.match(entry, '^([^\n]*)\n(.*)$')
+  while moved < most and g.room > 0 and moved < g.waiters do
+    local queue, bytes = string.match(redis.call('LINDEX', g.waiting, -1), '^([^\n]*)\n(.*)$')
     local list, plain = list_of(queue)
     -- pcall: a key that is no list keeps its own waiters.
     local length = list and redis.pcall('LPUSH', list, bytes)
@@ -111,15 +199,16 @@ local function admit(g, most, queues, now_ms, list_of)
     if length == 1 then
       redis.pcall('SADD', queues, queue) -- the job is there, even if this fails
     end
-    local counts = plain and 0 or grant(redis.sha1hex(bytes), now_ms, g.name, queue)
-    moved, granted, g.room = moved + 1, granted + counts, g.room - counts
+    local one = plain and 0 or grant(redis.sha1hex(bytes), now_ms, g.name, queue)
+    moved, granted, g.room = moved + 1, granted + one, g.room - one
   end
   if granted > 0 then
-    redis.call('HINCRBY', gates, g.name .. '\na', granted)
+    change_count(g.a, granted)
   end
-  if redis.call('LLEN', g.waiting) == 0 then
+  if moved == g.waiters then
     redis.call('ZREM', waiting, g.name)
-  else
+  elseif g.room > 0 or g.wait_ms < max_wait_ms or not g.looks_at or now_ms / 1000 > g.looks_at - max_wait_ms / 2000 then
+    -- Else the gate is full, and the poller's look at it is far away: each end of a run would only postpone it.
     redis.call('ZADD', waiting, look_again(g, now_ms), g.name)
   end
   return moved, elsewhere

@@ -1,10 +1,10 @@
--- The rate of a gate: g.kind, g.n and g.ms say how many may start, and g.rate is the key of its state. A window
+-- The rate of a gate: g.limit has its kind, n and ms, and g.rate is the key of its state. A window
 -- allows n starts in any ms: the state is the list of the last n starts, newest on the left. A leaky rate
 -- allows n at once, and then one in each ms / n: the state is the time at which all permits are there again.
 -- Times are whole ms, so a start counts one ms longer than it must: two of them may be a part of a ms apart.
--- A state of the other kind, from before the size was changed, is none.
+-- A state of the other kind, from before the size was changed, is none. g.state is its type.
 local function is_rate(g)
-  return redis.call('TYPE', g.rate).ok == (g.kind == 'window' and 'list' or 'string')
+  return g.state == (g.limit.kind == 'window' and 'list' or 'string')
 end
 
 -- permits: how many may start now, and in how many ms the next one may.
@@ -12,8 +12,8 @@ end
 -- twice as many, or nothing for a long time.
 local function permits(g, now_ms)
   if not is_rate(g) then
-    return g.n, 0
-  elseif g.kind == 'window' then
+    return g.limit.n, 0
+  elseif g.limit.kind == 'window' then
     local ahead = {}
     while tonumber(redis.call('LINDEX', g.rate, 0) or now_ms) > now_ms do
       ahead[#ahead + 1] = string.format('%.0f', now_ms)
@@ -21,45 +21,43 @@ local function permits(g, now_ms)
     end
     if #ahead > 0 then
       redis.call('LPUSH', g.rate, unpack(ahead))
-      redis.call('PEXPIRE', g.rate, g.ms + 1)
+      redis.call('PEXPIRE', g.rate, g.limit.ms + 1)
     end
     local oldest = tonumber(redis.call('LINDEX', g.rate, -1) or nil)
-    while oldest and oldest < now_ms - g.ms do
+    while oldest and oldest < now_ms - g.limit.ms do
       redis.call('RPOP', g.rate)
       oldest = tonumber(redis.call('LINDEX', g.rate, -1) or nil)
     end
-    local left = g.n - redis.call('LLEN', g.rate)
-    return left, left > 0 and 0 or (oldest or now_ms) + g.ms + 1 - now_ms
+    local left = g.limit.n - redis.call('LLEN', g.rate)
+    return left, left > 0 and 0 or (oldest or now_ms) + g.limit.ms + 1 - now_ms
   end
-  local full_ms = math.min(tonumber(redis.call('GET', g.rate)) or 0, now_ms + g.ms)
+  local full_ms = math.min(tonumber(redis.call('GET', g.rate)) or 0, now_ms + g.limit.ms)
   -- A thousandth, because the stored time is rounded.
-  local left = math.min(g.n, math.floor((now_ms + g.ms - full_ms) * g.n / g.ms + 0.001))
-  return left, left > 0 and 0 or math.ceil(full_ms + g.ms / g.n - g.ms - now_ms)
+  local left = math.min(g.limit.n, math.floor((now_ms + g.limit.ms - full_ms) * g.limit.n / g.limit.ms + 0.001))
+  return left, left > 0 and 0 or math.ceil(full_ms + g.limit.ms / g.limit.n - g.limit.ms - now_ms)
 end
 
 -- use_permits: uses as many permits.
 local function use_permits(g, used, now_ms)
-  if not is_rate(g) then
+  if g.state ~= 'none' and not is_rate(g) then
     redis.call('DEL', g.rate)
   end
-  if g.kind == 'window' then
+  if g.limit.kind == 'window' then
     local starts = {}
     for at = 1, used do
       starts[at] = string.format('%.0f', now_ms)
     end
     redis.call('LPUSH', g.rate, unpack(starts))
-    redis.call('PEXPIRE', g.rate, g.ms + 1)
+    redis.call('PEXPIRE', g.rate, g.limit.ms + 1)
   else
-    local full_ms = math.min(tonumber(redis.call('GET', g.rate) or nil) or 0, now_ms + g.ms)
-    full_ms = math.max(full_ms, now_ms) + used * g.ms / g.n
+    local full_ms = math.min(tonumber(redis.call('GET', g.rate) or nil) or 0, now_ms + g.limit.ms)
+    full_ms = math.max(full_ms, now_ms) + used * g.limit.ms / g.limit.n
     redis.call('SET', g.rate, string.format('%.3f', full_ms), 'PX', math.ceil(full_ms - now_ms))
   end
 end
 
--- may_rate: nil if nothing can stop these half-way; else the error.
+-- may_rate: nil if this user may use the states of rates; else the error.
 local function may_rate(key)
-  local is = redis.call('TYPE', key).ok
-  return is ~= 'string' and must_be(key, 'list', 'LPUSH', key, '') or may('LPUSH', key, '') or may('LPOP', key) or may('RPOP', key)
-    or may('LINDEX', key, '0') or may('LLEN', key) or may('PEXPIRE', key, '0') or may('DEL', key)
-    or may('GET', key) or may('SET', key, '')
+  return may('TYPE', key) or may('LPUSH', key, '') or may('LPOP', key) or may('RPOP', key) or may('LINDEX', key, '0')
+    or may('LLEN', key) or may('PEXPIRE', key, '0') or may('DEL', key) or may('GET', key) or may('SET', key, '')
 end

@@ -7,7 +7,7 @@
 -- the job's queue; empty with "waits" for a job that does not wait. Its arguments are, for "frees" and "waits":
 -- the gate's name, the position of the gate's keys; and for "waits" the ms of the stop.
 -- include gate
-local freed, freed_in_order, gone, is_gone, named = {}, {}, {}, {}, {}
+local freed, freed_in_order, gone, is_gone, named = {}, {}, {}, {}, {} -- named: positions of keys, by gate
 local ledger, lists, paused, queue_names -- ledger: whether there is any slot or admission
 local at_ms
 
@@ -28,36 +28,45 @@ local function may_slot(part)
       lists[name], at = KEYS[at], at + 1
     end
   end
-  for _ = 1, part.width > 0 and part.group.count or 0 do
+  local group, asked = part.group, {}
+  for job = 1, part.width > 0 and group.count or 0 do
     local name = ARGV[first]
-    if not named[name] then
-      named[name] = gate_at(name, tonumber(ARGV[first + 1]))
-    end
+    named[name] = named[name] or tonumber(ARGV[first + 1])
     if part.name == 'waits' then
-      part.group.waits = true
-      local g = named[name]
-      local wrong = may_use() or may_look(g) or may('SET', g.stop, '')
-      if wrong then
-        return wrong
-      end
+      asked[job] = gate_at(name, named[name])
     end
-    first = first + part.group.step
+    first = first + group.step
+  end
+  if #asked > 0 then
+    group.waits = true
+    local wrong = may_use() or may_look(asked) or may('SET', asked[1].stop, '')
+    if wrong then
+      return wrong
+    end
+  end
+  -- The slots of all jobs of the group: a command costs as much as several fields.
+  part.hashes, part.slots = {}, {}
+  for job = 1, group.count do
+    part.hashes[job] = redis.sha1hex(ARGV[group.first + (job - 1) * group.step])
+  end
+  if ledger and group.count > 0 then
+    part.slots = redis.call('HMGET', slots, unpack(part.hashes))
   end
 end
 
--- leave_slot: the name of the gate in which a job had a slot. It has none from now on.
-local function leave_slot(hash, admits)
-  local name = ledger and not is_gone[hash] and redis.call('HGET', slots, hash)
-  if name then
-    gone[#gone + 1], is_gone[hash] = hash, true
-    local counts = freed[name]
-    if not counts then
-      counts = { slots = 0, room = 0 }
-      freed[name], freed_in_order[#freed_in_order + 1] = counts, name
-    end
-    counts.slots, counts.room = counts.slots + 1, counts.room + (admits and 1 or 0)
+-- leave_slot: whether a job leaves the slot that it had in a gate. An equal job may have left it in this call.
+local function leave_slot(hash, name, admits)
+  if not name or is_gone[hash] then
+    return false
   end
-  return name
+  gone[#gone + 1], is_gone[hash] = hash, true
+  local counts = freed[name]
+  if not counts then
+    counts = { slots = 0, room = 0 }
+    freed[name], freed_in_order[#freed_in_order + 1] = counts, name
+  end
+  counts.slots, counts.room = counts.slots + 1, counts.room + (admits and 1 or 0)
+  return true
 end
 
 -- pass_on: the admission of a job that has not started goes with it, or is over.
@@ -73,13 +82,13 @@ local function pass_on(hash, new_hash)
       redis.call('HSETNX', admitted, new_hash, had)
     end
   elseif not new_hash or grant(new_hash, tonumber(since), name, queue) == 0 then
-    less(gates, name .. '\na', 1)
+    change_count(name .. '\na', -1)
     redis.call('ZADD', waiting, 'XX', 0, name)
   end
 end
 
 local function stop_gate(part, at, bytes, now_ms)
-  local g, stop_ms = named[ARGV[at]], tonumber(ARGV[at + 2])
+  local g, stop_ms = gate_at(ARGV[at], named[ARGV[at]]), tonumber(ARGV[at + 2])
   if stop_ms > 0 and redis.call('PTTL', g.stop) < stop_ms then
     redis.call('SET', g.stop, '1', 'PX', stop_ms)
   end
@@ -92,46 +101,70 @@ end
 local function over_slot(part, job, now_ms)
   local group, at = part.group, part.at + (job - 1) * part.group.step
   local bytes = ARGV[group.first + (job - 1) * group.step]
-  local hash = redis.sha1hex(bytes)
+  local hash = part.hashes[job]
   at_ms = now_ms
-  local name = leave_slot(hash, part.name ~= 'keeps')
-  if not name and part.name ~= 'keeps' then
+  local name = part.slots[job]
+  local left = leave_slot(hash, name, part.name ~= 'keeps')
+  if not left and part.name ~= 'keeps' then
     pass_on(hash) -- its start is not in Redis any more, or it was never sent
   end
   if part.name == 'waits' then
     stop_gate(part, at, bytes, now_ms)
   elseif part.name == 'keeps' then
     local new_hash = group.own > 1 and redis.sha1hex(ARGV[group.first + (job - 1) * group.step + 1]) or hash
-    if not name then
+    if not left then
       pass_on(hash, new_hash)
     elseif grant(new_hash, now_ms, name, part.of) == 1 then
-      redis.call('HINCRBY', gates, name .. '\na', 1)
+      change_count(name .. '\na', 1)
     end
   end
 end
 
+local runs = {} -- queues that are not paused
 local function list_to_admit(queue)
   local list = lists and lists[queue]
-  -- A queue that may not be read is left to the poller, which reports the error.
-  return list and redis.pcall('SISMEMBER', paused, queue) == 0 and list or nil
+  if list and runs[queue] == nil then
+    -- A queue that may not be read is left to the poller, which reports the error.
+    runs[queue] = redis.pcall('SISMEMBER', paused, queue) == 0
+  end
+  return list and runs[queue] and list or nil
 end
 
 local function finish_slots()
   if #gone > 0 then
     redis.call('HDEL', slots, unpack(gone))
   end
-  for _, name in ipairs(freed_in_order) do
-    local counts, g = freed[name], named[name]
-    less(gates, name .. '\nr', counts.slots)
-    if counts.room > 0 and redis.call('ZSCORE', waiting, name) then
-      -- The freed slots, and one more: so the gate fills up again after its limit was raised.
-      if lists and g and not may_look(g) and look(g, at_ms) then
-        admit(g, counts.room + 1, queue_names, at_ms, list_to_admit)
-      else
-        redis.call('ZADD', waiting, string.format('%.3f', at_ms / 1000), name)
+  local asked, elsewhere = {}, {}
+  if #freed_in_order > 0 then
+    local fields = {}
+    for at, name in ipairs(freed_in_order) do
+      fields[2 * at - 1], fields[2 * at] = name .. '\nr', name .. '\na'
+    end
+    read_counts(fields)
+    for at, looks_at in ipairs(redis.call('ZMSCORE', waiting, unpack(freed_in_order))) do
+      local name = freed_in_order[at]
+      change_count(name .. '\nr', -freed[name].slots)
+      if looks_at and freed[name].room > 0 and lists and named[name] then
+        asked[#asked + 1] = gate_at(name, named[name])
+        asked[#asked].looks_at = tonumber(looks_at)
+      elseif looks_at and freed[name].room > 0 then
+        elsewhere[#elsewhere + 1] = name
       end
     end
   end
+  local admits = #asked > 0 and not may_look(asked)
+  for _, g in ipairs(asked) do
+    -- The freed slots, and one more: so the gate fills up again after its limit was raised.
+    if admits and look(g, at_ms) then
+      admit(g, freed[g.name].room + 1, queue_names, at_ms, list_to_admit)
+    else
+      elsewhere[#elsewhere + 1] = g.name
+    end
+  end
+  for _, name in ipairs(elsewhere) do
+    redis.call('ZADD', waiting, string.format('%.3f', at_ms / 1000), name)
+  end
+  write_counts()
 end
 
 kinds.frees = { may = may_slot, over = over_slot, finish = finish_slots }
