@@ -23,8 +23,8 @@ const (
 // If there are more than 100,000 jobs in Redis, it gives up the search and goes on waiting.
 //
 // Some jobs are not in Redis before they are pushed: a prepared one, a next job, and the callback of a batch.
-// For those, and for a jid that is pushed later, use client.Client.Wait. It does not look for the job of a client
-// with shards.
+// For those, and for a jid that is pushed later, use client.Client.Wait. It does not look for the job of a
+// client with shards.
 func (i *Inspector) Wait(ctx context.Context, jid string) (Tracked, error) {
 	if len(i.client.Spaces()) > 1 {
 		return i.client.Wait(ctx, jid) //nolint:wrapcheck // it is client.Client.Wait

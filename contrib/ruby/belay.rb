@@ -54,22 +54,26 @@ module Belay
 -- A lock that is taken in the state "k" (kept) stays until it expires or an operator releases it: no payload
 -- names it, so no script that starts, ends or moves its owner changes it. Each later push is a duplicate, also
 -- one of the owner itself, because the owner may have ended.
+-- A job with a lock may need that of a key too, which is kept. The key is asked first: if it is held, the push
+-- changes nothing at the other lock. The job takes both or neither.
 -- A member of a batch is counted in the step that stores it: a member that is not counted would let the batch
 -- be over too early, and one that is not stored would let it wait for ever. A job with the jid of a pending
 -- member is not stored again. No allow-oom: a full Redis must refuse new work, so that what it already holds
 -- can be drained.
 -- KEYS     1 queues (the set of names)  2 schedule  3 index of locks  4 counter of refusals
 --          5 scope, only with an idempotency key (see seen)  then for each group its queue list, if it is for
---          now, its jobs' locks, if they have any, and of their batch: info, pending, batches
+--          now, its jobs' locks, if they have any, those of their keys, if they have any, and of their batch:
+--          info, pending, batches
 -- ARGV     1 number of the push in its scope, "" for no idempotency key  2 its mark
 --          3 ms to keep the scope
 --          then groups: "now" | "in" | "at", seconds from now or since 1970, the queue's bare name, ms to
 --          hold locks from the due time ("" for no locks), what to do with a duplicate: "refuse" | "mark"
 --          (store it, with the owner's jid as the last field, duplicate-of), whether one that is not stored
 --          leaves positions (0|1), the state in which locks are taken: "-" | "k", BID ("" for none),
---          seconds until the batch expires, how many jobs, and for each its bytes; in a group with locks also
---          digest and owner, and then the positions, if it leaves any; after the jobs of a group with a batch
---          their jids
+--          seconds until the batch expires, ms to hold the locks of keys from the due time ("" for no keys),
+--          how many jobs, and for each its bytes; in a group with locks also digest and owner, then the
+--          positions, if it leaves any, and the digest of its key, if they have any; after the jobs of a group
+--          with a batch their jids
 -- Returns  {"pushed"} if no job has a lock | {"pushed", for each job "" or the jid of the job that holds its
 --          lock ...} | {"stale"} (see push) | {"over"} (a batch is over, or does not exist: nothing is stored)
 -- Repeat   with an idempotency key: the same answer, and nothing is written. Without: a job that holds its
@@ -164,7 +168,8 @@ while at <= #ARGV do
   local group = {
     when = ARGV[at], seconds = ARGV[at + 1], name = ARGV[at + 2], hold_ms = ARGV[at + 3], duplicate = ARGV[at + 4],
     leaves = ARGV[at + 5] == '1', state = ARGV[at + 6], bid = ARGV[at + 7], keep_seconds = ARGV[at + 8],
-    count = tonumber(ARGV[at + 9]), first = at + 10, step = 1, list = false, lock = false, values = false, jids = false,
+    key_hold_ms = ARGV[at + 9], count = tonumber(ARGV[at + 10]), first = at + 11, step = 1,
+    list = false, lock = false, values = false, own_key = false, key_values = false, jids = false,
     added = 0, -- members
   }
   if group.when == 'now' then
@@ -182,6 +187,11 @@ while at <= #ARGV do
     -- MGET returns nothing for a key of another type, which is then replaced.
     group.values = not wrong and redis.pcall('MGET', unpack(KEYS, group.lock, key - 1))
     wrong = wrong or group.values.err and group.values
+    if group.key_hold_ms ~= '' then
+      group.step, group.own_key, key = group.step + 1, key, key + group.count
+      group.key_values = not wrong and redis.pcall('MGET', unpack(KEYS, group.own_key, key - 1))
+      wrong = wrong or group.key_values.err and group.key_values
+    end
   end
   if group.bid ~= '' then
     group.info, group.pending, group.batches, key = KEYS[key], KEYS[key + 1], KEYS[key + 2], key + 3
@@ -205,6 +215,17 @@ local now_ms = math.floor(now * 1000)
 local since = string.format('%.0f', now_ms)
 -- One command per job would cost more than the rest of the script, so each command has several jobs.
 local answer, position, refused, taken = { 'pushed' }, 1, 0, {}
+
+-- until_of: when a lock ends that is held for so many ms from the due time.
+local function until_of(hold_ms, due)
+  return string.format('%.0f', now_ms + math.floor(hold_ms + math.max(0, due - now) * 1000))
+end
+
+-- holder_of: a value without an owner is not ours, and refuses all the same; '' would say that the job is
+-- stored.
+local function holder_of(value)
+  return string.match(value, '^.([^\n]+)') or '?'
+end
 
 -- pending_of: by jid, 1 for the jobs of a group that are members already.
 local function pending_of(group)
@@ -236,12 +257,14 @@ local function store_new(group, pending)
   return true
 end
 for _, group in ipairs(groups) do
-  local due, arg, stored, listed, until_ms, members = now, group.first, {}, {}, nil, {}
+  local due, arg, stored, listed, members = now, group.first, {}, {}, {}
+  local until_ms, key_until_ms
   if group.when ~= 'now' then
     due = group.seconds + (group.when == 'in' and now or 0)
   end
   if group.lock then
-    until_ms = string.format('%.0f', now_ms + math.floor(group.hold_ms + math.max(0, due - now) * 1000))
+    until_ms = until_of(group.hold_ms, due)
+    key_until_ms = group.own_key and until_of(group.key_hold_ms, due)
   end
   local pending = pending_of(group)
   local is_stored = store_new(group, pending)
@@ -253,13 +276,17 @@ for _, group in ipairs(groups) do
     local value, owner, holder = lock and (taken[lock] or group.values[job + 1]), ARGV[arg + 2], ''
     local bytes, state = ARGV[arg], value and string.sub(value, 1, 1)
     local jid = group.jids and ARGV[group.jids + job]
+    local own_key = group.own_key and KEYS[group.own_key + job]
+    local key_value = own_key and (taken[own_key] or group.key_values[job + 1])
     if pending[jid] == 1 then
-      bytes, lock, value = nil, nil, nil
+      bytes, lock, value, key_value = nil, nil, nil, nil
     end
     -- It is stored already. (Once its run has begun, the push counts as a duplicate: the run may have missed
     -- its change. The owner of a kept lock may have ended.)
     local waits = value and string.sub(value, 2, #owner + 1) == owner and state == '-'
-    if not value then -- nor a lock, for a member that is stored already
+    if key_value then
+      bytes, holder, refused = nil, holder_of(key_value), refused + 1
+    elseif not value then -- nor a lock, for a member that is stored already
       if lock then
         taken[lock] = group.state .. owner .. since
         redis.call('SET', lock, taken[lock], 'PXAT', until_ms)
@@ -268,8 +295,7 @@ for _, group in ipairs(groups) do
       end
     else
       if not waits then
-        -- A value without an owner is not ours, and refuses all the same; '' would say that the job is stored.
-        holder = string.match(value, '^.([^\n]+)') or '?'
+        holder = holder_of(value)
       end
       if group.duplicate == 'mark' and not waits then
         -- Belay's jids need no JSON escapes; in other ones a quotation mark must not end the string.
@@ -286,6 +312,12 @@ for _, group in ipairs(groups) do
         end
         taken[lock] = marked
       end
+    end
+    if bytes and own_key then
+      taken[own_key] = 'k' .. owner .. since
+      redis.call('SET', own_key, taken[own_key], 'PXAT', key_until_ms)
+      listed[#listed + 1] = key_until_ms
+      listed[#listed + 1] = ARGV[arg + group.step - 1]
     end
     if bytes then
       members[#members + 1] = jid or nil
@@ -430,7 +462,7 @@ LUA
       keys = ["queues", "schedule", "belay:unique", "belay:stat:duplicates"]
       keys << "queue:#{job["queue"]}" unless at
       answer = call(pool, PUSH_UNIQUE, keys << "belay:lock:#{lock["digest"]}", ["", "", "", *group, lock["ttl_ms"],
-        lock["mark"] ? "mark" : "refuse", "0", "-", "", "0", "1", Sidekiq.dump_json(job), lock["digest"], owner(job)])
+        lock["mark"] ? "mark" : "refuse", "0", "-", "", "0", "", "1", Sidekiq.dump_json(job), lock["digest"], owner(job)])
       answer[1] == "" || lock["mark"] == true
     end
 
