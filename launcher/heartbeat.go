@@ -15,7 +15,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	if session.Over() {
 		return l.reregister(ctx)
 	}
-	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, append(l.watchedLeases(), l.space.Watched(session)...)...)
+	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.presence.brief(), append(l.watchedLeases(), l.space.Watched(session)...)...)
 	if err != nil {
 		l.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
