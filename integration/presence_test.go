@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/internal/drivertest/faultproxy"
 	"github.com/belayq/belay/lua"
 )
 
@@ -118,12 +121,29 @@ func TestAKilledWorkerIsFoundByItsAbsence(t *testing.T) {
 	}
 }
 
+// A tormented is three workers with a long job each, and what a torment works on.
+type tormented struct {
+	*site
+	workers   []*process
+	proxy     *faultproxy.Proxy // the workers' way to Redis
+	sentinels *drivertest.Watched
+	clock     *wallClock
+}
+
+// behindProxy are workers that reach Redis by a proxy.
+func behindProxy(t *testing.T) *tormented {
+	t.Helper()
+	s := ordinarySite(t)
+	proxy := faultproxy.New(t, s.server.Addr())
+	return &tormented{site: s.by(proxy.URL()), proxy: proxy}
+}
+
 // Whatever cuts living processes off from their subscriptions, or stops them, declares none of them dead.
 func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
 	t.Parallel()
-	kills, cuts := 20, 25
+	kills, cuts, resets := 20, 25, 20
 	if takesItsTime() {
-		kills, cuts = 200, 300
+		kills, cuts, resets = 200, 300, 200
 	}
 	stopped := func(workers ...*process) {
 		for _, p := range workers {
@@ -134,46 +154,133 @@ func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
 			p.signal(syscall.SIGCONT)
 		}
 	}
-	paused := func(s *site, what string) {
+	paused := func(s *tormented, what string) {
 		s.do("CLIENT", "PAUSE", "4000", what)
 		time.Sleep(4500 * time.Millisecond)
 	}
-	for name, torment := range map[string]func(s *site, workers []*process){
-		"all connections killed again and again": func(s *site, _ []*process) {
+	// raw sends commands on a connection of its own and waits for their replies, of which want is the end.
+	raw := func(s *tormented, commands, want string) {
+		conn, err := net.Dial("tcp", s.server.Addr())
+		require.NoError(s.t, err)
+		defer func() { _ = conn.Close() }()
+		_, err = io.WriteString(conn, commands)
+		require.NoError(s.t, err)
+		var got []byte
+		require.NoError(s.t, conn.SetReadDeadline(time.Now().Add(patience)))
+		for buffer := make([]byte, 1<<10); !strings.HasSuffix(string(got), want); {
+			n, err := conn.Read(buffer)
+			require.NoError(s.t, err, "after %q", got)
+			got = append(got, buffer[:n]...)
+		}
+	}
+	type torment struct {
+		place func(t *testing.T) *tormented // default: a server of its own
+		do    func(s *tormented)
+	}
+	for name, torment := range map[string]torment{
+		"all connections killed again and again": {do: func(s *tormented) {
 			for range kills {
 				s.do("CLIENT", "KILL", "TYPE", "pubsub")
 				s.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 				time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
 			}
-		},
-		"subscriptions cut every 200 ms": func(s *site, _ []*process) {
+		}},
+		"subscriptions cut every 200 ms": {do: func(s *tormented) {
 			for range cuts {
 				s.do("CLIENT", "KILL", "TYPE", "pubsub")
 				time.Sleep(200 * time.Millisecond)
 			}
-		},
-		"Redis restarted": func(s *site, _ []*process) {
+		}},
+		"a proxy resets all connections": {place: behindProxy, do: func(s *tormented) {
+			for range resets {
+				s.proxy.CloseConns()
+				time.Sleep(time.Duration(100+rand.IntN(300)) * time.Millisecond)
+			}
+		}},
+		"a proxy is restarted": {place: behindProxy, do: func(s *tormented) {
+			for range 5 {
+				s.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()}) // it is down
+				s.proxy.CloseConns()
+				time.Sleep(time.Second)
+				s.proxy.Clear()
+				time.Sleep(2500 * time.Millisecond)
+			}
+		}},
+		"Redis restarted": {do: func(s *tormented) {
 			for range 3 {
 				s.server.Kill()
 				s.server.Restart(s.t)
 				time.Sleep(3 * time.Second)
 			}
-		},
-		"Redis stopped": func(s *site, _ []*process) {
+		}},
+		"Redis restarted, and clients return in the same order": {do: func(s *tormented) {
+			for range 3 {
+				for _, p := range s.workers {
+					p.signal(syscall.SIGSTOP)
+				}
+				s.server.Kill()
+				s.server.Restart(s.t)
+				for _, p := range s.workers {
+					p.signal(syscall.SIGCONT)
+					time.Sleep(300 * time.Millisecond)
+				}
+				time.Sleep(3 * time.Second)
+			}
+		}},
+		"Redis stopped": {do: func(s *tormented) {
 			s.server.Stop()
 			time.Sleep(4 * time.Second)
 			s.server.Cont()
+		}},
+		"a failover by Sentinel": {
+			place: func(t *testing.T) *tormented {
+				w := newWatchedSite(t)
+				return &tormented{site: w.by(w.URL()), sentinels: w.Watched}
+			},
+			do: func(s *tormented) { s.site = s.on(s.sentinels.FailOver(s.t)) },
 		},
-		"one process stopped": func(_ *site, workers []*process) { stopped(workers[0]) },
-		"the fleet stopped":   func(_ *site, workers []*process) { stopped(workers...) },
-		"writes paused":       func(s *site, _ []*process) { paused(s, "WRITE") },
-		"all clients paused":  func(s *site, _ []*process) { paused(s, "ALL") },
-		"writes paused, and cut off": func(s *site, _ []*process) {
+		"the clock set": {
+			place: func(t *testing.T) *tormented {
+				clock := startClocked(t)
+				return &tormented{site: newSite(t, clock.server), clock: clock}
+			},
+			do: func(s *tormented) {
+				for _, by := range []time.Duration{90 * time.Millisecond, -90 * time.Millisecond, time.Second, -time.Second, 3 * time.Second, -3 * time.Second} {
+					s.clock.step(by)
+					s.do("CLIENT", "KILL", "TYPE", "pubsub")
+					time.Sleep(2 * time.Second)
+				}
+			},
+		},
+		"one process stopped": {do: func(s *tormented) { stopped(s.workers[0]) }},
+		"the fleet stopped":   {do: func(s *tormented) { stopped(s.workers...) }},
+		"writes paused":       {do: func(s *tormented) { paused(s, "WRITE") }},
+		"all clients paused":  {do: func(s *tormented) { paused(s, "ALL") }},
+		"writes paused, and cut off": {do: func(s *tormented) {
 			s.do("CLIENT", "PAUSE", "4000", "WRITE")
 			s.do("CLIENT", "KILL", "TYPE", "pubsub")
 			time.Sleep(4500 * time.Millisecond)
-		},
-		"no room for connections": func(s *site, _ []*process) {
+		}},
+		"all clients paused, and cut off": {do: func(s *tormented) {
+			raw(s, "MULTI\r\nCLIENT PAUSE 4000 ALL\r\nCLIENT KILL TYPE pubsub\r\nEXEC\r\n", "\r\n*2\r\n+OK\r\n:3\r\n")
+			time.Sleep(4500 * time.Millisecond)
+		}},
+		// A primary holds writes until the replica has all of them. This one never has.
+		"writes paused by FAILOVER, and cut off": {do: func(s *tormented) {
+			host, port, _ := net.SplitHostPort(s.server.Addr())
+			replica := drivertest.Start(s.t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+			eventually(s.t, "a replica", func() bool {
+				return strings.Contains(fmt.Sprint(s.do("INFO", "replication")), "state=online")
+			})
+			replica.Stop()
+			defer replica.Cont()
+			require.Equal(s.t, "OK", s.do("FAILOVER", "TIMEOUT", "4000"))
+			s.do("CLIENT", "KILL", "TYPE", "pubsub")
+			eventually(s.t, "the failover to be given up", func() bool {
+				return strings.Contains(fmt.Sprint(s.do("INFO", "replication")), "master_failover_state:no-failover")
+			})
+		}},
+		"no room for connections": {do: func(s *tormented) {
 			conn, err := net.Dial("tcp", s.server.Addr()) // another one would be refused
 			require.NoError(s.t, err)
 			defer func() { _ = conn.Close() }()
@@ -182,21 +289,26 @@ func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
 			_, _ = io.WriteString(conn, "CONFIG SET maxclients 10000\r\n")
 			_, err = io.ReadFull(conn, make([]byte, len("+OK\r\n:3\r\n+OK\r\n")))
 			require.NoError(s.t, err)
-		},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, book := newSite(t, audited(t)), newLedger(t)
-			var workers []*process
+			var s *tormented
+			if torment.place != nil {
+				s = torment.place(t)
+			} else {
+				s = &tormented{site: ordinarySite(t)}
+			}
+			book := newLedger(t)
 			var jids []string
 			for n := range 3 {
 				queue := "q" + strconv.Itoa(n)
-				workers = append(workers, s.work("-q", queue, "--exec", book.exec("Long")))
+				s.workers = append(s.workers, s.work("-q", queue, "--exec", book.exec("Long")))
 				jids = append(jids, s.push("Long", queue, jsonArgs(n, 10_000)))
 				book.awaitStart(jids[n], 1)
 			}
-			s.awaitPresent(workers...)
-			torment(s, workers)
+			s.awaitPresent(s.workers...)
+			torment.do(s)
 			for _, jid := range jids {
 				book.awaitEnd(jid)
 			}
@@ -208,6 +320,72 @@ func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker that resets cut off for longer than the watcher waits is declared dead. It starts nothing after its
+// lease, not even a job that it was given before, and cancels what it ran when it comes back.
+func TestAWorkerThatResetsCutOffStartsNothing(t *testing.T) {
+	t.Parallel()
+	eachClientAtOnce(t, func(t *testing.T, s *site) {
+		book := newLedger(t)
+		proxy := faultproxy.New(t, s.server.Addr())
+		w := s.by(proxy.URL()).work("-c", "3", "--exec", book.exec("Any"))
+		identity := w.identities()[0]
+		others := []*process{s.work("-q", "other"), s.work("-q", "other")}
+		running := s.push("Any", "default", jsonArgs(1, 600_000))
+		book.awaitStart(running, 1)
+		s.awaitPresent(append(others, w)...)
+		eventually(t, "the idle processors to wait", func() bool {
+			return strings.Contains(fmt.Sprint(s.do("INFO", "clients")), "blocked_clients:3")
+		})
+
+		answer := faultproxy.NewGate()
+		proxy.Add(
+			faultproxy.Rule{On: faultproxy.Replies, Token: "BLMOVE", Do: faultproxy.Hold(answer)},
+			faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()},
+		)
+		cut := s.now()
+		s.do("CLIENT", "KILL", "TYPE", "pubsub")
+		given := s.push("Any", "default", jsonArgs(2, 0))
+		<-answer.Arrived()
+		var diedAt time.Time
+		eventually(t, "the verdict", func() (dead bool) { diedAt, dead = s.diedAt(identity); return dead })
+		t.Logf("declared dead %v after the cut, by absence: %v", diedAt.Sub(cut), declaredAbsent(others, identity))
+		answer.Open()
+		time.Sleep(time.Second) // in this span nothing must happen
+		require.Len(t, book.starts(""), 1, "it started something")
+		require.False(t, w.says("ownership lost"))
+		proxy.Clear()
+
+		w.awaitLog("re-registered with a new identity")
+		w.awaitLog("ownership lost")
+		book.awaitEnd(given)
+		require.Len(t, book.starts(given), 1)
+		for _, other := range others {
+			require.Len(t, other.identities(), 1)
+		}
+	})
+}
+
+// A worker whose connections stand although it is dead, as after a power cut, is found by its TTL.
+func TestAWorkerWhoseConnectionsStandIsFoundByItsTTL(t *testing.T) {
+	t.Parallel()
+	s, book := ordinarySite(t), newLedger(t)
+	victim := s.work("--exec", book.exec("Long"))
+	identity := victim.identities()[0]
+	jid := s.push("Long", "default", jsonArgs(1, 600_000))
+	book.awaitStart(jid, 1)
+	others := []*process{s.work("-q", "other"), s.work("-q", "other")}
+	s.awaitPresent(append(others, victim)...)
+	stoppedAt := s.now()
+	victim.signal(syscall.SIGSTOP)
+	var diedAt time.Time
+	eventually(t, "the verdict", func() (dead bool) { diedAt, dead = s.diedAt(identity); return dead })
+	eventually(t, "the recovery", func() bool { return len(s.list(s.keys.Queue("default"))) == 1 })
+	t.Logf("declared dead after %v", diedAt.Sub(stoppedAt))
+	require.False(t, declaredAbsent(others, identity))
+	require.Less(t, diedAt.Sub(stoppedAt), recovery)
+	require.Len(t, s.set(s.keys.Tombstones()), 1)
 }
 
 // The deputy finds a killed watcher, and nobody else is declared dead. When both are killed, the TTL decides.
