@@ -18,6 +18,7 @@ func (l *Launcher) beat(ctx context.Context) error {
 	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.presence.brief(), append(l.watchedLeases(), l.space.Watched(session)...)...)
 	if err != nil {
 		l.janitor.Blind()
+		l.presence.doubt()
 		return fmt.Errorf("beat: %w", err)
 	}
 	l.answered()

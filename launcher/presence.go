@@ -50,6 +50,14 @@ func (p *presence) brief() bool {
 	return p.since != 0 && p.beats%fullBeat != 0
 }
 
+// doubt makes the next heartbeat a full one. A heartbeat has failed: the next one may reach another server, which
+// the subscription has not followed.
+func (p *presence) doubt() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beats = fullBeat - 1
+}
+
 // handleHeartbeat begins or renews the subscription of a session whose heartbeat was confirmed, where that is
 // called for.
 func (p *presence) handleHeartbeat(reply fetch.HeartbeatReply) {

@@ -21,4 +21,8 @@ func TestMostHeartbeatsOfASessionWithItsSubscriptionAreBrief(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, full)
+	require.True(t, p.brief())
+	p.doubt()
+	require.False(t, p.brief())
+	require.True(t, p.brief())
 }
