@@ -146,7 +146,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toWork, keys.FailedOn(names.at), "expire")
 	on(toPush, keys.Alive(), "zrangebyscore")
 	on(toPush, keys.Record(names.identity), "hget")
-	on(toWork, keys.Alive(), "zadd zrem zscore zcard zrange")
+	on(toWork, keys.Alive(), "zadd zrem zscore zcard zcount zrange")
 	for _, set := range []string{keys.Alive(), keys.Schedule(), keys.Retry()} {
 		on(toTell, set, "type zcount zrank")
 	}
@@ -154,7 +154,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toWork, keys.Tombstones(), "zadd zrem zscore zrangebyscore zrevrange")
 	on(toWork, keys.Record(names.identity), "exists hmget hset hdel hexists del")
 	for _, lease := range []string{keys.Claim(names.identity), keys.Poller(), keys.Sweeper(), keys.Watcher(), keys.Deputy()} {
-		on(toWork, lease, "get pttl set del")
+		on(toWork, lease, "get pttl set del exists")
 	}
 	// Operators change periodic jobs by the scripts of the poller.
 	for _, purpose := range []purpose{toWork, toAct} {
@@ -215,8 +215,8 @@ func needs(keys lua.Keys, names sample) []need {
 	for _, shown := range []string{keys.Process(names.identity), keys.Work(names.identity), keys.Workers(names.identity)} {
 		on(toWork, shown, "hset expire del")
 	}
-	on(toWork, keys.Signals(names.identity), "rpop")
-	on(toWork, keys.Cancelled(), "type zadd zrem zscore zrange zrank zcount zremrangebyscore")
+	on(toWork, keys.Signals(names.identity), "rpop exists")
+	on(toWork, keys.Cancelled(), "type exists zadd zrem zscore zrange zrank zcount zremrangebyscore")
 
 	for _, set := range []string{keys.Schedule(), keys.Retry(), keys.Dead()} {
 		on(toLook, set, "zcard")

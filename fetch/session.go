@@ -140,10 +140,15 @@ func (s *Session) Serve(ctx context.Context, client driver.Client, keys lua.Keys
 }
 
 // Beat renews the session and returns Redis' reply, which includes the watched keys: leases, and those of
-// Keyspace.Watched. A session that is dead or unknown stays so: register another.
-func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...lua.Watched) (HeartbeatReply, error) {
+// Keyspace.Watched. brief asks for a lua.Keys.BriefHeartbeat. A session that is dead or unknown stays so:
+// register another.
+func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, brief bool, watched ...lua.Watched) (HeartbeatReply, error) {
+	heartbeat := keys.Heartbeat
+	if brief {
+		heartbeat = keys.BriefHeartbeat
+	}
 	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
-	reply, err := keys.Heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
+	reply, err := heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
 	if err != nil {
 		return HeartbeatReply{}, err
 	}

@@ -104,18 +104,17 @@ func (j *Janitor) Watch(ctx context.Context, me string, presence time.Duration) 
 	return due, j.watchLink.Excused(err)
 }
 
-// askToWatch asks for both leases. Who gets both is the watcher, and lets the other one expire.
+// askToWatch asks for the lease of the watcher, and then for the deputy's, which a process that is the watcher
+// must leave to others.
 func (j *Janitor) askToWatch(ctx context.Context, me string) (next time.Duration, err error) {
-	leases := j.WatchLeases(me)
-	asks, calls := lua.AskEach(leases, func(l lua.Watched) lua.Ask[bool] { return lua.Lease(l.Key, me, l.Hold) })
-	for i, reply := range j.watchLink.Do(ctx, calls...) {
-		held, err := asks[i].Read(reply)
+	for _, lease := range j.WatchLeases(me) {
+		held, err := lua.Lease(lease.Key, me, lease.Hold).Do(ctx, &j.watchLink)
 		if err != nil {
 			return 0, j.watchLink.Excused(fmt.Errorf("ask to be the watcher: %w", err))
 		}
 		if held {
 			j.watch.heldAs.Store(me)
-			j.watch.lease = leases[i].Key
+			j.watch.lease = lease.Key
 			return nextLook, nil
 		}
 	}
@@ -317,19 +316,20 @@ func (j *Janitor) declareAbsent(ctx context.Context, looks []look) error {
 			errs = errors.Join(errs, fmt.Errorf("declare %s dead: %w", v.identity, err))
 			delete(j.watch.sight.sessions, v.identity) // its TTL decides
 		case answer.State == lua.StateDead:
-			j.noteDead(v.identity, *v.record)
+			j.noteDead(v.identity)
 			delete(j.watch.sight.sessions, v.identity)
 		}
 	}
 	return errs
 }
 
-// noteDead records that a process has a tombstone, and makes the next Pass recover its jobs.
-func (j *Janitor) noteDead(identity string, record lua.Record) {
+// noteDead records that a process has a tombstone, and makes the next Pass recover its jobs. That reads the
+// record again: until the tombstone the process may have taken jobs of a queue that it did not serve before.
+func (j *Janitor) noteDead(identity string) {
 	j.cfg.Log.Warn("process declared dead: its subscription is gone and no heartbeat came", "dead", identity)
 	at := lua.SinceBoot()
 	j.mu.Lock()
-	j.lapsed[identity] = &suspected{first: at, last: at, record: &record, dead: true}
+	j.lapsed[identity] = &suspected{first: at, last: at, dead: true}
 	j.mu.Unlock()
 	j.cfg.Absent()
 }

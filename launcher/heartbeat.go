@@ -16,9 +16,11 @@ func (l *Launcher) beat(ctx context.Context) error {
 		return l.reregister(ctx)
 	}
 	leases := l.leases()
-	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, append(leases.watched(), l.space.Watched(session)...)...)
+	watched := append(leases.watched(), l.space.Watched(session)...)
+	reply, err := session.Beat(ctx, l.lanes.heart, l.keys, l.clock, l.presence.brief(), watched...)
 	if err != nil {
 		l.janitor.Blind()
+		l.presence.doubt()
 		return fmt.Errorf("beat: %w", err)
 	}
 	l.answered()

@@ -20,7 +20,7 @@ redis.call('SADD', processes, identity)
 redis.call('HSET', hash, unpack(ARGV, 4, first_work - 1))
 redis.call('EXPIRE', hash, ttl_s)
 redis.call('DEL', work, workers)
-for _, key in ipairs({ work, workers }) do
+for _, key in ipairs(#ARGV >= first_work and { work, workers } or {}) do
   for at = first_work, #ARGV, 2 do
     redis.call('HSET', key, ARGV[at], ARGV[at + 1])
   end

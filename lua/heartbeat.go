@@ -55,16 +55,27 @@ type HeartbeatReply struct {
 	// Marked is the score of the newest mark, for Marks.Notice; empty if there are none.
 	Marked string
 	// Subscribed is how many subscriptions the channel of the session has on the server that has answered; -1
-	// if Redis does not permit the question.
+	// if Redis does not permit the question, or if the heartbeat was brief.
 	Subscribed int
 }
 
 // Heartbeat keeps identity alive for ttl from now, by Redis' clock, and looks at some leases and at most
 // 2*MaxQueues+2 other keys.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
-	keys := []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Signals(identity), k.Cancelled(), k.Up()}
-	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), k.Presence(identity)}
-	var leases, others []string
+	return k.heartbeat(identity, ttl, k.Presence(identity), watched)
+}
+
+// BriefHeartbeat is a Heartbeat that costs Redis less. It does not ask for subscriptions, and reports a lease as
+// free only if its key is missing, not if a clock that was set back has made it too long.
+func (k Keys) BriefHeartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
+	return k.heartbeat(identity, ttl, "", watched)
+}
+
+func (k Keys) heartbeat(identity string, ttl time.Duration, channel string, watched []Watched) Ask[HeartbeatReply] {
+	keys := []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Up()}
+	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), channel}
+	var leases []string
+	others := []string{k.Signals(identity), k.Cancelled()}
 	for _, w := range watched {
 		if w.Hold == 0 {
 			others = append(others, w.Key)

@@ -91,7 +91,7 @@ func (k Keys) recovering(identity string, queues []string, absence *Absence, orp
 		keys = append(keys, k.Working(queue, identity), k.Queue(queue), k.Quarantine(queue))
 	}
 	args := append([]string{identity, strconv.Itoa(len(queues)), daySeconds}, k.deadLimits()...)
-	args = append(args, absence.args(k.Presence(identity))...)
+	args = append(append(args, absence.args(k.Presence(identity))...), queuesField(queues))
 	for _, list := range orphans {
 		list.setSlots(identity)
 		keys, args = k.appendOrphans(keys, args, triples[list.Queue], list)

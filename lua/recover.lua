@@ -11,9 +11,9 @@
 -- ARGV     1 identity  2 how many triples  3 seconds to keep a day's counters  4 dead jobs at most
 --          5 dead seconds at most  6 evidence that it died before its session lapsed, or empty: its expiry in
 --          ms, which no heartbeat has moved since  7 the ms of the look that found its subscription gone for
---          the second time  8 the channel of its subscription  then groups: triple, from "working" |
---          "quarantined", to "queue" | "quarantine" | "dead", and the arguments of read_owned, of each job its
---          bytes and its new bytes
+--          the second time  8 the channel of its subscription  9 the queues of the triples, as the record has
+--          them  then groups: triple, from "working" | "quarantined", to "queue" | "quarantine" | "dead", and the
+--          arguments of read_owned, of each job its bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues), and the dead jobs that are trimmed, 256 at most
@@ -23,7 +23,7 @@ local running = KEYS[9]
 local processed, failed, processed_today, failed_today = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local identity, count_triples, day_seconds, triples = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), {}
 local dead_most, dead_seconds = tonumber(ARGV[4]), tonumber(ARGV[5])
-local last_expiry, looked_ms, channel = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local last_expiry, looked_ms, channel, queues = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8], ARGV[9]
 local max_age_ms = 500 -- of the look: half of the time between two looks
 for first = 14, 13 + 3 * count_triples, 3 do
   triples[#triples + 1] = { working = KEYS[first], queue = KEYS[first + 1], quarantine = KEYS[first + 2] }
@@ -55,7 +55,7 @@ end
 -- include count_runs
 -- include trim_dead
 -- include orphans
-local groups, wrong = read_orphans(triples, running, dead, 9)
+local groups, wrong = read_orphans(triples, running, dead, 10)
 if wrong then
   return wrong
 end
@@ -79,7 +79,9 @@ for _, triple in ipairs(triples) do
   local length = redis.pcall('LLEN', triple.working)
   left = left + (type(length) == 'number' and length or 0)
 end
-if left == 0 then
+-- The record may name more queues than when the caller read it. Then the process still counts as lapsed, so the
+-- record is read again.
+if left == 0 and (redis.call('HGET', record, 'queues') or queues) == queues then
   -- From now on only the sweep of tombstones reads its lists, and what it finds there was never running.
   redis.call('HSET', record, 'emptied', 1)
   redis.call('ZREM', alive, identity)

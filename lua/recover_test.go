@@ -19,6 +19,16 @@ func TestRecover(t *testing.T) {
 			w.redis("LPUSH", w.keys.Working("q", "host:1:x"), "a")
 			w.unchanged(func() { require.Equal(w, Recovered{State: StateUnknown}, w.rescue("host:1:x", "a")) })
 		}},
+		promise{"a_record_that_names_more_queues_than_the_caller_has_read_is_read_again", func(w *world) {
+			identity := w.hold("a")
+			w.lapse(identity)
+			w.redis("HSET", w.keys.Record(identity), "queues", `["q","late"]`)
+			require.Equal(w, Recovered{State: StateDead, Moved: 1}, w.rescue(identity, "a"))
+			require.Equal(w, int64(0), w.redis("HEXISTS", w.keys.Record(identity), "emptied"))
+			require.Zero(w, w.score(w.keys.Alive(), identity), "it counts as lapsed")
+			require.Equal(w, Recovered{State: StateDead}, ask(w, w.keys.Recover(identity, []string{"q", "late"}, nil, w.today)))
+			require.Equal(w, int64(1), w.redis("HEXISTS", w.keys.Record(identity), "emptied"))
+		}},
 		promise{"jobs_come_to_the_head_of_their_queue_in_their_order", func(w *world) {
 			identity, successor := w.hold("a", "b", "c"), w.process("q")
 			w.push("q", "d")

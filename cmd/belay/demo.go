@@ -28,8 +28,9 @@ const (
 	// demoConcurrency is how many jobs each worker runs at once: few enough to list the jobs of a kill one by
 	// one, enough to have some running at any moment.
 	demoConcurrency = 5
-	// The heartbeats are faster than a real worker's, so that the death of a worker is detected in a second,
-	// not in ten.
+	// The heartbeats are faster than a real worker's, so that the death of a worker is detected in one or two
+	// seconds. With default settings it is two and a half, and ten for a worker that dies before it is watched,
+	// as those of a demonstration of some seconds may.
 	demoBeat = 200 * time.Millisecond
 	demoTTL  = time.Second
 	// demoLimit ends the demonstration with default settings, with time left to clean up within 20 s.
@@ -98,7 +99,7 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	}
 	d.say("\nenqueued   %6d\ndone       %6d\nreruns     %6d\nkills      %6d\nlost       %6d\n",
 		r.Enqueued, r.Done, r.Reruns, r.Kills, r.Lost)
-	d.say("%s running in workers that were killed. The other workers saw that their heartbeats\nhad stopped, "+
+	d.say("%s running in workers that were killed. The other workers saw that their subscriptions or\nheartbeats had ended, "+
 		"returned their jobs to the queue and ran them again: at least once, and none lost.\n"+
 		"(Counted from the workers' own reports, in %.1f s.)", plural(r.Interrupted, "1 job was", "%d jobs were"), r.Seconds)
 	switch {
@@ -173,6 +174,9 @@ func (d *demonstration) await(ctx context.Context, redis *demoRedis) error {
 			}
 		}
 		d.fleet.listen(ctx)
+		for _, kill := range d.fleet.recovered() {
+			d.say("%s of %v started again %.1f s after its end", plural(kill.jobs, "the job", "the %d jobs"), kill.worker, time.Since(kill.at).Seconds())
+		}
 	}
 	return nil
 }

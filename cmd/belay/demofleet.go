@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -27,6 +28,15 @@ type demoFleet struct {
 	starts      map[string]int // by jid
 	done        map[string]bool
 	interrupted map[string]bool // jobs that were running in a killed worker
+	kills       []*demoKill     // those whose jobs have not all run again
+}
+
+// A demoKill is a worker that was killed, and the jobs that it was running and that have not run again.
+type demoKill struct {
+	worker  *demoProcess
+	at      time.Time
+	jobs    int
+	waiting map[string]bool // by jid
 }
 
 // A demoProcess is one worker process.
@@ -136,6 +146,9 @@ func (f *demoFleet) note(line demoLine) {
 			r.Reruns++
 		}
 		p.running[jid] = true
+		for _, kill := range f.kills {
+			delete(kill.waiting, jid)
+		}
 	} else if jid, ok := strings.CutPrefix(line.text, lineEnd); ok {
 		f.done[jid] = true
 		r.Done = len(f.done)
@@ -159,6 +172,18 @@ func (f *demoFleet) kill() (p *demoProcess, running int) {
 	return p, f.interrupt(p)
 }
 
+// recovered returns the kills whose jobs have all run again since the last call.
+func (f *demoFleet) recovered() (kills []*demoKill) {
+	f.kills = slices.DeleteFunc(f.kills, func(kill *demoKill) bool {
+		if len(kill.waiting) > 0 {
+			return false
+		}
+		kills = append(kills, kill)
+		return true
+	})
+	return kills
+}
+
 func (f *demoFleet) mayKill(p *demoProcess) bool {
 	for jid := range p.running {
 		if f.interrupted[jid] {
@@ -176,6 +201,7 @@ func (f *demoFleet) interrupt(p *demoProcess) (running int) {
 	f.report.Interrupted = len(f.interrupted)
 	if len(p.running) > 0 {
 		f.report.Kills++
+		f.kills = append(f.kills, &demoKill{worker: p, at: time.Now(), jobs: len(p.running), waiting: maps.Clone(p.running)})
 	}
 	return len(p.running)
 }
