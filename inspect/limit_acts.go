@@ -33,27 +33,43 @@ var ErrLimitChange = errors.New("the limit cannot be changed")
 // start of a job on, and until ResetLimit or RemoveLimit. Runs beyond a lower size go on. There need be no
 // limit of that name. It returns the new size.
 func (i *Inspector) SetLimit(ctx context.Context, name string, change LimitChange) (Limit, error) {
-	if err := notRule(name); err != nil {
-		return Limit{}, err
-	}
-	reply := i.driver.Do(ctx, driver.Command("HGET", i.keys.Limits(), name))[0]
-	if reply.Err != nil {
-		return Limit{}, fmt.Errorf("read the limit %s: %w", name, reply.Err)
-	}
-	var size lua.Size
-	if text, _ := reply.Value.(string); text != "" {
-		if stored, err := lua.ParseLimit(name, text); err == nil { // one that is unreadable is replaced
-			size = stored.Size
-		}
-	}
-	size, err := change.of(name, size)
+	size, err := i.changed(ctx, name, change)
 	if err != nil {
-		return Limit{}, fmt.Errorf("%w: %w", ErrLimitChange, err)
+		return Limit{}, err
 	}
 	if _, err := i.changeLimit(ctx, lua.LimitSet, name, size); err != nil {
 		return Limit{}, err
 	}
 	return limitOf(lua.Limit{Name: name, Size: size, Source: lua.LimitOfOperator}), i.lookAt(ctx, name)
+}
+
+// PreviewLimit returns the size that SetLimit would give a limit, or SetLimit's error, and changes nothing.
+func (i *Inspector) PreviewLimit(ctx context.Context, name string, change LimitChange) (Limit, error) {
+	size, err := i.changed(ctx, name, change)
+	if err != nil {
+		return Limit{}, err
+	}
+	return limitOf(lua.Limit{Name: name, Size: size, Source: lua.LimitOfOperator}), nil
+}
+
+// changed returns the size of a limit with a change.
+func (i *Inspector) changed(ctx context.Context, name string, change LimitChange) (size lua.Size, err error) {
+	if err := CheckChangeable(name); err != nil {
+		return size, err
+	}
+	reply := i.driver.Do(ctx, driver.Command("HGET", i.keys.Limits(), name))[0]
+	if reply.Err != nil {
+		return size, fmt.Errorf("read the limit %s: %w", name, reply.Err)
+	}
+	if text, _ := reply.Value.(string); text != "" {
+		if stored, err := lua.ParseLimit(name, text); err == nil { // one that is unreadable is replaced
+			size = stored.Size
+		}
+	}
+	if size, err = change.of(name, size); err != nil {
+		return size, fmt.Errorf("%w: %w", ErrLimitChange, err)
+	}
+	return size, nil
 }
 
 // of returns the size with the change.
@@ -112,8 +128,9 @@ func (i *Inspector) RemoveLimit(ctx context.Context, name string) (found bool, e
 	return err == nil && word == lua.LimitRemoved, err
 }
 
-// notRule returns an error for a limit that is the rule of a class.
-func notRule(limit string) error {
+// CheckChangeable returns the ErrLimitChange of each act on a limit that is the rule of a class; nil for another
+// limit.
+func CheckChangeable(limit string) error {
 	if class, rule := lua.ClassOfLimit(limit); rule {
 		return fmt.Errorf("%w: it is the rule of the class %s, which belay classes changes", ErrLimitChange, class)
 	}
@@ -121,7 +138,7 @@ func notRule(limit string) error {
 }
 
 func (i *Inspector) changeLimit(ctx context.Context, act lua.LimitAct, name string, size lua.Size) (lua.LimitWord, error) {
-	if err := notRule(name); err != nil {
+	if err := CheckChangeable(name); err != nil {
 		return "", err
 	}
 	words, err := i.keys.ChangeLimits(act, []lua.LimitChange{{Name: name, Size: size}}).Do(ctx, i.driver)

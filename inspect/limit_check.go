@@ -107,12 +107,21 @@ func (i *Inspector) CheckLimits(ctx context.Context) (LimitCheck, error) {
 
 // ResetGate sets the counts of a gate to the slots and admissions that there are, and returns what they were.
 func (i *Inspector) ResetGate(ctx context.Context, gate string) (GateCheck, error) {
+	return i.countGate(ctx, gate, true)
+}
+
+// CheckGate compares the counts of one gate, as CheckLimits does those of all.
+func (i *Inspector) CheckGate(ctx context.Context, gate string) (GateCheck, error) {
+	return i.countGate(ctx, gate, false)
+}
+
+func (i *Inspector) countGate(ctx context.Context, gate string, set bool) (GateCheck, error) {
 	identities, err := i.ledgers(ctx)
 	if err != nil {
 		return GateCheck{}, err
 	}
 	counter := gateCounter{i, identities}
-	counts, err := counter.count(ctx, []string{gate}, true)
+	counts, err := counter.count(ctx, []string{gate}, set)
 	if err != nil {
 		return GateCheck{}, err
 	}

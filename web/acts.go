@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -114,13 +115,20 @@ func (d *Dashboard) perform(v *visit, act Act, page string, do func() (answer fl
 	}
 	answer, result, err := do()
 	d.audit(v, act, err, result...)
-	if err != nil {
+	if refused, is := errors.AsType[refusal](err); is {
+		answer, page = flash{Text: refused.text, Bad: true}, refused.page
+	} else if err != nil {
 		return err
 	}
 	d.flash(v, answer)
 	v.redirect(page)
 	return nil
 }
+
+// A refusal is the error of an act that was impossible. page shows its text, as it shows answers.
+type refusal struct{ text, page string }
+
+func (r refusal) Error() string { return r.text }
 
 // audit logs an act and its result.
 func (d *Dashboard) audit(v *visit, act Act, err error, result ...any) {
@@ -130,15 +138,6 @@ func (d *Dashboard) audit(v *visit, act Act, err error, result ...any) {
 	}
 	d.cfg.Logger.Info("dashboard act", fields...)
 	d.stale()
-}
-
-// auditAnswer logs an act and its answer. The answer to an act that was refused is its error alone.
-func (d *Dashboard) auditAnswer(v *visit, act Act, answer flash, err error) {
-	if err != nil {
-		d.audit(v, act, err)
-		return
-	}
-	d.audit(v, act, nil, "answer", plain(answer.Text))
 }
 
 // maxAudited bounds the IDs of one line of the audit log.

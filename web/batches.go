@@ -1,10 +1,7 @@
 package web
 
 import (
-	"context"
-	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/belayq/belay/inspect"
 )
@@ -47,34 +44,4 @@ func (d *Dashboard) batch(v *visit) error {
 		return fail(http.StatusNotFound, "There is no batch %s.", plain(cut(200, id)))
 	}
 	return d.show(v, "batch", page{Title: id, Nav: "batches", Live: 4, Body: batch})
-}
-
-// batchActs are the acts on a batch: each reports whether the batch exists.
-var batchActs = map[string]struct {
-	do   func(*inspect.Inspector, context.Context, string) (bool, error)
-	done string
-}{
-	"seal":       {(*inspect.Inspector).SealBatch, "is sealed"},
-	"invalidate": {(*inspect.Inspector).InvalidateBatch, "is invalid: its members that have not started are dropped"},
-	"remove":     {(*inspect.Inspector).DeleteBatch, "is deleted; its jobs stay"},
-}
-
-// batchAct seals, invalidates or deletes a batch.
-func (d *Dashboard) batchAct(v *visit) error {
-	act := Act{Name: oneOf(v.form.Get("do"), "seal", "invalidate", "remove"), Batch: v.form.Get("bid")}
-	if act.Name == "" || act.Batch == "" {
-		return fail(http.StatusBadRequest, "The form names no act, or no batch.")
-	}
-	back := "batch?" + url.Values{"bid": {act.Batch}}.Encode()
-	if act.Name == "remove" {
-		back = "batches"
-	}
-	return d.perform(v, act, back, func() (flash, []any, error) {
-		chosen := batchActs[act.Name]
-		found, err := chosen.do(d.inspector, v.ctx, act.Batch)
-		if err == nil && !found {
-			return flash{Text: "There is no such batch any more.", Bad: true}, []any{"found", false}, nil
-		}
-		return flash{Text: fmt.Sprintf("%s %s.", cut(80, act.Batch), chosen.done)}, []any{"found", found}, err
-	})
 }

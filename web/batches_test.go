@@ -43,7 +43,9 @@ func TestBatches(t *testing.T) {
 	r.do("ZADD", r.keys.Dead(), "1", `{"class":"Done","args":[],"jid":"call-1","queue":"calls","belay_batch_ended":"import-42/calls"}`)
 	require.Contains(t, r.get("/job?jid=call-1").body, `<dt>Callback of batch</dt><dd><a href="batch?bid=import-42"><code>import-42</code></a></dd>`)
 	require.Contains(t, act("remove"), "import-42 is deleted; its jobs stay.")
-	require.Contains(t, act("remove"), "There is no such batch any more.")
+	for _, do := range []string{"remove", "seal", "invalidate"} {
+		require.Contains(t, act(do), "There is no such batch any more.", "on the page of all batches")
+	}
 	require.Equal(t, http.StatusBadRequest, r.post("/batches", "bid", "import-42", "do", "clear").status)
 	require.Contains(t, r.log.String(), `"act":"seal","batch":"import-42"`)
 }

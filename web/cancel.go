@@ -37,9 +37,6 @@ func (d *Dashboard) cancel(v *visit) error {
 	} else if v.form.Get("back") != back && len(act.IDs) > 0 {
 		back = "job?" + url.Values{"jid": {act.IDs[0]}}.Encode()
 	}
-	if err := d.permit(v, act); err != nil {
-		return err
-	}
 	if len(act.IDs) == 0 {
 		if act.In == "" {
 			return fail(http.StatusBadRequest, "The form names no job.")
@@ -48,18 +45,17 @@ func (d *Dashboard) cancel(v *visit) error {
 		v.redirect(back)
 		return nil
 	}
-	results, err := d.inspector.Cancel(v.ctx, act.IDs...)
-	answer := describeCancel(results)
-	d.auditAnswer(v, act, answer, err)
-	switch {
-	case err != nil && results == nil:
-		return fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
-	case err != nil:
-		return err
-	}
-	d.flash(v, answer)
-	v.redirect(back)
-	return nil
+	return d.perform(v, act, back, func() (flash, []any, error) {
+		results, err := d.inspector.Cancel(v.ctx, act.IDs...)
+		switch {
+		case err != nil && results == nil:
+			return flash{}, nil, fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
+		case err != nil:
+			return flash{}, nil, err
+		}
+		answer := describeCancel(results)
+		return answer, []any{"answer", plain(answer.Text)}, nil
+	})
 }
 
 func describeCancel(results []inspect.Cancellation) (f flash) {

@@ -3,9 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,34 +64,6 @@ func (d *Dashboard) classes(v *visit) error {
 		body.Classes = append(body.Classes, row)
 	}
 	return d.show(v, "classes", page{Title: "Classes", Nav: "classes", Live: 10, Body: body})
-}
-
-// classAct gives a class a rule, or removes it.
-func (d *Dashboard) classAct(v *visit) error {
-	act := Act{Name: oneOf(v.form.Get("do"), "pause", "resume", "limit", "drop"), Class: v.form.Get("class")}
-	rule := inspect.ClassRule{Class: act.Class, Rule: inspect.Rule(act.Name)}
-	if act.Name == "limit" {
-		act.Concurrency = v.form.Get("concurrency")
-		rule.Concurrency, _ = strconv.Atoi(act.Concurrency) // what is no number is refused as 0 is
-	}
-	if act.Name != "resume" {
-		if err := rule.Check(); err != nil {
-			return fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
-		}
-	}
-	return d.perform(v, act, "classes", func() (flash, []any, error) {
-		name := cut(80, act.Class)
-		if act.Name == "resume" {
-			found, err := d.inspector.RemoveClassRule(v.ctx, act.Class)
-			if err == nil && !found {
-				return flash{Text: name + " has no rule any more.", Bad: true}, []any{"found", false}, nil
-			}
-			return flash{Text: name + " is resumed: its waiting jobs go back to their queues."}, []any{"found", found}, err
-		}
-		changed, err := d.inspector.SetClassRule(v.ctx, rule)
-		done := map[string]string{"pause": "is paused", "drop": "is dropped: its jobs end before they start", "limit": fmt.Sprintf("runs at most %d at once", rule.Concurrency)}
-		return flash{Text: name + " " + done[act.Name] + "."}, []any{"changed", changed}, err
-	})
 }
 
 // drawn returns the steps that a plot shows. The last one is still being counted: as long as it has fewer runs

@@ -2,8 +2,6 @@ package web
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -95,53 +93,4 @@ func concurrencyOf(concurrency *int) string {
 		return ""
 	}
 	return strconv.Itoa(*concurrency)
-}
-
-// limitAct changes a limit, or repairs the counts of a gate.
-func (d *Dashboard) limitAct(v *visit) error {
-	act := Act{Name: oneOf(v.form.Get("do"), "set", "reset", "remove", "repair"), Limit: v.form.Get("name")}
-	if act.Name == "repair" {
-		act.Gate, act.Limit = v.form.Get("gate"), ""
-	}
-	if act.Name == "" || cmp.Or(act.Limit, act.Gate) == "" {
-		return fail(http.StatusBadRequest, "The form names no act, or no limit.")
-	}
-	back := "limit?" + url.Values{"name": {act.Limit}}.Encode()
-	switch act.Name {
-	case "set":
-		// An empty field is no limit: the form shows the size as it is.
-		act.Concurrency, act.Rate = cmp.Or(v.form.Get("concurrency"), "none"), cmp.Or(v.form.Get("rate"), "none")
-	case "remove":
-		back = "limits"
-	case "repair":
-		back = "limits?check=1"
-	}
-	return d.perform(v, act, back, func() (flash, []any, error) {
-		answer, found, err := d.changeLimit(v, act)
-		if errors.Is(err, inspect.ErrLimitChange) {
-			return answer, nil, fail(http.StatusBadRequest, "%s", plain(cut(300, err.Error())))
-		}
-		if err == nil && !found {
-			return flash{Text: "There is no such limit any more.", Bad: true}, []any{"found", false}, nil
-		}
-		return answer, []any{"found", found}, err
-	})
-}
-
-func (d *Dashboard) changeLimit(v *visit, act Act) (answer flash, found bool, err error) {
-	name := cut(80, act.Limit)
-	switch act.Name {
-	case "set":
-		l, err := d.inspector.SetLimit(v.ctx, act.Limit, inspect.LimitChange{Concurrency: act.Concurrency, Rate: act.Rate})
-		text := fmt.Sprintf("%s: concurrency %s, rate %s.", name, cmp.Or(concurrencyOf(l.Concurrency), "none"), cmp.Or(l.Rate, "none"))
-		return flash{Text: text}, true, err
-	case "reset":
-		found, err = d.inspector.ResetLimit(v.ctx, act.Limit)
-		return flash{Text: name + " gets the size of the programs within half a minute."}, found, err
-	case "remove":
-		found, err = d.inspector.RemoveLimit(v.ctx, act.Limit)
-		return flash{Text: name + " is removed. A program that declares it stores it again."}, found, err
-	}
-	was, err := d.inspector.ResetGate(v.ctx, act.Gate)
-	return flash{Text: fmt.Sprintf("%s: %d running (was %d), %d admitted (was %d).", cut(80, act.Gate), was.Slots, was.Running, was.Admissions, was.Admitted)}, true, err
 }

@@ -1,9 +1,6 @@
 package web
 
 import (
-	"fmt"
-	"net/http"
-
 	"github.com/belayq/belay/inspect"
 )
 
@@ -41,22 +38,4 @@ func (d *Dashboard) locks(v *visit) error {
 		}
 	}
 	return d.show(v, "locks", page{Title: "Locks", Nav: "locks", Live: 4, Body: body})
-}
-
-func (d *Dashboard) releaseLock(v *visit) error {
-	act := Act{Name: "release", Lock: v.form.Get("digest")}
-	if act.Lock == "" {
-		return fail(http.StatusBadRequest, "The form names no lock.")
-	}
-	return d.perform(v, act, "locks", func() (flash, []any, error) {
-		lock, held, err := d.inspector.ReleaseLock(v.ctx, act.Lock)
-		answer := flash{Text: fmt.Sprintf("Released; %s (%s) had held it for %s.", lock.JID, lock.Class, span(lock.Age.Duration))}
-		switch {
-		case !held:
-			answer = flash{Text: "It was released already.", Bad: true}
-		case lock.Dirty:
-			answer.Problems = []string{"A duplicate was refused while the job ran, and the extra run for it does not take place: push it again."}
-		}
-		return answer, []any{"held", held, "holder", plain(lock.JID)}, err
-	})
 }

@@ -2,9 +2,7 @@ package web
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/belayq/belay/inspect"
@@ -79,25 +77,4 @@ func (d *Dashboard) queue(v *visit) error {
 		return fail(http.StatusNotFound, "No job was ever pushed to queue %s.", plain(cut(300, name)))
 	}
 	return d.show(v, "queue", page{Title: name, Nav: "queues", Live: liveOf(body.Set), Status: &status, Body: body})
-}
-
-func (d *Dashboard) queueAct(v *visit) error {
-	act := Act{Name: oneOf(v.form.Get("do"), "pause", "resume"), Queue: v.form.Get("name")}
-	if act.Name == "" || act.Queue == "" {
-		return fail(http.StatusBadRequest, "The form names no act, or no queue.")
-	}
-	do, word := d.inspector.Pause, "paused"
-	if act.Name == "resume" {
-		do, word = d.inspector.Resume, "resumed"
-	}
-	// The form names the page it stands on.
-	back := cmp.Or(oneOf(v.form.Get("back"), "queues", "busy", "./"), "queue?name="+url.QueryEscape(act.Queue))
-	return d.perform(v, act, back, func() (flash, []any, error) {
-		changed, err := do(v.ctx, act.Queue)
-		answer := flash{Text: fmt.Sprintf("Queue %s is %s.", act.Queue, word)}
-		if !changed {
-			answer.Text = fmt.Sprintf("Queue %s was %s already.", act.Queue, word)
-		}
-		return answer, []any{"changed", changed}, err
-	})
 }

@@ -284,6 +284,14 @@ func each(names []string, do func(name string) (there bool, err error)) error {
 	return absent(missing)
 }
 
+// checkFound returns the error of reading an item, or an error that it does not exist; nil if it was found.
+func checkFound(name string, found bool, err error) error {
+	if err == nil && !found {
+		err = absent([]string{name})
+	}
+	return err
+}
+
 // absent returns an error about items that do not exist; nil if there are none.
 func absent(ids []string) error {
 	if len(ids) == 0 {

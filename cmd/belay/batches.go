@@ -47,25 +47,17 @@ func newBatches(at *redisFlags) *cobra.Command {
 	}
 	flags.register(cmd)
 	cmd.AddCommand(newBatchNew(at), newBatchShow(at), newBatchCheck(at),
-		batchAct(at, &cobra.Command{
-			Use: "seal BID...", Short: "Record that no more members are pushed into batches",
-			Long: `Seals batches: their programs push no more members. A batch that is not sealed is neither complete nor over. Use
+		newBatchAct(at, "seal", "Record that no more members are pushed into batches",
+			`Seals batches: their programs push no more members. A batch that is not sealed is neither complete nor over. Use
 it at the end of a script, and for a batch whose program died before it had sealed it: the members that it has pushed
-are then all that there are. Members that run may still push more.`,
-			Example: `  belay batches seal 217d2cffc30f4a168b3a76d9`,
-		}, "sealed", (*inspect.Inspector).SealBatch),
-		batchAct(at, &cobra.Command{
-			Use: "invalidate BID...", Short: "Drop the members of batches that have not started",
-			Long: `Makes workers drop the members of batches that have not started, as if they were cancelled. Workers learn of it with
+are then all that there are. Members that run may still push more.`, "sealed", (*inspect.Inspector).SealBatch),
+		newBatchAct(at, "invalidate", "Drop the members of batches that have not started",
+			`Makes workers drop the members of batches that have not started, as if they were cancelled. Workers learn of it with
 their next heartbeat. Dropped members are removed from the batch, so it is over when the running ones are done.`,
-			Example: `  belay batches invalidate 217d2cffc30f4a168b3a76d9`,
-		}, "invalidated", (*inspect.Inspector).InvalidateBatch),
-		batchAct(at, &cobra.Command{
-			Use: "delete BID...", Short: "Delete batches, not their jobs",
-			Long: `Deletes batches. Their jobs stay where they are and run, and their callbacks are never pushed. A batch in which a
-deleted one is nested does not wait for it.`,
-			Example: `  belay batches delete 217d2cffc30f4a168b3a76d9`,
-		}, "deleted", (*inspect.Inspector).DeleteBatch))
+			"invalidated", (*inspect.Inspector).InvalidateBatch),
+		newBatchAct(at, "delete", "Delete batches, not their jobs",
+			`Deletes batches. Their jobs stay where they are and run, and their callbacks are never pushed. A batch in which a
+deleted one is nested does not wait for it.`, "deleted", (*inspect.Inspector).DeleteBatch))
 	return cmd
 }
 
@@ -85,17 +77,14 @@ have failed or died. Its figures are not of one instant: while members end, they
 		Args:    oneArg("give the id of a batch, as belay batches shows it"),
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			b, found, err := i.Batch(context.Background(), args[0])
-			switch {
-			case err != nil:
+			if err := checkFound(args[0], found, err); err != nil {
 				return err
-			case !found:
-				return absent(args)
 			}
 			return show(cmd, b, func(t *table) {
 				t.field("batch", b.ID)
 				t.field("description", b.Description)
 				t.field("state", string(b.State))
-				t.field("members", fmt.Sprintf("%d in all, %d pending, %d failed, %d dead, %d removed", b.Total, b.Pending, b.Failed, b.Dead, b.Removed))
+				t.field("members", batchMembers(b))
 				t.field("queue", b.Queue)
 				t.field("parent", b.Parent)
 				t.instant("created", b.CreatedAt)
@@ -126,11 +115,8 @@ ever. With --remove they are removed from the batch, which is then complete or o
 			ctx, cancel := context.WithTimeout(context.Background(), limit)
 			defer cancel()
 			checked, found, err := i.CheckBatch(ctx, args[0], remove)
-			switch {
-			case err != nil:
+			if err := checkFound(args[0], found, err); err != nil {
 				return err
-			case !found:
-				return absent(args)
 			}
 			err = show(cmd, checked, func(t *table) {
 				for _, jid := range checked.Lost {
@@ -149,20 +135,25 @@ ever. With --remove they are removed from the batch, which is then complete or o
 	return cmd
 }
 
-// batchAct completes a command that does something to each batch that is named.
-func batchAct(at *redisFlags, cmd *cobra.Command, done string, act func(*inspect.Inspector, context.Context, string) (bool, error)) *cobra.Command {
-	cmd.Args = someArgs("give the ids of batches, as belay batches shows them")
-	cmd.RunE = withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, ids []string) error {
-		ctx, stop := untilSignal()
-		defer stop()
-		return each(ids, func(id string) (there bool, err error) {
-			if there, err = act(i, ctx, id); there {
-				printLine(cmd, id+": "+done)
-			}
-			return there, err
-		})
-	})
-	return cmd
+// newBatchAct makes a command that does something to each batch that is named.
+func newBatchAct(
+	at *redisFlags, verb, short, long, past string, act func(*inspect.Inspector, context.Context, string) (found bool, err error),
+) *cobra.Command {
+	return namedAct{
+		use: verb + " BID...", short: short, long: long, past: past,
+		example: "  belay batches " + verb + " 217d2cffc30f4a168b3a76d9",
+		args:    someArgs("give the ids of batches, as belay batches shows them"),
+		do:      doing(past, act),
+		look: func(ctx context.Context, i *inspect.Inspector, id string) (string, bool, error) {
+			b, found, err := i.Batch(ctx, id)
+			return fmt.Sprintf("%s, %s", b.State, batchMembers(b)), found, err
+		},
+	}.command(at)
+}
+
+// batchMembers describes how many members a batch has.
+func batchMembers(b inspect.Batch) string {
+	return fmt.Sprintf("%d in all, %d pending, %d failed, %d dead, %d removed", b.Total, b.Pending, b.Failed, b.Dead, b.Removed)
 }
 
 // newBatchNew makes the command that makes a batch.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,12 +71,9 @@ no queue, as those that wait for a limit: see belay list waiting. RUNNING are ru
 			}
 			printProblems(cmd, problems)
 			return showAll(cmd, rules, func(t *table) {
-				if len(rules) > 0 {
-					t.row("CLASS", "RULE", "RUNNING", "ADMITTED", "WAITING", "OLDEST")
-				}
-				for _, r := range rules {
-					t.row(cut(r.Class, 60), ruleWords(r), r.Running, r.Admitted, r.Waiting, oldest(r.Oldest))
-				}
+				rows(t, []any{"CLASS", "RULE", "RUNNING", "ADMITTED", "WAITING", "OLDEST"}, rules, func(r inspect.ClassRule) []any {
+					return []any{cut(r.Class, 60), ruleWords(r), r.Running, r.Admitted, r.Waiting, oldest(r.Oldest)}
+				})
 				t.row(fmt.Sprintf("%d classes with a rule", len(rules)))
 			})
 		}),
@@ -87,109 +86,106 @@ func ruleWords(r inspect.ClassRule) string {
 }
 
 func newClassPause(at *redisFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "pause CLASS...",
-		Short: "Start no job of classes",
-		Long: `Lets workers start no job of classes, within a heartbeat. Running jobs go on, and pushes are accepted. Jobs that come to a
+	return ruleAct(&inspect.ClassRule{Rule: inspect.RulePause}, namedAct{
+		use: "pause CLASS...", short: "Start no job of classes", past: "paused",
+		long: `Lets workers start no job of classes, within a heartbeat. Running jobs go on, and pushes are accepted. Jobs that come to a
 worker wait, in no queue and without a processor, until belay classes resume brings them back in their order; then they go to
 the back of their queues. To stop all jobs of a queue, belay queues pause is cheaper: it moves no job.`,
-		Example: "  belay classes pause Reports::Daily",
-		Args:    someArgs("name the classes"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, classes []string) error {
-			return setRules(cmd, i, inspect.ClassRule{Rule: inspect.RulePause}, classes, "paused")
-		}),
-	}
+		example: "  belay classes pause Reports::Daily",
+		args:    someArgs("name the classes"),
+	}).command(at)
 }
 
 func newClassLimit(at *redisFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "limit CLASS N",
-		Short: "Run at most so many jobs of a class at once",
-		Long: `Lets at most N jobs of a class run at once in the fleet, within a heartbeat; further ones wait and cost no processor. Runs that
+	rule := inspect.ClassRule{Rule: inspect.RuleLimit}
+	return ruleAct(&rule, namedAct{
+		use: "limit CLASS N", short: "Run at most so many jobs of a class at once", past: "limited",
+		long: `Lets at most N jobs of a class run at once in the fleet, within a heartbeat; further ones wait and cost no processor. Runs that
 began before do not count and go on. The rule goes before a limit that a program declares for the class (belay limits), with its
 keys and its rate.`,
-		Example: "  belay classes limit Reports::Daily 2",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usage("name one class, and how many of its jobs may run at once")
+		example: "  belay classes limit Reports::Daily 2",
+		args:    advised("name one class, and how many of its jobs may run at once", cobra.ExactArgs(2)),
+		names: func(args []string) (classes []string, err error) {
+			if rule.Concurrency, err = strconv.Atoi(args[1]); err != nil {
+				return nil, usage("%q is no number of jobs", args[1])
 			}
-			return nil
+			return args[:1], nil
 		},
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
-			n, err := strconv.Atoi(args[1])
-			if err != nil {
-				return usage("%q is no number of jobs", args[1])
-			}
-			return setRules(cmd, i, inspect.ClassRule{Rule: inspect.RuleLimit, Concurrency: n}, args[:1], fmt.Sprintf("at most %d at once", n))
-		}),
-	}
+	}).command(at)
 }
 
 func newClassDrop(at *redisFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "drop CLASS...",
-		Short: "End the jobs of classes before they start, for good",
-		Long: `Ends the jobs of classes before they start, within a heartbeat and as long as the rule is there: those that wait, those that are
+	return ruleAct(&inspect.ClassRule{Rule: inspect.RuleDrop}, namedAct{
+		use: "drop CLASS...", short: "End the jobs of classes before they start, for good", past: "dropped",
+		long: `Ends the jobs of classes before they start, within a heartbeat and as long as the rule is there: those that wait, those that are
 pushed, and retries and scheduled jobs when they are due. They end as cancelled: they are counted, a worker logs each of them,
 locks are freed and batches count them as removed; no next job follows. Running jobs go on. They cannot be brought back, so pause
 a class first if you are not sure.`,
-		Example: "  belay classes drop Reports::Daily --yes",
-		Args:    someArgs("name the classes"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, classes []string) error {
-			if err := confirm(cmd, "end all jobs of "+strings.Join(classes, ", ")+" before they start"); err != nil {
-				return err
-			}
-			return setRules(cmd, i, inspect.ClassRule{Rule: inspect.RuleDrop}, classes, "dropped")
-		}),
-	}
-	cmd.Flags().BoolP("yes", "y", false, "do not ask")
-	return cmd
+		example: "  belay classes drop Reports::Daily --yes",
+		args:    someArgs("name the classes"),
+		question: func(classes []string) string {
+			return "end all jobs of " + strings.Join(classes, ", ") + " before they start"
+		},
+	}).command(at)
 }
 
-// setRules gives classes a rule.
-func setRules(cmd *cobra.Command, i *inspect.Inspector, rule inspect.ClassRule, classes []string, words string) error {
-	for _, class := range classes {
-		rule.Class = class
-		if err := rule.Check(); err != nil {
-			return usage("%w", err)
+// ruleAct completes a command that gives classes a rule. A wrong class is an error before any is changed.
+func ruleAct(rule *inspect.ClassRule, a namedAct) namedAct {
+	read := a.names
+	a.names = func(args []string) (classes []string, err error) {
+		if classes = args; read != nil {
+			classes, err = read(args)
 		}
+		for _, class := range classes {
+			rule.Class = class
+			if err := rule.Check(); err != nil {
+				return nil, usage("%w", err)
+			}
+		}
+		return classes, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-	defer cancel()
-	known, _ := classNames(i, ctx)
-	for _, class := range classes {
+	var once sync.Once
+	var known []string // classes, before the first has a rule
+	a.do = func(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
+		once.Do(func() { known, _ = classNames(i, ctx) })
 		rule.Class = class
-		changed, err := i.SetClassRule(ctx, rule)
-		if err != nil {
-			return err
+		changed, err := i.SetClassRule(ctx, *rule)
+		words, note := a.past, ""
+		if rule.Rule == inspect.RuleLimit {
+			words = fmt.Sprintf("at most %d at once", rule.Concurrency)
 		}
-		note := ""
 		if !slices.Contains(known, class) {
 			note = fmt.Sprintf(" (no job of it has run in the last %.0fh%s)", inspect.MaxWindow.Hours(), suggestion(class, known))
 		}
-		printLine(cmd, class+": "+words+word(!changed, " already")+note)
+		return words + word(!changed, " already") + note, true, err
 	}
-	return nil
+	a.look = func(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
+		state, _, err := lookAtRule(ctx, i, class)
+		return cmp.Or(state, "no rule"), true, err
+	}
+	return a
+}
+
+// lookAtRule describes the rule of a class.
+func lookAtRule(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
+	rules, _, err := i.ClassRules(ctx)
+	at := slices.IndexFunc(rules, func(r inspect.ClassRule) bool { return r.Class == class })
+	if err != nil || at < 0 {
+		return "", false, err
+	}
+	return fmt.Sprintf("rule %s, %d running, %d waiting", ruleWords(rules[at]), rules[at].Running, rules[at].Waiting), true, nil
 }
 
 func newClassResume(at *redisFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "resume CLASS...",
-		Short: "Remove the rules of classes",
-		Long: `Removes the rules of classes, so that their jobs start again as their programs say, within a heartbeat. Jobs that wait because of
+	return namedAct{
+		use: "resume CLASS...", short: "Remove the rules of classes", past: "resumed",
+		long: `Removes the rules of classes, so that their jobs start again as their programs say, within a heartbeat. Jobs that wait because of
 a rule go to the back of their queues, in their order.`,
-		Example: "  belay classes resume Reports::Daily",
-		Args:    someArgs("name the classes, as belay classes list shows them"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, classes []string) error {
-			return each(classes, func(class string) (bool, error) {
-				found, err := i.RemoveClassRule(context.Background(), class)
-				if found {
-					printLine(cmd, class+": resumed")
-				}
-				return found, err
-			})
-		}),
-	}
+		example: "  belay classes resume Reports::Daily",
+		args:    someArgs("name the classes, as belay classes list shows them"),
+		do:      doing("resumed", (*inspect.Inspector).RemoveClassRule),
+		look:    lookAtRule,
+	}.command(at)
 }
 
 func printClasses(t *table, list inspect.Classes) {

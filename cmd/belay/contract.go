@@ -175,7 +175,7 @@ current minute and the one before it.`,
 	},
 	{
 		commands: []string{"queues pause", "queues resume"},
-		exits:    map[int]string{exitOK: ", also if a queue was in that state already", exitFailure: unreachable},
+		exits:    map[int]string{exitOK: ", also if a queue was in that state already", exitFailure: unreachable, exitSignal: onSignal},
 	},
 	{
 		commands: []string{"processes"}, json: perLine, fields: processFields, as: `"processes" in belay status --json`,
@@ -194,7 +194,7 @@ write-ahead logs.`,
 	},
 	{
 		commands: []string{"locks release"},
-		exits:    map[int]string{exitOK: "if all were released", exitFailure: unreachable, exitAbsent: "if one was not held"},
+		exits:    map[int]string{exitOK: "if all were released", exitFailure: unreachable, exitAbsent: "if one was not held", exitSignal: onSignal},
 	},
 	{
 		commands: []string{"locks find"}, json: single, fields: lockFields, as: "belay locks --json",
@@ -223,7 +223,7 @@ it concerns are not in lost.`,
 	},
 	{
 		commands: []string{"batches *"},
-		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if one is not there"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if one is not there", exitSignal: onSignal},
 	},
 	{
 		commands: []string{"limits"}, json: perLine, fields: limitFields, notes: limitNotes + " At most 1,000 limits are listed.",
@@ -247,11 +247,11 @@ the gate, which they do if jobs wait there.`,
 	},
 	{
 		commands: []string{"limits set"},
-		exits:    map[int]string{exitOK: "", exitFailure: unreachable},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitSignal: onSignal},
 	},
 	{
 		commands: []string{"limits *"},
-		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if there is no such limit"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if there is no such limit", exitSignal: onSignal},
 	},
 	{
 		commands: []string{"classes"}, json: single,
@@ -270,11 +270,11 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
 	},
 	{
 		commands: []string{"classes resume"},
-		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if a class has no rule"},
+		exits:    map[int]string{exitOK: "", exitFailure: unreachable, exitAbsent: "if a class has no rule", exitSignal: onSignal},
 	},
 	{
 		commands: []string{"classes *"},
-		exits:    map[int]string{exitOK: ", also if a class had that rule already", exitFailure: unreachable + ", or 1,000 classes have rules"},
+		exits:    map[int]string{exitOK: ", also if a class had that rule already", exitFailure: unreachable + ", or 1,000 classes have rules", exitSignal: onSignal},
 	},
 	{
 		commands: []string{"periodic", "periodic list"}, json: perLine,
@@ -302,6 +302,7 @@ in belay periodic history. problem is there if this version cannot use the defin
 		commands: []string{"periodic *"},
 		exits: map[int]string{
 			exitOK: " (also if nothing had to change)", exitFailure: unreachable + ", or the action is impossible", exitAbsent: "if one is not there",
+			exitSignal: onSignal,
 		},
 	},
 	{

@@ -236,7 +236,7 @@ func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 		if grouped {
 			return listGroups(cmd, i, query, flags)
 		}
-		return printPage(cmd, flags, entries(i, query), total, []any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}, entryCells)
+		return printPage(cmd, flags, entries(i, query), total, entryHeads, entryCells)
 	})
 	flags.register(at.masking(cmd))
 	set := cmd.Flags()
@@ -280,12 +280,9 @@ func listGroups(cmd *cobra.Command, i *inspect.Inspector, query inspect.Query, f
 }
 
 func printGroups(t *table, groups []inspect.Group) {
-	if len(groups) > 0 {
-		t.row("CLASS", "ERROR", "JOBS", "FIRST", "LAST")
-	}
-	for _, group := range groups {
-		t.row(cut(cmp.Or(group.Class, "(unreadable)"), 60), cut(group.ErrorClass, 60), group.Jobs, localTime(&group.First), localTime(&group.Last))
-	}
+	rows(t, []any{"CLASS", "ERROR", "JOBS", "FIRST", "LAST"}, groups, func(g inspect.Group) []any {
+		return []any{cut(cmp.Or(g.Class, "(unreadable)"), 60), cut(g.ErrorClass, 60), g.Jobs, localTime(&g.First), localTime(&g.Last)}
+	})
 }
 
 // sizeOf returns how many jobs are in several places.
@@ -317,6 +314,8 @@ func entries(i *inspect.Inspector, query inspect.Query) iter.Seq2[inspect.Entry,
 		}
 	}
 }
+
+var entryHeads = []any{"AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", ""}
 
 func entryCells(e inspect.Entry) []any {
 	at := cmp.Or(e.At, e.EnqueuedAt)

@@ -281,10 +281,7 @@ func (f *searchFlags) run(cmd *cobra.Command, i *inspect.Inspector, timeout time
 		return err
 	}
 	err = showAll(cmd, results.Found, func(t *table) {
-		if len(results.Found) > 0 {
-			t.row("JID", "CLASS", "STATE", "QUEUE", "SINCE", "PROCESS")
-		}
-		for _, found := range results.Found {
+		rows(t, []any{"JID", "CLASS", "STATE", "QUEUE", "SINCE", "PROCESS"}, results.Found, func(found inspect.Found) []any {
 			since := ""
 			if !found.Since.IsZero() {
 				since = localTime(&found.Since)
@@ -293,8 +290,8 @@ func (f *searchFlags) run(cmd *cobra.Command, i *inspect.Inspector, timeout time
 			if found.Place == inspect.PlaceRunning && !found.Reported {
 				process += ", not reported"
 			}
-			t.row(found.JID, cut(found.Class, 40), string(found.Place), found.Queue, since, process)
-		}
+			return []any{found.JID, cut(found.Class, 40), string(found.Place), found.Queue, since, process}
+		})
 	})
 	for _, unseen := range results.Unseen {
 		cmd.PrintErrln(plain(unseen))

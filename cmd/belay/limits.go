@@ -44,12 +44,13 @@ func newLimits(at *redisFlags) *cobra.Command {
 			}
 			printProblems(cmd, limits.Problems)
 			return showAll(cmd, limits.Limits, func(t *table) {
-				if len(limits.Limits) > 0 {
-					t.row("LIMIT", "CONCURRENCY", "RATE", "SOURCE", "RUNNING", "ADMITTED", "WAITING", "GATES", "OLDEST")
-				}
-				for _, l := range limits.Limits {
-					t.row(cut(l.Name, 64), concurrencyOf(l), cmp.Or(l.Rate, "-"), cmp.Or(string(l.Source), "-"), l.Running, l.Admitted, l.Waiting, l.Gates, oldest(l.Oldest))
-				}
+				heads := []any{"LIMIT", "CONCURRENCY", "RATE", "SOURCE", "RUNNING", "ADMITTED", "WAITING", "GATES", "OLDEST"}
+				rows(t, heads, limits.Limits, func(l inspect.Limit) []any {
+					return []any{
+						cut(l.Name, 64), concurrencyOf(l), cmp.Or(l.Rate, "-"), cmp.Or(string(l.Source), "-"),
+						l.Running, l.Admitted, l.Waiting, l.Gates, oldest(l.Oldest),
+					}
+				})
 				t.row(fmt.Sprintf("%d limits", len(limits.Limits)))
 			})
 		}),
@@ -95,11 +96,8 @@ handler has returned belay.RateLimited.`,
 				of = &key
 			}
 			d, found, err := i.Limit(context.Background(), args[0], of)
-			switch {
-			case err != nil:
+			if err := checkFound(args[0], found, err); err != nil {
 				return err
-			case !found:
-				return absent(args)
 			}
 			if !asJSON(cmd) {
 				printProblems(cmd, d.Problems)
@@ -118,114 +116,111 @@ func printLimit(t *table, d inspect.LimitDetails) {
 	t.field("source", string(d.Source))
 	t.instant("seen", d.SeenAt)
 	t.section(fmt.Sprintf("gates: %d", len(d.Gates)))
-	if len(d.Gates) > 0 {
-		t.row("GATE", "RUNNING", "ADMITTED", "WAITING", "QUEUE", "OLDEST", "")
-	}
-	for _, g := range d.Gates {
+	rows(t, []any{"GATE", "RUNNING", "ADMITTED", "WAITING", "QUEUE", "OLDEST", ""}, d.Gates, func(g inspect.Gate) []any {
 		stopped := word(g.Stopped.Duration > 0, "stopped for "+short(g.Stopped))
-		t.row(cut(g.Name, 80), g.Running, g.Admitted, g.Waiting, cmp.Or(cut(g.Queue, 40), "-"), oldest(g.Oldest), stopped)
-	}
+		return []any{cut(g.Name, 80), g.Running, g.Admitted, g.Waiting, cmp.Or(cut(g.Queue, 40), "-"), oldest(g.Oldest), stopped}
+	})
 	t.section(fmt.Sprintf("slots in use: %d", len(d.Holders)))
-	if len(d.Holders) > 0 {
-		t.row("JID", "CLASS", "GATE", "SINCE", "PROCESS")
-	}
-	for _, h := range d.Holders {
+	rows(t, []any{"JID", "CLASS", "GATE", "SINCE", "PROCESS"}, d.Holders, func(h inspect.Holder) []any {
 		if h.Lease != "" {
-			t.row("-", "belay.Do", cut(h.Gate, 80), "-", h.Lease)
-			continue
+			return []any{"-", "belay.Do", cut(h.Gate, 80), "-", h.Lease}
 		}
-		t.row(h.JID, cut(h.Class, 40), cut(h.Gate, 80), localTime(&h.Since), h.Process+word(h.State != inspect.StateAlive, " ("+string(h.State)+")"))
-	}
+		return []any{h.JID, cut(h.Class, 40), cut(h.Gate, 80), localTime(&h.Since), h.Process + word(h.State != inspect.StateAlive, " ("+string(h.State)+")")}
+	})
 	if len(d.Waiters) > 0 {
 		t.section("next to start")
-		t.row("AT", "ID", "CLASS", "QUEUE", "FAILED", "ARGS", "")
 	}
-	for _, e := range d.Waiters {
+	rows(t, entryHeads, d.Waiters, func(e inspect.Entry) []any {
 		e.Gate = "" // it is that of all of them
-		t.row(entryCells(e)...)
-	}
+		return entryCells(e)
+	})
 }
 
 func newLimitSet(at *redisFlags) *cobra.Command {
 	var change inspect.LimitChange
-	cmd := &cobra.Command{
-		Use:   "set LIMIT",
-		Short: "Give a limit another size",
-		Long: `Gives a limit another size, in force from the next start of a job on. What no flag names stays as it is. Programs do not
+	answer := func(l inspect.Limit, err error) (string, bool, error) {
+		if errors.Is(err, inspect.ErrLimitChange) {
+			err = usage("%w", err)
+		}
+		return sizeWords(l), true, err
+	}
+	cmd := namedAct{
+		use: "set LIMIT", short: "Give a limit another size", past: "set",
+		long: `Gives a limit another size, in force from the next start of a job on. What no flag names stays as it is. Programs do not
 replace it, until belay limits reset. A lower concurrency stops no run: nothing starts until enough runs have ended. With a
 higher one waiting jobs start within seconds.
 
 There need be no such limit: the size is then in force when a program declares it.`,
-		Example: `  belay limits set webhooks --concurrency 10
+		example: `  belay limits set webhooks --concurrency 10
   belay limits set geocoder --rate 100/1m          100 starts in any minute
   belay limits set geocoder --rate leaky:100/1m    100 at once, and then one each 600 ms
   belay limits set geocoder --concurrency none --rate none`,
-		Args: oneArg("name one limit"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
-			l, err := i.SetLimit(context.Background(), args[0], change)
-			if errors.Is(err, inspect.ErrLimitChange) {
-				return usage("%w", err)
-			}
-			if err != nil {
-				return err
-			}
-			printLine(cmd, fmt.Sprintf("%s: concurrency %s, rate %s", l.Name, concurrencyOf(l), cmp.Or(l.Rate, "-")))
-			return nil
-		}),
-	}
+		args: oneArg("name one limit"),
+		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			return answer(i.SetLimit(ctx, name, change))
+		},
+		look: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			size, found, err := answer(i.PreviewLimit(ctx, name, change))
+			return "would have " + size, found, err
+		},
+	}.command(at)
 	cmd.Flags().StringVar(&change.Concurrency, "concurrency", "", "how many jobs run at once: a `NUMBER`, 0 to start none, or none for any number")
 	cmd.Flags().StringVar(&change.Rate, "rate", "", "how many jobs start in a time: a `RATE` such as 100/1m or leaky:100/1m, or none for any number")
 	return cmd
 }
 
+// sizeWords describes the size of a limit.
+func sizeWords(l inspect.Limit) string {
+	return fmt.Sprintf("concurrency %s, rate %s", concurrencyOf(l), cmp.Or(l.Rate, "-"))
+}
+
+// lookAtLimit describes a limit that has a size, for the acts that take the size away.
+func lookAtLimit(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+	if err := inspect.CheckChangeable(name); err != nil {
+		return "", false, err
+	}
+	d, found, err := i.Limit(ctx, name, nil)
+	return fmt.Sprintf("%s, source %s, %d running, %d waiting", sizeWords(d.Limit), d.Source, d.Running, d.Waiting), found && d.Source != "", err
+}
+
 func newLimitReset(at *redisFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "reset LIMIT[:KEY]...",
-		Short: "Give limits the size of the programs again, or repair a gate's counts",
-		Long: `Gives limits that an operator has set the size that programs declare, which they register within half a minute; until then the
+	return namedAct{
+		use: "reset LIMIT[:KEY]...", short: "Give limits the size of the programs again, or repair a gate's counts", past: "reset",
+		long: `Gives limits that an operator has set the size that programs declare, which they register within half a minute; until then the
 operator's size is in force.
 
 With a key it sets the counts of that gate to the slots that processes hold and to the jobs that were admitted: belay
 limits check says whether they differ. A limit without keys has one gate, whose name ends with the colon.`,
-		Example: "  belay limits reset webhooks\n  belay limits reset webhooks:acme\n  belay limits reset geocoder:",
-		Args:    someArgs("name the limits, or gates of them"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {
-			return each(names, func(name string) (bool, error) {
-				if strings.Contains(name, ":") {
-					was, err := i.ResetGate(context.Background(), name)
-					if err == nil {
-						printLine(cmd, fmt.Sprintf("%s: %d running (was %d), %d admitted (was %d)", name, was.Slots, was.Running, was.Admissions, was.Admitted))
-					}
-					return true, err
-				}
-				found, err := i.ResetLimit(context.Background(), name)
-				if found {
-					printLine(cmd, name+": reset")
-				}
-				return found, err
-			})
-		}),
-	}
+		example: "  belay limits reset webhooks\n  belay limits reset webhooks:acme\n  belay limits reset geocoder:",
+		args:    someArgs("name the limits, or gates of them"),
+		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			if strings.Contains(name, ":") {
+				was, err := i.ResetGate(ctx, name)
+				return fmt.Sprintf("%d running (was %d), %d admitted (was %d)", was.Slots, was.Running, was.Admissions, was.Admitted), true, err
+			}
+			found, err := i.ResetLimit(ctx, name)
+			return "reset", found, err
+		},
+		look: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			if !strings.Contains(name, ":") {
+				return lookAtLimit(ctx, i, name)
+			}
+			is, err := i.CheckGate(ctx, name)
+			return fmt.Sprintf("would have %d running (has %d), %d admitted (has %d)", is.Slots, is.Running, is.Admissions, is.Admitted), true, err
+		},
+	}.command(at)
 }
 
 func newLimitRemove(at *redisFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "remove LIMIT...",
-		Short: "Remove limits that no program declares",
-		Long: `Removes the sizes of limits. Their waiting jobs go back to their queues and start without a limit. A program that still declares
+	return namedAct{
+		use: "remove LIMIT...", short: "Remove limits that no program declares", past: "removed",
+		long: `Removes the sizes of limits. Their waiting jobs go back to their queues and start without a limit. A program that still declares
 a limit stores it again within half a minute: to lift such a limit use belay limits set with none.`,
-		Example: "  belay limits remove webhooks",
-		Args:    someArgs("name the limits, as belay limits shows them"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {
-			return each(names, func(name string) (bool, error) {
-				found, err := i.RemoveLimit(context.Background(), name)
-				if found {
-					printLine(cmd, name+": removed")
-				}
-				return found, err
-			})
-		}),
-	}
+		example: "  belay limits remove webhooks",
+		args:    someArgs("name the limits, as belay limits shows them"),
+		do:      doing("removed", (*inspect.Inspector).RemoveLimit),
+		look:    lookAtLimit,
+	}.command(at)
 }
 
 func newLimitCheck(at *redisFlags) *cobra.Command {
@@ -246,12 +241,9 @@ prints the gates whose counts are wrong; belay limits reset LIMIT:KEY repairs on
 				printProblems(cmd, check.Problems)
 			}
 			err = show(cmd, check, func(t *table) {
-				if len(check.Wrong) > 0 {
-					t.row("GATE", "RUNNING", "SLOTS", "ADMITTED", "ADMISSIONS", "WAITING", "LOOKED AT")
-				}
-				for _, g := range check.Wrong {
-					t.row(cut(g.Gate, 80), g.Running, g.Slots, g.Admitted, g.Admissions, g.Waiting, map[bool]string{true: "yes", false: "no"}[g.Indexed])
-				}
+				rows(t, []any{"GATE", "RUNNING", "SLOTS", "ADMITTED", "ADMISSIONS", "WAITING", "LOOKED AT"}, check.Wrong, func(g inspect.GateCheck) []any {
+					return []any{cut(g.Gate, 80), g.Running, g.Slots, g.Admitted, g.Admissions, g.Waiting, map[bool]string{true: "yes", false: "no"}[g.Indexed]}
+				})
 				t.row(fmt.Sprintf("%d gates compared, %d are wrong", check.Looked, len(check.Wrong)))
 			})
 			if err == nil && len(check.Wrong) > 0 {

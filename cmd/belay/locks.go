@@ -49,19 +49,33 @@ func newLocks(at *redisFlags) *cobra.Command {
 	flags.register(cmd)
 	cmd.Flags().StringVar(&class, "class", "", "show only this `CLASS`")
 	cmd.Flags().StringVar(&jid, "jid", "", "show only the lock of the job with this `JID`")
-	cmd.AddCommand(newLockOf(at), &cobra.Command{
-		Use:   "release DIGEST...",
-		Short: "Release locks",
-		Long: `Releases locks, whatever job holds them, and prints the holders. Use it for locks whose job no longer exists,
+	cmd.AddCommand(newLockOf(at), newLockRelease(at))
+	return cmd
+}
+
+func newLockRelease(at *redisFlags) (cmd *cobra.Command) {
+	cmd = namedAct{
+		use: "release DIGEST...", short: "Release locks", past: "released",
+		long: `Releases locks, whatever job holds them, and prints the holders. Use it for locks whose job no longer exists,
 for example because it was deleted on Sidekiq's pages: such a lock refuses pushes until it expires.
 
 If the holder still waits or runs, it is not affected, but an equal job may then be pushed and run beside it. If the
 lock was dirty, the extra run does not take place, and this command reports that.`,
-		Example: `  belay locks release 1eb362487297344a57fa00353ca18ad6
+		example: `  belay locks release 1eb362487297344a57fa00353ca18ad6
   belay locks --class Reindex --limit 0 --json | jq -r .digest | xargs belay locks release`,
-		Args: someArgs("give digests, as belay locks shows them"),
-		RunE: withInspector(at, releaseLocks),
-	})
+		args: someArgs("give digests, as belay locks shows them"),
+		do: func(ctx context.Context, i *inspect.Inspector, digest string) (string, bool, error) {
+			lock, held, err := i.ReleaseLock(ctx, digest)
+			if lock.Dirty {
+				cmd.PrintErrln(plain(fmt.Sprintf(
+					"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID)))
+			}
+			if lock.JID == "" {
+				return "released; its value named no job", held, err
+			}
+			return fmt.Sprintf("released; it was held by %s (%s) for %s", lock.JID, lock.Class, short(lock.Age)), held, err
+		},
+	}.command(at)
 	return cmd
 }
 
@@ -87,30 +101,6 @@ func lockCells(lock inspect.UniqueLock) []any {
 		state = "kept"
 	}
 	return []any{lock.Digest, cut(lock.Class, 40), lock.JID, short(lock.Age), short(lock.TTL), state}
-}
-
-func releaseLocks(cmd *cobra.Command, i *inspect.Inspector, digests []string) error {
-	ctx, stop := untilSignal()
-	defer stop()
-	return each(digests, func(digest string) (there bool, err error) {
-		lock, held, err := i.ReleaseLock(ctx, digest)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return false, fmt.Errorf("%w; this lock may have been released: %s", context.Cause(ctx), digest)
-		case err != nil || !held:
-			return false, err
-		}
-		holder := fmt.Sprintf("it was held by %s (%s) for %s", lock.JID, lock.Class, short(lock.Age))
-		if lock.JID == "" {
-			holder = "its value named no job"
-		}
-		printLine(cmd, digest+": released; "+holder)
-		if lock.Dirty {
-			cmd.PrintErrln(plain(fmt.Sprintf(
-				"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID)))
-		}
-		return true, nil
-	})
 }
 
 // newLockOf makes the command that finds the lock of a job by its class and arguments, or by its key.
@@ -151,16 +141,10 @@ With --key it shows which job was pushed with this key; belay locks release DIGE
 				}
 			}
 			lock, held, err := find()
-			switch {
-			case err != nil:
+			if err := checkFound(lock.Digest, held, err); err != nil {
 				return err
-			case !held:
-				return absent([]string{lock.Digest})
 			}
-			return show(cmd, lock, func(t *table) {
-				t.row(lockHeads...)
-				t.row(lockCells(lock)...)
-			})
+			return show(cmd, lock, func(t *table) { rows(t, lockHeads, []inspect.UniqueLock{lock}, lockCells) })
 		}),
 	})
 	cmd.Flags().StringVarP(&queue, "queue", "q", job.DefaultQueue, "the queue, if it is a part of the job's identity")

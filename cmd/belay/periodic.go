@@ -65,10 +65,7 @@ not change that.`, "paused", "it is paused already", (*inspect.Inspector).PauseP
 
 // printPeriodic prints the list.
 func printPeriodic(t *table, all []inspect.Periodic) {
-	if len(all) > 0 {
-		t.row("NAME", "SCHEDULE", "ZONE", "CLASS", "QUEUE", "LAST", "NEXT", "BY")
-	}
-	for _, job := range all {
+	rows(t, []any{"NAME", "SCHEDULE", "ZONE", "CLASS", "QUEUE", "LAST", "NEXT", "BY"}, all, func(job inspect.Periodic) []any {
 		next, by := localTime(job.NextAt), "code"
 		switch {
 		case job.Paused:
@@ -79,8 +76,8 @@ func printPeriodic(t *table, all []inspect.Periodic) {
 		if job.Process == "" {
 			by = "operator"
 		}
-		t.row(job.Name, job.Cron, cmp.Or(job.Zone, "UTC"), cut(job.Class, 40), job.Queue, localTime(job.LastAt), next, by)
-	}
+		return []any{job.Name, job.Cron, cmp.Or(job.Zone, "UTC"), cut(job.Class, 40), job.Queue, localTime(job.LastAt), next, by}
+	})
 	if len(all) == 0 {
 		t.row("no periodic jobs")
 	}
@@ -193,28 +190,18 @@ var onePeriodic = oneArg("name one periodic job, as belay periodic shows it")
 
 // newPeriodicAct makes a command that does one thing to each periodic job that is named.
 func newPeriodicAct(
-	at *redisFlags, verb, short, long, done, already string, do func(i *inspect.Inspector, ctx context.Context, name string) (changed bool, err error),
+	at *redisFlags, verb, short, long, past, already string, do func(i *inspect.Inspector, ctx context.Context, name string) (changed bool, err error),
 ) *cobra.Command {
-	return &cobra.Command{
-		Use: verb + " NAME...", Short: short,
-		Long:    long,
-		Example: "  belay periodic " + verb + " nightly",
-		Args:    someArgs("name periodic jobs, as belay periodic shows them"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) error {
-			return each(names, func(name string) (there bool, err error) {
-				changed, err := do(i, context.Background(), name)
-				switch {
-				case errors.Is(err, inspect.ErrNoPeriodic):
-					return false, nil
-				case err != nil:
-					return false, err
-				case changed:
-					printLine(cmd, name+": "+done)
-				default:
-					printLine(cmd, name+": "+already)
-				}
-				return true, nil
-			})
-		}),
-	}
+	return namedAct{
+		use: verb + " NAME...", short: short, long: long, past: past,
+		example: "  belay periodic " + verb + " nightly",
+		args:    someArgs("name periodic jobs, as belay periodic shows them"),
+		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			changed, err := do(i, ctx, name)
+			if errors.Is(err, inspect.ErrNoPeriodic) {
+				return "", false, nil
+			}
+			return cmp.Or(word(changed, past), already), true, err
+		},
+	}.command(at)
 }

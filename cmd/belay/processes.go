@@ -42,24 +42,20 @@ A supervisor may start them again.`),
 
 func printProcesses(t *table, s inspect.Status) {
 	t.section("processes: " + count(s.ProcessCount, len(s.Processes)))
-	if len(s.Processes) > 0 {
-		t.row("PROCESS", "STATE", "BUSY", "QUEUES", "RSS", "TAG")
-	}
-	for _, p := range s.Processes {
-		t.row(p.Identity, string(p.State)+word(p.Quiet, ", quiet"), fmt.Sprintf("%d/%d", p.Busy, p.Concurrency),
-			queuesOf(p), fmt.Sprintf("%d MB", p.RSS/1024), p.Tag)
-	}
-	headed := false
-	for _, p := range s.Processes {
+	var running [][]any
+	rows(t, []any{"PROCESS", "STATE", "BUSY", "QUEUES", "RSS", "TAG"}, s.Processes, func(p inspect.Process) []any {
 		for _, run := range p.Running {
-			if !headed {
-				t.section("running:")
-				t.row("JOB", "CLASS", "QUEUE", "FOR", "PROCESS")
-				headed = true
-			}
-			t.row(run.JID, run.Class, run.Queue, runFor(run), p.Identity)
+			running = append(running, []any{run.JID, run.Class, run.Queue, runFor(run), p.Identity})
 		}
+		return []any{
+			p.Identity, string(p.State) + word(p.Quiet, ", quiet"), fmt.Sprintf("%d/%d", p.Busy, p.Concurrency),
+			queuesOf(p), fmt.Sprintf("%d MB", p.RSS/1024), p.Tag,
+		}
+	})
+	if len(running) > 0 {
+		t.section("running:")
 	}
+	rows(t, []any{"JOB", "CLASS", "QUEUE", "FOR", "PROCESS"}, running, func(cells []any) []any { return cells })
 }
 
 // queuesOf returns the queues of a process, by capsules if there are several: critical,mail; or

@@ -52,8 +52,8 @@ them start, included. It deletes as many jobs as there were when it began. Runni
 			"  belay queues pause mail; belay queues clear mail --yes      so that workers take none meanwhile",
 	}), newQueueMove(at), newPause(at, "pause", "Stop workers from taking jobs from queues",
 		`Stops workers from taking jobs from queues, within a heartbeat. Running jobs go on, pushes are accepted, and due jobs wait
-in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused until it is resumed.`),
-		newPause(at, "resume", "Let workers take jobs from paused queues again", "Lets workers take jobs from paused queues again."))
+in the queue. Sidekiq's own workers obey it only with Pro. A queue is paused until it is resumed.`, (*inspect.Inspector).Pause),
+		newPause(at, "resume", "Let workers take jobs from paused queues again", "Lets workers take jobs from paused queues again.", (*inspect.Inspector).Resume))
 	cmd.AddCommand(newActs(at, ofQueue, queueActs)...)
 	return cmd
 }
@@ -92,11 +92,8 @@ Belay take the samples, and Redis keeps them for 24 hours. The plots of the dash
 }
 
 func printSamples(t *table, samples []inspect.Sample) {
-	if len(samples) > 0 {
-		t.row("AT", "RUNS", "FAILED", "QUEUES")
-	}
 	before := inspect.Sample{}
-	for _, s := range samples {
+	rows(t, []any{"AT", "RUNS", "FAILED", "QUEUES"}, samples, func(s inspect.Sample) []any {
 		runs, failed := "", ""
 		if seconds := s.At.Sub(before.At).Seconds(); !before.At.IsZero() && seconds > 0 {
 			runs, failed = inspect.PerSecond(float64(s.Processed-before.Processed)/seconds), inspect.PerSecond(float64(s.Failed-before.Failed)/seconds)
@@ -105,9 +102,9 @@ func printSamples(t *table, samples []inspect.Sample) {
 		for n, queue := range s.Queues {
 			queues[n] = fmt.Sprintf("%s %d (%s)", queue.Name, queue.Size, short(queue.Latency))
 		}
-		t.row(localTime(&s.At), cmp.Or(runs, "-"), cmp.Or(failed, "-"), strings.Join(queues, ", "))
 		before = s
-	}
+		return []any{localTime(&s.At), cmp.Or(runs, "-"), cmp.Or(failed, "-"), strings.Join(queues, ", ")}
+	})
 	t.row(fmt.Sprintf("%d samples", len(samples)))
 }
 
@@ -215,45 +212,28 @@ retry names the old queue: run the command again when the running jobs are done.
 var oneQueue = oneArg("name one queue")
 
 // newPause makes pause and resume.
-func newPause(at *redisFlags, verb, short, long string) *cobra.Command {
-	return &cobra.Command{
-		Use:     verb + " QUEUE...",
-		Short:   short,
-		Long:    long,
-		Example: fmt.Sprintf("  belay queues %[1]s mail\n  belay queues %[1]s mail reports", verb),
-		Args:    someArgs("name the queues"),
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, queues []string) error {
-			act := i.Pause
-			if verb == "resume" {
-				act = i.Resume
+func newPause(at *redisFlags, verb, short, long string, act func(*inspect.Inspector, context.Context, string) (changed bool, err error)) *cobra.Command {
+	return namedAct{
+		use: verb + " QUEUE...", short: short, long: long, past: verb + "d",
+		example: fmt.Sprintf("  belay queues %[1]s mail\n  belay queues %[1]s mail reports", verb),
+		args:    someArgs("name the queues"),
+		do: func(ctx context.Context, i *inspect.Inspector, queue string) (string, bool, error) {
+			changed, err := act(i, ctx, queue)
+			if err != nil {
+				return "", false, err
 			}
-			for _, queue := range queues {
-				ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-				defer cancel()
-				changed, err := act(ctx, queue)
-				if err != nil {
-					return err
-				}
-				note, err := neverPushed(ctx, i, queue, "it")
-				if err != nil {
-					return err
-				}
-				printLine(cmd, queue+": "+verb+"d"+word(!changed, " already")+word(note != "", " ("+note+")"))
-			}
-			return nil
-		}),
-	}
+			note, err := neverPushed(ctx, i, queue, "it")
+			return verb + "d" + word(!changed, " already") + word(note != "", " ("+note+")"), true, err
+		},
+	}.command(at)
 }
 
 func printQueues(t *table, s inspect.Status) {
 	t.section("queues: " + count(s.QueueCount, len(s.Queues)))
-	if len(s.Queues) > 0 {
-		t.row("QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "WAITING", "")
-	}
-	for _, queue := range s.Queues {
-		c := queueCells(queue)
-		t.row(c[0], c[1], c[2], c[3], c[4], c[5], queueNotes(queue))
-	}
+	rows(t, []any{"QUEUE", "SIZE", "LATENCY", "RUNS", "FAILED", "WAITING", ""}, s.Queues, func(q inspect.Queue) []any {
+		c := queueCells(q)
+		return []any{c[0], c[1], c[2], c[3], c[4], c[5], queueNotes(q)}
+	})
 }
 
 // queueCells returns the cells of a queue below these heads: QUEUE, SIZE, LATENCY, RUNS, FAILED, WAITING.

@@ -38,6 +38,16 @@ func (t *table) row(cells ...any) {
 	}
 }
 
+// rows prints a row for each item below heads, and nothing without an item.
+func rows[T any](t *table, heads []any, items []T, cells func(T) []any) {
+	for n, item := range items {
+		if n == 0 {
+			t.row(heads...)
+		}
+		t.row(cells(item)...)
+	}
+}
+
 // section begins a part of the table with columns of its own.
 func (t *table) section(title string) {
 	_, _ = fmt.Fprintf(t, "%s%s\n", word(t.rows > 0, "\n"), title)

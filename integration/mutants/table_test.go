@@ -640,15 +640,19 @@ var bugs = []mutant{
 		caught: "TestTheHistoryOfAPeriodicJobHasOutcomes", says: "as long as the next ticks take",
 	},
 	{
-		name: "cancelling asks for no permission",
-		harm: "a user who may only look cancels jobs in the dashboard",
+		name: "acts on names and cancelling ask for no permission",
+		harm: "a user who may only look pauses queues and cancels jobs in the dashboard",
 		edits: []edit{{
-			"web/cancel.go", `	if err := d.permit(v, act); err != nil {
-`, `	if err := d.permit(v, act); err != nil && d == nil {
+			"web/acts.go", `	if err := d.permit(v, act); err != nil {
+		return err
+	}
+	answer, result, err := do()
+`, `	_ = d.permit(v, act)
+	answer, result, err := do()
 `,
 		}},
 		pkg: "./web", run: "TestAViewerMayLookAndNotAct",
-		caught: "TestAViewerMayLookAndNotAct", says: "/cancel",
+		caught: "TestAViewerMayLookAndNotAct", says: "expected: 403",
 	},
 	{
 		name: "a claim is pushed without its number",
