@@ -48,6 +48,28 @@ func (f *Fleet) With(change func(*Inspector) *Inspector) *Fleet {
 	return &Fleet{shards: shards}
 }
 
+// Lane returns a Fleet of the same shards with connections of its own, at most that many to each, and the
+// function that closes them.
+func (f *Fleet) Lane(connections int) (lane *Fleet, closeLane func() error, err error) {
+	shards, closes := slices.Clone(f.shards), make([]func() error, 0, len(f.shards))
+	closeLane = func() error {
+		var errs []error
+		for _, closeOne := range closes {
+			errs = append(errs, closeOne())
+		}
+		return errors.Join(errs...)
+	}
+	for n, shard := range shards {
+		own, err := shard.driver.Lane(connections)
+		if err != nil {
+			_ = closeLane()
+			return nil, nil, fmt.Errorf("open connections: %w", err)
+		}
+		shards[n].Inspector, closes = shard.WithDriver(own), append(closes, own.Close)
+	}
+	return &Fleet{shards: shards}, closeLane, nil
+}
+
 // whole returns the Inspector of a Fleet of one keyspace without a name: its answers are those of the Fleet.
 func (f *Fleet) whole() (i *Inspector, is bool) {
 	return f.shards[0].Inspector, f.shards[0].Name == ""

@@ -3,11 +3,11 @@ package metrics
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -26,9 +26,10 @@ import (
 type Config struct {
 	// Server is a server of this process, whose counters are exposed. Default: none.
 	Server *belay.Server
-	// Fleet reads the figures of the whole fleet from Redis; make it with inspect.New. All processes that
-	// expose them expose the same figures, so a query should take their maximum. Default: none.
-	Fleet *inspect.Inspector
+	// Fleet reads the figures of the whole fleet from Redis; make it with inspect.FleetOf. All processes that
+	// expose them expose the same figures, so a query should take their maximum. With shards, each figure has
+	// the label shard, and a shard that is away lacks all but redis_up. Default: none.
+	Fleet *inspect.Fleet
 	// Timeout is the deadline for reading from Redis in a scrape. Default: 1 s.
 	Timeout time.Duration
 	// MaxClasses bounds the number of classes with their own metrics: the first ones that ran. All others are
@@ -54,17 +55,14 @@ func Handler(c *Collector) http.Handler {
 }
 
 // ForServer returns the Handler of a server and its fleet, for belay.ProcessConfig.Metrics. It
-// reads from Redis over a connection of its own, which is closed when the server has stopped.
+// reads from Redis over connections of its own, one for each shard, which are closed when the server has stopped.
 func ForServer(client *belay.Client, server *belay.Server) (http.Handler, error) {
-	if len(client.Spaces()) > 1 {
-		return nil, errors.New("metrics: the client has several shards: make a Collector for each, of its own client")
-	}
-	lane, err := client.Driver().Lane(1)
+	fleet, closeLanes, err := inspect.FleetOf(client).Lane(1)
 	if err != nil {
-		return nil, fmt.Errorf("metrics: open a connection: %w", err)
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	server.OnExit(func() { _ = lane.Close() })
-	return Handler(New(Config{Server: server, Fleet: inspect.New(client).WithDriver(lane)})), nil
+	server.OnExit(func() { _ = closeLanes() })
+	return Handler(New(Config{Server: server, Fleet: fleet})), nil
 }
 
 // maxScrapes bounds concurrent scrapes, each of which reads from Redis. Prometheus servers come in pairs.
@@ -121,11 +119,11 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	if c.cfg.Server != nil {
 		list = append(list, jobs, duration, wait, busy, concurrency, recovered, lost, roundTrips, unanswered, dropped)
 	}
-	if c.cfg.Fleet != nil {
-		list = append(list, up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, batches, running, waiting, processes, processed, failed, duplicates)
-	}
 	for _, desc := range list {
 		to <- desc
+	}
+	for _, shard := range c.shards() {
+		shard.Describe(to)
 	}
 }
 
@@ -134,8 +132,41 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	if c.cfg.Server != nil {
 		c.collectServer(to)
 	}
-	if c.cfg.Fleet != nil {
-		c.collectFleet(to)
+	var reads sync.WaitGroup
+	for _, shard := range c.shards() {
+		reads.Go(func() { shard.Collect(to) })
+	}
+	reads.Wait()
+}
+
+// shards returns a Collector for each shard of the fleet; with names, their metrics have them as a label.
+func (c *Collector) shards() (list []prometheus.Collector) {
+	if c.cfg.Fleet == nil {
+		return nil
+	}
+	for _, shard := range c.cfg.Fleet.Shards() {
+		var one prometheus.Collector = shardCollector{shard.Inspector, c.cfg.Timeout}
+		if shard.Name != "" {
+			one = prometheus.WrapCollectorWith(prometheus.Labels{"shard": shard.Name}, one)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// A shardCollector exposes the figures that one keyspace has of the fleet.
+type shardCollector struct {
+	*inspect.Inspector
+
+	timeout time.Duration
+}
+
+// Describe implements prometheus.Collector.
+func (c shardCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{
+		up, size, latency, paused, quarantined, queueCount, scheduled, retries, dead, batches, running, waiting, processes, processed, failed, duplicates,
+	} {
+		to <- desc
 	}
 }
 
@@ -208,10 +239,11 @@ func histogram(to chan<- prometheus.Metric, d *prometheus.Desc, distribution *la
 	to <- prometheus.MustNewConstHistogram(d, count, distribution.Sum.Seconds(), buckets, labels...)
 }
 
-func (c *Collector) collectFleet(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+// Collect implements prometheus.Collector.
+func (c shardCollector) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
-	s, err := c.cfg.Fleet.Sizes(ctx)
+	s, err := c.Sizes(ctx)
 	if err != nil {
 		gauge(to, up, 0)
 		return
@@ -240,8 +272,8 @@ func (c *Collector) collectFleet(to chan<- prometheus.Metric) {
 const maxLimits = 100
 
 // collectLimits exposes the limits. If they cannot be read, their metrics are missing, and no others.
-func (c *Collector) collectLimits(ctx context.Context, to chan<- prometheus.Metric) {
-	limits, err := c.cfg.Fleet.Limits(ctx)
+func (c shardCollector) collectLimits(ctx context.Context, to chan<- prometheus.Metric) {
+	limits, err := c.Limits(ctx)
 	if err != nil {
 		return
 	}
@@ -252,11 +284,11 @@ func (c *Collector) collectLimits(ctx context.Context, to chan<- prometheus.Metr
 }
 
 // collectBatches leaves out the batches if they cannot be read: zeros would say that there are none.
-func (c *Collector) collectBatches(ctx context.Context, to chan<- prometheus.Metric, count int64) {
+func (c shardCollector) collectBatches(ctx context.Context, to chan<- prometheus.Metric, count int64) {
 	states, others := map[lua.BatchState]int{}, 0
 	if count > 0 {
 		var err error
-		if states, others, err = c.cfg.Fleet.BatchStates(ctx); err != nil {
+		if states, others, err = c.BatchStates(ctx); err != nil {
 			return
 		}
 	}

@@ -61,7 +61,7 @@ func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics
 		stop()
 		require.NoError(t, <-done)
 	})
-	fleet := inspect.New(client)
+	fleet := inspect.FleetOf(client)
 	deadline := time.Now().Add(patience)
 	for {
 		sizes, err := fleet.Sizes(t.Context())
@@ -140,7 +140,7 @@ func TestLimitsAreExposedForTheFirstHundred(t *testing.T) {
 				require.NoError(t, reply.Err)
 			}
 			registry := prometheus.NewPedanticRegistry()
-			require.NoError(t, registry.Register(metrics.New(metrics.Config{Fleet: inspect.New(client)})))
+			require.NoError(t, registry.Register(metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})))
 			families, err := registry.Gather()
 			require.NoError(t, err)
 			found := map[string]float64{}
@@ -237,7 +237,7 @@ func TestBatchesAreCountedByState(t *testing.T) {
 			defer func() { require.NoError(t, redis.Close()) }()
 			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: strings.TrimSuffix(drivertest.Prefix(t), ":")})
 			require.NoError(t, err)
-			collector := metrics.New(metrics.Config{Fleet: inspect.New(client)})
+			collector := metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})
 			require.Equal(t, 6, testutil.CollectAndCount(collector, "belay_batches"), "a zero for each state")
 			_, err = client.NewBatch(t.Context(), belay.BatchConfig{})
 			require.NoError(t, err)
@@ -268,11 +268,40 @@ func TestAScrapeOfARedisThatIsAway(t *testing.T) {
 	defer func() { require.NoError(t, redis.Close()) }()
 	client, err := belay.NewClient(redis, nil)
 	require.NoError(t, err)
-	collector := metrics.New(metrics.Config{Fleet: inspect.New(client)})
+	collector := metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})
 	require.Greater(t, testutil.CollectAndCount(collector), 5)
 	server.Kill()
 	require.Equal(t, 1, testutil.CollectAndCount(collector, "belay_redis_up"))
 	require.Equal(t, 1, testutil.CollectAndCount(collector), "no series that shows an empty Redis")
+}
+
+func TestEachShardHasItsLabelAndOneThatIsAwayHidesNoOther(t *testing.T) {
+	t.Parallel()
+	a, b := drivertest.Start(t), drivertest.Start(t)
+	client, err := belay.Open(t.Context(), a.URL(), &belay.ClientConfig{Shards: []belay.Shard{{Name: "a", URL: a.URL()}, {Name: "b", URL: b.URL()}}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	do(t, a, "SADD", "queues", "mail")
+	do(t, b, "SADD", "queues", "mail")
+	do(t, b, "LPUSH", "queue:mail", `{"class":"Welcome","args":[],"jid":"b","queue":"mail"}`)
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})))
+	exposed := func(up, jobs string) {
+		t.Helper()
+		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP belay_queue_jobs Jobs that wait in a queue.
+# TYPE belay_queue_jobs gauge
+belay_queue_jobs{queue="mail",shard="a"} 0
+`+jobs+`
+# HELP belay_redis_up 1 if Redis could be read in this scrape, otherwise 0.
+# TYPE belay_redis_up gauge
+belay_redis_up{shard="a"} 1
+belay_redis_up{shard="b"} `+up+`
+`), "belay_queue_jobs", "belay_redis_up"))
+	}
+	exposed("1", `belay_queue_jobs{queue="mail",shard="b"} 1`)
+	b.Kill()
+	exposed("0", "")
 }
 
 // A scrape must cost Redis less than 2 ms with 200 queues. Half of them have a backlog, and a set is large.
@@ -295,7 +324,7 @@ func TestAScrapeIsCheap(t *testing.T) {
 				_, err := client.PushMany(t.Context(), slices.Values(jobs))
 				require.NoError(t, err)
 			}
-			collector := metrics.New(metrics.Config{Fleet: inspect.New(client)})
+			collector := metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})
 			const most = 2000.0 // microseconds
 			least := 1e9
 			for try := 0; try < 50 && (try < 5 || least >= most); try++ { // a busy machine interrupts Redis in many

@@ -106,7 +106,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 		BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
 		Mask: mask, DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
 		Logger:  slog.New(log),
-		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.New(keyspace).WithDriver(scraped)})),
+		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.NewFleet(inspect.Shard{Inspector: inspect.New(keyspace).WithDriver(scraped)})})),
 	}
 	listener, err := web.Listen(flags.addr, users)
 	switch {
