@@ -46,6 +46,10 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 // The first slice that fails is yielded with a *BulkError, and is the last one. Behind its receipts are those
 // of the jobs that were read meanwhile, with StatusNotPushed.
 //
+// With Config.Shards, the jobs of a slice that go to one shard are stored all or none, each shard on its own, and
+// Receipt.Shard names it. If a shard fails, the slice fails, and the receipts of its jobs on the other shards
+// have their own outcome.
+//
 // A slice with a PushOnce job has one idempotency key and is stored once as a whole. After an error, call
 // RepeatMany, and push the jobs that were not read.
 func (c *Client) PushSlices(ctx context.Context, jobs iter.Seq[RawJob]) iter.Seq2[[]Receipt, error] {
@@ -76,7 +80,8 @@ const maxErrors = 10
 // n is how many jobs, the first of the sequence, have a known outcome: stored, refused, or left out as invalid.
 // After an error that ended PushSeq, the jobs that were read beyond them are those of the slice that failed and
 // those that were read meanwhile. Of the slice none is stored or, after ErrUnknown, all or none; after
-// ErrReplicas all are stored, and n counts them. The others are certainly not stored.
+// ErrReplicas all are stored, and n counts them. The others are certainly not stored. With Config.Shards this
+// holds for the jobs of the slice on each shard, so that some may be stored though others are not.
 //
 // The error is nil if no job was invalid and nothing ended PushSeq, else a *BulkError, which counts all
 // outcomes. It wraps the error that ended PushSeq and those of the first slice with an error.

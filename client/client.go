@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,15 +127,28 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// each calls do for 0 to n-1, all at once if there are several.
+// each calls do for 0 to n-1, all at once if there are several. A panic of do reaches the caller.
 func each(n int, do func(i int)) {
 	if n == 1 {
 		do(0)
 		return
 	}
 	var calls sync.WaitGroup
+	panicked, ended := make([]any, n), make([]bool, n)
 	for i := range n {
-		calls.Go(func() { do(i) })
+		calls.Go(func() {
+			defer func() { panicked[i] = recover() }()
+			do(i)
+			ended[i] = true
+		})
 	}
 	calls.Wait()
+	for i := range n {
+		switch {
+		case panicked[i] != nil:
+			panic(panicked[i]) // where the caller can recover it
+		case !ended[i]:
+			runtime.Goexit()
+		}
+	}
 }

@@ -86,7 +86,7 @@ func Open(url string, cfg Config, connect func(url string, options ...driver.Opt
 	cfg.Shards = slices.Clone(cfg.Shards)
 	for i := range cfg.Shards {
 		shard := &cfg.Shards[i]
-		shard.Prefix = shard.prefix(cfg.Prefix)
+		shard.Prefix = shard.PrefixIn(cfg.Prefix)
 		if shard.Driver != nil {
 			continue
 		}
@@ -103,8 +103,8 @@ func Open(url string, cfg Config, connect func(url string, options ...driver.Opt
 	return c, err
 }
 
-// prefix returns the prefix of the keys of a shard, with that of its client.
-func (s Shard) prefix(client string) string {
+// PrefixIn returns the prefix of the keys of the shard in a Client with this prefix.
+func (s Shard) PrefixIn(client string) string {
 	switch {
 	case s.Prefix != "":
 		return s.Prefix
@@ -129,7 +129,7 @@ func newSpaces(d driver.Client, cfg *Config, log *refusals) ([]*space, *placemen
 	rules := make([]shardRule, len(cfg.Shards))
 	for i, shard := range cfg.Shards {
 		rules[i] = shardRule{name: shard.Name, closed: shard.Closed, unbound: shard.Unbound}
-		prefix, own := shard.prefix(cfg.Prefix), shard.Driver
+		prefix, own := shard.PrefixIn(cfg.Prefix), shard.Driver
 		if own == nil {
 			own = d
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -385,3 +386,39 @@ func TestAURLWithShards(t *testing.T) {
 
 // idle is a driver that is never used.
 type idle struct{ driver.Client }
+
+// fragile is a driver that panics once it is armed.
+type fragile struct {
+	driver.Client
+	armed atomic.Bool
+}
+
+func (b *fragile) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	if b.armed.Load() {
+		panic("the driver broke")
+	}
+	return b.Client.Do(ctx, calls...)
+}
+
+// The caller of a bulk push can recover the panic of one shard's driver, as that of the only one.
+func TestThePanicOfADriverReachesTheCaller(t *testing.T) {
+	onShards(t, nil, func(s *sharded) {
+		armed := &fragile{Client: s.client.spaces[1].driver}
+		s.client.spaces[1].driver = armed
+		s.client.spaces[1].link.Client = armed
+		require.NoError(s, s.client.Admit(s.Context()))
+		armed.armed.Store(true)
+		defer armed.armed.Store(false)
+		for _, jobs := range []int{20, 2 * lua.MaxItems} { // one is sent by the caller, the other one beside it
+			require.PanicsWithValue(s, "the driver broke", func() {
+				_, _ = s.client.PushMany(s.Context(), func(yield func(RawJob) bool) {
+					for n := range jobs {
+						if !yield(uniqueJob(n)) {
+							return
+						}
+					}
+				})
+			})
+		}
+	})
+}

@@ -130,7 +130,7 @@ func (f *Finder) ask(ctx context.Context, addr string, until time.Time) (found s
 		found, err = namedPrimary(reply.Value)
 		return found, nil, err
 	}
-	return primaryOf(slot(f.url.prefix), reply.Value, addr)
+	return primaryOf(Slot(f.url.prefix), reply.Value, addr)
 }
 
 // namedPrimary reads a sentinel's reply.
@@ -194,8 +194,11 @@ func nodeAddr(node any, asked string) string {
 	return net.JoinHostPort(host, fmt.Sprint(fields[1]))
 }
 
-// slot returns the slot of a Redis Cluster for the keys with a prefix.
-func slot(prefix string) int64 {
+// Slots is the number of slots of a Redis Cluster. It divides them among its primaries.
+const Slots = 16384
+
+// Slot returns the slot of a Redis Cluster for the keys with a prefix, from 0 to Slots-1.
+func Slot(prefix string) int64 {
 	tag, _ := HashTag(prefix)
 	var crc uint16 // CRC16-XMODEM
 	for _, b := range []byte(tag) {
@@ -208,7 +211,7 @@ func slot(prefix string) int64 {
 			}
 		}
 	}
-	return int64(crc % 16384)
+	return int64(crc % Slots)
 }
 
 // HashTag returns the part of a prefix that decides about the slot of its keys on a Redis Cluster: what is

@@ -135,6 +135,6 @@ func TestFinderTellsDenials(t *testing.T) {
 func TestSlot(t *testing.T) {
 	t.Parallel()
 	for prefix, want := range map[string]int64{"{foo}": 12182, "a{foo}b{bar}": 12182, "{123456789}": 0x31c3, "{bar}:x": 5061} {
-		require.Equal(t, want, slot(prefix), prefix)
+		require.Equal(t, want, Slot(prefix), prefix)
 	}
 }

@@ -156,8 +156,8 @@ func parameters(parts *url.URL) (url.Values, error) {
 // shardsParameter is the parameter of SplitShards.
 const shardsParameter = "shards"
 
-// maxShards bounds the keyspaces of one URL: each has connections, heartbeats and scripts of its own.
-const maxShards = 1024
+// MaxShards bounds the keyspaces of one URL: each has connections, heartbeats and scripts of its own.
+const MaxShards = 1024
 
 // SplitShards returns a Redis URL without its parameter shards, and how many keyspaces the parameter asks for:
 // 0 without it. The error says what is wrong with the parameter, and repeats none of the text.
@@ -175,8 +175,8 @@ func SplitShards(text string) (url string, shards int, err error) {
 		return text, 0, nil
 	}
 	shards, err = strconv.Atoi(strings.TrimSuffix(given, " "))
-	if err != nil || shards < 1 || shards > maxShards {
-		return "", 0, fmt.Errorf("the shards of the Redis URL must be one number from 1 to %d, as in redis+cluster://host1,host2?shards=12", maxShards)
+	if err != nil || shards < 1 || shards > MaxShards {
+		return "", 0, fmt.Errorf("the shards of the Redis URL must be one number from 1 to %d, as in redis+cluster://host1,host2?shards=12", MaxShards)
 	}
 	if len(rest) > 0 {
 		before += "?" + strings.Join(rest, "&")

@@ -310,6 +310,26 @@ in belay periodic history. problem is there if this version cannot use the defin
 		notes: "worst is the worst severity among the findings. With --acl it prints {role, user, rule} instead.",
 		exits: map[int]string{exitOK: "if nothing is bad", exitFailure: "with a bad finding, or if no Redis answers"},
 	},
+	{
+		commands: []string{"shards", "shards list", "shards check"}, json: perLine,
+		fields: `name, prefix, bound_shards [name], problem, left {queued, running, waiting, scheduled, retries, dead, locks, gates, batches}`,
+		notes: `bound_shards is what the keyspace has recorded: empty if no program has used it as a shard. problem says why it
+cannot be read, or in what its record differs from the URL; then left may be incomplete. gates are those of limits
+with jobs, and batches those that are not over.`,
+		exits: map[int]string{
+			exitOK:      "",
+			exitFailure: "if a shard has a problem; belay shards check also if a shard that you named is not empty, or with --bound if bound keys are left",
+		},
+	},
+	{
+		commands: []string{"shards plan"}, json: perLine, fields: `name, prefix, slot, primary`,
+		notes: "primary counts the primaries of a Cluster from 1, if they share the slots equally.",
+		exits: map[int]string{exitOK: ""},
+	},
+	{
+		commands: []string{"shards bind"},
+		exits:    map[int]string{exitOK: "", exitFailure: "if a shard is away or has bound keys, or the record of one could not be changed"},
+	},
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
 	{
 		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, shard, status, holder, replicas, reason, line`,

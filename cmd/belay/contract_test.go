@@ -113,6 +113,7 @@ var printedBy = map[string]reflect.Type{
 	"limits":        reflect.TypeFor[inspect.Limit](), "limits show": reflect.TypeFor[inspect.LimitDetails](), "limits check": reflect.TypeFor[inspect.LimitCheck](),
 	"periodic": reflect.TypeFor[inspect.Periodic](), "periodic run": reflect.TypeFor[inspect.PeriodicRun](),
 	"periodic history": reflect.TypeFor[inspect.PeriodicRun](), "check": reflect.TypeFor[checked](), "push": reflect.TypeFor[lineReceipt](),
+	"shards": reflect.TypeFor[inspect.ShardCheck](), "shards plan": reflect.TypeFor[plannedShard](),
 	"demo": reflect.TypeFor[report](), "version": nil, // a map
 }
 

@@ -81,7 +81,7 @@ func newRoot() *cobra.Command {
 	at.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", hideURLs(err.Error())) })
 	root.AddCommand(newDemo(at), newDemoWorker(at), newWork(at), newPush(at), newStatus(at), newTop(at), newCheck(at), newVersion(),
-		newFindJob(at), newListPlace(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newBatches(at), newLimits(at), newWeb(at), newClasses(at), newPeriodic(at))
+		newFindJob(at), newListPlace(at), newCancel(at), newMove(at), newReturn(at), newQueues(at), newProcesses(at), newLocks(at), newBatches(at), newLimits(at), newWeb(at), newClasses(at), newPeriodic(at), newShards(at))
 	root.AddCommand(newSets(at)...)
 	describe(root)
 	completeAll(at, root)
