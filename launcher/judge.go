@@ -60,7 +60,8 @@ func (l *Launcher) Ready(ctx context.Context) Finding {
 	if found := l.intends(); !found.OK {
 		return found
 	}
-	lapsed, err := l.lapsed(ctx)
+	s := l.shards[0]
+	lapsed, err := s.lapsed(ctx)
 	if lapsed {
 		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + l.Identity() + " among the living"}
 	}
@@ -78,20 +79,21 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	if !l.turns(ctx) {
 		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not take its orders"}
 	}
-	lapsed, err := l.lapsed(ctx)
+	s := l.shards[0]
+	lapsed, err := s.lapsed(ctx)
 	grace := l.grace + l.cfg.TTL
-	if err != nil && driver.Denial(err) == "" && l.unanswered() {
+	if err != nil && driver.Denial(err) == "" && s.unanswered() {
 		lapsed, grace = true, grace+silentTTLs*l.cfg.TTL
 	}
 	if !lapsed {
-		l.lapsedAt.Store(0)
+		s.lapsedAt.Store(0)
 		found := reached(err)
 		found.OK = true
 		return found
 	}
 	now := time.Since(l.startedAt)
-	l.lapsedAt.CompareAndSwap(0, int64(now))
-	if lasted := now - time.Duration(l.lapsedAt.Load()); lasted > grace {
+	s.lapsedAt.CompareAndSwap(0, int64(now))
+	if lasted := now - time.Duration(s.lapsedAt.Load()); lasted > grace {
 		detail := fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))
 		return Finding{Reason: reasonNoHeartbeat, Detail: detail}
 	}
@@ -100,8 +102,8 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 
 // unanswered reports whether heartbeats have had no reply for a TTL although other connections have. In an
 // outage no connection has replies.
-func (l *Launcher) unanswered() bool {
-	return !l.stopping.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
+func (s *shard) unanswered() bool {
+	return !s.launcher.stopping.Load() && s.silence() > s.cfg.TTL && s.report.AnsweredWithin(answeredLately)
 }
 
 // reached returns the finding about Redis after a call with this error: OK without one.
@@ -131,7 +133,7 @@ func (l *Launcher) intends() Finding {
 	case l.quiet.Load():
 		return Finding{Reason: reasonQuiet}
 	case l.Identity() == "":
-		if err := l.report.Denied(); err != nil {
+		if err := l.shards[0].report.Denied(); err != nil {
 			return reached(err)
 		}
 		return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
@@ -149,13 +151,13 @@ func (l *Launcher) turns(ctx context.Context) bool {
 // lapsed reads from Redis whether the process counts as lapsed, by the rule of the script take. A process that
 // stops may be deregistered already. While Redis denies the process access there is nothing to read: a new
 // process would have the same password, and running jobs would be interrupted.
-func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
-	if err := l.report.Denied(); err != nil {
+func (s *shard) lapsed(ctx context.Context) (bool, error) {
+	if err := s.report.Denied(); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
-	replies := l.cfg.Client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", l.keys.Alive(), l.Identity()))
+	replies := s.client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", s.keys.Alive(), s.identity()))
 	for _, reply := range replies {
 		if reply.Err != nil {
 			return false, fmt.Errorf("ask redis: %w", reply.Err)
@@ -164,7 +166,7 @@ func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	now, _ := lua.TimeOf(replies[0]) // without one nothing counts as lapsed
 	text, _ := replies[1].Value.(string)
 	expires, err := strconv.ParseFloat(text, 64)
-	return !l.stopping.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
+	return !s.launcher.stopping.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
 }
 
 // addresses match the sockets, hosts and name servers in network errors, with what remains of each. The

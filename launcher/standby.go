@@ -9,9 +9,9 @@ import (
 )
 
 // pollerLeft makes this process ask for the lease of the poller, unless it must not poll yet.
-func (l *Launcher) pollerLeft() {
-	if time.Since(l.startedAt) >= l.cfg.PollWait {
-		l.pollNow.pull()
+func (s *shard) pollerLeft() {
+	if time.Since(s.launcher.startedAt) >= s.cfg.PollWait {
+		s.pollNow.pull()
 	}
 }
 
@@ -22,28 +22,28 @@ type lease struct {
 	free func() // it must not block
 }
 
-func (l *Launcher) leases() []lease {
+func (s *shard) leases() []lease {
 	leases := []lease{
-		{scheduler.Lease(l.keys), l.pollerLeft},
-		{l.janitor.SweepLease(), l.sweepNow.pull},
+		{scheduler.Lease(s.keys), s.pollerLeft},
+		{s.janitor.SweepLease(), s.sweepNow.pull},
 	}
-	for _, watched := range l.janitor.WatchLeases(l.Identity()) {
-		leases = append(leases, lease{watched, l.watchNow.pull})
+	for _, watched := range s.janitor.WatchLeases(s.identity()) {
+		leases = append(leases, lease{watched, s.watchNow.pull})
 	}
 	return leases
 }
 
 // watchedLeases returns the leases for the next heartbeat.
-func (l *Launcher) watchedLeases() (watched []lua.Watched) {
-	for _, lease := range l.leases() {
+func (s *shard) watchedLeases() (watched []lua.Watched) {
+	for _, lease := range s.leases() {
 		watched = append(watched, lease.Watched)
 	}
 	return watched
 }
 
 // wake makes the duties of these leases ask for them.
-func (l *Launcher) wake(free []string) {
-	for _, lease := range l.leases() {
+func (s *shard) wake(free []string) {
+	for _, lease := range s.leases() {
 		if slices.Contains(free, lease.Key) {
 			lease.free()
 		}

@@ -78,7 +78,7 @@ func (l *Launcher) warnOfUnknown(ctx context.Context, queues []string) {
 	}
 	calls := make([]driver.Call, len(queues))
 	for i, queue := range queues {
-		calls[i] = driver.Command("SISMEMBER", l.keys.Queues(), queue)
+		calls[i] = driver.Command("SISMEMBER", l.shards[0].keys.Queues(), queue)
 	}
 	var unknown []string
 	for i, reply := range l.cfg.Client.Do(ctx, calls...) {

@@ -106,7 +106,7 @@ type Counters struct {
 
 // Counters returns the counters of the process.
 func (l *Launcher) Counters() Counters {
-	counters := l.statistics.snapshot()
+	counters := l.shards[0].statistics.snapshot()
 	counters.Lost, counters.Busy, counters.Concurrency = l.loop.Lost(), l.Busy(), l.Concurrency()
 	return counters
 }
@@ -219,8 +219,8 @@ func (s *statistics) snapshot() Counters {
 }
 
 // counting returns a client whose round trips are counted.
-func (l *Launcher) counting(client driver.Client) driver.Client {
-	return countedClient{client, &l.statistics}
+func (s *shard) counting(client driver.Client) driver.Client {
+	return countedClient{client, &s.statistics}
 }
 
 // A countedClient counts the round trips of a client and of its lanes.
