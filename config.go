@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -151,9 +152,9 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of := c.Config()
 	var l *launcher.Launcher
-	var may check.Permissions
-	wanted := func() check.Config {
-		return check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
+	var may sync.Map // what each shard permits, by its name
+	wanted := func(shard launcher.Shard) check.Config {
+		return check.Config{Prefix: shard.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 	}
 	l, err := launcher.New(launcher.Config{
 		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
@@ -164,11 +165,15 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
 		Pusher: c,
-		Permitted: func(ctx context.Context) (err error) {
-			may, err = check.Permitted(ctx, c.Driver(), check.RoleWorker, wanted())
+		Permitted: func(ctx context.Context, shard launcher.Shard) error {
+			permitted, err := check.Permitted(ctx, shard.Client, check.RoleWorker, wanted(shard))
+			may.Store(shard.Name, permitted)
 			return err
 		},
-		Check:        func(ctx context.Context) { check.LogFindings(ctx, c.Driver(), wanted(), may, log) },
+		Check: func(ctx context.Context, shard launcher.Shard) {
+			permitted, _ := may.Load(shard.Name)
+			check.LogFindings(ctx, shard.Client, wanted(shard), permitted.(check.Permissions), shard.Log(log))
+		},
 		WaitForRedis: cfg.WaitForRedis,
 	})
 	return l, buffer, log, err

@@ -20,7 +20,7 @@ func (s *shard) announce(ctx context.Context) error {
 	if session.Over() {
 		return nil
 	}
-	runs := s.launcher.Running()
+	runs := s.launcher.running(s)
 	info, err := json.Marshal(s.processInfo(session.Identity))
 	if err != nil {
 		return fmt.Errorf("describe the process: %w", err)
@@ -71,7 +71,7 @@ func (s *shard) processInfo(identity string) map[string]any {
 		weights = append(weights, byQueue)
 		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": byQueue}
 	}
-	return map[string]any{
+	about := map[string]any{
 		"hostname": host,
 		"identity": identity,
 		"pid":      os.Getpid(),
@@ -86,6 +86,10 @@ func (s *shard) processInfo(identity string) map[string]any {
 		"version":     "belay " + moduleVersion(),
 		"embedded":    false,
 	}
+	if s.launcher.process != "" {
+		about["process"] = s.launcher.process
+	}
+	return about
 }
 
 // moduleVersion returns the version of this module in the running program.
@@ -116,14 +120,17 @@ type CurrentRun struct {
 }
 
 // Running returns the current runs. There are none before Run has registered the process.
-func (l *Launcher) Running() []CurrentRun {
+func (l *Launcher) Running() []CurrentRun { return l.running(nil) }
+
+// running returns the current runs of a shard, or of all shards if of is nil.
+func (l *Launcher) running(of *shard) []CurrentRun {
 	pool := l.pool.Load()
 	if pool == nil {
 		return nil
 	}
 	var runs []CurrentRun
 	for _, p := range pool.processors {
-		if r := p.current.Load(); r != nil {
+		if r := p.current.Load(); r != nil && (of == nil || r.shard == of) {
 			runs = append(runs, r.describe())
 		}
 	}

@@ -36,7 +36,7 @@ func (s *shard) readMarks(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	for _, p := range s.launcher.pool.Load().processors {
-		if r := p.current.Load(); r != nil && s.marks.Binds(r.job) && r.shared.cancelRun(r, ErrCancelled) {
+		if r := p.current.Load(); r != nil && r.shard == s && s.marks.Binds(r.job) && r.shared.cancelRun(r, ErrCancelled) {
 			s.log.Info("cancelling a running job", "jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue)
 		}
 	}

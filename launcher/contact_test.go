@@ -15,7 +15,7 @@ import (
 // Redis is back.
 func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	l := newShard(&Launcher{cfg: Config{TTL: time.Second, Log: logbook.OrDiscard(nil)}})
+	l := newShard(&Launcher{cfg: Config{TTL: time.Second, Log: logbook.OrDiscard(nil)}}, Shard{})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	passes := func(d duty, pass func(context.Context) error) chan bool {
@@ -54,7 +54,7 @@ func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 // would give up a lease, and wake no process that waits for it.
 func TestAStopDoesNotInterruptADutyThatLeaves(t *testing.T) {
 	t.Parallel()
-	l := newShard(&Launcher{cfg: Config{TTL: time.Second, Log: logbook.OrDiscard(nil)}})
+	l := newShard(&Launcher{cfg: Config{TTL: time.Second, Log: logbook.OrDiscard(nil)}}, Shard{})
 	l.launcher.quiet.Store(true)
 	ctx, stop := context.WithCancel(t.Context())
 	left := errors.New("it has not left")

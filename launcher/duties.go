@@ -106,7 +106,7 @@ const tickLocksEvery = 10 * time.Minute
 // refusedRest is the delay after each refusal of a reachable Redis.
 const refusedRest = 500 * time.Millisecond
 
-// duties returns the table of all background duties of a process.
+// duties returns the table of the background duties of a process that it has in each shard.
 func (s *shard) duties() []duty {
 	duties := []duty{
 		// The rest is so short that several attempts fit into one TTL: a short outage must not end the
@@ -136,8 +136,7 @@ func (s *shard) duties() []duty {
 			name: "quarantine", period: time.Minute, calls: true,
 			pass: each(func(ctx context.Context) error { return s.janitor.Remind(ctx, s.launcher.Queues()) }),
 		},
-		{name: "queues", period: queuesEvery, pass: s.followQueues, calls: true, intake: true, now: s.launcher.queues.changed},
-		{name: "watch", period: watchEvery, pass: each(s.launcher.watchRuns), offline: true},
+		{name: "queues", period: queuesEvery, pass: s.followQueues, calls: true, intake: true, now: s.queues.changed},
 		{
 			name: "poll", period: s.cfg.Poll, first: s.cfg.PollWait + rand.N(s.cfg.PollWait/2+1),
 			pass:   func(ctx context.Context) (time.Duration, error) { return s.poller.Pass(ctx, s.identity()) },
@@ -159,7 +158,7 @@ func (s *shard) duties() []duty {
 	if len(s.launcher.limits) > 0 {
 		duties = append(duties, duty{name: "limits", period: registerEvery, pass: each(s.registerLimits), intake: true, calls: true})
 	}
-	if len(s.launcher.periodic) > 0 {
+	if len(s.launcher.periodic) > 0 && s == s.launcher.shards[s.cfg.Home] {
 		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: s.registerPeriodic, intake: true, calls: true})
 	}
 	return duties

@@ -36,7 +36,6 @@ type queueFollower struct {
 	cursor string     // where the next page of names begins
 	seen   map[string]bool
 
-	turnedAt time.Time           // when queues last took turns, or all that match had a place
 	servedAt time.Time           // when the record last got its queues; zero if they never changed
 	orders   []*fetch.QueueOrder // what the loop follows
 	full     bool                // the log says that there are too many queues
@@ -55,26 +54,20 @@ func (s *shard) followQueues(ctx context.Context) (next time.Duration, err error
 			return 0, f.link.Excused(err)
 		}
 	}
-	switch {
-	case queues.leftOut() == 0 || f.turnedAt.IsZero():
-		f.turnedAt = time.Now()
-	case time.Since(f.turnedAt) >= turnEvery:
-		f.turnedAt = time.Now()
-		queues.turn()
-	}
+	queues.turnIfDue(time.Now())
 	session := s.session.Load()
-	orders, named, unserved := queues.toServe()
+	orders, named, unserved := s.queues.toServe()
 	// Again from time to time once there was a change: a failover may have lost it.
 	if unserved || !f.servedAt.IsZero() && time.Since(f.servedAt) >= queuesEvery {
 		served, err := session.Serve(ctx, f.link, s.keys, named, nil)
 		if err != nil || !served {
 			return queuesSoon, f.link.Excused(err)
 		}
-		queues.confirm()
+		s.queues.confirm()
 		f.servedAt = time.Now()
 	}
 	if !slices.Equal(orders, f.orders) {
-		if err := s.launcher.loop.Serve(ctx, orders); err != nil {
+		if err := s.space.Serve(ctx, orders); err != nil {
 			return 0, nil //nolint:nilerr // the process ends
 		}
 		f.orders = orders
@@ -99,7 +92,7 @@ func (s *shard) dropQueues(ctx context.Context, session *fetch.Session, gone []s
 		return nil //nolint:nilerr // the process ends
 	}
 	for _, name := range left {
-		rest := slices.DeleteFunc(s.launcher.queues.forRecord(), func(other string) bool { return other == name })
+		rest := slices.DeleteFunc(s.queues.forRecord(), func(other string) bool { return other == name })
 		served, err := session.Serve(ctx, s.follower.link, s.keys, rest, []string{name})
 		if err != nil {
 			return err
@@ -107,7 +100,7 @@ func (s *shard) dropQueues(ctx context.Context, session *fetch.Session, gone []s
 		if !served {
 			continue // its list has a job, or the session has ended
 		}
-		s.launcher.queues.drop(name)
+		s.queues.drop(name)
 		s.follower.servedAt = time.Now()
 		if err := s.space.Drop(ctx, []string{name}); err != nil {
 			return nil //nolint:nilerr // the process ends
@@ -139,7 +132,7 @@ func (s *shard) readQueues(ctx context.Context) error {
 		}
 	}
 	f.readAt = time.Now()
-	s.launcher.queues.find(f.seen, nil)
+	s.queues.find(f.seen, nil)
 	return nil
 }
 
@@ -147,7 +140,7 @@ func (s *shard) readQueues(ctx context.Context) error {
 func (s *shard) readAll(ctx context.Context) error {
 	f := &s.follower
 	f.cursor, f.readAt = "", time.Now()
-	gone := s.launcher.queues.missing(f.seen)
+	gone := s.queues.missing(f.seen)
 	if len(gone) > 0 {
 		lengths, err := lua.Lengths(s.keys.QueueLists(gone)).Do(ctx, f.link)
 		if err != nil {
@@ -159,7 +152,7 @@ func (s *shard) readAll(ctx context.Context) error {
 			}
 		}
 	}
-	s.launcher.queues.find(f.seen, gone)
+	s.queues.find(f.seen, gone)
 	return nil
 }
 

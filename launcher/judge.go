@@ -1,11 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -54,16 +56,56 @@ func (f Finding) Registered() bool {
 	return f.Reason != reasonNotRunning && f.Reason != reasonNotRegistered
 }
 
-// Ready reports whether the worker takes jobs. It checks the worker's own state first, and then whether the
+// Ready reports whether the worker takes jobs, with shards from any of them; then the detail says from which it
+// takes none. It checks the worker's own state first, and then whether the
 // worker is alive in Redis, because only living workers get jobs. It waits for Redis half a second at most.
 func (l *Launcher) Ready(ctx context.Context) Finding {
 	if found := l.intends(); !found.OK {
 		return found
 	}
-	s := l.shards[0]
+	var missing *Finding // the first shard in which it takes none, with a word about each
+	ready := false
+	for _, found := range l.judge(func(s *shard) Finding { return s.ready(ctx) }) {
+		switch {
+		case found.OK:
+			ready = true
+		case missing == nil:
+			missing = &found
+		default:
+			missing.Detail += "; " + found.Detail
+		}
+	}
+	if missing == nil {
+		return Finding{OK: true}
+	}
+	missing.OK = ready
+	return *missing
+}
+
+// judge asks all shards at once. With several of them each detail begins with the shard's name.
+func (l *Launcher) judge(ask func(*shard) Finding) []Finding {
+	findings := make([]Finding, len(l.shards))
+	var asking sync.WaitGroup
+	for i, s := range l.shards {
+		asking.Go(func() {
+			findings[i] = ask(s)
+			if s.Name != "" && findings[i].Reason != "" {
+				findings[i].Detail = s.before() + cmp.Or(findings[i].Detail, findings[i].Reason)
+			}
+		})
+	}
+	asking.Wait()
+	return findings
+}
+
+// ready reports whether the process takes jobs from the shard.
+func (s *shard) ready(ctx context.Context) Finding {
+	if s.identity() == "" {
+		return s.unregistered()
+	}
 	lapsed, err := s.lapsed(ctx)
 	if lapsed {
-		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + l.Identity() + " among the living"}
+		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + s.identity() + " among the living"}
 	}
 	return reached(err)
 }
@@ -79,11 +121,31 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	if !l.turns(ctx) {
 		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not take its orders"}
 	}
-	s := l.shards[0]
+	alive := Finding{OK: true}
+	for _, found := range l.judge(func(s *shard) Finding { return s.alive(ctx) }) {
+		if !found.OK {
+			return found
+		}
+		if alive.Reason == "" {
+			alive = found
+		}
+	}
+	return alive
+}
+
+// alive reports whether the process is alive in the shard. One where it has no session yet is no reason to
+// restart it.
+func (s *shard) alive(ctx context.Context) Finding {
+	if s.identity() == "" {
+		found := s.unregistered()
+		found.OK = true
+		return found
+	}
+	l := s.launcher
 	lapsed, err := s.lapsed(ctx)
-	grace := l.grace + l.cfg.TTL
+	grace := l.grace + s.cfg.TTL
 	if err != nil && driver.Denial(err) == "" && s.unanswered() {
-		lapsed, grace = true, grace+silentTTLs*l.cfg.TTL
+		lapsed, grace = true, grace+silentTTLs*s.cfg.TTL
 	}
 	if !lapsed {
 		s.lapsedAt.Store(0)
@@ -94,7 +156,7 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	now := time.Since(l.startedAt)
 	s.lapsedAt.CompareAndSwap(0, int64(now))
 	if lasted := now - time.Duration(s.lapsedAt.Load()); lasted > grace {
-		detail := fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))
+		detail := fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", s.identity(), lasted.Round(time.Second))
 		return Finding{Reason: reasonNoHeartbeat, Detail: detail}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
@@ -133,12 +195,23 @@ func (l *Launcher) intends() Finding {
 	case l.quiet.Load():
 		return Finding{Reason: reasonQuiet}
 	case l.Identity() == "":
-		if err := l.shards[0].report.Denied(); err != nil {
-			return reached(err)
+		findings := l.judge((*shard).unregistered)
+		for _, found := range findings {
+			if found.Reason == reasonAccessDenied {
+				return found
+			}
 		}
-		return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
+		return findings[0]
 	}
 	return Finding{OK: true}
+}
+
+// unregistered returns why the process has no session in the shard yet.
+func (s *shard) unregistered() Finding {
+	if err := s.report.Denied(); err != nil {
+		return reached(err)
+	}
+	return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
 }
 
 // turns reports whether the loop still runs its turns.
@@ -157,7 +230,7 @@ func (s *shard) lapsed(ctx context.Context) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
-	replies := s.client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", s.keys.Alive(), s.identity()))
+	replies := s.Client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", s.keys.Alive(), s.identity()))
 	for _, reply := range replies {
 		if reply.Err != nil {
 			return false, fmt.Errorf("ask redis: %w", reply.Err)

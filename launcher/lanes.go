@@ -41,7 +41,7 @@ func (l *lanes) close() error {
 // heartbeat or the loop, the duties do. Nothing replaces a heartbeat or a settle.
 func (s *shard) tooManyClients(vital bool) {
 	s.presence.Stop(presenceRest)
-	s.launcher.loop.TooManyClients()
+	s.space.YieldWaits()
 	if !vital {
 		return
 	}

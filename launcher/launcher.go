@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +24,8 @@ import (
 // A Launcher is one worker process. New builds it, Handle and Use configure what it runs, Run runs it.
 type Launcher struct {
 	cfg        Config
-	shards     []*shard // one, or several for a process with shards
+	shards     []*shard // one in a process without shards
+	process    string   // what the records of all its sessions name, if it has shards: Redis shows them as one process
 	queues     *queueSet
 	handlers   map[string]registration
 	middleware middleware.List[Middleware]
@@ -38,14 +40,15 @@ type Launcher struct {
 	startedAt time.Time     // when New made it
 
 	// The fields below are set by Run.
-	pool     atomic.Pointer[pool] // nil before Run: Running may be called at any time
-	work     context.Context
-	cancel   context.CancelCauseFunc // ends work
-	quiet    atomic.Bool
-	stopping atomic.Bool               // Stop was called
-	goneAt   atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
-	watch    watch
-	warnedOf sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
+	pool       atomic.Pointer[pool] // nil before Run: Running may be called at any time
+	work       context.Context
+	cancel     context.CancelCauseFunc // ends work
+	background sync.WaitGroup          // the duties, the checks of Redis, and the shards that have not answered yet
+	quiet      atomic.Bool
+	stopping   atomic.Bool               // Stop was called
+	goneAt     atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
+	watch      watch
+	warnedOf   sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
 }
 
 // The phases of Run.
@@ -67,8 +70,15 @@ func New(cfg Config) (*Launcher, error) {
 		cfg: cfg, startedAt: time.Now(), handlers: make(map[string]registration),
 		hooks: hooks{room: make(chan struct{}, maxCalls)}, grace: heartGrace, halt: make(chan struct{}),
 	}
-	l.shards = []*shard{newShard(l)}
-	l.queues = newQueueSet(cfg.allCapsules(), shares)
+	l.queues = newQueueSet(cfg.allCapsules(), shares, len(cfg.Shards))
+	for i, of := range cfg.Shards {
+		s := newShard(l, of)
+		s.queues = l.queues.of[i]
+		l.shards = append(l.shards, s)
+	}
+	if cfg.Shards[0].Name != "" {
+		l.process = job.NewJID()[:12]
+	}
 	l.loop = fetch.NewLoop(l.loopConfig(shares))
 	return l, nil
 }
@@ -176,7 +186,9 @@ func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 // Run registers the process and runs jobs until ctx ends, which has the effect of Stop, and all jobs are
 // settled. It returns nil after a stop, and an error at once if its client is closed. A handler that ignores
 // its context is left behind, and OnStuck is called. Its job is back in its queue, and may run elsewhere,
-// also in another Launcher of this program. Run may be called once.
+// also in another Launcher of this program. With shards the process starts when the first one has answered, and
+// the others join when they answer; Run returns an error if all of them refuse the process. Run may be called
+// once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
 		return errors.New("belay: Run was called before")
@@ -185,10 +197,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if l.isClosed() {
 		return errClosed
 	}
-	orders := l.queues.begin()
-	l.loop.SetOrders(orders)
-	s := l.shards[0]
-	s.follower.orders, s.follower.logged = orders, namesOf(orders)
+	l.loop.SetOrders(l.queues.begin())
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -196,56 +205,67 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.open(); err != nil {
-		return err
+	defer l.close()
+	for _, s := range l.shards {
+		if err := s.open(); err != nil {
+			return s.named(err)
+		}
 	}
-	defer s.close()
 	l.logStart()
 	defer l.warnOfQueues(ctx)()
 
-	s.setGate()
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.cancel(nil)
-	s.learnMarks(ctx)
-	session, err := s.register(ctx)
-	if session == nil {
-		return err
-	}
-	if l.cfg.Check != nil {
-		defer Beside(ctx, l.cfg.Check)()
-	}
-	if s.space, err = l.loop.Open(fetch.Space{
-		Client: s.counting(s.client), Keys: s.keys, Clock: s.clock, Reporter: s.report,
-	}); err != nil {
-		return fmt.Errorf("open a connection for jobs: %w", err)
-	}
-	defer func() { _ = l.loop.Close() }()
-	s.bornAt = s.clock.Now()
 	pool := newPool(l, handlers)
 	l.pool.Store(pool)
-	s.space.Enter(session)
-	pool.start()
-	defer l.loop.Dismiss()
-
 	// Heartbeats continue until the last job is settled, so their context is not ctx.
 	vitals, stopVitals := context.WithCancel(context.WithoutCancel(ctx))
-	var duties sync.WaitGroup
-	for _, d := range s.duties() {
-		duties.Go(func() { s.repeat(vitals, d) })
+	defer stopVitals()
+	joining, endJoining := context.WithCancel(ctx)
+	defer endJoining()
+	if started, err := l.join(joining, vitals); !started {
+		endJoining()
+		l.background.Wait()
+		return err
 	}
-	duties.Go(func() { s.holdPresence(vitals) })
+	pool.start()
+	defer l.loop.Dismiss()
+	l.background.Go(func() { l.watchRuns(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
-	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())
 
 	l.loop.Run()
 
 	stopVitals()
-	l.endDuties(&duties)
+	endJoining()
+	l.endDuties()
 	l.reportLeft()
-	s.deregister()
+	l.deregister()
 	l.awaitCalls()
 	l.exit()
 	return nil
+}
+
+// join registers the process in all shards at once. It returns when the first one has answered; the others join
+// when they answer. It reports false if the process was stopped first, or with the errors of all shards if all of
+// them refuse the process.
+func (l *Launcher) join(ctx, vitals context.Context) (started bool, err error) {
+	answers, start := make(chan answer, len(l.shards)), make(chan struct{})
+	for _, s := range l.shards {
+		l.background.Go(func() { s.join(ctx, vitals, answers, start) })
+	}
+	var errs []error
+	for range l.shards {
+		answer := <-answers
+		if answer.joined {
+			close(start)
+			return true, nil
+		}
+		errs = append(errs, answer.err)
+	}
+	if slices.Contains(errs, nil) {
+		return false, nil
+	}
+	return false, errors.Join(errs...)
 }
 
 func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
@@ -254,17 +274,26 @@ func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
 		Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
-		TooManyClients: func() { l.shards[0].tooManyClients(true) },
-		Cancel:         func() { l.cancel(ErrShutdown) },
-		Leaving:        func(at time.Time) { l.goneAt.Store(&at) },
+		Cancel:  func() { l.cancel(ErrShutdown) },
+		Leaving: func(at time.Time) { l.goneAt.Store(&at) },
 	}
 }
 
+// open prepares the connections to the shard, and what uses them.
 func (s *shard) open() error {
 	var err error
-	if s.lanes, err = openLanes(s.counting(s.client)); err != nil {
+	if s.lanes, err = openLanes(s.counting(s.Client)); err != nil {
 		return fmt.Errorf("open a connection for vitals: %w", err)
 	}
+	if s.space, err = s.launcher.loop.Open(fetch.Space{
+		Name: s.Name, Client: s.counting(s.Client), Keys: s.keys, Clock: s.clock, Reporter: s.report,
+		TooManyClients: func() { s.tooManyClients(true) },
+	}); err != nil {
+		return fmt.Errorf("open a connection for jobs: %w", err)
+	}
+	s.setGate()
+	s.follower.orders = s.launcher.queues.orders()
+	s.follower.logged = namesOf(s.follower.orders)
 	s.follower.link = &link.Link{Client: s.lanes.chores, Round: s.launcher.round(), Log: s.log, Duty: "queues"}
 	s.registers = &link.Link{Client: s.lanes.chores, Freight: s.lanes.freight, Round: s.launcher.round(), Log: s.log, Duty: "periodic"}
 	s.janitor = janitor.New(janitor.Config{
@@ -289,7 +318,19 @@ func (s *shard) open() error {
 	return nil
 }
 
-func (s *shard) close() { _ = s.lanes.close() } // no call is in flight, or the process must end
+// close closes all connections: no call is in flight, or the process must end.
+func (l *Launcher) close() {
+	for _, s := range l.shards {
+		s.close()
+	}
+	_ = l.loop.Close()
+}
+
+func (s *shard) close() {
+	if s.lanes.heart != nil {
+		_ = s.lanes.close()
+	}
+}
 
 // callThroughOutage makes a call of the start within limit, or longer on a slow link. Through an outage it
 // makes the call again, until ctx ends or Stop is called. It returns a denial at once, so that the operator
@@ -326,7 +367,9 @@ func (s *shard) register(ctx context.Context) (session *fetch.Session, err error
 	if err == nil && s.cfg.Permitted != nil {
 		// One call asks for hundreds of permissions. No heartbeat waits for it yet.
 		var pace link.Pace
-		err = s.callThroughOutage(ctx, "register", driver.CallTimeout, &pace, s.cfg.Permitted)
+		err = s.callThroughOutage(ctx, "register", driver.CallTimeout, &pace, func(ctx context.Context) error {
+			return s.cfg.Permitted(ctx, s.Shard)
+		})
 	}
 	if err == nil {
 		err = s.callThroughOutage(ctx, "register", s.launcher.vitalsDeadline(), &s.heartPace, func(ctx context.Context) (err error) {
@@ -340,13 +383,21 @@ func (s *shard) register(ctx context.Context) (session *fetch.Session, err error
 	if advice := driver.Denial(err); advice != "" && !strings.Contains(err.Error(), advice) {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
-	return session, err
+	return session, s.named(err)
+}
+
+// named returns the error with the name of the shard.
+func (s *shard) named(err error) error {
+	if err == nil || s.Name == "" {
+		return err
+	}
+	return fmt.Errorf("shard %s: %w", s.Name, err)
 }
 
 // newSession registers a new identity, which the process uses from then on.
 func (s *shard) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
 	session, err := fetch.Register(s.launcher.work, ctx, s.lanes.heart, s.keys, s.clock, s.cfg.Name, lua.Record{
-		Queues: s.launcher.queues.forRecord(), Beat: s.cfg.Beat, TTL: s.cfg.TTL, Concurrency: s.launcher.Concurrency(), Formerly: formerly,
+		Queues: s.queues.forRecord(), Beat: s.cfg.Beat, TTL: s.cfg.TTL, Concurrency: s.launcher.Concurrency(), Formerly: formerly,
 	})
 	if err != nil {
 		return nil, err
@@ -376,22 +427,37 @@ func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), minRou
 
 // endDuties waits for the duties, which begin no new pass. Shortly before the process must end, calls still
 // under way are cancelled, whatever their timeout: each script executes completely or not at all.
-func (l *Launcher) endDuties(duties *sync.WaitGroup) {
+func (l *Launcher) endDuties() {
 	closed := make(chan struct{})
 	late := time.AfterFunc(time.Until(l.goneAt.Load().Add(-fetch.Goodbye)), func() {
-		l.shards[0].close()
+		for _, s := range l.shards {
+			s.close()
+		}
 		close(closed)
 	})
-	duties.Wait()
+	l.background.Wait()
 	if late.Stop() {
 		return
 	}
 	<-closed
-	// From here on only the heartbeat's connection is used.
-	s := l.shards[0]
-	if heart, err := s.client.Lane(1); err == nil {
-		s.lanes.heart = heart
+	// From here on only the heartbeats' connections are used.
+	for _, s := range l.shards {
+		if heart, err := s.Client.Lane(1); err == nil {
+			s.lanes.heart = heart
+		}
 	}
+}
+
+// deregister ends all sessions at once, because one Redis that does not answer must not use the time of the
+// others.
+func (l *Launcher) deregister() {
+	var ending sync.WaitGroup
+	for _, s := range l.shards {
+		if s.session.Load() != nil {
+			ending.Go(s.deregister)
+		}
+	}
+	ending.Wait()
 }
 
 // deregister ends the session, if Redis answers, and then writes the figures of the last seconds, if there is
@@ -403,10 +469,10 @@ func (s *shard) deregister() {
 	if former := session.Formerly(); former != "" {
 		// The sweep finds jobs that reach its lists from now on. The call has no effect if the identity was
 		// declared dead.
-		_, _ = s.keys.Deregister(former, s.launcher.queues.forRecord()).Do(ctx, s.lanes.heart)
+		_, _ = s.keys.Deregister(former, s.queues.forRecord()).Do(ctx, s.lanes.heart)
 	}
 	_ = scheduler.GiveUp(ctx, s.lanes.heart, s.keys, session.Identity, s.keys.Sweeper(), s.keys.Watcher(), s.keys.Deputy()) // otherwise they expire
-	left, err := s.keys.Deregister(session.Identity, s.launcher.queues.forRecord()).Do(ctx, s.lanes.heart)
+	left, err := s.keys.Deregister(session.Identity, s.queues.forRecord()).Do(ctx, s.lanes.heart)
 	switch {
 	case err != nil:
 		s.log.Error("deregistration failed; unfinished jobs will be recovered", "error", err, "identity", session.Identity)

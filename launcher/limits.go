@@ -35,9 +35,9 @@ func (l *Launcher) addLimit(class string, own *ClassLimit) {
 // setGate makes the loop ask for the gates of jobs, as long as there are limits or rules of classes.
 func (s *shard) setGate() {
 	if len(s.launcher.limits) > 0 || s.rules.Any() {
-		s.launcher.loop.SetGate(s.gateOf)
+		s.space.SetGate(s.gateOf)
 	} else {
-		s.launcher.loop.SetGate(nil)
+		s.space.SetGate(nil)
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *shard) holdPresence(ctx context.Context) {
 		}
 		session.Watch()
 		began := time.Now()
-		err := s.presence.hold(ctx, s.client, []string{s.keys.Presence(session.Identity), s.keys.PollerLeft()}, func(string) { s.pollerLeft() })
+		err := s.presence.hold(ctx, s.Client, []string{s.keys.Presence(session.Identity), s.keys.PollerLeft()}, func(string) { s.pollerLeft() })
 		if ctx.Err() != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -13,13 +14,38 @@ import (
 	"github.com/belayq/belay/scheduler"
 )
 
+// A Shard is one of the keyspaces of a process.
+type Shard struct {
+	// Name is what log lines and findings about the shard carry; "" in a process without shards.
+	Name   string
+	Client driver.Client
+	Prefix string
+}
+
+// Log returns a log whose lines have the name of the shard, if it has one.
+func (s Shard) Log(log *slog.Logger) *slog.Logger {
+	if s.Name == "" {
+		return log
+	}
+	return log.With("shard", s.Name)
+}
+
+// before returns what precedes a text about the shard.
+func (s Shard) before() string {
+	if s.Name == "" {
+		return ""
+	}
+	return "shard " + s.Name + ": "
+}
+
 // A shard is what the process has of one keyspace: its session and its connections there, the clock and the marks
 // of this Redis, and the duties. A process without shards has one of them. Decisions about a job use those of the
 // shard from which it was taken.
 type shard struct {
+	Shard
 	launcher *Launcher
 	cfg      *Config // of the launcher
-	client   driver.Client
+	queues   *shardQueues
 	keys     lua.Keys
 	clock    *lua.Clock
 	log      *slog.Logger
@@ -61,15 +87,70 @@ type shard struct {
 	statistics statistics
 }
 
-func newShard(l *Launcher) *shard {
-	keys := lua.NewKeys(l.cfg.Prefix).WithDeadLimits(lua.DeadLimits{Limit: l.cfg.DeadLimit, For: l.cfg.DeadFor})
+func newShard(l *Launcher, of Shard) *shard {
+	keys := lua.NewKeys(of.Prefix).WithDeadLimits(lua.DeadLimits{Limit: l.cfg.DeadLimit, For: l.cfg.DeadFor})
+	log := of.Log(l.cfg.Log)
 	return &shard{
-		launcher: l, cfg: &l.cfg, client: l.cfg.Client, keys: keys, clock: &lua.Clock{},
-		log: l.cfg.Log, report: link.NewReporter(l.cfg.Log), outranked: make(map[string]bool),
+		Shard: of, launcher: l, cfg: &l.cfg, keys: keys, clock: &lua.Clock{},
+		log: log, report: link.NewReporter(log), outranked: make(map[string]bool),
 		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(),
 		watchNow: newTrigger(), beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
 		rulesAt: -1,
 	}
+}
+
+// join registers the process in the shard and begins its duties, which end with vitals. It sends the result to
+// answers. If Redis refuses the process but another shard does not, it tries again once the process has started.
+func (s *shard) join(ctx, vitals context.Context, answers chan<- answer, started <-chan struct{}) {
+	l := s.launcher
+	s.learnMarks(ctx)
+	session, err := s.register(ctx)
+	if session != nil {
+		s.begin(ctx, vitals, session)
+	}
+	answers <- answer{session != nil, err}
+	if err == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-started:
+	}
+	for err != nil {
+		s.report.Fail("register", err)
+		select {
+		case <-ctx.Done():
+		case <-l.halt:
+		case <-time.After(link.Jitter(refusedRest)):
+		}
+		session, err = s.register(ctx)
+	}
+	if session != nil {
+		s.begin(ctx, vitals, session)
+	}
+}
+
+// An answer is the result of the first attempt to join a shard: a process that was stopped before has neither
+// joined it nor an error.
+type answer struct {
+	joined bool
+	err    error
+}
+
+// begin makes the process take jobs under its first session.
+func (s *shard) begin(ctx, vitals context.Context, session *fetch.Session) {
+	l := s.launcher
+	if s.cfg.Check != nil {
+		l.background.Go(func() { s.cfg.Check(ctx, s.Shard) })
+	}
+	s.bornAt = s.clock.Now()
+	s.space.Enter(session)
+	for _, d := range s.duties() {
+		l.background.Go(func() { s.repeat(vitals, d) })
+	}
+	l.background.Go(func() { s.holdPresence(vitals) })
+	s.log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())
 }
 
 // identity returns the identity of the session; "" before the first.
