@@ -20,9 +20,8 @@ func TestDutiesGiveTheirConnectionsToNothingLessThanAHeartbeat(t *testing.T) {
 	l, err := New(Config{Client: client})
 	require.NoError(t, err)
 	s := l.shards[0]
-	s.lanes, err = openLanes(client)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.lanes.close()) })
+	require.NoError(t, s.open())
+	t.Cleanup(l.close)
 
 	s.tooManyClients(false)
 	for _, lane := range s.lanes.onDemand() {
