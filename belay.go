@@ -74,9 +74,6 @@ const (
 // Status is the outcome of a push.
 type Status = client.Status
 
-// AskError is what Discard, Kill, RetryIn and Snooze return. Middleware finds it with errors.As.
-type AskError = retry.AskError
-
 // Errors for errors.Is.
 var (
 	// ErrUnknown is the error of a push whose reply was lost: Redis may or may not have the job. Another push
@@ -114,7 +111,8 @@ var (
 )
 
 // Discard returns an error that a handler returns to drop its job. The run counts as failed if cause is not
-// nil.
+// nil. Middleware finds this error, and those of Kill, RetryIn and Snooze, with errors.As and a
+// *retry.AskError.
 func Discard(cause error) error { return retry.Discard(cause) }
 
 // Kill returns an error that a handler returns to move its job to the dead set, without further retries.
@@ -153,29 +151,54 @@ func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bo
 // redis+cluster://host1,host2, and the Prefix needs a hash tag, such as {shop}. rediss instead of redis means
 // TLS. driver.ParseURL describes all forms and parameters. A nil config is the zero ClientConfig. The error
 // never shows the URL's password. The caller closes the Client, after the servers made from it.
+//
+// With redis+cluster://host1,host2?shards=12, or ClientConfig.Shards, the client spreads its jobs over
+// several keyspaces: see Shard. One that is away is no error, unless all are. With a list of shards that all
+// have a URL, url is empty.
 func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}
 	}
-	d, err := goredisdriver.Open(url, driver.ForPrefix(cfg.Prefix))
+	c, err := client.Open(url, *cfg, func(url string, options ...driver.Option) (driver.Client, error) {
+		d, err := goredisdriver.Open(url, options...)
+		if err != nil {
+			return nil, err
+		}
+		if cfg.Logger != nil {
+			check.LogCertificate(d, cfg.Logger)
+		}
+		return d, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("belay: open: %w", err)
 	}
-	if cfg.Logger != nil {
-		check.LogCertificate(d, cfg.Logger)
-	}
-	c, err := NewClient(d, cfg)
-	if err == nil {
-		err = d.Do(ctx, driver.Command("PING"))[0].Err
-	}
-	if err == nil {
-		_, err = driver.CheckVersion(ctx, d)
-	}
-	if err != nil {
-		_ = d.Close()
+	if err := c.Greet(ctx); err != nil {
+		_ = c.Close()
 		return nil, fmt.Errorf("belay: open: %w", err)
 	}
 	return c, nil
+}
+
+// A Shard is one of several keyspaces over which a Client spreads its jobs: its Name, its URL or Driver, its
+// Prefix, and whether it is Closed or Unbound. See go doc github.com/belayq/belay/client.Shard, and
+// docs/scaling.md.
+type Shard = client.Shard
+
+// ClusterShards returns a list of n shards for ClientConfig.Shards, which spread over the nodes of one Redis
+// Cluster. The parameter shards=n of a URL is the same.
+func ClusterShards(n int) []Shard { return client.Shards(n) }
+
+// ErrShards is the error of Open, and of a push, if the shards of this program are not those of the programs
+// before it.
+var ErrShards = client.ErrShards
+
+// ShardKey places a job, with shards (ClientConfig.Shards), on the shard of a text, such as the id of a
+// tenant: all jobs with one text are on one shard, with their locks and limits. Without it the lock of a
+// unique job and the gate of a limited one have a shard each, and a push that has both on different shards
+// fails. Jobs that share a lock or a limit need the same ShardKey, or each shard has a lock of its own. An
+// empty text is an error.
+func ShardKey(text string) JobOption {
+	return func(i *RawJob) { i.ShardKey = named(i, "ShardKey", text) }
 }
 
 // NewClient returns a Client that uses a driver. goredisdriver.New and rueidisdriver.New, in the packages

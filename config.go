@@ -3,6 +3,7 @@ package belay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/logbook"
@@ -19,8 +21,8 @@ import (
 )
 
 // ClientConfig configures Open and NewClient. The zero value is ready. Its fields: Prefix, Unit,
-// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent and Logger; their defaults: go doc
-// github.com/belayq/belay/client.Config.
+// PayloadLimit, RepeatFor, Replicas, ReplicaTimeout, DeduplicateIdempotent, Shards and Logger; their
+// defaults: go doc github.com/belayq/belay/client.Config.
 type ClientConfig = client.Config
 
 // ServerConfig configures NewServer. The zero value is ready: each field's default is in its comment. The key
@@ -150,14 +152,19 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	}
 	buffer, log := logbook.Behind(cfg.Logger)
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
-	of := c.Config()
+	of, spaces := c.Config(), c.Spaces()
+	shards, admit := make([]launcher.Shard, len(spaces)), make(map[string]func(context.Context) error)
+	for i, space := range spaces {
+		shards[i] = launcher.Shard{Name: space.Name, Client: space.Driver, Prefix: space.Prefix}
+		admit[space.Name] = space.Admit
+	}
 	var l *launcher.Launcher
 	var may sync.Map // what each shard permits, by its name
 	wanted := func(shard launcher.Shard) check.Config {
 		return check.Config{Prefix: shard.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 	}
 	l, err := launcher.New(launcher.Config{
-		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
+		Shards: shards, Home: c.Home(), PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
 		Retry:            retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit, Rules: retryRules(cfg.ErrorRules)},
 		MaxInterruptions: cfg.MaxInterruptions,
@@ -166,6 +173,11 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
 		Pusher: c,
 		Permitted: func(ctx context.Context, shard launcher.Shard) error {
+			if err := admit[shard.Name](ctx); errors.Is(err, client.ErrShards) {
+				return &driver.AccessError{Err: err, Advice: "start all programs with one list of shards"} // waiting cures nothing
+			} else if err != nil {
+				return err
+			}
 			permitted, err := check.Permitted(ctx, shard.Client, check.RoleWorker, wanted(shard))
 			may.Store(shard.Name, permitted)
 			return err

@@ -49,6 +49,9 @@ type definition struct {
 func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
 	d.apply(options)
+	if limit := d.about.Limit; limit != nil {
+		d.item.LimitedBy(limit.GateOf)
+	}
 	shapeOf := args.For
 	if d.named {
 		shapeOf = args.ForNamed

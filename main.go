@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/launcher"
@@ -102,16 +103,12 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	if err != nil {
 		return refuse(err)
 	}
-	redis, closeIt, err := cfg.openRedis(lookup)
+	of, closeIt, err := cfg.openClient(lookup)
 	if err != nil {
 		return refuse(err)
 	}
 	defer closeIt()
-	client, err := NewClient(redis, &cfg.Client)
-	if err != nil {
-		return refuse(err)
-	}
-	server, err := NewServer(client, cfg.Server)
+	server, err := NewServer(of, cfg.Server)
 	if err != nil {
 		return refuse(err)
 	}
@@ -130,18 +127,22 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	return 0
 }
 
-// openRedis opens the program's driver, or one for the URL. Main closes only the latter.
-func (cfg *MainConfig) openRedis(lookup func(string) (string, bool)) (redis driver.Client, closeIt func(), err error) {
+// openClient makes the client, of the program's driver or of the URL. Main closes only the latter.
+func (cfg *MainConfig) openClient(lookup func(string) (string, bool)) (c *Client, closeIt func(), err error) {
 	if cfg.Driver != nil {
-		redis, err = cfg.Driver()
-		return redis, func() {}, err
+		redis, err := cfg.Driver()
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err = NewClient(redis, &cfg.Client)
+		return c, func() {}, err
 	}
 	fallback, _ := lookup("REDIS_URL")
-	client, err := goredisdriver.Open(cmp.Or(cfg.RedisURL, fallback, defaultURL), driver.ForPrefix(cfg.Client.Prefix)) // not Open: a worker waits for a Redis that is away
-	if err != nil {
-		return nil, nil, err
-	}
-	return client, func() { _ = client.Close() }, nil
+	// Not Open: a worker waits for a Redis that is away.
+	c, err = client.Open(cmp.Or(cfg.RedisURL, fallback, defaultURL), cfg.Client, func(url string, options ...driver.Option) (driver.Client, error) {
+		return goredisdriver.Open(url, options...)
+	})
+	return c, func() { _ = c.Close() }, err
 }
 
 // openLog gives the program's logger its level, or makes one that writes to errs.

@@ -131,6 +131,10 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toPush, keys.Unique(), "zadd")
 	on(toWork, keys.Unique(), "type zrem zrangebyscore")
 	on(toPush, keys.Refusals(), "incrby")
+	for _, purpose := range []purpose{toPush, toAct} {
+		on(purpose, keys.Shard(), "type exists hmget hset")
+	}
+	on(toLook, keys.Shard(), "hmget")
 	on(toPush, keys.Schedule(), "type zadd")
 	on(toWork, keys.Schedule(), "zrem zscore zrange zrangebyscore")
 	on(toWork, keys.Retry(), "type zadd zrem zscore zrange zrangebyscore")

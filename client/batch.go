@@ -54,6 +54,7 @@ type BatchConfig struct {
 // with RawJob.Batch. It may be used from any goroutine.
 type Batch struct {
 	client *Client
+	space  *space
 	name   lua.Batch
 }
 
@@ -65,15 +66,17 @@ func (b *Batch) ID() string { return b.name.ID }
 // ErrBatchOver if a batch with the ID is sealed, or if the parent is over, ErrOldWorker while a process of an
 // older version is registered, which would not count its members, and else that of a push.
 func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) {
-	cfg.ID = cmp.Or(cfg.ID, job.NewJID())
+	if cfg.ID == "" {
+		cfg.ID = c.newBatchID(cfg.Parent)
+	}
 	b, made, err := c.batchOf(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("belay: make the batch: %w", err)
 	}
-	if err := c.checkWorkers(ctx, lua.BatchProtocol); err != nil {
-		return nil, err
+	if err := b.space.mayPush(ctx, lua.BatchProtocol); err != nil {
+		return nil, b.space.of(err)
 	}
-	word, err := doAgain(ctx, c, durability{}, c.keys.NewBatch(made)) // the first durable push of a member waits for it
+	word, err := doAgain(ctx, b.space, durability{}, b.space.keys.NewBatch(made)) // the first durable push of a member waits for it
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, outcomeOf(err))
@@ -88,11 +91,15 @@ func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) 
 // batchOf checks the config, and encodes the callbacks.
 func (c *Client) batchOf(ctx context.Context, cfg BatchConfig) (*Batch, lua.NewBatch, error) {
 	queue, badQueue := cfg.queue()
-	b := &Batch{c, lua.Batch{ID: cfg.ID, Queue: queue}}
+	b := c.BatchNamed(lua.Batch{ID: cfg.ID, Queue: queue})
 	made := lua.NewBatch{Batch: b.name, Description: cfg.Description, Unit: c.cfg.Unit}
 	errs := []error{lua.CheckBatchID(cfg.ID), badQueue}
 	if len(cfg.Description) > batch.MaxCallback {
 		errs = append(errs, fmt.Errorf("its description is %d bytes long; at most %d are allowed", len(cfg.Description), batch.MaxCallback))
+	}
+	if cfg.Parent != nil && cfg.Parent.space != b.space {
+		errs = append(errs, fmt.Errorf("it is on shard %q, and its parent on shard %q: begin its ID with \"%s.\"",
+			b.space.name, cfg.Parent.space.name, cfg.Parent.space.name))
 	}
 	if cfg.Parent != nil {
 		made.Parent = cfg.Parent.name
@@ -156,7 +163,7 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 		return "", "", fmt.Errorf("middleware refused it: %s", r.Reason)
 	}
 	j.Queue = of.name.Queue // the script stores it there
-	if r, err = c.complete(&w, &j, c.nowFor(ctx, time.Time{}), false); err != nil {
+	if r, err = c.complete(&w, &j, of.space.nowFor(ctx, time.Time{}), false); err != nil {
 		return "", "", err
 	}
 	text, err = batch.Callback(r.stored.Job)
@@ -165,14 +172,14 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 
 // doAgain sends a call that may be repeated, and sends it again while Redis does not answer, for
 // Config.RepeatFor. The answer of a durable one may come with ErrReplicas.
-func doAgain[T any](ctx context.Context, c *Client, d durability, ask lua.Ask[T]) (answer T, err error) {
+func doAgain[T any](ctx context.Context, s *space, d durability, ask lua.Ask[T]) (answer T, err error) {
 	begun, backoff := time.Now(), link.Backoff{First: minPause, Max: maxPause}
 	for {
-		reply, confirmed := c.do(ctx, load{durability: d}, true, ask.Call)
+		reply, confirmed := s.do(ctx, load{durability: d}, true, ask.Call)
 		if answer, err = ask.Read(reply); err == nil {
 			return answer, confirmed.err
 		}
-		if !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !c.mayRepeat(ctx, begun, backoff.Next()) {
+		if !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !s.cfg.mayRepeat(ctx, begun, backoff.Next()) {
 			return answer, err
 		}
 	}
@@ -183,21 +190,43 @@ func (c *Client) OpenBatch(ctx context.Context, id string) (*Batch, error) {
 	if err := lua.CheckBatchID(id); err != nil {
 		return nil, fmt.Errorf("belay: open a batch: %w", err)
 	}
-	read, err := c.readBatch(ctx, id)
+	s := c.batchSpace(id)
+	read, err := s.readBatch(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &Batch{c, lua.Batch{ID: id, Queue: read.Queue}}, nil
+	return &Batch{c, s, lua.Batch{ID: id, Queue: read.Queue}}, nil
 }
 
 // BatchNamed returns the batch that a payload names, as in job.FieldBatch. It sends nothing.
-func (c *Client) BatchNamed(name lua.Batch) *Batch { return &Batch{c, name} }
+func (c *Client) BatchNamed(name lua.Batch) *Batch { return &Batch{c, c.batchSpace(name.ID), name} }
+
+// batchSpace returns the shard of a batch: the id says it.
+func (c *Client) batchSpace(id string) *space {
+	if c.place == nil {
+		return c.spaces[0]
+	}
+	return c.spaces[c.place.ofBatch(id)]
+}
+
+// newBatchID draws the id of a batch. With shards it begins with the name of one, so that a program that has
+// only the id finds the batch: that of the parent, or one at random.
+func (c *Client) newBatchID(parent *Batch) string {
+	id := job.NewJID()
+	switch {
+	case c.place == nil:
+		return id
+	case parent != nil:
+		return parent.space.name + "." + id
+	}
+	return c.spaces[c.place.of(id)].name + "." + id
+}
 
 // Seal records that the program that made the batch pushes no more members. Members may still push more: a
 // batch is not over while one of them runs. A batch that is not sealed is neither complete nor over. With
 // Config.Replicas Seal waits for replicas as a push does; after ErrReplicas it may be called again.
 func (b *Batch) Seal(ctx context.Context) error {
-	sealed, err := doAgain(ctx, b.client, b.client.durability(0, 0), b.client.keys.SealBatch(b.name))
+	sealed, err := doAgain(ctx, b.space, b.client.durability(0, 0), b.space.keys.SealBatch(b.name))
 	switch {
 	case err != nil:
 		return fmt.Errorf("belay: seal the batch %s: %w", b.name.ID, err)
@@ -210,7 +239,7 @@ func (b *Batch) Seal(ctx context.Context) error {
 // Invalidate makes members that have not started be dropped, as if they were cancelled: workers learn of it
 // with their next heartbeat. Members that run find out with BatchInvalid.
 func (b *Batch) Invalidate(ctx context.Context) error {
-	_, err := doAgain(ctx, b.client, durability{}, b.client.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}))
+	_, err := doAgain(ctx, b.space, durability{}, b.space.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}))
 	if err != nil {
 		return fmt.Errorf("belay: invalidate the batch %s: %w", b.name.ID, err)
 	}
@@ -223,12 +252,12 @@ type BatchStatus = lua.BatchStatus
 // Status reads the figures of the batch. They are not of one instant: while members end, they may not fit
 // together.
 func (b *Batch) Status(ctx context.Context) (BatchStatus, error) {
-	read, err := b.client.readBatch(ctx, b.name.ID)
+	read, err := b.space.readBatch(ctx, b.name.ID)
 	return read.BatchStatus, err
 }
 
-func (c *Client) readBatch(ctx context.Context, id string) (lua.BatchRead, error) {
-	read, ok, err := c.keys.ReadBatch(ctx, c.driver, id)
+func (s *space) readBatch(ctx context.Context, id string) (lua.BatchRead, error) {
+	read, ok, err := s.keys.ReadBatch(ctx, s.driver, id)
 	switch {
 	case err != nil:
 		return read, fmt.Errorf("belay: read the batch %s: %w", id, err)
@@ -242,7 +271,7 @@ func (c *Client) readBatch(ctx context.Context, id string) (lua.BatchRead, error
 // member is left but dead ones, ErrNoBatch if there is no such batch, the error of ctx if that ends first, and
 // the error of Redis if it refuses the read. Wait waits for the end of an outage.
 func (b *Batch) Wait(ctx context.Context) (BatchStatus, error) {
-	end, err := b.client.waits.wait(ctx, b.client, lua.BatchMessage(b.name.ID))
+	end, err := b.space.waits.wait(ctx, b.space, lua.BatchMessage(b.name.ID))
 	switch {
 	case err != nil:
 		return end.batch, fmt.Errorf("belay: wait for the batch %s: %w", b.name.ID, err)

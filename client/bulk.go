@@ -229,6 +229,7 @@ func (b *bulk) launch(ctx context.Context) bool {
 		return false
 	}
 	b.open, b.sent, b.landed = b.sent, b.open, make(chan struct{})
+	b.writer.turn = nil
 	sent := b.sent
 	go sent.fly(b.landed, func() error { return b.send(ctx, &sent.slice) })
 	return true
@@ -268,19 +269,34 @@ func (b *bulk) flush(ctx context.Context) bool {
 	if len(b.open.receipts) == 0 {
 		return true
 	}
+	b.writer.turn = nil
 	return b.end(b.open, b.send(ctx, &b.open.slice))
 }
 
-// send sends a slice. For a PushSeq it sends it again while Redis is away and certainly does not have it.
+// send sends a slice, to each of its shards at once.
 func (b *bulk) send(ctx context.Context, s *slice) error {
+	c := b.client
+	if c.place == nil {
+		return b.persist(ctx, s, func() error { return c.spaces[0].send(ctx, s) })
+	}
+	parts := s.split()
+	errs := make([]error, len(parts))
+	each(len(parts), func(i int) {
+		errs[i] = b.persist(ctx, &parts[i].slice, func() error { return c.sendPart(ctx, parts[i]) })
+	})
+	return errors.Join(errs...)
+}
+
+// persist sends a slice. For a PushSeq it sends it again while Redis is away and certainly does not have it.
+func (b *bulk) persist(ctx context.Context, s *slice, send func() error) error {
 	begun := time.Now()
 	backoff := link.Backoff{First: minPause, Max: maxPause}
 	for {
-		err := b.client.send(ctx, s)
+		err := send()
 		if !b.lenient || !away(err) {
 			return err
 		}
-		if !b.client.mayRepeat(ctx, begun, backoff.Next()) {
+		if !b.client.cfg.mayRepeat(ctx, begun, backoff.Next()) {
 			return err
 		}
 		s.restore()
@@ -289,7 +305,7 @@ func (b *bulk) send(ctx context.Context, s *slice) error {
 
 // away reports whether err means that Redis is away, and certainly has none of the jobs of the call.
 func away(err error) bool {
-	lasting := []error{ErrUnknown, ErrReplicas, ErrStale, ErrNotRepeatable, ErrFull, ErrOldWorker}
+	lasting := []error{ErrUnknown, ErrReplicas, ErrStale, ErrNotRepeatable, ErrFull, ErrOldWorker, ErrShards}
 	return driver.Outage(err) && !slices.ContainsFunc(lasting, func(other error) bool { return errors.Is(err, other) })
 }
 
@@ -303,11 +319,7 @@ func (b *bulk) end(p *part, err error) bool {
 		b.settled += len(receipts)
 	}
 	if b.stopped && p != b.open { // the jobs that were read meanwhile
-		var push *oncePush
-		if b.open.once {
-			push = b.client.newOncePush(b.open.load) // so that Repeat sends them
-		}
-		b.open.fail(StatusNotPushed, push)
+		b.client.leave(&b.open.slice)
 		b.open.report(err)
 		receipts, invalid = append(receipts, b.open.receipts...), append(invalid, b.open.invalid...)
 		b.open = new(part)
@@ -323,6 +335,21 @@ func (b *bulk) end(p *part, err error) bool {
 		err = &failed
 	}
 	return b.yield(receipts, err) && !b.stopped
+}
+
+// leave sets the status of the jobs of a slice that is not sent, so that Repeat sends those of a PushOnce.
+func (c *Client) leave(s *slice) {
+	if !s.once {
+		s.fail(StatusNotPushed, nil)
+		return
+	}
+	if c.place == nil {
+		s.fail(StatusNotPushed, c.spaces[0].newOncePush(s.load))
+		return
+	}
+	for _, part := range s.split() {
+		part.fail(StatusNotPushed, part.space.newOncePush(part.load))
+	}
 }
 
 func (e *BulkError) count(receipts []Receipt) {

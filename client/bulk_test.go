@@ -142,7 +142,7 @@ func TestPushMany(t *testing.T) {
 // so on a busy machine.
 func (w *world) knowsThatItsLinkIsFast() {
 	w.Helper()
-	link, real := w.client.link, w.client.link.Client
+	link, real := w.client.spaces[0].link, w.client.spaces[0].link.Client
 	link.Client = instant{real}
 	defer func() { link.Client = real }()
 	for n := 0; n < 100 && w.client.Page() < lua.MaxBytes; n++ {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/job/middleware"
 	"github.com/belayq/belay/logbook"
-	"github.com/belayq/belay/lua"
 )
 
 // Config configures a Client. The zero value is ready: each field's default is in its comment.
@@ -43,14 +43,20 @@ type Config struct {
 	// arguments is refused. It applies after the middleware. Each client has its own setting: a client
 	// without it stores the job. Default: off.
 	DeduplicateIdempotent bool
+	// Shards are several keyspaces over which the client spreads its jobs; see Shard. All programs of a fleet
+	// have the same list. Default: none, all jobs are in one keyspace.
+	Shards []Shard
 	// Logger receives a line, at level info, about pushes that were refused as duplicates, at most once a
 	// second for a class. No push waits for it. Default: no log.
 	Logger *slog.Logger
 }
 
-// A Client puts jobs into the queues of one Redis. Its methods may be called from any goroutine.
+// A Client puts jobs into the queues of one Redis, or of several (Config.Shards). Its methods may be called
+// from any goroutine.
 type Client struct {
-	*space
+	// spaces has one space, or one for each shard; place decides among several, and is nil for one.
+	spaces     []*space
+	place      *placement
 	cfg        Config
 	middleware middleware.List[Middleware]
 	pushed     atomic.Bool // a job was pushed, so no middleware may be added any more
@@ -70,9 +76,6 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 		cfg.ReplicaTimeout = DefaultReplicaTimeout
 	}
 	var errs []error
-	if client == nil {
-		errs = append(errs, errors.New("no client: pass a driver.Client"))
-	}
 	if cfg.PayloadLimit < 1 || cfg.PayloadLimit > job.MaxPayloadLimit {
 		errs = append(errs, fmt.Errorf("payload limit %d: it must be between 1 and %d bytes",
 			cfg.PayloadLimit, job.MaxPayloadLimit))
@@ -80,28 +83,37 @@ func New(client driver.Client, cfg Config) (*Client, error) {
 	if cfg.Unit != job.Seconds && cfg.Unit != job.Millis {
 		errs = append(errs, fmt.Errorf("time unit %d: it must be job.Seconds or job.Millis", cfg.Unit))
 	}
-	errs = append(errs, checkDurability(cfg.Replicas, cfg.ReplicaTimeout), lua.CheckPrefix(cfg.Prefix))
+	errs = append(errs, checkDurability(cfg.Replicas, cfg.ReplicaTimeout))
+	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
+	c := &Client{cfg: cfg, linger: maxWait}
+	var err error
+	c.spaces, c.place, err = newSpaces(client, &c.cfg, newRefusals(log))
+	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("configure a client: %w", err)
 	}
-	_, log := logbook.Behind(logbook.OrDiscard(cfg.Logger))
-	c := &Client{cfg: cfg, linger: maxWait}
-	c.space = newSpace(client, lua.NewKeys(cfg.Prefix), &c.cfg, newRefusals(log))
 	return c, nil
 }
 
-// Driver returns the driver that the Client was made with; nil for an empty Client.
+// Driver returns the driver that the Client was made with, with shards that of the first one (see Spaces); nil
+// for an empty Client.
 func (c *Client) Driver() driver.Client {
-	if c.space == nil {
+	if len(c.spaces) == 0 {
 		return nil
 	}
-	return c.driver
+	return c.spaces[0].driver
 }
 
 // Page returns how many bytes of payload one push should carry, for a program that chooses which prepared
 // jobs to push together: fewer at first and after a push without a reply, up to lua.MaxBytes while the link
 // proves fast.
-func (c *Client) Page() int { return c.page() }
+func (c *Client) Page() int {
+	page := c.spaces[0].page()
+	for _, s := range c.spaces[1:] {
+		page = min(page, s.page())
+	}
+	return page
+}
 
 // Config returns the config of the Client, with its defaults filled in.
 func (c *Client) Config() Config { return c.cfg }
@@ -109,5 +121,20 @@ func (c *Client) Config() Config { return c.cfg }
 // Close closes the driver, but no connection that a user passed to the driver. Before that, it deletes the
 // idempotency keys of pushes whose replies have all arrived, which takes a second at most, and ends the Waits.
 func (c *Client) Close() error {
-	return c.close()
+	errs := make([]error, len(c.spaces))
+	each(len(c.spaces), func(i int) { errs[i] = c.spaces[i].of(c.spaces[i].close()) })
+	return errors.Join(errs...)
+}
+
+// each calls do for 0 to n-1, all at once if there are several.
+func each(n int, do func(i int)) {
+	if n == 1 {
+		do(0)
+		return
+	}
+	var calls sync.WaitGroup
+	for i := range n {
+		calls.Go(func() { do(i) })
+	}
+	calls.Wait()
 }

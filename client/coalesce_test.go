@@ -38,7 +38,7 @@ type outcome struct {
 func groupOf(ctx context.Context, w *world, jids ...string) (shared *group, outcomes map[string]chan outcome) {
 	w.Helper()
 	until, _ := ctx.Deadline()
-	shared, at, first := w.client.groups.join(w.ready("first"), until, w.client.cfg.PayloadLimit, w.client.Page)
+	shared, at, first := w.client.spaces[0].groups.join(w.ready("first"), until, w.client.cfg.PayloadLimit, w.client.Page)
 	require.True(w, first)
 	require.Zero(w, at)
 	defer w.underWay()()
@@ -52,8 +52,8 @@ func groupOf(ctx context.Context, w *world, jids ...string) (shared *group, outc
 		}()
 	}
 	drivertest.Eventually(w, func() bool {
-		w.client.groups.mu.Lock()
-		defer w.client.groups.mu.Unlock()
+		w.client.spaces[0].groups.mu.Lock()
+		defer w.client.spaces[0].groups.mu.Unlock()
 		return len(shared.slice.receipts) == 1+len(jids)
 	}, 20*time.Second, time.Millisecond, "all to have joined")
 	return shared, outcomes
@@ -61,13 +61,13 @@ func groupOf(ctx context.Context, w *world, jids ...string) (shared *group, outc
 
 // underWay has as many pushes under way as it takes to share calls, until the answer is called.
 func (w *world) underWay() (end func()) {
-	w.client.groups.pushing.Add(coalesceFrom)
-	return func() { w.client.groups.pushing.Add(-coalesceFrom) }
+	w.client.spaces[0].groups.pushing.Add(coalesceFrom)
+	return func() { w.client.spaces[0].groups.pushing.Add(-coalesceFrom) }
 }
 
 // lead sends what has joined, and is what became of the first.
 func (w *world) lead(ctx context.Context, shared *group) outcome {
-	w.client.lead(ctx, shared, DefaultQueue)
+	w.client.spaces[0].lead(ctx, shared, DefaultQueue)
 	return outcome{shared.slice.receipts[0], shared.err}
 }
 
@@ -172,7 +172,7 @@ func TestPushesThatShareACall(t *testing.T) {
 				}
 			}
 			require.Len(w, all, producers*each)
-			require.Empty(w, w.client.groups.open)
+			require.Empty(w, w.client.spaces[0].groups.open)
 		},
 	})
 }
@@ -189,10 +189,10 @@ func TestNoPushWaitsForACallWhoseGoroutineEnded(t *testing.T) {
 	t.Parallel()
 	client, err := New(broken{}, Config{})
 	require.NoError(t, err)
-	shared, _, _ := client.groups.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
-	_, at, first := client.groups.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
+	shared, _, _ := client.spaces[0].groups.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
+	_, at, first := client.spaces[0].groups.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
 	require.False(t, first)
-	go client.lead(t.Context(), shared, "q")
+	go client.spaces[0].lead(t.Context(), shared, "q")
 	select {
 	case <-shared.sent:
 	case <-time.After(20 * time.Second):

@@ -42,7 +42,13 @@ func (c *Client) Do(ctx context.Context, l limit.Limit, key string, wait time.Du
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("belay: Do: %w", err)
 	}
-	slot := slot{client: c, gate: l.Gate(key), holder: job.NewJID()}
+	slot := slot{space: c.spaces[0], gate: l.Gate(key), holder: job.NewJID()}
+	if c.place != nil {
+		slot.space = c.spaces[c.place.of(slot.gate.Name)]
+		if err := slot.space.admit(ctx); err != nil {
+			return fmt.Errorf("belay: Do with the limit %s: %w", l.Name, slot.space.of(err))
+		}
+	}
 	takenAt, err := slot.take(ctx, wait)
 	if err != nil {
 		if !errors.Is(err, ErrOverLimit) {
@@ -63,19 +69,19 @@ func (c *Client) Do(ctx context.Context, l limit.Limit, key string, wait time.Du
 
 // A slot is one that a caller holds and no job.
 type slot struct {
-	client *Client
+	space  *space // whose gate it is
 	gate   lua.Gate
 	holder string
 }
 
 // take asks for the slot until it has it, and returns when it sent the request that got it.
 func (s slot) take(ctx context.Context, wait time.Duration) (sentAt time.Time, err error) {
-	ask := s.client.keys.Acquire(s.gate, s.holder)
+	ask := s.space.keys.Acquire(s.gate, s.holder)
 	pause := link.Backoff{First: firstDoPause, Max: maxDoPause}
 	for deadline := time.Now().Add(wait); ; {
 		sentAt = time.Now()
 		called, cancel := context.WithTimeout(ctx, driver.CallTimeout)
-		got, err := ask.Do(called, s.client.driver)
+		got, err := ask.Do(called, s.space.driver)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
@@ -101,7 +107,7 @@ func (s slot) take(ctx context.Context, wait time.Duration) (sentAt time.Time, e
 
 // renew keeps the slot until ctx ends. It calls lose when the slot may be another caller's.
 func (s slot) renew(ctx context.Context, takenAt time.Time, lose context.CancelCauseFunc) {
-	ask := s.client.keys.RenewLease(s.gate, s.holder)
+	ask := s.space.keys.RenewLease(s.gate, s.holder)
 	every := time.NewTicker(lua.HoldLease / renewals)
 	defer every.Stop()
 	for {
@@ -113,7 +119,7 @@ func (s slot) renew(ctx context.Context, takenAt time.Time, lose context.CancelC
 		case <-every.C:
 		}
 		sentAt := time.Now()
-		held, err := ask.Do(ctx, s.client.driver)
+		held, err := ask.Do(ctx, s.space.driver)
 		switch {
 		case err == nil && held:
 			takenAt = sentAt
@@ -128,5 +134,5 @@ func (s slot) renew(ctx context.Context, takenAt time.Time, lose context.CancelC
 func (s slot) free(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), driver.CallTimeout)
 	defer cancel()
-	_, _ = s.client.keys.ReleaseLease(s.gate, s.holder).Do(ctx, s.client.driver)
+	_, _ = s.space.keys.ReleaseLease(s.gate, s.holder).Do(ctx, s.space.driver)
 }

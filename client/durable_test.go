@@ -187,9 +187,9 @@ func TestDurablePushes(t *testing.T) {
 				push(n)
 			}
 			drivertest.Eventually(w, func() bool {
-				w.client.durable.mu.Lock()
-				defer w.client.durable.mu.Unlock()
-				return len(w.client.durable.waiting) == 20
+				w.client.spaces[0].durable.mu.Lock()
+				defer w.client.spaces[0].durable.mu.Unlock()
+				return len(w.client.spaces[0].durable.waiting) == 20
 			}, 20*time.Second, time.Millisecond, "all to wait for their turn")
 			over, cancel := context.WithTimeout(w.Context(), time.Millisecond)
 			defer cancel()
@@ -225,9 +225,9 @@ func TestDurablePushes(t *testing.T) {
 			}
 			<-gate.Arrived()
 			drivertest.Eventually(w, func() bool {
-				w.client.durable.mu.Lock()
-				defer w.client.durable.mu.Unlock()
-				return len(w.client.durable.waiting) == 2
+				w.client.spaces[0].durable.mu.Lock()
+				defer w.client.spaces[0].durable.mu.Unlock()
+				return len(w.client.spaces[0].durable.waiting) == 2
 			}, 20*time.Second, time.Millisecond, "both to wait for their turn")
 			gate.Open()
 			pushes.Wait()

@@ -90,9 +90,9 @@ func (c *Client) awaitFree(t *testing.T, want int) {
 	t.Helper()
 	drivertest.Eventually(t, func() bool {
 		runtime.GC()
-		c.scopes.mu.Lock()
-		defer c.scopes.mu.Unlock()
-		return len(c.scopes.free) == want
+		c.spaces[0].scopes.mu.Lock()
+		defer c.spaces[0].scopes.mu.Unlock()
+		return len(c.spaces[0].scopes.free) == want
 	}, 20*time.Second, time.Millisecond)
 }
 
@@ -147,7 +147,7 @@ func TestLateRequest(t *testing.T) {
 		"stores nothing though its client has ended": func(w *world) {
 			l := holdUp(w)
 			l.repeat()
-			w.client.forget()
+			w.client.spaces[0].forget()
 			require.Len(w, w.storedKeys(), 1, "it has to be remembered for what may be on its way")
 			l.arrive()
 			require.Equal(w, []string{"late"}, w.jids(DefaultQueue))

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/belayq/belay/batch"
-	"github.com/belayq/belay/job"
 )
 
 // needsOwnPush reports whether the job has an option whose effect is that of its own push. A job that a worker
@@ -76,22 +74,4 @@ func (j *RawJob) nextDraft(w *writer, next RawJob) (draft, error) {
 	next.after = j.JID
 	d, bad := next.draft(w, time.Unix(0, 0)) // its limits count from the end of the job before: see batch.Next
 	return d, errors.Join(err, bad)
-}
-
-// encode writes the payload. The next jobs are its last field before the args: what reads only the beginning of
-// a payload must find the fields of the job itself there.
-func (d *draft) encode(w *writer) string {
-	if len(d.next) == 0 {
-		w.scratch = w.Append(w.scratch[:0], &d.Draft)
-		return w.kept(w.scratch)
-	}
-	texts := make([]string, len(d.next))
-	for at := range d.next {
-		next := &d.next[at]
-		next.CreatedAt, next.Unit = d.CreatedAt, d.Unit
-		texts[at] = next.encode(w)
-	}
-	whole := draft{Draft: d.Draft}
-	whole.Extra = append(slices.Clip(whole.Extra), job.Edit{Name: job.FieldThen, JSON: "[" + strings.Join(texts, ",") + "]"})
-	return whole.encode(w)
 }

@@ -84,9 +84,9 @@ func TestNextJobsTravelInThePayload(t *testing.T) {
 			require.Contains(w, before, dedup.FieldName, "what is read of the beginning of a payload is the job's own")
 		},
 		"but_not_past_a_worker_that_would_drop_them": func(w *world) {
-			_, err := w.keys.Register("old:1:bb", lua.Record{Queues: []string{"default"}, TTL: time.Minute}).Do(w.Context(), w.client.driver)
+			_, err := w.keys.Register("old:1:bb", lua.Record{Queues: []string{"default"}, TTL: time.Minute}).Do(w.Context(), w.client.spaces[0].driver)
 			require.NoError(w, err)
-			w.client.driver.Do(w.Context(), driver.Command("HSET", w.keys.Record("old:1:bb"), "protocol", strconv.Itoa(lua.NextProtocol-1)))
+			w.client.spaces[0].driver.Do(w.Context(), driver.Command("HSET", w.keys.Record("old:1:bb"), "protocol", strconv.Itoa(lua.NextProtocol-1)))
 			_, err = w.client.Push(w.Context(), sequence)
 			require.ErrorIs(w, err, ErrOldWorker)
 			require.Empty(w, w.queue(DefaultQueue))

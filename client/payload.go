@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/job/seal"
+	"github.com/belayq/belay/lua"
 )
 
 // A draft is a RawJob that was checked, as its payload is written. It lacks the timestamps.
@@ -163,28 +165,6 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 	return fields, errors.Join(errs...)
 }
 
-// checkField is job.CheckExtra for a client's jobs. It refuses the field of a lock, because a job that did not
-// take that lock would release the lock of another job. Only the push may set the mark of a duplicate; in a job
-// that is not unique the mark is an ordinary field.
-func (j *RawJob) checkField(field job.Edit) error {
-	if field.Name == dedup.DuplicateOf && j.Unique != nil {
-		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
-	}
-	if field.Name == seal.Field && j.Encrypt != nil {
-		return fmt.Errorf("the field %q cannot be set like this in a job that is encrypted: the push sets it", field.Name)
-	}
-	if field.Name == dedup.FieldName {
-		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
-	}
-	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
-		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
-	}
-	if field.Name == job.FieldThen || field.Name == job.FieldAfter {
-		return fmt.Errorf("the field %q cannot be set like this; use Then", field.Name)
-	}
-	return job.CheckExtra(field)
-}
-
 // wal returns WAL, or the equivalent field in Extra, which jobs from the lines of a file have.
 func (j *RawJob) wal() (dedup.WAL, error) {
 	at := slices.IndexFunc(j.Extra, func(field job.Edit) bool { return field.Name == dedup.FieldWAL })
@@ -234,79 +214,82 @@ func retryJSON(rule job.RetryRule) (string, error) {
 	}
 }
 
-// farthest is how far ahead a job may be scheduled. A longer delay is probably a mistaken unit.
-const farthest = 100 * 365 * 24 * time.Hour
-
-// checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
-// time.Unix(math.MaxInt64, 0) as an instant in the past.
-func (j *RawJob) checkTime() error {
-	switch {
-	case j.In != 0 && !j.At.IsZero():
-		return errors.New("both In and At are set; set one")
-	case j.In < -farthest:
-		return fmt.Errorf("its delay is %v: did the calculation overflow?", j.In)
-	case j.At.IsZero() && j.In <= farthest:
-		return nil
-	case j.In > farthest || j.At.Unix() > time.Now().Add(farthest).Unix():
-		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
-	case j.At.Unix() < 0:
-		return errors.New("it is scheduled for before 1970: was the time never set? Leave it out to run the job now")
+// encode writes the payload. The next jobs are its last field before the args: what reads only the beginning of
+// a payload must find the fields of the job itself there.
+func (d *draft) encode(w *writer) string {
+	if len(d.next) == 0 {
+		w.scratch = w.Append(w.scratch[:0], &d.Draft)
+		return w.kept(w.scratch)
 	}
-	return nil
+	texts := make([]string, len(d.next))
+	for at := range d.next {
+		next := &d.next[at]
+		next.CreatedAt, next.Unit = d.CreatedAt, d.Unit
+		texts[at] = next.encode(w)
+	}
+	whole := draft{Draft: d.Draft}
+	whole.Extra = append(slices.Clip(whole.Extra), job.Edit{Name: job.FieldThen, JSON: "[" + strings.Join(texts, ",") + "]"})
+	return whole.encode(w)
 }
 
-func checkRetryFor(d time.Duration) error {
-	if d < 0 || d%time.Second != 0 {
-		return fmt.Errorf("retry for %v: it must be a whole number of seconds", d)
-	}
-	return nil
+// A writer writes the payloads of the jobs of one push. What they have in common, and the memory that they need
+// for a short time, it makes once for many of them: the jobs of a bulk push cost half as much then. The zero
+// writer is ready, for one job.
+type writer struct {
+	job.Encoder
+	bulk bool // many jobs will follow
+
+	scratch []byte          // for the text that is being written
+	fields  []job.Edit      // of the job that is being written
+	texts   strings.Builder // the texts of kept are parts of its string
+	jids    []string        // for the next jobs
+	turn    *space          // the shard of the next plain jobs; nil for the next one in turn
+	clockOf *space          // whose now is
+	readAt  time.Time       // when now was read, by this machine's clock
+	now     time.Time       // by Redis' clock
 }
 
-func checkTimeout(d time.Duration) error {
-	if d < time.Millisecond {
-		return fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", d)
+// kept returns a string with this text. Those of a bulk push are parts of larger strings, because all of them
+// live until their call is over.
+func (w *writer) kept(text []byte) string {
+	if !w.bulk {
+		return string(text)
 	}
-	return nil
+	const page = 16 << 10 // some hundred payloads, and no more than a slab of Go's allocator may have
+	if w.texts.Cap()-w.texts.Len() < len(text) {
+		w.texts.Reset()
+		w.texts.Grow(max(len(text), page))
+	}
+	start := w.texts.Len()
+	w.texts.Write(text)
+	return w.texts.String()[start:]
 }
 
-func checkLimit(name string, limit time.Duration) error {
-	if limit < time.Millisecond || limit > farthest {
-		return fmt.Errorf("%s %v: it must be at least 1ms, and at most a hundred years", name, limit)
+// jid returns the id of a job that has none. A bulk push draws them by the dozen, because asking for randomness
+// costs more than a few bytes of it. They are drawn for less than a slice: one that the caller keeps, keeps the
+// text of all of them.
+func (w *writer) jid() string {
+	if !w.bulk {
+		return job.NewJID()
 	}
-	return nil
+	if len(w.jids) == 0 {
+		w.jids = job.NewJIDs(lua.MaxItems / 4)
+	}
+	jid := w.jids[0]
+	w.jids = w.jids[1:]
+	return jid
 }
 
-// maxJID bounds the ids that callers set, because every log line has them.
-const maxJID = 255
+// stampEvery is how long the jobs of a bulk push have the same time in their payloads.
+const stampEvery = time.Millisecond
 
-// checkJID refuses ids that Ruby's tools cannot find again: the tools match ids by glob, and put them into
-// URLs.
-func checkJID(jid string) error {
-	if len(jid) > maxJID {
-		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
+// nowFor is space.nowFor. here is the time by this machine's clock.
+func (w *writer) nowFor(ctx context.Context, s *space, due, here time.Time) time.Time {
+	if !due.IsZero() {
+		return s.nowFor(ctx, due)
 	}
-	for _, r := range jid {
-		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {
-			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
-		}
+	if !w.bulk || here.Sub(w.readAt) >= stampEvery || w.clockOf != s {
+		w.clockOf, w.readAt, w.now = s, here, s.nowFor(ctx, due)
 	}
-	return nil
-}
-
-// checkPayload checks the parts that draft cannot check: the JSON of further fields, because a payload that no
-// worker could read must not be stored. The args were checked when they were written.
-func (j *RawJob) checkPayload(payload string) error {
-	if len(j.Extra) == 0 && len(j.Then) == 0 {
-		return nil
-	}
-	parsed, err := job.Parse(payload)
-	if err != nil {
-		return err
-	}
-	for at, text := range parsed.Then() {
-		if err := j.Then[at].checkPayload(text); err != nil {
-			return fmt.Errorf("its next job %s: %w", j.Then[at].Class, err)
-		}
-	}
-	return nil
+	return w.now
 }

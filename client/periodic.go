@@ -76,7 +76,11 @@ func (c *Client) SetPeriodic(ctx context.Context, p Periodic) (changed bool, err
 	if err != nil {
 		return false, fmt.Errorf("belay: periodic job %q: %w", p.Name, err)
 	}
-	if changed, err = scheduler.Store(ctx, c.link, scheduler.Config{Keys: c.keys, Unit: c.cfg.Unit}, definition); err != nil {
+	home := c.spaces[c.Home()]
+	if err := home.admit(ctx); err != nil {
+		return false, fmt.Errorf("belay: %w", home.of(err))
+	}
+	if changed, err = scheduler.Store(ctx, home.link, scheduler.Config{Keys: home.keys, Unit: c.cfg.Unit}, definition); err != nil {
 		return false, fmt.Errorf("belay: %w", err)
 	}
 	return changed, nil
@@ -86,7 +90,8 @@ func (c *Client) SetPeriodic(ctx context.Context, p Periodic) (changed bool, err
 // If it had replaced one in the code of a running program, that one is in force again. It is an error to remove
 // one that is only in the code of a running program, which would register it again.
 func (c *Client) RemovePeriodic(ctx context.Context, name string) (removed bool, err error) {
-	switch err := scheduler.Remove(ctx, c.driver, c.keys, name); {
+	home := c.spaces[c.Home()]
+	switch err := scheduler.Remove(ctx, home.driver, home.keys, name); {
 	case errors.Is(err, scheduler.ErrNoPeriodic):
 		return false, nil
 	case err != nil:

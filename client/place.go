@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"strings"
 	"sync/atomic"
 )
 
@@ -78,8 +79,16 @@ func newPlacement(shards []shardRule) (*placement, error) {
 	return p, nil
 }
 
-// next returns the shard of a job without a bound key: the next open one in turn.
-func (p *placement) next() int { return p.open[p.turn.Add(1)%uint64(len(p.open))] }
+// next returns the shard of a job without a bound key: the next open one in turn that is not left out, or the
+// next one if all of them are.
+func (p *placement) next(leftOut func(shard int) bool) int {
+	for range p.open {
+		if shard := p.open[p.turn.Add(1)%uint64(len(p.open))]; leftOut == nil || !leftOut(shard) {
+			return shard
+		}
+	}
+	return p.open[p.turn.Add(1)%uint64(len(p.open))]
+}
 
 // of returns the shard of a text: the one among the bound shards that draws the highest number for it. A shard
 // that is added to them takes its part of the texts, and no text moves between two others.
@@ -104,12 +113,19 @@ func (p *placement) named(name string) (int, bool) {
 	return 0, false
 }
 
-// place returns the shard of a job with these bound keys, which is the next one in turn without any. A ShardKey
-// decides for the lock and the limit too. An error means that the keys are on different shards.
-func (p *placement) place(keys ...boundKey) (int, error) {
-	if len(keys) == 0 {
-		return p.next(), nil
+// ofBatch returns the shard of a batch: the one whose name, and a dot, its id begins with, or that of the id.
+func (p *placement) ofBatch(id string) int {
+	if name, _, dotted := strings.Cut(id, "."); dotted {
+		if shard, found := p.named(name); found && !p.shards[shard].unbound {
+			return shard
+		}
 	}
+	return p.of(id)
+}
+
+// place returns the shard of a job with these bound keys, of which there is at least one. A ShardKey decides
+// for the lock and the limit too. An error means that the keys are on different shards.
+func (p *placement) place(keys ...boundKey) (int, error) {
 	decides := keys
 	for _, key := range keys {
 		if key.kind == boundShard {

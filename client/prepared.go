@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -41,16 +42,30 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 		if j.Batch != nil {
 			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job cannot join a batch: push it")}
 		}
-		now := c.clock.Now()
-		if r, err = c.complete(&w, &j, now, true); err == nil {
-			p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
-			if j.In > 0 {
-				p.At = now.Add(j.In)
-			}
-		}
+		p, r, err = c.prepareLater(&w, &j)
 	}
 	r.pushed.call(r.Receipt, err)
 	return p, r.Receipt, err
+}
+
+// prepareLater writes the payload of a job for PushPrepared.
+func (c *Client) prepareLater(w *writer, j *RawJob) (p Prepared, r ready, err error) {
+	s, bound, err := c.spaceOf(w, j)
+	if err != nil {
+		return p, notPushed(j), err
+	}
+	now := s.clock.Now()
+	if r, err = c.complete(w, j, now, true); err != nil {
+		return p, r, err
+	}
+	p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
+	if bound {
+		p.Payload, r.Shard = withShard(p.Payload, s.name), s.name
+	}
+	if j.In > 0 {
+		p.At = now.Add(j.In)
+	}
+	return p, r, nil
 }
 
 // An IdempotencyKey identifies a push to PushPrepared. The caller numbers its pushes, and keeps the number
@@ -75,13 +90,19 @@ const keepScope = 100 * 365 * 24 * time.Hour
 
 // PushPrepared stores jobs, all of them except duplicates, or none. However often it is called with one
 // IdempotencyKey and the same jobs, by whichever process, they are stored once, as long as Redis keeps its
-// data. It sends one request. The receipts and errors are those of Push; after ErrUnknown it may be called
+// data. It sends one request. With shards, jobs with a bound key go to their shards, and the others to that of
+// the scope: each shard has all of its jobs or none, and gets one request. The receipts and errors are those of
+// Push; after ErrUnknown it may be called
 // again, and after ErrReplicas, to wait for the replicas once more. The error may also be ErrStale. At most
 // lua.MaxItems jobs with lua.MaxBytes of payload are allowed.
 func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Prepared) ([]Receipt, error) {
 	var s slice
+	home := c.spaces[0]
+	if c.place != nil {
+		home = c.spaces[c.place.of(key.Scope)]
+	}
 	for i, p := range jobs {
-		r, err := c.readPrepared(ctx, p)
+		r, err := c.readPrepared(ctx, home, p)
 		if err != nil {
 			return nil, fmt.Errorf("belay: not pushed: prepared job %d of %d: %w", i+1, len(jobs), err)
 		}
@@ -91,26 +112,69 @@ func (c *Client) PushPrepared(ctx context.Context, key IdempotencyKey, jobs []Pr
 		return nil, fmt.Errorf("belay: not pushed: %d jobs of %d bytes; at most %d of %d bytes are allowed",
 			len(jobs), s.bytes, lua.MaxItems, lua.MaxBytes)
 	}
-	stored := lua.IdempotencyKey{
-		Scope: c.keys.IdempotencyScope(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + s.digest(), Remember: keepScope,
-	}
 	s.durability = c.durability(0, 0)
-	a, err := c.store(ctx, &stored, s.load)
-	return s.receipts, s.end(a, outcomeOf(err), nil)
+	if c.place == nil {
+		return s.receipts, home.storePrepared(ctx, key, &s)
+	}
+	parts := s.split()
+	errs := make([]error, len(parts))
+	each(len(parts), func(i int) {
+		errs[i] = parts[i].space.of(parts[i].space.storePrepared(ctx, key, &parts[i].slice))
+	})
+	return s.receipts, errors.Join(errs...)
+}
+
+// storePrepared stores the jobs of a slice under a key.
+func (s *space) storePrepared(ctx context.Context, key IdempotencyKey, jobs *slice) error {
+	if err := s.mayPush(ctx, lua.FirstProtocol); err != nil {
+		return jobs.end(answer{}, err, nil)
+	}
+	stored := lua.IdempotencyKey{
+		Scope: s.keys.IdempotencyScope(key.Scope, 0), Number: key.Number, Mark: key.Mark + ":" + jobs.digest(), Remember: keepScope,
+	}
+	a, err := s.store(ctx, &stored, jobs.load)
+	return jobs.end(a, outcomeOf(err), nil)
+}
+
+// fieldShard is the field of a prepared job with a bound key, which stored jobs do not have: the name of its
+// shard. The program that pushes it may know neither the class nor its limit.
+const fieldShard = "belay_shard"
+
+// withShard returns the payload of a prepared job with its shard.
+func withShard(payload, name string) string {
+	parsed, err := job.Parse(payload)
+	if err != nil || name == "" {
+		return payload
+	}
+	return parsed.Patch(job.SetString(fieldShard, name))
+}
+
+// shardOf returns the shard that a prepared job names; home without one.
+func (c *Client) shardOf(j *job.Job, home *space) (s *space, named bool, err error) {
+	text, named := j.RareField(fieldShard)
+	if !named {
+		return home, false, nil
+	}
+	for _, s := range c.spaces {
+		if text == strconv.Quote(s.name) {
+			return s, true, nil
+		}
+	}
+	return nil, true, fmt.Errorf("it is for shard %s, which this client does not have", text)
 }
 
 // digest identifies the jobs by their jids. It is part of the mark in Redis, so that a push of other jobs
 // under the same key is stale, instead of an answer that they are stored.
 func (s *slice) digest() string {
 	hash := sha256.New()
-	for _, receipt := range s.receipts {
-		hash.Write([]byte(receipt.JID + "\n"))
+	for _, at := range s.at {
+		hash.Write([]byte(s.receipts[at].JID + "\n"))
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
 // readPrepared returns the job to store. All that its push needs is in its payload.
-func (c *Client) readPrepared(ctx context.Context, p Prepared) (ready, error) {
+func (c *Client) readPrepared(ctx context.Context, home *space, p Prepared) (ready, error) {
 	parsed, err := job.Parse(p.Payload)
 	if err != nil {
 		return ready{}, err
@@ -119,9 +183,17 @@ func (c *Client) readPrepared(ctx context.Context, p Prepared) (ready, error) {
 	if err != nil {
 		return ready{}, err
 	}
-	now := c.nowFor(ctx, p.At)
+	in, named, err := c.shardOf(parsed, home)
+	if err != nil {
+		return ready{}, err
+	}
+	now := in.nowFor(ctx, p.At)
 	r := ready{Receipt: Receipt{JID: parsed.JID(), Queue: cmp.Or(parsed.Queue(), DefaultQueue), Status: StatusQueued}}
+	r.Shard, r.space, r.bound = in.name, in, true
 	var edits []job.Edit
+	if named {
+		edits = append(edits, job.Remove(fieldShard))
+	}
 	if lock.Kept() {
 		edits = append(edits, job.Remove(dedup.FieldName)) // the job's way through Redis must not depend on it
 	}

@@ -15,12 +15,12 @@ import (
 func TestAPushThatNeedsMoreThanAWorkerUnderstandsIsRefused(t *testing.T) {
 	const newer = lua.Protocol + 1
 	worker := func(w *world, identity, protocol string) {
-		_, err := w.keys.Register(identity, lua.Record{Queues: []string{"default"}, TTL: time.Minute}).Do(w.Context(), w.client.driver)
+		_, err := w.keys.Register(identity, lua.Record{Queues: []string{"default"}, TTL: time.Minute}).Do(w.Context(), w.client.spaces[0].driver)
 		require.NoError(w, err)
-		w.client.driver.Do(w.Context(), driver.Command("HSET", w.keys.Record(identity), "protocol", protocol))
+		w.client.spaces[0].driver.Do(w.Context(), driver.Command("HSET", w.keys.Record(identity), "protocol", protocol))
 	}
 	stored := func(w *world) any {
-		return w.client.driver.Do(w.Context(), driver.Command("LLEN", w.keys.Queue("default")))[0].Value
+		return w.client.spaces[0].driver.Do(w.Context(), driver.Command("LLEN", w.keys.Queue("default")))[0].Value
 	}
 	promises(t, Config{}, map[string]func(w *world){
 		"and_the_error_names_the_process": func(w *world) {

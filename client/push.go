@@ -32,10 +32,10 @@ func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	receipt := r.Receipt
 	switch {
 	case err != nil || r.Status == StatusRefused:
-	case r.mayCoalesce():
-		receipt, err = c.pushCoalesced(ctx, r)
+	case c.place != nil:
+		receipt, err = c.pushPlaced(ctx, r)
 	default:
-		receipt, err = c.pushAlone(ctx, r)
+		receipt, err = c.spaces[0].push(ctx, r)
 	}
 	r.pushed.call(receipt, err)
 	return receipt, err
@@ -53,8 +53,11 @@ type ready struct {
 	Receipt
 	// stored is the job as it is stored.
 	stored lua.NewJob
-	once   bool
-	needs  int // as in RawJob
+	// space is the keyspace to which it goes; bound is set if no other one will do.
+	space *space
+	bound bool
+	once  bool
+	needs int // as in RawJob
 	durability
 	pushed callbacks
 }
@@ -66,7 +69,14 @@ func (c *Client) prepare(ctx context.Context, w *writer, j *RawJob, here time.Ti
 	if err != nil || r.Status == StatusRefused {
 		return r, err
 	}
-	return c.complete(w, j, w.nowFor(ctx, c.space, j.At, here), false)
+	s, bound, err := c.spaceOf(w, j)
+	if err != nil {
+		return notPushed(j), err
+	}
+	if r, err = c.complete(w, j, w.nowFor(ctx, s, j.At, here), false); err == nil {
+		r.Shard, r.space, r.bound = s.name, s, bound
+	}
+	return r, err
 }
 
 // pass runs the middleware. The result is set if the job is not pushed.

@@ -80,7 +80,7 @@ func (p *oncePush) persist(ctx context.Context) error {
 		if err == nil || !p.ambiguous || p.spent != nil || !driver.Outage(err) {
 			return err
 		}
-		if !p.space.mayRepeat(ctx, begun, wait) {
+		if !p.space.cfg.mayRepeat(ctx, begun, wait) {
 			return err
 		}
 	}
@@ -88,8 +88,8 @@ func (p *oncePush) persist(ctx context.Context) error {
 
 // mayRepeat reports whether a call that began at an instant may be made again, and first waits for a pause: not
 // once Config.RepeatFor would be over, or ctx has ended.
-func (s *space) mayRepeat(ctx context.Context, begun time.Time, pause time.Duration) bool {
-	if time.Since(begun)+pause > s.cfg.RepeatFor {
+func (cfg *Config) mayRepeat(ctx context.Context, begun time.Time, pause time.Duration) bool {
+	if time.Since(begun)+pause > cfg.RepeatFor {
 		return false
 	}
 	select {

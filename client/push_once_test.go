@@ -244,7 +244,7 @@ func TestRepeatable_waitsForRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, drivertest.Redis(t), adapters.All["go-redis"], Config{})
 	for range maxOnce {
-		require.NoError(t, w.client.scopes.enter(t.Context()))
+		require.NoError(t, w.client.spaces[0].scopes.enter(t.Context()))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -252,7 +252,7 @@ func TestRepeatable_waitsForRoom(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, ErrUnknown)
 	require.Equal(t, StatusNotPushed, receipt.Status)
-	w.client.scopes.leave()
+	w.client.spaces[0].scopes.leave()
 	receipt, err = w.client.Repeat(t.Context(), receipt)
 	require.NoError(t, err)
 	require.Equal(t, []string{receipt.JID}, w.jids(DefaultQueue))

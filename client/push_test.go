@@ -78,7 +78,7 @@ func TestPush(t *testing.T) {
 				require.NoError(w, err)
 			}
 			require.Equal(w, 1, w.proxy.Count("TIME"))
-			w.client.askAt.Store(1) // long ago: a minute has passed
+			w.client.spaces[0].askAt.Store(1) // long ago: a minute has passed
 			for range 5 {
 				_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 				require.NoError(w, err)
@@ -102,8 +102,8 @@ func TestPush(t *testing.T) {
 func TestPush_stampsWithRedisTime(t *testing.T) {
 	promises(t, Config{Unit: job.Millis}, map[string]func(w *world){
 		"in milliseconds when so configured": func(w *world) {
-			w.client.clock.Saw(time.Unix(2_000_000_000, 0), time.Now(), time.Now())
-			w.client.askAt.Store(int64(time.Hour))
+			w.client.spaces[0].clock.Saw(time.Unix(2_000_000_000, 0), time.Now(), time.Now())
+			w.client.spaces[0].askAt.Store(int64(time.Hour))
 			_, err := w.client.Push(w.Context(), RawJob{Class: "A"})
 			require.NoError(w, err)
 			require.Regexp(w, `"created_at":2000000\d{6},"enqueued_at":2000000\d{6}\}$`, w.queue(DefaultQueue)[0])
@@ -288,8 +288,8 @@ func TestWhatIsPushedIsReadBack(t *testing.T) {
 func TestPush_isNotEarlyForAnEstimateFromBeforeRedisClockWasSetBack(t *testing.T) {
 	promises(t, Config{}, map[string]func(w *world){
 		"it asks again": func(w *world) {
-			w.client.clock.Saw(time.Now().Add(time.Hour), time.Now(), time.Now())
-			w.client.askAt.Store(int64(clockFor - 10*time.Second)) // answered ten seconds ago
+			w.client.spaces[0].clock.Saw(time.Now().Add(time.Hour), time.Now(), time.Now())
+			w.client.spaces[0].askAt.Store(int64(clockFor - 10*time.Second)) // answered ten seconds ago
 			receipt, err := w.client.Push(w.Context(), RawJob{Class: "A", At: time.Now().Add(30 * time.Minute)})
 			require.NoError(w, err)
 			require.Equal(w, StatusScheduled, receipt.Status)

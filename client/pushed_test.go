@@ -103,7 +103,7 @@ func TestOnPushed(t *testing.T) {
 		"has the outcome of coalesced pushes": func(w *world) {
 			all := watch(w)
 			shared, answers := groupOf(w.Context(), w, "a", "b")
-			w.client.lead(w.Context(), shared, DefaultQueue)
+			w.client.spaces[0].lead(w.Context(), shared, DefaultQueue)
 			for jid, answer := range answers {
 				require.Equal(w, []outcome{<-answer}, all.of(jid))
 			}

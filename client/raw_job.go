@@ -1,6 +1,8 @@
 package client
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -67,6 +69,12 @@ type RawJob struct {
 	// none.
 	Then []RawJob
 
+	// ShardKey places the job, with shards, on the shard of this text instead of those of its lock and its
+	// limit: all jobs with one text are on one shard. Without shards it has no effect. Default: none.
+	ShardKey string
+
+	// gate returns the gate of the job for its payload: see LimitedBy.
+	gate func(payload string) string
 	// after is the jid of the job whose next job this is; "" for most jobs.
 	after string
 	// endOf is the batch whose callback the job is; nil for most jobs.
@@ -183,4 +191,103 @@ func (j RawJob) Check() error {
 		return err
 	}
 	return j.checkPayload(d.encode(&w))
+}
+
+// checkField is job.CheckExtra for a client's jobs. It refuses the field of a lock, because a job that did not
+// take that lock would release the lock of another job. Only the push may set the mark of a duplicate; in a job
+// that is not unique the mark is an ordinary field.
+func (j *RawJob) checkField(field job.Edit) error {
+	if field.Name == dedup.DuplicateOf && j.Unique != nil {
+		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
+	}
+	if field.Name == seal.Field && j.Encrypt != nil {
+		return fmt.Errorf("the field %q cannot be set like this in a job that is encrypted: the push sets it", field.Name)
+	}
+	if field.Name == dedup.FieldName {
+		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
+	}
+	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
+		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
+	}
+	if field.Name == job.FieldThen || field.Name == job.FieldAfter {
+		return fmt.Errorf("the field %q cannot be set like this; use Then", field.Name)
+	}
+	return job.CheckExtra(field)
+}
+
+// farthest is how far ahead a job may be scheduled. A longer delay is probably a mistaken unit.
+const farthest = 100 * 365 * 24 * time.Hour
+
+// checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
+// time.Unix(math.MaxInt64, 0) as an instant in the past.
+func (j *RawJob) checkTime() error {
+	switch {
+	case j.In != 0 && !j.At.IsZero():
+		return errors.New("both In and At are set; set one")
+	case j.In < -farthest:
+		return fmt.Errorf("its delay is %v: did the calculation overflow?", j.In)
+	case j.At.IsZero() && j.In <= farthest:
+		return nil
+	case j.In > farthest || j.At.Unix() > time.Now().Add(farthest).Unix():
+		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
+	case j.At.Unix() < 0:
+		return errors.New("it is scheduled for before 1970: was the time never set? Leave it out to run the job now")
+	}
+	return nil
+}
+
+func checkRetryFor(d time.Duration) error {
+	if d < 0 || d%time.Second != 0 {
+		return fmt.Errorf("retry for %v: it must be a whole number of seconds", d)
+	}
+	return nil
+}
+
+func checkTimeout(d time.Duration) error {
+	if d < time.Millisecond {
+		return fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", d)
+	}
+	return nil
+}
+
+func checkLimit(name string, limit time.Duration) error {
+	if limit < time.Millisecond || limit > farthest {
+		return fmt.Errorf("%s %v: it must be at least 1ms, and at most a hundred years", name, limit)
+	}
+	return nil
+}
+
+// maxJID bounds the ids that callers set, because every log line has them.
+const maxJID = 255
+
+// checkJID refuses ids that Ruby's tools cannot find again: the tools match ids by glob, and put them into
+// URLs.
+func checkJID(jid string) error {
+	if len(jid) > maxJID {
+		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
+	}
+	for _, r := range jid {
+		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {
+			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
+		}
+	}
+	return nil
+}
+
+// checkPayload checks the parts that draft cannot check: the JSON of further fields, because a payload that no
+// worker could read must not be stored. The args were checked when they were written.
+func (j *RawJob) checkPayload(payload string) error {
+	if len(j.Extra) == 0 && len(j.Then) == 0 {
+		return nil
+	}
+	parsed, err := job.Parse(payload)
+	if err != nil {
+		return err
+	}
+	for at, text := range parsed.Then() {
+		if err := j.Then[at].checkPayload(text); err != nil {
+			return fmt.Errorf("its next job %s: %w", j.Then[at].Class, err)
+		}
+	}
+	return nil
 }

@@ -37,8 +37,10 @@ func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled
 // client that returned the receipt can repeat the push.
 type Receipt struct {
 	// JID is the job's id. The client generates it unless the job has one.
-	JID    string `json:"jid"`
-	Queue  string `json:"queue"`
+	JID   string `json:"jid"`
+	Queue string `json:"queue"`
+	// Shard is the name of the shard that the job goes to; empty for a client without shards.
+	Shard  string `json:"shard,omitempty"`
 	Status Status `json:"status"`
 	// Reason is the reason of a refusal, for people.
 	Reason string `json:"reason,omitempty"`

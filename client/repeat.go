@@ -27,14 +27,14 @@ func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
 		return r, nil
 	case r.push == nil:
 		return r, r.stillUnknown(fmt.Errorf("%w: the job was not pushed as PushOnce, or not sent", ErrNotRepeatable))
-	case r.push.space != c.space:
+	case !slices.Contains(c.spaces, r.push.space):
 		return r, r.stillUnknown(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
 	}
 	if err := r.push.send(ctx); err != nil {
 		r.Status = statusOf(err)
 		return r, err
 	}
-	stored := Receipt{JID: r.JID, Queue: r.Queue, Status: r.planned}
+	stored := Receipt{JID: r.JID, Queue: r.Queue, Shard: r.Shard, Status: r.planned}
 	r.push.answer.write(&stored, r.at, r.marks)
 	return stored, r.push.answer.err
 }

@@ -31,7 +31,7 @@ func TestScopes(t *testing.T) {
 		"of a copied program are distinguished from those of its twin": func(w *world) {
 			twin, err := New(w.client.Driver(), w.client.Config())
 			require.NoError(w, err)
-			twin.scopes.client = w.client.scopes.client
+			twin.spaces[0].scopes.client = w.client.spaces[0].scopes.client
 			for range 3 {
 				for _, c := range []*Client{w.client, twin, twin, w.client} {
 					_, err := c.Push(w.Context(), RawJob{Class: "A", PushOnce: true})
@@ -39,12 +39,12 @@ func TestScopes(t *testing.T) {
 				}
 			}
 			require.Len(w, w.queue(DefaultQueue), 12)
-			require.NotEqual(w, twin.scopes.client, w.client.scopes.client)
+			require.NotEqual(w, twin.spaces[0].scopes.client, w.client.spaces[0].scopes.client)
 		},
 		"say that nothing is known of a push whose number a twin has taken": func(w *world) {
 			twin, err := New(w.client.Driver(), w.client.Config())
 			require.NoError(w, err)
-			twin.scopes.client = w.client.scopes.client
+			twin.spaces[0].scopes.client = w.client.spaces[0].scopes.client
 			w.proxy.Add(faultproxy.DropRequest(oncePushes))
 			lost, err := w.client.Push(w.Context(), RawJob{Class: "A", JID: "lost", PushOnce: true})
 			require.ErrorIs(w, err, ErrUnknown)

@@ -14,7 +14,8 @@ import (
 type slice struct {
 	receipts []Receipt
 	load
-	at    []int // for each job of the load, the index of its receipt
+	at    []int         // for each job of the load, the index of its receipt
+	to    []destination // and its shard; nil without shards
 	begun time.Time
 	usual int  // how many receipts it will probably have; 0 if nothing is known
 	page  int  // how many bytes it should have; 0 until full has asked
@@ -36,7 +37,7 @@ func (s *slice) next() slice {
 		return slice{usual: len(s.receipts)}
 	}
 	clear(s.jobs) // so that their payloads can be collected
-	return slice{load: load{jobs: s.jobs[:0]}, at: s.at[:0], usual: len(s.receipts)}
+	return slice{load: load{jobs: s.jobs[:0]}, at: s.at[:0], to: s.to[:0], usual: len(s.receipts)}
 }
 
 // add adds a job. here is the time, which only a bulk push needs.
@@ -50,6 +51,9 @@ func (s *slice) add(r *ready, here time.Time) {
 	}
 	s.jobs = append(s.jobs, r.stored)
 	s.at = append(s.at, len(s.receipts)-1)
+	if r.Shard != "" {
+		s.to = append(s.to, destination{r.space, r.bound})
+	}
 	s.once = s.once || r.once
 	s.needs = max(s.needs, r.needs)
 	s.checked = s.checked || r.stored.Lock != nil || r.stored.Member != nil
@@ -103,7 +107,7 @@ func (s *space) send(ctx context.Context, jobs *slice) error {
 	if len(jobs.jobs) == 0 {
 		return nil
 	}
-	if err := s.checkWorkers(ctx, jobs.needs); err != nil {
+	if err := s.mayPush(ctx, jobs.needs); err != nil {
 		return jobs.end(answer{}, err, nil)
 	}
 	if jobs.once {
@@ -113,6 +117,16 @@ func (s *space) send(ctx context.Context, jobs *slice) error {
 	}
 	a, err := s.store(ctx, nil, jobs.load)
 	return jobs.end(a, outcomeOf(err), nil)
+}
+
+// mayPush returns why no job that needs a protocol may be pushed now.
+func (s *space) mayPush(ctx context.Context, needs int) error {
+	if s.name != "" {
+		if err := s.admit(ctx); err != nil {
+			return fmt.Errorf("belay: not pushed: %w", err)
+		}
+	}
+	return s.checkWorkers(ctx, needs)
 }
 
 // currentFor is how long the answer that no worker is too old is used: a program is seldom replaced by an older

@@ -12,7 +12,14 @@ import (
 // A space is what a client has of one keyspace: its Redis and keys, the pushes under way, and the estimate of
 // its Redis' time.
 type space struct {
+	// name is that of the shard, and record what the keyspace has recorded about it; empty without shards.
+	name   string
+	record lua.Shard
+	// admitted is set once the record was compared.
+	admitted atomic.Bool
+
 	driver driver.Client
+	prefix string
 	link   *link.Link // the driver, for calls that carry jobs
 	keys   lua.Keys
 	cfg    *Config // of the client
@@ -30,12 +37,16 @@ type space struct {
 	// currentUntil is until when all workers are assumed to be as new as this program, as a duration since
 	// born.
 	currentUntil atomic.Int64
+	// outFor is for how long the shard was last left out of the turns, and outUntil until when, as a duration
+	// since born; 0 for not at all. See leaveOut.
+	outFor, outUntil atomic.Int64
 }
 
-func newSpace(d driver.Client, keys lua.Keys, cfg *Config, refusals *refusals) *space {
+func newSpace(d driver.Client, prefix string, cfg *Config, refusals *refusals) *space {
 	carrier := &link.Link{Client: d, Round: driver.CallTimeout, Patient: true}
+	keys := lua.NewKeys(prefix)
 	return &space{
-		driver: d, link: carrier, durable: newDurable(d, carrier), keys: keys, cfg: cfg,
+		driver: d, prefix: prefix, link: carrier, durable: newDurable(d, carrier), keys: keys, cfg: cfg,
 		scopes: newScopes(keys), refusals: refusals, born: time.Now(),
 	}
 }

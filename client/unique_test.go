@@ -37,10 +37,10 @@ func TestRefusalsAreReported(t *testing.T) {
 				receipts = append(receipts, receipt)
 			}
 			report.PushOnce = true
-			w.client.refusals.mu.Lock()
-			last := w.client.refusals.classes[class]
-			w.client.refusals.classes[class] = classLog{last.at.Add(-refusalsEvery), last.omitted}
-			w.client.refusals.mu.Unlock()
+			w.client.spaces[0].refusals.mu.Lock()
+			last := w.client.spaces[0].refusals.classes[class]
+			w.client.spaces[0].refusals.classes[class] = classLog{last.at.Add(-refusalsEvery), last.omitted}
+			w.client.spaces[0].refusals.mu.Unlock()
 			receipt, err := w.client.Push(w.Context(), report)
 			require.NoError(w, err)
 			again, err := w.client.Repeat(w.Context(), receipt)

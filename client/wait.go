@@ -36,19 +36,47 @@ const (
 // lua.TrackWaiting; that it exists is not checked, because a push leaves no trace but the job: Find of package
 // inspect looks for it. It costs one HMGET.
 func (c *Client) Tracked(ctx context.Context, jid string) (Tracked, error) {
-	tracked, err := c.keys.ReadTracked(jid).Do(ctx, c.driver)
+	all, err := c.TrackedMany(ctx, jid)
 	if err != nil {
-		return tracked, fmt.Errorf("belay: read the state of %s: %w", jid, err)
+		return Tracked{}, err
 	}
-	return tracked, nil
+	return all[0], nil
 }
 
 // TrackedMany is Tracked for many jobs, in their order. It costs one round trip for each 64 of them.
 func (c *Client) TrackedMany(ctx context.Context, jids ...string) ([]Tracked, error) {
+	if c.place == nil {
+		return c.spaces[0].tracked(ctx, jids)
+	}
+	shards, errs := make([][]Tracked, len(c.spaces)), make([]error, len(c.spaces))
+	each(len(c.spaces), func(i int) {
+		shards[i], errs[i] = c.spaces[i].tracked(ctx, jids)
+		errs[i] = c.spaces[i].of(errs[i])
+	})
+	all := make([]Tracked, 0, len(jids))
+	for n, jid := range jids {
+		found := Tracked{JID: jid, State: TrackWaiting}
+		for _, shard := range shards {
+			if n < len(shard) && shard[n].State != TrackWaiting {
+				found = shard[n]
+			}
+		}
+		if found.State == TrackWaiting { // or a shard that did not answer knows better
+			if err := errors.Join(errs...); err != nil {
+				return all, err
+			}
+		}
+		all = append(all, found)
+	}
+	return all, nil
+}
+
+// tracked is TrackedMany for one keyspace.
+func (s *space) tracked(ctx context.Context, jids []string) ([]Tracked, error) {
 	all := make([]Tracked, 0, len(jids))
 	for page := range slices.Chunk(jids, readAtOnce) {
-		asks, calls := lua.AskEach(page, c.keys.ReadTracked)
-		for n, reply := range c.driver.Do(ctx, calls...) {
+		asks, calls := lua.AskEach(page, s.keys.ReadTracked)
+		for n, reply := range s.driver.Do(ctx, calls...) {
 			tracked, err := asks[n].Read(reply)
 			if err != nil {
 				return all, fmt.Errorf("belay: read the state of %s: %w", page[n], err)
@@ -71,7 +99,7 @@ func (c *Client) TrackedMany(ctx context.Context, jids ...string) ([]Tracked, er
 // All Waits of a Client share one subscription, and each reads its job about twice. In addition, the Client
 // reads all awaited jobs every ten seconds, 64 in a round trip, so a Wait whose message is lost ends by then.
 func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
-	end, err := c.waits.wait(ctx, c, jid)
+	end, err := c.wait(ctx, jid)
 	switch {
 	case err != nil:
 		return Tracked{JID: jid}, fmt.Errorf("belay: wait for %s: %w", jid, err)
@@ -80,6 +108,19 @@ func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
 		return t, &EndedError{JID: jid, State: t.State, ErrorClass: t.ErrorClass, ErrorMessage: t.ErrorMessage}
 	}
 	return end.tracked, nil
+}
+
+// wait waits in the keyspace of the client; with shards in each of them, because a jid does not say its shard.
+func (c *Client) wait(ctx context.Context, jid string) (ended, error) {
+	if c.place == nil {
+		return c.spaces[0].waits.wait(ctx, c.spaces[0], jid)
+	}
+	w := make(wait, 1)
+	for _, s := range c.spaces {
+		s.waits.add(s, jid, w)
+		defer s.waits.remove(jid, w)
+	}
+	return w.await(ctx)
 }
 
 // An EndedError is the error of a Wait for a job that ended without being done.
@@ -135,10 +176,14 @@ type waits struct {
 }
 
 // wait waits for the end of a job or of a batch.
-func (s *waits) wait(ctx context.Context, c *Client, jid string) (ended, error) {
+func (s *waits) wait(ctx context.Context, in *space, jid string) (ended, error) {
 	w := make(wait, 1)
-	s.add(c, jid, w)
+	s.add(in, jid, w)
 	defer s.remove(jid, w)
+	return w.await(ctx)
+}
+
+func (w wait) await(ctx context.Context) (ended, error) {
 	select {
 	case end := <-w:
 		return end, end.err
@@ -147,7 +192,7 @@ func (s *waits) wait(ctx context.Context, c *Client, jid string) (ended, error) 
 	}
 }
 
-func (s *waits) add(c *Client, jid string, w wait) {
+func (s *waits) add(in *space, jid string, w wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -165,8 +210,8 @@ func (s *waits) add(c *Client, jid string, w wait) {
 	if s.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		s.stop = cancel
-		s.running.Go(func() { s.listen(ctx, c) })
-		s.running.Go(func() { s.readAll(ctx, c) })
+		s.running.Go(func() { s.listen(ctx, in) })
+		s.running.Go(func() { s.readAll(ctx, in) })
 	}
 }
 
@@ -245,9 +290,9 @@ func (s *waits) poll() {
 
 // listen keeps the subscription. Messages from before its start are missed, so all jobs are read when it
 // starts.
-func (s *waits) listen(ctx context.Context, c *Client) {
+func (s *waits) listen(ctx context.Context, in *space) {
 	for ctx.Err() == nil {
-		_ = c.driver.Listen(ctx, []string{c.keys.Ended()}, driver.ListenProbe, s.poll, func(message string) {
+		_ = in.driver.Listen(ctx, []string{in.keys.Ended()}, driver.ListenProbe, s.poll, func(message string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.readLocked(lua.EndedOf(message)...)
@@ -257,7 +302,7 @@ func (s *waits) listen(ctx context.Context, c *Client) {
 }
 
 // readAll reads jobs as they become due, as many in one pipeline as there are by then.
-func (s *waits) readAll(ctx context.Context, c *Client) {
+func (s *waits) readAll(ctx context.Context, in *space) {
 	pollAt := time.Now().Add(pollEvery)
 	for ctx.Err() == nil {
 		rest(ctx, time.Until(pollAt), s.isDue)
@@ -266,7 +311,7 @@ func (s *waits) readAll(ctx context.Context, c *Client) {
 			s.poll()
 		}
 		for jids := s.take(); len(jids) > 0 && ctx.Err() == nil; jids = s.take() {
-			if !s.read(ctx, c, jids) {
+			if !s.read(ctx, in, jids) {
 				rest(ctx, link.Jitter(afterFailure), nil)
 			}
 		}
@@ -297,7 +342,7 @@ func (s *waits) take() (jids []string) {
 }
 
 // read reads jobs and ends the Waits for those that have ended. It returns false if Redis did not answer.
-func (s *waits) read(ctx context.Context, c *Client, jids []string) (answered bool) {
+func (s *waits) read(ctx context.Context, in *space, jids []string) (answered bool) {
 	ends := make([]ended, len(jids))
 	over := make([]bool, len(jids)) // it has ended
 	var plain []int
@@ -307,13 +352,13 @@ func (s *waits) read(ctx context.Context, c *Client, jids []string) (answered bo
 			plain = append(plain, i)
 			continue
 		}
-		read, err := c.readBatch(ctx, id)
+		read, err := in.readBatch(ctx, id)
 		ends[i] = ended{batch: read.BatchStatus, err: err}
 		over[i] = read.State == lua.BatchStateOver || read.State == lua.BatchStateDead
 	}
-	asks, calls := lua.AskEach(plain, func(i int) lua.Ask[Tracked] { return c.keys.ReadTracked(jids[i]) })
+	asks, calls := lua.AskEach(plain, func(i int) lua.Ask[Tracked] { return in.keys.ReadTracked(jids[i]) })
 	if len(calls) > 0 {
-		for n, reply := range c.driver.Do(ctx, calls...) {
+		for n, reply := range in.driver.Do(ctx, calls...) {
 			end := &ends[plain[n]]
 			end.tracked, end.err = asks[n].Read(reply)
 			over[plain[n]] = end.tracked.State.Ended()

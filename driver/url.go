@@ -67,12 +67,13 @@ func ForPrefix(prefix string) Option { return func(u *URL) { u.prefix = prefix }
 // a Cluster needs a hash tag, such as {shop}, which puts all of its keys into one slot (see ForPrefix).
 //
 // Parameters of every URL: db (which overrides the path), dial_timeout (a duration, or whole seconds),
-// client_name, and password_file. With TLS: ca, cert and key (PEM files: whom to trust instead of the system's
-// authorities, and the client's certificate), server_name (the name to verify instead of the host), and
-// skip_verify=true. With sentinels: sentinel_user and sentinel_password_file; user and password of the URL are
-// those of the servers. master_set and addr, rueidis' own form, turn redis:// into redis+sentinel://. All files
-// are read again for each connection. The parameters in PoolParameters are go-redis' own. Its parameters for
-// retries, timeouts and the protocol are accepted and removed, because the adapters set these.
+// client_name, and password_file. With TLS: ca, cert and key (PEM files: whom to trust instead of the
+// system's authorities, and the client's certificate), server_name (the name to verify instead of the host),
+// and skip_verify=true. With sentinels: sentinel_user and sentinel_password_file; user and password of the
+// URL are those of the servers. SplitShards removes the parameter shards, which ParseURL refuses. master_set
+// and addr, rueidis' own form, turn redis:// into redis+sentinel://. All files are read again for each
+// connection. The parameters in PoolParameters are go-redis' own. Its parameters for retries, timeouts and
+// the protocol are accepted and removed, because the adapters set these.
 //
 // No error repeats any of the text, which may hold a password in any place.
 func ParseURL(text string, options ...Option) (*URL, error) {

@@ -122,6 +122,8 @@ func parameters(parts *url.URL) (url.Values, error) {
 	for name, values := range query {
 		switch {
 		case slices.Contains(overruled, name), slices.Contains(PoolParameters, name):
+		case name == shardsParameter:
+			return nil, errors.New("the Redis URL has the parameter shards, which leads to several keyspaces: open it with belay.Open")
 		case !slices.Contains(known, name):
 			return nil, fmt.Errorf("the Redis URL has a parameter that is not one of %s; user and password go before the host",
 				strings.Join(slices.Sorted(slices.Values(known)), ", "))
@@ -149,6 +151,37 @@ func parameters(parts *url.URL) (url.Values, error) {
 		return nil, errors.New("the Redis URL has only one of cert and key: a client's certificate needs both")
 	}
 	return query, nil
+}
+
+// shardsParameter is the parameter of SplitShards.
+const shardsParameter = "shards"
+
+// maxShards bounds the keyspaces of one URL: each has connections, heartbeats and scripts of its own.
+const maxShards = 1024
+
+// SplitShards returns a Redis URL without its parameter shards, and how many keyspaces the parameter asks for:
+// 0 without it. The error says what is wrong with the parameter, and repeats none of the text.
+func SplitShards(text string) (url string, shards int, err error) {
+	before, query, _ := strings.Cut(text, "?")
+	given := ""
+	rest := slices.DeleteFunc(strings.Split(query, "&"), func(part string) bool {
+		value, is := strings.CutPrefix(part, shardsParameter+"=")
+		if is {
+			given += value + " " // a second one makes it no number
+		}
+		return is
+	})
+	if given == "" {
+		return text, 0, nil
+	}
+	shards, err = strconv.Atoi(strings.TrimSuffix(given, " "))
+	if err != nil || shards < 1 || shards > maxShards {
+		return "", 0, fmt.Errorf("the shards of the Redis URL must be one number from 1 to %d, as in redis+cluster://host1,host2?shards=12", maxShards)
+	}
+	if len(rest) > 0 {
+		before += "?" + strings.Join(rest, "&")
+	}
+	return before, shards, nil
 }
 
 // pool returns the parameters that only go-redis reads.

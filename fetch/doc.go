@@ -13,7 +13,7 @@
 // them, belongings.go carries the locks and slots of jobs, reconcile.go reads the process' own lists to find
 // jobs whose reply was lost, quarantine.go runs a quarantined job with nothing beside it, follow.go changes
 // the queues that are taken from while the loop runs, and stop.go ends the loop. keyspace.go has the state of
-// the loop for one keyspace, pipeline.go sends its calls, and turns.go divides the processors among several
+// the loop for one keyspace, pipeline.go sends its calls, and queues.go divides the processors among several
 // keyspaces. Package janitor brings the jobs of dead processes back to their queues.
 //
 // This package must never decide what the outcome of a run means; package retry does.

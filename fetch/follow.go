@@ -14,11 +14,11 @@ import (
 //	queues that are taken from ⊆ queues whose lists may hold a job of ours ⊆ queues that the record names.
 //
 // A queue that comes is written into the record first (Session.Serve). When that is confirmed, Keyspace.Serve
-// makes the loop take from it. A queue that goes does so in the reverse order: Keyspace.Serve ends its takes and
-// its wait, while its running jobs continue and its working list is still read (leaving). When nothing that
-// could bring a job from it is in flight, Keyspace.Left returns it. Session.Serve removes it from the record,
-// unless its working list has a job, and Keyspace.Drop makes the loop forget it. A crash between two of these
-// steps leaves a record that names too many queues, which harms nothing.
+// makes the loop take from it. A queue that goes does so in the reverse order: Keyspace.Serve ends its takes
+// and its wait, while its running jobs continue and its working list is still read (leaving). When nothing
+// that could bring a job from it is in flight, Keyspace.Left returns it. Session.Serve removes it from the
+// record, unless its working list has a job, and Keyspace.Drop makes the loop forget it. A crash between two
+// of these steps leaves a record that names too many queues, which harms nothing.
 
 // leaveAfter is how long a queue that goes stays in the record after a call with an unknown result: the call
 // may have been a take, or a wait, that Redis executes late. It is longer than a wait lasts, and begins anew

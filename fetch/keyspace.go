@@ -96,8 +96,8 @@ func (k *Keyspace) Enter(session *Session) { k.loop.requests <- func() { k.enter
 func (k *Keyspace) Beaten(reply HeartbeatReply) { k.loop.give(func() { k.handleHeartbeat(reply) }) }
 
 // SetGate sets the function that returns the gate of a job; nil for most. The loop calls it for each job that
-// it takes here from now on, so it must return at once and never panic. With nil, as before the first call, jobs
-// have no gate, and no payload is parsed for it. SetGate may be called at any time.
+// it takes here from now on, so it must return at once and never panic. With nil, as before the first call,
+// jobs have no gate, and no payload is parsed for it. SetGate may be called at any time.
 func (k *Keyspace) SetGate(gate func(j *job.Job) *lua.Gate) {
 	if gate == nil {
 		k.gate.Store(nil)
@@ -144,6 +144,20 @@ func (k *Keyspace) call(now time.Time) {
 			break
 		}
 		k.send(p)
+	}
+}
+
+// leaveUnstarted removes the runs from the ledger that have not begun, because Redis is away, if the session
+// has no lease any more. They occupy processors that other keyspaces need. The jobs stay in their working
+// lists, where reconciling finds them.
+func (k *Keyspace) leaveUnstarted() {
+	for _, waiting := range []state{awaitingStart, ready} {
+		for r := range k.ledger.in(waiting) {
+			if (waiting == ready || !r.undoStart) && !k.leased(r.Session) {
+				k.drop(r)
+				k.loop.freed = true
+			}
+		}
 	}
 }
 

@@ -21,18 +21,18 @@ type Run struct {
 	seq         int64 // number of the run in its owner's session, from 1
 	state       state
 	outcome     job.Outcome
-	read        *job.Job              // the job, if its payload was read before it had a processor; nil for most
-	mayOwn      bool                  // the payload may name something that belongs to the job (job.MayOwn)
-	lock        *heldLock             // the lock that the payload names; nil for nearly all
-	gate        *lua.Gate             // what decides whether the run may start; nil for nearly all
-	starts      int                   // calls for its start that Redis has executed, or may have
-	started     bool                  // Redis has recorded the start
-	undoStart   bool                  // Redis must record that the run does not start after all
-	first       bool                  // a crash has interrupted the job: at its gate it waits before others
-	abandonment *abandonment          // the state of an abandoned run; nil for nearly all
-	sum         uint64                // of Bytes
-	saved       atomic.Pointer[Saved] // nil for nearly all
-	next, prev  *Run                  // in the list of its state
+	mayOwn      bool                    // the payload may name something that belongs to the job (job.MayOwn)
+	lock        *heldLock               // the lock that the payload names; nil for nearly all
+	gate        *lua.Gate               // what decides whether the run may start; nil for nearly all
+	starts      int                     // calls for its start that Redis has executed, or may have
+	started     bool                    // Redis has recorded the start
+	undoStart   bool                    // Redis must record that the run does not start after all
+	first       bool                    // a crash has interrupted the job: at its gate it waits before others
+	abandonment *abandonment            // the state of an abandoned run; nil for nearly all
+	sum         uint64                  // of Bytes
+	read        atomic.Pointer[job.Job] // the parsed job; nil until Job has read the payload
+	saved       atomic.Pointer[Saved]   // nil for nearly all
+	next, prev  *Run                    // in the list of its state
 }
 
 // Shard returns the number of the keyspace from which the job was taken, from 0 in the order of Loop.Open.
@@ -41,12 +41,18 @@ func (r *Run) Shard() int { return r.space.index }
 // Gated reports whether the job may wait at a gate: a quarantined one may not.
 func (r *Run) Gated() bool { return r.gate != nil && !r.quarantined }
 
-// Job returns the job as job.ParseToRun does, and reads a payload once that names a lock or a gate.
+// Job returns the job as job.ParseToRun does. It reads the payload at the first call; any goroutine may
+// call it.
 func (r *Run) Job() (*job.Job, error) {
-	if r.read != nil {
-		return r.read, nil
+	if read := r.read.Load(); read != nil {
+		return read, nil
 	}
-	return job.ParseToRun(r.Bytes)
+	read, err := job.ParseToRun(r.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	r.read.CompareAndSwap(nil, read)
+	return r.read.Load(), nil
 }
 
 // JID returns the job's id; "" if the payload cannot be read: such a job never runs.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/belayq/belay/client"
 )
 
 // A Shard is the Inspector of one of several keyspaces.
@@ -22,6 +24,34 @@ type Shard struct {
 // whose Redis is away is a problem in the answers, not an error about the others. Its methods are safe for
 // concurrent use.
 type Fleet struct{ shards []Shard }
+
+// FleetOf returns the Fleet of a client's keyspaces: of one, without a name, if it has no shards. It sends
+// nothing, and uses the client's connections. It panics when the client is nil.
+func FleetOf(c *client.Client) *Fleet {
+	if c == nil || c.Driver() == nil {
+		panic("inspect: the client is nil; check the error of Open")
+	}
+	var shards []Shard
+	for _, space := range c.Spaces() {
+		i := &Inspector{keys: space.Keys, unit: c.Config().Unit, orderly: orderly}
+		shards = append(shards, Shard{space.Name, i.WithDriver(space.Driver)})
+	}
+	return NewFleet(shards...)
+}
+
+// With returns a Fleet of the same shards with the Inspectors that change returns.
+func (f *Fleet) With(change func(*Inspector) *Inspector) *Fleet {
+	shards := slices.Clone(f.shards)
+	for n := range shards {
+		shards[n].Inspector = change(shards[n].Inspector)
+	}
+	return &Fleet{shards: shards}
+}
+
+// whole returns the Inspector of a Fleet of one keyspace without a name: its answers are those of the Fleet.
+func (f *Fleet) whole() (i *Inspector, is bool) {
+	return f.shards[0].Inspector, f.shards[0].Name == ""
+}
 
 // NewFleet returns a Fleet of these shards, in their order. It sends nothing. It panics without a shard, and if
 // two have one name.
@@ -68,7 +98,8 @@ func (s Shard) of(err error) error { return fmt.Errorf("shard %s: %w", s.Name, e
 // the first shard that answered. A queue is Paused if it is in each shard that has it.
 type FleetStatus struct {
 	Status
-	Shards []ShardStatus `json:"shards"`
+	// Shards has the overview of each; empty without shards.
+	Shards []ShardStatus `json:"shards,omitempty"`
 }
 
 // A ShardStatus is the overview of one shard.
@@ -91,6 +122,10 @@ func (f *Fleet) Sizes(ctx context.Context) (FleetStatus, error) {
 }
 
 func (f *Fleet) status(ctx context.Context, read func(*Inspector, context.Context) (Status, error)) (FleetStatus, error) {
+	if i, is := f.whole(); is {
+		status, err := read(i, ctx)
+		return FleetStatus{Status: status}, err
+	}
 	shards, errs := make([]ShardStatus, len(f.shards)), make([]error, len(f.shards))
 	var reads sync.WaitGroup
 	for n, shard := range f.shards {
@@ -196,6 +231,13 @@ type ShardFound struct {
 // found, Unseen also names the shards that could not be searched. It fails only if none could be.
 func (f *Fleet) FindAll(ctx context.Context, query Query, progress func(looked int, place string)) ([]ShardFound, error) {
 	all := make([]ShardFound, len(query.IDs))
+	if i, is := f.whole(); is {
+		found, err := i.FindAll(ctx, query, progress)
+		for n := range found {
+			all[n].Found = found[n]
+		}
+		return all[:len(found)], err
+	}
 	for n, id := range query.IDs {
 		all[n].Found = Found{JID: id, Place: PlaceNotFound}
 	}
@@ -259,6 +301,14 @@ type FleetResults struct {
 // the query are those of one call. It fails if its cursor is none, or if no shard can be searched.
 func (f *Fleet) Search(ctx context.Context, query Query) (FleetResults, error) {
 	results := FleetResults{Found: []ShardFound{}}
+	if i, is := f.whole(); is {
+		found, err := i.Search(ctx, query)
+		for _, one := range found.Found {
+			results.Found = append(results.Found, ShardFound{Found: one})
+		}
+		results.Looked, results.Next, results.Unseen = found.Looked, found.Next, found.Unseen
+		return results, err //nolint:wrapcheck // as Inspector.Search
+	}
 	at, cursor, err := f.readCursor(query.Cursor)
 	if err != nil {
 		return results, err
@@ -313,7 +363,7 @@ func (f *Fleet) readCursor(cursor string) (at int, rest string, err error) {
 // FleetCounts counts what an act has done in all shards.
 type FleetCounts struct {
 	ActCounts
-	Shards []ShardCounts `json:"shards"`
+	Shards []ShardCounts `json:"shards,omitempty"`
 }
 
 // ShardCounts counts what an act has done in one shard.
@@ -328,6 +378,14 @@ type ShardCounts struct {
 // none of the others had. It fails if the task is impossible, or if it failed in every shard.
 func (f *Fleet) Act(ctx context.Context, task Task, progress func(FleetCounts)) (FleetCounts, error) {
 	var sum FleetCounts
+	if i, is := f.whole(); is {
+		counts, err := i.Act(ctx, task, func(counts ActCounts) {
+			if progress != nil {
+				progress(FleetCounts{ActCounts: counts})
+			}
+		})
+		return FleetCounts{ActCounts: counts}, err
+	}
 	if err := task.Check(); err != nil {
 		return sum, err
 	}
@@ -388,6 +446,13 @@ var cancelled = []CancelResult{"", CancelMarked, CancelDone, CancelStopping, Can
 // was not found also names the shards in which Cancel failed. It fails only if it failed in all of them.
 func (f *Fleet) Cancel(ctx context.Context, jids ...string) ([]ShardCancellation, error) {
 	all := make([]ShardCancellation, len(jids))
+	if i, is := f.whole(); is {
+		results, err := i.Cancel(ctx, jids...)
+		for n := range results {
+			all[n].Cancellation = results[n]
+		}
+		return all[:len(results)], err
+	}
 	for n, jid := range jids {
 		all[n].Cancellation = Cancellation{JID: jid, Place: PlaceNotFound}
 	}

@@ -28,13 +28,14 @@ type Inspector struct {
 }
 
 // New returns an Inspector of a client's keyspace: of its Redis, under its prefix. It sends nothing, and uses
-// the client's connections. It panics when the client is nil.
+// the client's connections. It panics when the client is nil, and when it has several shards: FleetOf is for
+// these.
 func New(c *client.Client) *Inspector {
-	if c == nil || c.Driver() == nil {
-		panic("inspect: New: the client is nil; check the error of Open")
+	shards := FleetOf(c).shards
+	if len(shards) > 1 {
+		panic("inspect: New: the client has several shards; use FleetOf")
 	}
-	i := &Inspector{keys: lua.NewKeys(c.Config().Prefix), unit: c.Config().Unit, orderly: orderly}
-	return i.WithDriver(c.Driver())
+	return shards[0].Inspector
 }
 
 // WithDriver returns an Inspector of the same keyspace that uses other connections to the same Redis, such as a

@@ -81,31 +81,100 @@ func AppendArgs(out []byte, args []any) ([]byte, error) {
 
 var errTooDeep = fmt.Errorf("nested deeper than %d, or a value that contains itself", MaxDepth)
 
-// appendArg writes the commonest types without reflection.
+// appendArg writes one value.
 func appendArg(out []byte, arg any) ([]byte, error) {
-	switch v := arg.(type) {
-	case nil:
-		return append(out, "null"...), nil
-	case bool:
-		return strconv.AppendBool(out, v), nil
-	case int:
-		return strconv.AppendInt(out, int64(v), 10), nil
-	case int32:
-		return strconv.AppendInt(out, int64(v), 10), nil
-	case int64:
-		return strconv.AppendInt(out, v, 10), nil
-	case uint64:
-		return strconv.AppendUint(out, v, 10), nil
-	case float64:
-		return appendFloat(out, v, 64)
-	case string:
-		out, err := jsontext.AppendQuote(out, v)
-		if err != nil {
-			return nil, errNotUTF8
-		}
-		return out, nil
+	if plain, ok := appendPlain(out, arg, plainDepth); ok {
+		return plain, nil
 	}
 	return appendValue(out, arg)
+}
+
+// plainDepth is how deeply maps and slices may nest for appendPlain. Arguments seldom nest deeper, and a value
+// that contains itself ends there.
+const plainDepth = 16
+
+// appendPlain writes the commonest types without reflection; only a map of many keys allocates. ok is false if
+// v has a value of another type, or one that has no JSON: appendValue writes all others, and its errors name
+// the place.
+func appendPlain(out []byte, v any, depth int) (text []byte, ok bool) {
+	if depth == 0 {
+		return nil, false
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(out, "null"...), true
+	case bool:
+		return strconv.AppendBool(out, v), true
+	case int:
+		return strconv.AppendInt(out, int64(v), 10), true
+	case int32:
+		return strconv.AppendInt(out, int64(v), 10), true
+	case int64:
+		return strconv.AppendInt(out, v, 10), true
+	case uint64:
+		return strconv.AppendUint(out, v, 10), true
+	case float64:
+		out, err := appendFloat(out, v, 64)
+		return out, err == nil
+	case string:
+		return appendText(out, v)
+	case map[string]any:
+		return appendObject(out, v, func(out []byte, v any) ([]byte, bool) { return appendPlain(out, v, depth-1) })
+	case map[string]string:
+		return appendObject(out, v, appendText)
+	case []any:
+		return appendArray(out, v, func(out []byte, v any) ([]byte, bool) { return appendPlain(out, v, depth-1) })
+	case []string:
+		return appendArray(out, v, appendText)
+	}
+	return nil, false
+}
+
+func appendText(out []byte, s string) (text []byte, ok bool) {
+	out, err := jsontext.AppendQuote(out, s)
+	return out, err == nil
+}
+
+// appendObject writes a map with its keys in order.
+func appendObject[V any](out []byte, m map[string]V, appendMember func([]byte, V) ([]byte, bool)) (text []byte, ok bool) {
+	if m == nil {
+		return append(out, "null"...), true
+	}
+	var few [fewNames]string // on the stack
+	names := few[:0]
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	out = append(out, '{')
+	for i, name := range names {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if out, ok = appendText(out, name); !ok {
+			return nil, false
+		}
+		if out, ok = appendMember(append(out, ':'), m[name]); !ok {
+			return nil, false
+		}
+	}
+	return append(out, '}'), true
+}
+
+func appendArray[V any](out []byte, list []V, appendElement func([]byte, V) ([]byte, bool)) (text []byte, ok bool) {
+	if list == nil {
+		return append(out, "null"...), true
+	}
+	out = append(out, '[')
+	for i, v := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if out, ok = appendElement(out, v); !ok {
+			return nil, false
+		}
+	}
+	return append(out, ']'), true
 }
 
 // The library that encoding/json is becoming writes all other values: which fields a struct has, how they are

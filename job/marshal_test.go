@@ -95,6 +95,9 @@ func TestMarshalArgsRefuses(t *testing.T) {
 	}{
 		{"NaN", "write argument 2: NaN has no JSON", math.NaN()},
 		{"an_infinity_further_in", `write argument 2: at /a/1: +Inf has no JSON`, map[string]any{"a": []float64{0, math.Inf(1)}}},
+		{"NaN_in_a_map_of_a_slice", `write argument 2: at /0/a: NaN has no JSON`, []any{map[string]any{"a": math.NaN()}}},
+		{"a_text_further_in", `write argument 2: at /a/1: a string is not valid UTF-8`, map[string]any{"a": []string{"b", "\xff"}}},
+		{"a_key_of_texts_that_is_no_UTF_8", "not valid UTF-8", map[string]string{"\xff": "a"}},
 		{"a_string_that_is_no_UTF_8", "write argument 2: a string is not valid UTF-8", "\xff"},
 		{"a_key_that_is_no_UTF_8", "not valid UTF-8", map[string]int{"\xff": 1}},
 		{"such_a_string_in_a_struct", "not valid UTF-8", struct{ S string }{"a\xff"}},
@@ -152,6 +155,17 @@ func TestMarshalArgsProperties(t *testing.T) {
 			require.Len(t, j.Args(), len(args))
 		})
 	})
+	t.Run("maps_and_slices_are_written_as_inside_a_struct", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			v := plainValue(t, 4)
+			alone, err := job.MarshalArgs([]any{v})
+			require.NoError(t, err)
+			inside, err := job.Marshal(struct{ V []any }{[]any{v}}) // which the library writes
+			require.NoError(t, err)
+			require.Equal(t, inside, `{"V":`+alone+`}`)
+		})
+	})
 	t.Run("a_float_always_reads_as_a_float", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
@@ -160,6 +174,45 @@ func TestMarshalArgsProperties(t *testing.T) {
 			require.Contains(t, text, ".")
 		})
 	})
+}
+
+// plainValue draws a value of the types that are written without the library, and of some others.
+func plainValue(t *rapid.T, depth int) any {
+	key := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a", "é", "\ue000", "\U00010000", "<&>", "\u2028", "\"\\\n"}))
+	kinds := 8
+	if depth > 0 {
+		kinds = 12
+	}
+	switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+	case 0:
+		return rapid.Int().Draw(t, "int")
+	case 1:
+		return rapid.Float64().Draw(t, "float")
+	case 2:
+		return map[string]string(nil)
+	case 3:
+		return []any(nil)
+	case 4:
+		return rapid.MapOf(key, rapid.String()).Draw(t, "texts")
+	case 5:
+		return rapid.SliceOf(key).Draw(t, "list")
+	case 6:
+		return rapid.Int16().Draw(t, "another type")
+	case 7:
+		return rapid.Bool().Draw(t, "bool")
+	case 8, 9:
+		values := map[string]any{}
+		for range rapid.IntRange(0, 20).Draw(t, "members") {
+			values[key.Draw(t, "key")] = plainValue(t, depth-3)
+		}
+		return values
+	default:
+		values := []any{}
+		for range rapid.IntRange(0, 3).Draw(t, "elements") {
+			values = append(values, plainValue(t, depth-1))
+		}
+		return values
+	}
 }
 
 func BenchmarkMarshalArgs(b *testing.B) {

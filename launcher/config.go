@@ -61,8 +61,8 @@ type Config struct {
 	Logging Logging
 	// Pusher is what handlers get from BatchOf: the client with which they push. The launcher does not use it.
 	Pusher any
-	// Permitted is called before the process registers in a shard, and returns an error if the Redis user lacks a
-	// permission that it needs there. Default: not asked.
+	// Permitted is called before the process registers in a shard, and returns an error if the Redis user
+	// lacks a permission that it needs there. Default: not asked.
 	Permitted func(context.Context, Shard) error
 	// Check is called when the process has registered in a shard, in a goroutine of its own, and logs what is
 	// wrong with that Redis. Its context ends with Run, which waits for it. Default: no check.

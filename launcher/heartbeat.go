@@ -15,7 +15,8 @@ func (s *shard) beat(ctx context.Context) error {
 	if session.Over() {
 		return s.reregister(ctx)
 	}
-	reply, err := session.Beat(ctx, s.lanes.heart, s.keys, s.clock, append(s.watchedLeases(), s.space.Watched(session)...)...)
+	leases := s.leases()
+	reply, err := session.Beat(ctx, s.lanes.heart, s.keys, s.clock, append(leases.watched(), s.space.Watched(session)...)...)
 	if err != nil {
 		s.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
@@ -40,7 +41,7 @@ func (s *shard) beat(ctx context.Context) error {
 		s.log.Error("redis lost its data; running jobs continue, re-registering with a new identity", "identity", session.Identity)
 		return s.reregister(ctx)
 	}
-	s.wake(reply.Free)
+	leases.wake(reply.Free)
 	for _, signal := range reply.Signals { // of Ruby's remote control
 		s.log.Info("remote control", "signal", signal)
 		s.launcher.Obey(signal)

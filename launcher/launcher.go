@@ -245,9 +245,9 @@ func (l *Launcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// join registers the process in all shards at once. It returns when the first one has answered; the others join
-// when they answer. It reports false if the process was stopped first, or with the errors of all shards if all of
-// them refuse the process.
+// join registers the process in all shards at once. It returns when the first one has answered; the others
+// join when they answer. It reports false if the process was stopped first, or with the errors of all shards
+// if all of them refuse the process.
 func (l *Launcher) join(ctx, vitals context.Context) (started bool, err error) {
 	answers, start := make(chan answer, len(l.shards)), make(chan struct{})
 	for _, s := range l.shards {
@@ -388,10 +388,10 @@ func (s *shard) register(ctx context.Context) (session *fetch.Session, err error
 
 // named returns the error with the name of the shard.
 func (s *shard) named(err error) error {
-	if err == nil || s.Name == "" {
+	if err == nil || strings.HasPrefix(err.Error(), s.before()) { // as an error of a client does, or without shards
 		return err
 	}
-	return fmt.Errorf("shard %s: %w", s.Name, err)
+	return fmt.Errorf("%s%w", s.before(), err)
 }
 
 // newSession registers a new identity, which the process uses from then on.

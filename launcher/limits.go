@@ -17,6 +17,22 @@ type ClassLimit struct {
 	Key func(j *job.Job) (string, error)
 }
 
+// GateOf returns the name of the gate of a job with this payload, for a producer that must know where the gate
+// is. As in a worker, a job whose key cannot be computed has the empty key.
+func (c *ClassLimit) GateOf(payload string) (gate string) {
+	key := ""
+	defer func() {
+		_ = recover()
+		gate = c.Gate(key).Name
+	}()
+	if j, err := job.Parse(payload); err == nil {
+		if text, err := c.Key(j); err == nil {
+			key = text
+		}
+	}
+	return gate
+}
+
 // addLimit records the limit of a class, and panics if another class declares it with another size.
 func (l *Launcher) addLimit(class string, own *ClassLimit) {
 	if own == nil {

@@ -38,9 +38,9 @@ func (s Shard) before() string {
 	return "shard " + s.Name + ": "
 }
 
-// A shard is what the process has of one keyspace: its session and its connections there, the clock and the marks
-// of this Redis, and the duties. A process without shards has one of them. Decisions about a job use those of the
-// shard from which it was taken.
+// A shard is what the process has of one keyspace: its session and its connections there, the clock and the
+// marks of this Redis, and the duties. A process without shards has one of them. Decisions about a job use
+// those of the shard from which it was taken.
 type shard struct {
 	Shard
 	launcher *Launcher
@@ -100,7 +100,8 @@ func newShard(l *Launcher, of Shard) *shard {
 }
 
 // join registers the process in the shard and begins its duties, which end with vitals. It sends the result to
-// answers. If Redis refuses the process but another shard does not, it tries again once the process has started.
+// answers. If Redis refuses the process but another shard does not, it tries again once the process has
+// started.
 func (s *shard) join(ctx, vitals context.Context, answers chan<- answer, started <-chan struct{}) {
 	l := s.launcher
 	s.learnMarks(ctx)

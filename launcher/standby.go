@@ -22,28 +22,32 @@ type lease struct {
 	free func() // it must not block
 }
 
-func (s *shard) leases() []lease {
-	leases := []lease{
+// leases returns the leases that this process stands by for.
+func (s *shard) leases() leases {
+	list := leases{
 		{scheduler.Lease(s.keys), s.pollerLeft},
 		{s.janitor.SweepLease(), s.sweepNow.pull},
 	}
 	for _, watched := range s.janitor.WatchLeases(s.identity()) {
-		leases = append(leases, lease{watched, s.watchNow.pull})
+		list = append(list, lease{watched, s.watchNow.pull})
 	}
-	return leases
+	return list
 }
 
-// watchedLeases returns the leases for the next heartbeat.
-func (s *shard) watchedLeases() (watched []lua.Watched) {
-	for _, lease := range s.leases() {
+// leases are what one heartbeat checks.
+type leases []lease
+
+// watched returns the keys whose existence the heartbeat checks.
+func (list leases) watched() (watched []lua.Watched) {
+	for _, lease := range list {
 		watched = append(watched, lease.Watched)
 	}
 	return watched
 }
 
 // wake makes the duties of these leases ask for them.
-func (s *shard) wake(free []string) {
-	for _, lease := range s.leases() {
+func (list leases) wake(free []string) {
+	for _, lease := range list {
 		if slices.Contains(free, lease.Key) {
 			lease.free()
 		}

@@ -125,8 +125,9 @@ func (l *Launcher) logStart() {
 
 var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")
 
-// isClosed reports whether the client of this Launcher, or that of a shard, was closed. The Launcher's own connections would still
-// work, but health checks and the release of idle waits would not. Not every driver can report it.
+// isClosed reports whether the client of this Launcher, or that of a shard, was closed. The Launcher's own
+// connections would still work, but health checks and the release of idle waits would not. Not every driver
+// can report it.
 func (l *Launcher) isClosed() bool {
 	return slices.ContainsFunc(l.shards, func(s *shard) bool {
 		client, tells := s.Client.(interface{ Closed() bool })

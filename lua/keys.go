@@ -242,6 +242,9 @@ func (k Keys) Claim(identity string) string { return k.prefix + "belay:claim:" +
 // Redis drops the subscription of a process that dies, and its absence is evidence.
 func (k Keys) Presence(identity string) string { return k.prefix + "belay:here:" + identity }
 
+// Shard is the record of which of several keyspaces this is.
+func (k Keys) Shard() string { return k.prefix + "belay:shard" }
+
 // Watcher and Deputy are the leases of the two processes that look which sessions have their subscription.
 func (k Keys) Watcher() string { return k.prefix + "belay:watcher" }
 

@@ -1,12 +1,8 @@
 package lua
 
 import (
-	"context"
 	"embed"
-	"fmt"
 	"regexp"
-	"strconv"
-	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/link"
@@ -55,98 +51,3 @@ func expand(text string) string {
 }
 
 var include = regexp.MustCompile(`(?m)^-- include (\w+)\n`)
-
-// An Ask is one call together with the function that reads its reply, so that several can go in one pipeline.
-type Ask[T any] struct {
-	// Call is what goes into the pipeline.
-	Call driver.Call
-	read func(r reader) (T, error)
-}
-
-// asking builds an Ask of a script.
-func asking[T any](script *driver.Script, keys, args []string, read func(r reader) (T, error)) Ask[T] {
-	return Ask[T]{Call: driver.Call{Script: script, Keys: keys, Args: args}, read: read}
-}
-
-// Read reads the reply to the Ask's Call. It returns an error in the reply unchanged.
-func (a Ask[T]) Read(reply driver.Reply) (T, error) {
-	if reply.Err != nil {
-		var none T
-		return none, reply.Err
-	}
-	answer, err := a.read(readerOf(reply.Value))
-	if err != nil {
-		return answer, fmt.Errorf("read the reply of %s: %w", a.Call.Name(), err)
-	}
-	return answer, nil
-}
-
-// Do sends the Ask and reads its reply.
-func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
-	return a.Read(client.Do(ctx, a.Call)[0])
-}
-
-// AskEach returns an Ask for each item, and their calls, for one pipeline.
-func AskEach[I, T any](items []I, ask func(item I) Ask[T]) ([]Ask[T], []driver.Call) {
-	asks := make([]Ask[T], len(items))
-	for i, item := range items {
-		asks[i] = ask(item)
-	}
-	return asks, CallsOf(asks)
-}
-
-// CallsOf returns the calls of asks, for one pipeline.
-func CallsOf[T any](asks []Ask[T]) []driver.Call {
-	calls := make([]driver.Call, len(asks), len(asks)+1)
-	for i, ask := range asks {
-		calls[i] = ask.Call
-	}
-	return calls
-}
-
-// Texts reads the reply to a plain command that returns an array of strings.
-func Texts(reply driver.Reply) ([]string, error) {
-	if reply.Err != nil {
-		return nil, reply.Err
-	}
-	return readTexts(readerOf(reply.Value))
-}
-
-// Names is a page of a set of names.
-type Names struct {
-	// Names are in no order.
-	Names []string
-	// Next is where the page after it begins; LastPage if there is none.
-	Next string
-}
-
-const (
-	// FirstPage is where NamePage begins to read a set.
-	FirstPage = "0"
-	// LastPage is the Next of the last page.
-	LastPage = "0"
-)
-
-// NamePage reads the next names of a set, from the Next of the page before on. A name that is in the set all
-// the while is on one of the pages, or on several.
-func NamePage(set, from string) Ask[Names] {
-	return Ask[Names]{Call: driver.Command("SSCAN", set, from, "COUNT", strconv.Itoa(MaxItems)),
-		read: func(r reader) (Names, error) {
-			page := Names{Next: r.text(), Names: r.innerTexts()}
-			return page, r.end()
-		}}
-}
-
-func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
-
-// seconds writes a duration as scripts add it to a score.
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
-
-func bit(is bool) string {
-	if is {
-		return "1"
-	}
-	return "0"
-}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/belayq/belay/driver"
 )
 
 var pageScript = load("page")
@@ -86,4 +88,29 @@ func (r *reader) entries(scored, sought bool) []Entry {
 		entries = append(entries, entry)
 	}
 	return entries
+}
+
+// Names is a page of a set of names.
+type Names struct {
+	// Names are in no order.
+	Names []string
+	// Next is where the page after it begins; LastPage if there is none.
+	Next string
+}
+
+const (
+	// FirstPage is where NamePage begins to read a set.
+	FirstPage = "0"
+	// LastPage is the Next of the last page.
+	LastPage = "0"
+)
+
+// NamePage reads the next names of a set, from the Next of the page before on. A name that is in the set all
+// the while is on one of the pages, or on several.
+func NamePage(set, from string) Ask[Names] {
+	return Ask[Names]{Call: driver.Command("SSCAN", set, from, "COUNT", strconv.Itoa(MaxItems)),
+		read: func(r reader) (Names, error) {
+			page := Names{Next: r.text(), Names: r.innerTexts()}
+			return page, r.end()
+		}}
 }

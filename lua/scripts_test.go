@@ -201,6 +201,7 @@ var statusWords = map[string][]string{
 	"page_after":       nil,
 	"act":              nil,
 	"signal":           {"sent", "unknown"},
+	"shard":            nil,
 	"mark":             nil,
 	"class_rule":       {string(ClassRuleStored), string(ClassRuleSame), string(ClassRuleRemoved), string(ClassRuleUnknown)},
 	"unmark":           nil,

@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -55,6 +56,9 @@ func Handler(c *Collector) http.Handler {
 // ForServer returns the Handler of a server and its fleet, for belay.ProcessConfig.Metrics. It
 // reads from Redis over a connection of its own, which is closed when the server has stopped.
 func ForServer(client *belay.Client, server *belay.Server) (http.Handler, error) {
+	if len(client.Spaces()) > 1 {
+		return nil, errors.New("metrics: the client has several shards: make a Collector for each, of its own client")
+	}
 	lane, err := client.Driver().Lane(1)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: open a connection: %w", err)

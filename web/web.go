@@ -95,6 +95,9 @@ func New(c *client.Client, cfg Config) (*Dashboard, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("web: the client is nil; check the error of Open")
 	}
+	if len(c.Spaces()) > 1 {
+		return nil, errors.New("web: the client has several shards, and a dashboard shows one: open a client with the URL and the prefix of the shard")
+	}
 	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime, patientTime: patientTime}
 	_, _ = rand.Read(d.secret[:]) // it never returns an error
 	var errs []error
@@ -119,7 +122,7 @@ func New(c *client.Client, cfg Config) (*Dashboard, error) {
 		return nil, fmt.Errorf("web: open connections of its own: %w", err)
 	}
 	d.lane, d.inspector = lane, inspect.New(c).WithDriver(lane).WithDeadLimits(cfg.DeadLimit, cfg.DeadFor).WithMask(cfg.Mask)
-	d.prefix, d.routes = c.Config().Prefix, routes()
+	d.prefix, d.routes = c.Spaces()[0].Prefix, routes()
 	return d, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 )
 
@@ -183,11 +182,15 @@ It fails while a worker of a version without batches lives, because that worker 
 		Example: `  BID=$(belay batches new --on-success ImportDone --on-death ImportAlarm -q imports)
   belay batches new --id import-42 --description "orders of May"`,
 		Args: noWords,
-		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
-			maker, err := at.keyspace(redis)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if at.shard != "" {
+				return usage("--shard: the id of a batch decides about its shard; leave the flag out")
+			}
+			maker, err := at.connect(client.Config{})
 			if err != nil {
 				return err
 			}
+			defer func() { _ = maker.Close() }()
 			for of, class := range map[*client.RawJob]string{&cfg.OnComplete: complete, &cfg.OnSuccess: success, &cfg.OnDeath: death} {
 				if class != "" {
 					*of = client.RawJob{Class: class, Queue: cfg.Queue}
@@ -199,7 +202,7 @@ It fails while a worker of a version without batches lives, because that worker 
 			}
 			printLine(cmd, batch.ID())
 			return nil
-		}),
+		},
 	}
 	set := cmd.Flags()
 	set.StringVar(&cfg.ID, "id", "", "the `BID`: 1 to 64 letters, digits, dots, dashes and underscores (default random)")

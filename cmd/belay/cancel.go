@@ -40,10 +40,10 @@ func newCancel(at *redisFlags) *cobra.Command {
 			}
 			return checkTimeout(timeout)
 		},
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+		RunE: withFleet(at, func(cmd *cobra.Command, f *inspect.Fleet, args []string) error {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			results, err := i.Cancel(ctx, args...)
+			results, err := f.Cancel(ctx, args...)
 			return errors.Join(printCancelled(cmd, results), err)
 		}),
 	})
@@ -53,11 +53,11 @@ func newCancel(at *redisFlags) *cobra.Command {
 
 // printCancelled prints what happened to each job. Jobs that were not cancelled are an error. After an error of
 // Cancel, jobs with which nothing has happened have no result.
-func printCancelled(cmd *cobra.Command, results []inspect.Cancellation) error {
-	results = slices.DeleteFunc(results, func(r inspect.Cancellation) bool { return r.Result == "" })
+func printCancelled(cmd *cobra.Command, results []inspect.ShardCancellation) error {
+	results = slices.DeleteFunc(results, func(r inspect.ShardCancellation) bool { return r.Result == "" })
 	err := showAll(cmd, results, func(t *table) {
 		for _, r := range results {
-			t.row(r.JID + " " + string(r.Result) + cancelNote(r))
+			t.row(r.JID + " " + string(r.Result) + cancelNote(r.Cancellation) + onShard(r.Shard))
 		}
 	})
 	left, unseen := 0, ""

@@ -45,7 +45,8 @@ func TestCancelEndsARunningProgram(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	jid := strings.TrimSpace(h.invoke("", "push", "A").out)
-	w := h.startWorker(t, "--exec", "A=sh -c 'echo begun >out; sleep 60'")
+	// Until its next heartbeat the worker has not read the mark, and the job is found in its hands.
+	w := h.startWorker(t, "--heartbeat", "5s", "--exec", "A=sh -c 'echo begun >out; sleep 60'")
 	w.awaitFile("out")
 	answer := h.invoke("", "cancel", jid)
 	require.Zero(t, answer.code, answer.errs)

@@ -74,20 +74,25 @@ program to register it replaces it), or absent if no size is stored.`
              beat_age_seconds, running [{thread, class, jid, queue, since, elapsed_seconds, overdue_seconds}]`
 )
 
+// statusFields are the fields of an overview.
+var statusFields = `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, waiting, scheduled, retries, dead, batches, queue_count,
+process_count, problems [text]
+queues     [{` + strings.ReplaceAll(queueFields, "\n", "\n             ") + `}]
+processes  [{` + processFields + `}]`
+
 // contracts has the contracts of all commands. The first that matches a command is its own.
 var contracts = []contract{
 	{
 		commands: []string{"status"}, json: single,
-		fields: `at, processed, failed, duplicates, enqueued, quarantined, held_by_dead, waiting, scheduled, retries, dead, batches, queue_count,
-process_count, problems [text]
-queues     [{` + strings.ReplaceAll(queueFields, "\n", "\n             ") + `}]
-processes  [{` + processFields + `}]`,
+		fields: statusFields + `
+shards     [{name, problem, ` + statusFields + `}]`,
 		notes: `duplicates are pushes that were refused because another job held their lock. quarantined are jobs whose
 workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
 heartbeats have stopped; a living worker recovers them. waiting are jobs that wait for limits, at up to 1,000
 gates; those of a gate count for the queue of the next of them. state is that of a process: alive, lapsed (its
 heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the
-counts are of all. problems are keys with unexpected contents. With --history it prints {date,
+counts are of all. problems are keys with unexpected contents. With shards, the counts are their sums, and
+shards has the same of each, or the problem of one that is away. With --history it prints {date,
 processed, failed} instead, one object a line.`,
 		exits: map[int]string{exitOK: ", also with problems", exitFailure: "if nothing can be read from Redis"},
 	},
@@ -98,14 +103,14 @@ processed, failed} instead, one object a line.`,
 	},
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
-		fields: `jid, state, queue, class, gate, line, since, at, process, process_state, reported, looked, unseen,
+		fields: `jid, state, queue, class, gate, line, since, at, process, process_state, reported, looked, unseen, shard,
 tracked {` + trackedFields + `},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 		notes: `state is queue, quarantined, waiting, running, scheduled, retry, dead, completed or not_found; that of tracked is
 running, retrying, waiting, done, dead, discarded, cancelled or expired. A job that waits for a limit has the
 gate, and line, its place there: 1 is the next to start. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
-is the number of entries that were read; unseen lists the places that were not searched to the end; job
+is the number of entries that were read; shard is that of the job, if there are several; unseen lists the places that were not searched to the end; job
 has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
 		exits: map[int]string{
 			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
@@ -113,8 +118,8 @@ has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
 		},
 	},
 	{
-		commands: []string{"cancel"}, json: perLine + ", one for each job", fields: `jid, result, state, class, queue, process, unseen`,
-		notes: `state is where the job was, as in belay find; process is the process that has the job; unseen says why
+		commands: []string{"cancel"}, json: perLine + ", one for each job", fields: `jid, result, state, class, queue, process, unseen, shard`,
+		notes: `state is where the job was, and shard its shard, as in belay find; process is the process that has the job; unseen says why
 the search was incomplete.`,
 		exits: map[int]string{
 			exitOK: "if each job was removed or is stopping", exitFailure: unreachable,
@@ -306,10 +311,11 @@ in belay periodic history. problem is there if this version cannot use the defin
 	},
 	{commands: []string{"version"}, json: single, fields: "version, go, platform", exits: map[int]string{exitOK: ""}},
 	{
-		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, status, holder, replicas, reason, line`,
+		commands: []string{"push"}, json: "a receipt instead of a jid, " + perLine, fields: `jid, queue, shard, status, holder, replicas, reason, line`,
 		notes: `status is queued, scheduled, duplicate (holder is the jid of the job that holds the lock), unknown (no
 reply within --repeat-for: Redis may or may not have the job) or not_pushed. With --file there is also line.
-With --replicas, replicas is how many replicas have the job: absent for none, and -1 if Redis did not say.`,
+With --replicas, replicas is how many replicas have the job: absent for none, and -1 if Redis did not say. shard
+is where the job is, if the URL has shards.`,
 		exits: map[int]string{
 			exitOK: "if all jobs were enqueued", exitFailure: "if a job was not, or may not have been",
 			exitDuplicate: "if there was no error and a duplicate was refused",

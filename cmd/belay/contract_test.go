@@ -103,7 +103,7 @@ func requirePrinted(t *testing.T, value any, may fieldTree, where string) {
 
 // printedBy are the types that commands print.
 var printedBy = map[string]reflect.Type{
-	"status": reflect.TypeFor[inspect.Status](), "find": reflect.TypeFor[inspect.Found](), "cancel": reflect.TypeFor[inspect.Cancellation](),
+	"status": reflect.TypeFor[inspect.FleetStatus](), "find": reflect.TypeFor[inspect.ShardFound](), "cancel": reflect.TypeFor[inspect.ShardCancellation](),
 	"dead": reflect.TypeFor[inspect.Entry](), "dead find": reflect.TypeFor[inspect.Entry](), "move": reflect.TypeFor[inspect.ActCounts](),
 	"return": reflect.TypeFor[inspect.Returned](), "queues": reflect.TypeFor[inspect.Queue](), "queues history": reflect.TypeFor[inspect.Sample](), "processes": reflect.TypeFor[inspect.Process](),
 	"locks": reflect.TypeFor[inspect.UniqueLock](), "locks find": reflect.TypeFor[inspect.UniqueLock](), "classes": reflect.TypeFor[inspect.Classes](),

@@ -52,13 +52,17 @@ func newFindJob(at *redisFlags) *cobra.Command {
 			}
 			return checkTimeout(timeout)
 		},
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+		RunE: withFleet(at, func(cmd *cobra.Command, f *inspect.Fleet, args []string) error {
 			if len(args) == 0 {
+				i, err := at.one(f)
+				if err != nil {
+					return err
+				}
 				return search.run(cmd, i, timeout)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
-			found, err := i.FindAll(ctx, inspect.Query{IDs: args}, searching(cmd))
+			found, err := f.FindAll(ctx, inspect.Query{IDs: args}, searching(cmd))
 			if err != nil {
 				return err
 			}
@@ -137,13 +141,13 @@ func searching(cmd *cobra.Command) func(int, string) {
 }
 
 // printFound prints where a job is. A job that was not found is an error, which is shown on standard error.
-func printFound(cmd *cobra.Command, found inspect.Found) error {
+func printFound(cmd *cobra.Command, found inspect.ShardFound) error {
 	if found.Entry != nil {
 		found.Entry.Describe()
 	}
 	err := show(cmd, found, func(t *table) {
 		if found.Place != inspect.PlaceNotFound {
-			t.row(whereabouts(found))
+			t.row(whereabouts(found.Found) + onShard(found.Shard))
 		}
 		if found.Entry != nil {
 			for _, past := range found.Entry.Errors {
@@ -160,6 +164,14 @@ func printFound(cmd *cobra.Command, found inspect.Found) error {
 		return errors.New("not found: it is done and was not tracked, was deleted, or never existed")
 	}
 	return nil
+}
+
+// onShard says on which shard a job is, if there are several.
+func onShard(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", on shard " + name
 }
 
 // maxShown is how much of a result or an error is shown on a line.

@@ -238,19 +238,13 @@ func (f due) instant() (time.Time, error) {
 // openPusher makes the client. The client repeats a push only for reportEvery; then persist reports and
 // continues.
 func openPusher(at *redisFlags, repeatFor time.Duration) (*client.Client, error) {
-	redis, err := at.open()
-	if err != nil {
-		return nil, err
+	if at.shard != "" {
+		return nil, usage("--shard: a job goes to the shard of its keys, or to the next one; leave the flag out")
 	}
 	if repeatFor = min(repeatFor, reportEvery); repeatFor == 0 {
 		repeatFor = -1
 	}
-	pusher, err := client.New(redis, client.Config{Prefix: at.prefix, RepeatFor: repeatFor})
-	if err != nil {
-		_ = redis.Close()
-		return nil, err
-	}
-	return pusher, nil
+	return at.connect(client.Config{RepeatFor: repeatFor})
 }
 
 func pushOne(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {

@@ -36,12 +36,12 @@ func (h hints) note(receipt client.Receipt) {
 // print writes the hint if a queue has no consumer. It checks all queues with one call, and writes nothing if
 // the call fails.
 func (h hints) print(cmd *cobra.Command, pusher *client.Client) {
-	if len(h) == 0 {
+	if len(h) == 0 || len(pusher.Spaces()) > 1 { // which of the shards has it, no one knows beforehand
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
-	if _, err := check.Permitted(ctx, pusher.Driver(), check.RoleDashboard, check.Config{Prefix: pusher.Config().Prefix}); err != nil {
+	if _, err := check.Permitted(ctx, pusher.Driver(), check.RoleDashboard, check.Config{Prefix: pusher.Spaces()[0].Prefix}); err != nil {
 		return // a producer need not see processes, and denied calls would fill the ACL LOG
 	}
 	without, err := inspect.New(pusher).WithoutConsumer(ctx, slices.Sorted(maps.Keys(h)))

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -28,7 +29,9 @@ var urlVariables = []string{"BELAY_REDIS_URL", "REDIS_URL"}
 // redisFlags select the Redis, the client library and the prefix of the keys.
 type redisFlags struct {
 	url, client, prefix string
-	set                 *pflag.FlagSet
+	// shard is the name of the one among the shards of the URL that a command is about.
+	shard string
+	set   *pflag.FlagSet
 	// mask is the flag of the commands that show arguments: see masking.
 	mask []string
 }
@@ -37,9 +40,10 @@ func (f *redisFlags) register(flags *pflag.FlagSet) {
 	f.set = flags
 	// The environment is not a default of the flag: help shows defaults, and a URL may hold a password.
 	flags.StringVar(&f.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N, "+
-		"redis[s]+sentinel://host1,host2,host3/NAME, or redis[s]+cluster://host1,host2 with --prefix '{NAME}'; ?password_file=FILE, "+
+		"redis[s]+sentinel://host1,host2,host3/NAME, or redis[s]+cluster://host1,host2 with --prefix '{NAME}' or ?shards=N; ?password_file=FILE, "+
 		"?ca=FILE, ?cert=FILE&key=FILE (default "+defaultURL+")")
 	flags.StringVar(&f.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
+	flags.StringVar(&f.shard, "shard", "", "the `NAME` of one of the shards of the URL, for commands about one keyspace")
 	flags.StringVar(&f.prefix, "prefix", "", "prefix of every key, a colon is added (default none)")
 }
 
@@ -57,26 +61,57 @@ func (f *redisFlags) check() error {
 	return nil
 }
 
-// open makes the client, without a connection.
-func (f *redisFlags) open() (driver.Client, error) {
+// dial makes the driver of one keyspace, by the client library that the flags name.
+func (f *redisFlags) dial(url string, options ...driver.Option) (driver.Client, error) {
+	switch f.client {
+	case "go-redis":
+		return goredisdriver.Open(url, options...)
+	case "rueidis":
+		return rueidisdriver.Open(url, options...)
+	}
+	return nil, fmt.Errorf("--client %q: it must be go-redis or rueidis", f.client)
+}
+
+// connect makes a client of all shards of the URL, or of its one keyspace, without a connection. It sets the
+// prefix of cfg.
+func (f *redisFlags) connect(cfg client.Config) (*client.Client, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	url := f.address()
-	var client driver.Client
-	var err error
-	switch f.client {
-	case "go-redis":
-		client, err = goredisdriver.Open(url, driver.ForPrefix(f.prefix))
-	case "rueidis":
-		client, err = rueidisdriver.Open(url, driver.ForPrefix(f.prefix))
-	default:
-		return nil, usage("--client %q: it must be go-redis or rueidis", f.client)
-	}
+	cfg.Prefix = f.prefix
+	c, err := client.Open(f.address(), cfg, f.dial)
 	if err != nil {
 		return nil, statusError{err, exitUsage}
 	}
-	return client, nil
+	return c, nil
+}
+
+// open makes the client of one keyspace, without a connection. With shards that is the one of --shard, whose
+// prefix it sets.
+func (f *redisFlags) open() (driver.Client, error) {
+	c, err := f.connect(client.Config{})
+	if err != nil {
+		return nil, err
+	}
+	spaces := c.Spaces()
+	if f.shard == "" && len(spaces) == 1 {
+		f.prefix = spaces[0].Prefix
+		return spaces[0].Driver, nil
+	}
+	var names []string
+	for _, space := range spaces {
+		if names = append(names, space.Name); space.Name == f.shard && f.shard != "" {
+			f.prefix = space.Prefix
+			return space.Driver, nil
+		}
+	}
+	switch {
+	case f.shard == "":
+		return nil, usage("this command is about one shard: choose one of %s with --shard NAME", strings.Join(names, ", "))
+	case len(spaces) == 1 && names[0] == "":
+		return nil, usage("--shard %s: the URL has no shards; add ?shards=N", f.shard)
+	}
+	return nil, usage("--shard %s: the shards are %s", f.shard, strings.Join(names, ", "))
 }
 
 // keyspace returns a client of the keyspace that the flags name.
@@ -86,6 +121,38 @@ func (f *redisFlags) keyspace(redis driver.Client) (*client.Client, error) {
 		return nil, statusError{err, exitUsage}
 	}
 	return c, nil
+}
+
+// withFleet makes the body of a command that reads or acts on all shards of the URL, or on the one of --shard.
+func withFleet(at *redisFlags, do func(*cobra.Command, *inspect.Fleet, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := at.connect(client.Config{})
+		if err != nil {
+			return err
+		}
+		if at.shard != "" {
+			return withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+				return do(cmd, inspect.NewFleet(inspect.Shard{Inspector: i}), args)
+			})(cmd, args)
+		}
+		defer func() { _ = c.Close() }()
+		mask, err := at.masks(cmd)
+		if err != nil {
+			return err
+		}
+		fleet := inspect.FleetOf(c).With(func(i *inspect.Inspector) *inspect.Inspector { return i.WithMask(mask) })
+		return do(cmd, fleet, args)
+	}
+}
+
+// one returns the only Inspector of a fleet, for what is about one keyspace.
+func (f *redisFlags) one(fleet *inspect.Fleet) (*inspect.Inspector, error) {
+	shards := fleet.Shards()
+	if len(shards) == 1 {
+		return shards[0].Inspector, nil
+	}
+	_, err := f.open() // its error names the shards
+	return nil, err
 }
 
 // withRedis makes the body of a command that has a client.

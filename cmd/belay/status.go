@@ -37,7 +37,7 @@ func newStatus(at *redisFlags) *cobra.Command {
   belay status --json | jq '.queues[] | select(.latency_seconds > 60)'
   belay status --redis redis://redis.example.com:6379/2`,
 		Args: noArgs,
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+		RunE: withFleet(at, func(cmd *cobra.Command, f *inspect.Fleet, _ []string) error {
 			if every < minEvery {
 				return usage("--every %v: it must be at least %v", every, minEvery)
 			}
@@ -45,22 +45,30 @@ func newStatus(at *redisFlags) *cobra.Command {
 				if history < 1 || history > inspect.MaxDays || watch {
 					return usage("--history %d: it must be from 1 to %d days, without --watch", history, inspect.MaxDays)
 				}
+				i, err := at.one(f)
+				if err != nil {
+					return err
+				}
 				return printHistory(cmd, i, history)
 			}
 			switch {
 			case watch && !asJSON(cmd) && isTerminal(cmd.OutOrStdout()):
+				i, err := at.one(f)
+				if err != nil {
+					return err
+				}
 				return runTop(cmd, i, every)
 			case watch:
 				ctx, stop := untilSignal()
 				defer stop()
-				read := func() (inspect.Status, error) { return readStatus(ctx, i) }
+				read := func() (inspect.FleetStatus, error) { return readFleet(ctx, f) }
 				return watchStatus(ctx, cmd, every, read)
 			}
-			status, err := readStatus(context.Background(), i)
+			status, err := readFleet(context.Background(), f)
 			if err != nil {
 				return err
 			}
-			return show(cmd, status, func(t *table) { printStatus(t, status) })
+			return show(cmd, status, func(t *table) { printFleet(t, status) })
 		}),
 	})
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "repeat until interrupted; with --json one object a line; on a terminal the same as belay top")
@@ -74,6 +82,29 @@ func readStatus(ctx context.Context, i *inspect.Inspector) (inspect.Status, erro
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	return i.Status(ctx)
+}
+
+func readFleet(ctx context.Context, f *inspect.Fleet) (inspect.FleetStatus, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	return f.Status(ctx)
+}
+
+// printFleet prints the sums of all shards, and a line for each of them.
+func printFleet(t *table, s inspect.FleetStatus) {
+	printStatus(t, s.Status)
+	if len(s.Shards) == 0 {
+		return
+	}
+	t.row()
+	t.row("SHARD", "PROCESSED", "FAILED", "ENQUEUED", "SCHEDULED", "RETRIES", "DEAD", "PROCESSES")
+	for _, shard := range s.Shards {
+		if shard.Problem != "" {
+			t.row(shard.Name, "away")
+			continue
+		}
+		t.row(shard.Name, shard.Processed, shard.Failed, shard.Enqueued, shard.Scheduled, shard.Retries, shard.Dead, shard.ProcessCount)
+	}
 }
 
 // printStatus prints all tables of a status.
@@ -151,7 +182,7 @@ func newReset(at *redisFlags) *cobra.Command {
 
 // watchStatus prints a page per interval until ctx ends, each in one write. It reports an outage once and
 // continues.
-func watchStatus(ctx context.Context, cmd *cobra.Command, every time.Duration, read func() (inspect.Status, error)) error {
+func watchStatus(ctx context.Context, cmd *cobra.Command, every time.Duration, read func() (inspect.FleetStatus, error)) error {
 	out, away := cmd.OutOrStdout(), false
 	page := &bytes.Buffer{}
 	cmd.SetOut(page)
@@ -164,15 +195,15 @@ func watchStatus(ctx context.Context, cmd *cobra.Command, every time.Duration, r
 		case err == nil:
 			away = false
 			_ = show(cmd, status, func(t *table) { // to a buffer
-				t.row(localTime(&status.At) + speed(last, status))
+				t.row(localTime(&status.At) + speed(last, status.Status))
 				t.row()
-				printStatus(t, status)
+				printFleet(t, status)
 				t.row()
 			})
 			if _, err := page.WriteTo(out); err != nil {
 				return err
 			}
-			last = status
+			last = status.Status
 		case !away:
 			away = true
 			cmd.PrintErrln("belay: status: " + err.Error() + "; trying again")

@@ -18,21 +18,21 @@ import (
 
 // pictures is a reader of statuses that are a second apart, which is interrupted after the last; a nil is an
 // outage.
-func pictures(stop func(), all ...*inspect.Status) func() (inspect.Status, error) {
+func pictures(stop func(), all ...*inspect.Status) func() (inspect.FleetStatus, error) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return func() (inspect.Status, error) {
+	return func() (inspect.FleetStatus, error) {
 		if len(all) == 0 {
 			stop()
-			return inspect.Status{}, context.Canceled
+			return inspect.FleetStatus{}, context.Canceled
 		}
 		next := all[0]
 		all = all[1:]
 		at = at.Add(time.Second)
 		if next == nil {
-			return inspect.Status{}, errors.New("connection refused")
+			return inspect.FleetStatus{}, errors.New("connection refused")
 		}
 		next.At = at
-		return *next, nil
+		return inspect.FleetStatus{Status: *next}, nil
 	}
 }
 

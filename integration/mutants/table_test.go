@@ -114,7 +114,7 @@ var bugs = []mutant{
 		name: "takes are unfair",
 		harm: "a keyspace with a long queue has all processors, and the jobs of the others wait until it is empty",
 		edits: []edit{{
-			"fetch/turns.go", `	part := processors / c.count
+			"fetch/queues.go", `	part := processors / c.count
 `, `	part := processors
 `,
 		}},
@@ -159,7 +159,7 @@ var bugs = []mutant{
 		edits: []edit{{
 			"driver/goredisdriver/options.go", `o.MaxRetries = -1 // 0 would mean three`, `o.MaxRetries = 0`,
 		}, {
-			"driver/goredisdriver/command.go", `// prepare spells the call out.`, `func (c *command) NoRetry() bool { return false }
+			"driver/goredisdriver/do.go", `// prepare spells the call out.`, `func (c *command) NoRetry() bool { return false }
 
 // prepare spells the call out.`,
 		}},
@@ -478,6 +478,26 @@ var bugs = []mutant{
 		caught: "TestLocksInHand/go-redis/are_renewed_at_each_beat_all_of_them", says: "waited in vain for the renewals",
 	},
 	{
+		name: "a bound job is pushed to any shard",
+		harm: "each shard has a lock of its own, and a unique job is accepted once for each of them",
+		edits: []edit{{
+			"client/route.go", `	if len(keys) == 0 {
+`, `	if len(keys) <= 1 {
+`,
+		}},
+		pkg: "./client", run: "TestAnEqualJobIsRefused",
+		caught: "TestAnEqualJobIsRefusedWhereverItIsPushed/go-redis", says: `expected: "duplicate"`,
+	},
+	{
+		name: "an uncertain push is sent to another shard",
+		harm: "a job whose push lost its reply is stored on two shards, and runs twice",
+		edits: []edit{{
+			"client/route.go", `ctx.Err() != nil || !absent(err) {`, `ctx.Err() != nil {`,
+		}},
+		pkg: "./client", run: "TestAnUncertainPush",
+		caught: "TestAnUncertainPushIsSentToNoOtherShard/go-redis", says: "it is stored once",
+	},
+	{
 		name: "a coalesced push does not wait for the reply",
 		harm: "a push is reported as stored although Redis refused it or the reply was lost",
 		edits: []edit{{
@@ -643,9 +663,9 @@ var bugs = []mutant{
 		name: "a claim is pushed without its number",
 		harm: "a relay of the outbox that is killed before it deletes its rows pushes up to 256 jobs twice",
 		edits: []edit{{
-			"client/prepared.go", `	a, err := c.store(ctx, &stored, s.load)
+			"client/prepared.go", `	a, err := s.store(ctx, &stored, jobs.load)
 `, `	_ = stored
-	a, err := c.store(ctx, nil, s.load)
+	a, err := s.store(ctx, nil, jobs.load)
 `,
 		}},
 		pkg: "./client", run: "TestPreparedJobs/are_stored_once",

@@ -1,9 +1,83 @@
 package lua
 
 import (
+	"context"
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/belayq/belay/driver"
 )
+
+// An Ask is one call together with the function that reads its reply, so that several can go in one pipeline.
+type Ask[T any] struct {
+	// Call is what goes into the pipeline.
+	Call driver.Call
+	read func(r reader) (T, error)
+}
+
+// asking builds an Ask of a script.
+func asking[T any](script *driver.Script, keys, args []string, read func(r reader) (T, error)) Ask[T] {
+	return Ask[T]{Call: driver.Call{Script: script, Keys: keys, Args: args}, read: read}
+}
+
+// Read reads the reply to the Ask's Call. It returns an error in the reply unchanged.
+func (a Ask[T]) Read(reply driver.Reply) (T, error) {
+	if reply.Err != nil {
+		var none T
+		return none, reply.Err
+	}
+	answer, err := a.read(readerOf(reply.Value))
+	if err != nil {
+		return answer, fmt.Errorf("read the reply of %s: %w", a.Call.Name(), err)
+	}
+	return answer, nil
+}
+
+// Do sends the Ask and reads its reply.
+func (a Ask[T]) Do(ctx context.Context, client driver.Client) (T, error) {
+	return a.Read(client.Do(ctx, a.Call)[0])
+}
+
+// AskEach returns an Ask for each item, and their calls, for one pipeline.
+func AskEach[I, T any](items []I, ask func(item I) Ask[T]) ([]Ask[T], []driver.Call) {
+	asks := make([]Ask[T], len(items))
+	for i, item := range items {
+		asks[i] = ask(item)
+	}
+	return asks, CallsOf(asks)
+}
+
+// CallsOf returns the calls of asks, for one pipeline.
+func CallsOf[T any](asks []Ask[T]) []driver.Call {
+	calls := make([]driver.Call, len(asks), len(asks)+1)
+	for i, ask := range asks {
+		calls[i] = ask.Call
+	}
+	return calls
+}
+
+// Texts reads the reply to a plain command that returns an array of strings.
+func Texts(reply driver.Reply) ([]string, error) {
+	if reply.Err != nil {
+		return nil, reply.Err
+	}
+	return readTexts(readerOf(reply.Value))
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+
+// seconds writes a duration as scripts add it to a score.
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
+
+func bit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
 
 // A reader reads the parts of a reply in their order. After a part of a type that the script never returns,
 // it reads zero values, and end returns the error.

@@ -49,10 +49,10 @@ func TestJobsOfABulkShareATimeForAMillisecond(t *testing.T) {
 	client, err := New(accepting{}, Config{})
 	require.NoError(t, err)
 	w, here := writer{bulk: true}, time.Now()
-	first := w.nowFor(t.Context(), client.space, time.Time{}, here)
-	require.Equal(t, first, w.nowFor(t.Context(), client.space, time.Time{}, here.Add(stampEvery-1)))
-	require.True(t, w.nowFor(t.Context(), client.space, time.Time{}, here.Add(stampEvery)).After(first))
-	require.True(t, w.nowFor(t.Context(), client.space, here, here).After(first), "a job that may be due is compared with the present")
+	first := w.nowFor(t.Context(), client.spaces[0], time.Time{}, here)
+	require.Equal(t, first, w.nowFor(t.Context(), client.spaces[0], time.Time{}, here.Add(stampEvery-1)))
+	require.True(t, w.nowFor(t.Context(), client.spaces[0], time.Time{}, here.Add(stampEvery)).After(first))
+	require.True(t, w.nowFor(t.Context(), client.spaces[0], here, here).After(first), "a job that may be due is compared with the present")
 }
 
 // A bulk push shares texts, ids and times among its jobs; the payloads must not show it.
@@ -96,6 +96,7 @@ func TestABulkAllocatesLittleForEachJob(t *testing.T) {
 		"args":        {RawJob{Class: "A", Args: []any{42, "template", 1.5}}, 1},
 		"JSON":        {RawJob{Class: "A", ArgsJSON: `[42,"template",1.5]`}, 1},
 		"an object":   {RawJob{Class: "A", ArgsJSON: `[42,{"locale":"en"}]`}, 2},
+		"a map":       {RawJob{Class: "A", Args: []any{42, map[string]any{"locale": "en", "tags": []string{"a", "b"}}}}, 2},
 		"for later":   {RawJob{Class: "A", ArgsJSON: `[42]`, In: time.Minute}, 2},
 		"with a key":  {RawJob{Class: "A", ArgsJSON: `[42]`, Key: "k"}, 5},
 		"unique jobs": {RawJob{Class: "A", ArgsJSON: `[42]`, Unique: unique}, 8}, // four, unless sync.Pool forgets: with -race it does
