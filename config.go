@@ -6,12 +6,14 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/logbook"
@@ -151,18 +153,18 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	buffer, log := logbook.Behind(cfg.Logger)
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of, spaces := c.Config(), c.Spaces()
-	if len(spaces) > 1 {
-		return nil, nil, nil, errors.New("the client has several shards, and a server serves one: open a client for each shard, " +
-			"with its URL and its prefix, and run a server for each")
+	shards, admit := make([]launcher.Shard, len(spaces)), make(map[string]func(context.Context) error)
+	for i, space := range spaces {
+		shards[i] = launcher.Shard{Name: space.Name, Client: space.Driver, Prefix: space.Prefix}
+		admit[space.Name] = space.Admit
 	}
-	of.Prefix = spaces[0].Prefix
 	var l *launcher.Launcher
-	var may check.Permissions
-	wanted := func() check.Config {
-		return check.Config{Prefix: of.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
+	var may sync.Map // what each shard permits, by its name
+	wanted := func(shard launcher.Shard) check.Config {
+		return check.Config{Prefix: shard.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 	}
 	l, err := launcher.New(launcher.Config{
-		Client: c.Driver(), Prefix: of.Prefix, PayloadLimit: of.PayloadLimit,
+		Shards: shards, Home: c.Home(), PayloadLimit: of.PayloadLimit,
 		Queues: cfg.Queues, Concurrency: cfg.Concurrency, Timeout: cfg.Timeout, ShutdownTimeout: cfg.ShutdownTimeout,
 		Retry:            retry.Policy{Formula: cfg.RetryFormula, MaxRetries: cfg.Retries, Unit: of.Unit, Rules: retryRules(cfg.ErrorRules)},
 		MaxInterruptions: cfg.MaxInterruptions,
@@ -170,11 +172,20 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
 		Pusher: c,
-		Permitted: func(ctx context.Context) (err error) {
-			may, err = check.Permitted(ctx, c.Driver(), check.RoleWorker, wanted())
+		Permitted: func(ctx context.Context, shard launcher.Shard) error {
+			if err := admit[shard.Name](ctx); errors.Is(err, client.ErrShards) {
+				return &driver.AccessError{Err: err, Advice: "start all programs with one list of shards"} // waiting cures nothing
+			} else if err != nil {
+				return err
+			}
+			permitted, err := check.Permitted(ctx, shard.Client, check.RoleWorker, wanted(shard))
+			may.Store(shard.Name, permitted)
 			return err
 		},
-		Check:        func(ctx context.Context) { check.LogFindings(ctx, c.Driver(), wanted(), may, log) },
+		Check: func(ctx context.Context, shard launcher.Shard) {
+			permitted, _ := may.Load(shard.Name)
+			check.LogFindings(ctx, shard.Client, wanted(shard), permitted.(check.Permissions), shard.Log(log))
+		},
 		WaitForRedis: cfg.WaitForRedis,
 	})
 	return l, buffer, log, err

@@ -10,10 +10,10 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A job may have a lock, which its payload names (package dedup), and a gate (see Loop.SetGate). Both change
-// with the job: Redis records the start before the job runs, if the start changes the lock, or if the gate has
-// to let it start; and the settle that ends the job frees the lock and the slot. Each heartbeat renews the lock
-// while this process has the job. Jobs without either cost one search in their bytes.
+// A job may have a lock, which its payload names (package dedup), and a gate (see Keyspace.SetGate). Both
+// change with the job: Redis records the start before the job runs, if the start changes the lock, or if the
+// gate has to let it start; and the settle that ends the job frees the lock and the slot. Each heartbeat
+// renews the lock while this process has the job. Jobs without either cost one search in their bytes.
 
 // A heldLock is the lock of a running job.
 type heldLock struct {
@@ -59,7 +59,7 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 
 // prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
-	gateOf := k.loop.gate.Load()
+	gateOf := k.gate.Load()
 	if gateOf != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
 		if parsed, err := r.Job(); err == nil {

@@ -13,12 +13,12 @@ import (
 //
 //	queues that are taken from ⊆ queues whose lists may hold a job of ours ⊆ queues that the record names.
 //
-// A queue that comes is written into the record first (Session.Serve). When that is confirmed, Loop.Serve
-// makes the loop take from it. A queue that goes does so in the reverse order: Loop.Serve ends its takes and
-// its wait, while its running jobs continue and its working list is still read (leaving). When nothing that
-// could bring a job from it is in flight, Keyspace.Left returns it. Session.Serve removes it from the record,
-// unless its working list has a job, and Keyspace.Drop makes the loop forget it. A crash between two of these
-// steps leaves a record that names too many queues, which harms nothing.
+// A queue that comes is written into the record first (Session.Serve). When that is confirmed, Keyspace.Serve
+// makes the loop take from it. A queue that goes does so in the reverse order: Keyspace.Serve ends its takes
+// and its wait, while its running jobs continue and its working list is still read (leaving). When nothing
+// that could bring a job from it is in flight, Keyspace.Left returns it. Session.Serve removes it from the
+// record, unless its working list has a job, and Keyspace.Drop makes the loop forget it. A crash between two
+// of these steps leaves a record that names too many queues, which harms nothing.
 
 // leaveAfter is how long a queue that goes stays in the record after a call with an unknown result: the call
 // may have been a take, or a wait, that Redis executes late. It is longer than a wait lasts, and begins anew
@@ -33,13 +33,18 @@ func (l *Loop) SetOrders(orders []*QueueOrder) {
 	}
 }
 
-// Serve makes the loop take from the queues of these orders, one for each share. The records of all sessions
-// must name the queues before. It returns when the loop has begun to, or the error of ctx.
-func (l *Loop) Serve(ctx context.Context, orders []*QueueOrder) error {
-	return l.do(ctx, func() {
-		l.SetOrders(orders)
-		l.follow()
-	})
+// Serve makes the loop take from the queues of these orders, one for each share. The records of the sessions
+// here must name the queues before. It returns when the loop has begun to, or the error of ctx.
+func (k *Keyspace) Serve(ctx context.Context, orders []*QueueOrder) error {
+	return k.loop.do(ctx, func() { k.serve(orders) })
+}
+
+func (k *Keyspace) serve(orders []*QueueOrder) {
+	for i, in := range k.intakes {
+		in.order = orders[i]
+	}
+	k.follow()
+	k.loop.allotWaits()
 }
 
 // Left returns those of the queues that are taken from no more, or never were, and of which nothing is in
@@ -87,17 +92,10 @@ func (l *Loop) do(ctx context.Context, run func()) error {
 	}
 }
 
-// follow makes the queues of all keyspaces those of the shares' orders.
-func (l *Loop) follow() {
-	for _, k := range l.spaces {
-		k.follow()
-	}
-	l.allotWaits()
-}
-
+// follow makes the queues those of the intakes' orders.
 func (k *Keyspace) follow() {
 	for _, in := range k.intakes {
-		names := in.share.Order.Names()
+		names := in.order.Names()
 		for _, name := range names {
 			switch q := k.queues[name]; {
 			case q == nil:
@@ -166,10 +164,10 @@ func (l *Loop) allotWaits() {
 		intakes = append(intakes, k.intakes...)
 	}
 	bySize := slices.SortedStableFunc(slices.Values(intakes), func(a, b *intake) int {
-		return len(a.share.Order.Names()) - len(b.share.Order.Names())
+		return len(a.order.Names()) - len(b.order.Names())
 	})
 	for i, in := range bySize {
-		in.quota = min(len(in.share.Order.Names()), left/(len(bySize)-i))
+		in.quota = min(len(in.order.Names()), left/(len(bySize)-i))
 		left -= in.quota
 	}
 }

@@ -24,8 +24,7 @@ func (r *rig) follow(queues ...string) {
 	served, err := r.session.Serve(r.ctx, r.direct, r.keys, named, nil)
 	require.NoError(r.t, err)
 	require.True(r.t, served)
-	r.loop.SetOrders([]*QueueOrder{strictly(r.t, queues...)})
-	r.loop.follow()
+	r.k.serve([]*QueueOrder{strictly(r.t, queues...)})
 }
 
 func (r *rig) hasLeft(queue string) bool {
@@ -135,8 +134,7 @@ func TestQueuesThatComeAndGo(t *testing.T) {
 			r := newRig(t, open, 2, "a")
 			order, err := NewQueueOrder([]Queue{{Name: "t*"}}, rand.New(rand.NewPCG(1, 2)))
 			require.NoError(t, err)
-			r.loop.SetOrders([]*QueueOrder{order})
-			r.loop.follow()
+			r.k.serve([]*QueueOrder{order})
 			r.pump("a to have left", func() bool { return r.hasLeft("a") })
 			r.drop("a")
 			r.beat()

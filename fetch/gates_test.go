@@ -17,7 +17,7 @@ import (
 // gated makes the rig's jobs pass one gate.
 func (r *rig) gated(size lua.Size) lua.Gate {
 	gate := lua.Gate{Name: "five:", Size: size}
-	r.loop.SetGate(func(*job.Job) *lua.Gate { return &gate })
+	r.k.SetGate(func(*job.Job) *lua.Gate { return &gate })
 	return gate
 }
 
@@ -80,7 +80,7 @@ func TestGates(t *testing.T) {
 			r := newRig(t, open, 4, "mail")
 			var calls atomic.Int64
 			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.shaOfStart(), Do: faultproxy.Before(func() { calls.Add(1) })})
-			r.loop.SetGate(func(*job.Job) *lua.Gate { return nil })
+			r.k.SetGate(func(*job.Job) *lua.Gate { return nil })
 			r.push("mail", 4)
 			r.pump("all jobs", func() bool { return len(r.running) == 4 })
 			r.end(done)
@@ -93,7 +93,7 @@ func TestGates(t *testing.T) {
 			r := newRig(t, open, 1, "mail")
 			asked := make(chan *job.Job, 1)
 			gate := lua.Gate{Name: "five:", Size: lua.Size{Concurrency: 1}}
-			r.loop.SetGate(func(j *job.Job) *lua.Gate {
+			r.k.SetGate(func(j *job.Job) *lua.Gate {
 				asked <- j
 				return &gate
 			})

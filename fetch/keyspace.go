@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
@@ -20,6 +21,8 @@ type Space struct {
 	Clock  *lua.Clock
 	// Reporter reports the outages of this Redis. Default: a new one that writes to the log of the loop.
 	Reporter *link.Reporter
+	// TooManyClients, if set, is called when this Redis has refused the loop a connection. It must not block.
+	TooManyClients func()
 }
 
 // A Keyspace is the state of the loop for one keyspace: its session there, its queues, the pipelines in
@@ -32,10 +35,11 @@ type Keyspace struct {
 	log     *slog.Logger
 	report  *link.Reporter
 	ledger  ledger
-	session *Session   // nil before the first
-	former  []*Session // earlier sessions that still had runs when the next one began
-	index   int        // in Loop.spaces
-	fenced  bool       // the last take was refused: the session has lapsed, or holds a quarantined job; until the next heartbeat
+	session *Session                                 // nil before the first
+	former  []*Session                               // earlier sessions that still had runs when the next one began
+	index   int                                      // in Loop.spaces
+	fenced  bool                                     // the last take was refused: the session has lapsed, or holds a quarantined job; until the next heartbeat
+	gate    atomic.Pointer[func(*job.Job) *lua.Gate] // see SetGate; nil for none
 	lease   lease
 	renew   bool // the locks of the runs must be renewed
 
@@ -90,6 +94,20 @@ func (k *Keyspace) Enter(session *Session) { k.loop.requests <- func() { k.enter
 
 // Beaten passes the reply of a confirmed heartbeat to the loop.
 func (k *Keyspace) Beaten(reply HeartbeatReply) { k.loop.give(func() { k.handleHeartbeat(reply) }) }
+
+// SetGate sets the function that returns the gate of a job; nil for most. The loop calls it for each job that
+// it takes here from now on, so it must return at once and never panic. With nil, as before the first call,
+// jobs have no gate, and no payload is parsed for it. SetGate may be called at any time.
+func (k *Keyspace) SetGate(gate func(j *job.Job) *lua.Gate) {
+	if gate == nil {
+		k.gate.Store(nil)
+		return
+	}
+	k.gate.Store(&gate)
+}
+
+// YieldWaits makes the loop close the waits here, because this Redis refused the process a connection.
+func (k *Keyspace) YieldWaits() { k.loop.give(func() { k.tooManyClients = true }) }
 
 func (k *Keyspace) enter(session *Session) {
 	k.former = slices.DeleteFunc(append(k.former, k.session), func(s *Session) bool { return s == nil || s.held == 0 })

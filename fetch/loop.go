@@ -37,7 +37,6 @@ type Loop struct {
 	started  atomic.Bool
 	over     atomic.Bool
 	lost     atomic.Uint64
-	gate     atomic.Pointer[func(*job.Job) *lua.Gate] // see SetGate; nil for none
 }
 
 // Run runs the loop until, after a stop, all jobs are settled or the time for that is over. This is what a
@@ -179,8 +178,6 @@ type Config struct {
 	// CallTimeout bounds each call that carries no jobs, except waits. Calls that carry jobs get more time:
 	// see link.Pace.
 	CallTimeout time.Duration
-	// TooManyClients, if set, is called when Redis has refused the loop a connection. It must not block.
-	TooManyClients func()
 	// DrainFor is the maximum time without takes while the process becomes idle for a quarantined job.
 	DrainFor time.Duration
 	// Unit is how instants are written into payloads.
@@ -207,17 +204,6 @@ func NewLoop(cfg Config) *Loop {
 	return l
 }
 
-// SetGate sets the function that returns the gate of a job; nil for most. The loop calls it for each job that
-// it takes from now on, so it must return at once and never panic. With nil, as before the first call, jobs
-// have no gate, and no payload is parsed for it. SetGate may be called at any time.
-func (l *Loop) SetGate(gate func(j *job.Job) *lua.Gate) {
-	if gate == nil {
-		l.gate.Store(nil)
-		return
-	}
-	l.gate.Store(&gate)
-}
-
 // Open adds a keyspace, with a connection for its jobs. Call it before Run.
 func (l *Loop) Open(at Space) (*Keyspace, error) {
 	k, err := newKeyspace(l, at)
@@ -228,7 +214,8 @@ func (l *Loop) Open(at Space) (*Keyspace, error) {
 	if len(l.spaces) > 1 {
 		l.events = make(chan event, len(l.spaces)*maxEvents)
 	}
-	l.follow()
+	k.follow()
+	l.allotWaits()
 	return k, nil
 }
 
@@ -257,15 +244,6 @@ func (l *Loop) Stop() { l.give(l.beginStop) }
 
 // StopNow is Stop without the timeout.
 func (l *Loop) StopNow() { l.give(l.beginStopNow) }
-
-// TooManyClients makes the loop close its waits, because Redis refused this process a connection.
-func (l *Loop) TooManyClients() {
-	l.give(func() {
-		for _, k := range l.spaces {
-			k.tooManyClients = true
-		}
-	})
-}
 
 // give passes a request to the loop. It drops the request if the channel is full: the channel has room for far
 // more requests than there are kinds, and for the replies to many heartbeats.

@@ -152,8 +152,8 @@ func (k *Keyspace) fail(err error) {
 	k.report.Fail(jobs, err)
 	if driver.TooManyClients(err) {
 		k.tooManyClients = true
-		if k.cfg.TooManyClients != nil {
-			k.cfg.TooManyClients()
+		if k.TooManyClients != nil {
+			k.TooManyClients()
 		}
 	}
 	if o.resting(now) {

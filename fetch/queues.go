@@ -32,6 +32,7 @@ const backOff = time.Second
 type intake struct {
 	space   *Keyspace
 	share   *Share
+	order   *QueueOrder // of the queues to take from
 	queues  []*queueState
 	empty   bool      // the last take found all queues empty, and nothing since then suggests otherwise
 	denied  bool      // the last take lacked a permission to move jobs of a queue
@@ -45,11 +46,11 @@ type intake struct {
 }
 
 func newIntake(k *Keyspace, s *Share) *intake {
-	return &intake{space: k, share: s, turns: turns{looks: link.Backoff{First: firstLook, Max: pacedTake}}}
+	return &intake{space: k, share: s, order: s.Order, turns: turns{looks: link.Backoff{First: firstLook, Max: pacedTake}}}
 }
 
 // polls reports whether there are more queues than idle waits. Then takes read all of them every pacedTake.
-func (in *intake) polls() bool { return len(in.share.Order.Names()) > in.quota }
+func (in *intake) polls() bool { return len(in.order.Names()) > in.quota }
 
 // spare returns how many jobs a take may ask for: not for the processors that orphaned entries need, and
 // one less for each open wait, which may bring a job at any moment. But if takes are all that reads some of the
@@ -68,7 +69,7 @@ func (in *intake) wantsTake(now time.Time) bool {
 	backedOff := in.backedOff()
 	resting := backedOff == 0 && now.Before(in.space.noWaitsUntil) // waits are not possible, so takes replace them
 	switch {
-	case backedOff == len(in.share.Order.Names()):
+	case backedOff == len(in.order.Names()):
 		return false // also if there is no queue
 	case !in.empty:
 		return true
@@ -79,7 +80,7 @@ func (in *intake) wantsTake(now time.Time) bool {
 
 // next returns the queues of one take, in this turn's order and without those that are backed off.
 func (in *intake) next() []string {
-	names := in.share.Order.Next()
+	names := in.order.Next()
 	if in.space.backedOff == 0 {
 		return names
 	}
@@ -190,7 +191,7 @@ func (k *Keyspace) names() []string { return *k.named.Load() }
 // namesTaken returns the names of the queues that are not leaving.
 func (k *Keyspace) namesTaken() (names []string) {
 	for _, in := range k.intakes {
-		names = append(names, in.share.Order.Names()...)
+		names = append(names, in.order.Names()...)
 	}
 	return names
 }

@@ -35,6 +35,9 @@ type Run struct {
 	next, prev  *Run                    // in the list of its state
 }
 
+// Shard returns the number of the keyspace from which the job was taken, from 0 in the order of Loop.Open.
+func (r *Run) Shard() int { return r.space.index }
+
 // Gated reports whether the job may wait at a gate: a quarantined one may not.
 func (r *Run) Gated() bool { return r.gate != nil && !r.quarantined }
 

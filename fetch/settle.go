@@ -119,7 +119,7 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled)), ended: ended}
 	session.unread = append(session.unread, b)
 	settlement := lua.Settlement{Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled, Today: k.Clock.Now()}
-	if k.loop.gate.Load() != nil {
+	if k.gate.Load() != nil {
 		settlement.Queues = k.namesTaken()
 	}
 	b.ask = k.Keys.Settle(settlement)

@@ -15,36 +15,36 @@ import (
 
 // announce updates the entry of this process among Sidekiq's processes, in the forms that Sidekiq 6, 7 and 8
 // read.
-func (l *Launcher) announce(ctx context.Context) error {
-	session := l.session.Load()
+func (s *shard) announce(ctx context.Context) error {
+	session := s.session.Load()
 	if session.Over() {
 		return nil
 	}
-	runs := l.Running()
-	info, err := json.Marshal(l.processInfo(session.Identity))
+	runs := s.launcher.running(s)
+	info, err := json.Marshal(s.processInfo(session.Identity))
 	if err != nil {
 		return fmt.Errorf("describe the process: %w", err)
 	}
-	now := announcement{info: string(info), quiet: l.quiet.Load(), idle: len(runs) == 0, at: l.announced.at}
-	if now.idle && now == l.announced && time.Since(now.at) < announceIdleEvery && l.silence() < announceEvery {
+	now := announcement{info: string(info), quiet: s.launcher.quiet.Load(), idle: len(runs) == 0, at: s.announced.at}
+	if now.idle && now == s.announced && time.Since(now.at) < announceIdleEvery && s.silence() < announceEvery {
 		return nil
 	}
 	fields := []string{
 		"info", string(info),
 		"busy", strconv.Itoa(len(runs)),
-		"beat", job.Stamp(l.clock.Now(), job.Seconds),
+		"beat", job.Stamp(s.clock.Now(), job.Seconds),
 		"quiet", strconv.FormatBool(now.quiet),
 		"rss", strconv.Itoa(residentKB()),
-		"rtt_us", strconv.FormatInt(time.Duration(l.rtt.Load()).Microseconds(), 10),
-		"concurrency", strconv.Itoa(l.Concurrency()),
+		"rtt_us", strconv.FormatInt(time.Duration(s.rtt.Load()).Microseconds(), 10),
+		"concurrency", strconv.Itoa(s.launcher.Concurrency()),
 	}
-	_, err = l.keys.Announce(session.Identity, fields, workEntries(runs)).Do(ctx, l.lanes.chores)
+	_, err = s.keys.Announce(session.Identity, fields, workEntries(runs)).Do(ctx, s.lanes.chores)
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
-	l.report.Answered()
+	s.report.Answered()
 	now.at = time.Now()
-	l.announced = now
+	s.announced = now
 	return nil
 }
 
@@ -59,11 +59,11 @@ type announcement struct {
 
 // processInfo returns the record of the process for Sidekiq's readers, with all keys that any version needs:
 // one entry that they cannot read breaks their page for every process.
-func (l *Launcher) processInfo(identity string) map[string]any {
+func (s *shard) processInfo(identity string) map[string]any {
 	host, _, _ := strings.Cut(identity, ":")
-	weights, capsules := make([]any, 0, 1+len(l.cfg.Capsules)), make(map[string]any, 1+len(l.cfg.Capsules))
-	orders := l.queues.orders()
-	for i, capsule := range l.cfg.allCapsules() {
+	weights, capsules := make([]any, 0, 1+len(s.cfg.Capsules)), make(map[string]any, 1+len(s.cfg.Capsules))
+	orders := s.launcher.queues.orders()
+	for i, capsule := range s.cfg.allCapsules() {
 		mode, byQueue := "weighted", orders[i].Weights()
 		if orders[i].Strict() {
 			mode = "strict"
@@ -71,21 +71,25 @@ func (l *Launcher) processInfo(identity string) map[string]any {
 		weights = append(weights, byQueue)
 		capsules[capsule.Name] = map[string]any{"concurrency": capsule.Concurrency, "mode": mode, "weights": byQueue}
 	}
-	return map[string]any{
+	about := map[string]any{
 		"hostname": host,
 		"identity": identity,
 		"pid":      os.Getpid(),
-		"tag":      l.cfg.Tag,
-		"labels":   append([]string{}, l.cfg.Labels...), // never null
+		"tag":      s.cfg.Tag,
+		"labels":   append([]string{}, s.cfg.Labels...), // never null
 		// Raw, because a float without a fraction is not a float to Ruby.
-		"started_at":  json.RawMessage(job.Stamp(l.bornAt, job.Seconds)),
-		"concurrency": l.Concurrency(),
+		"started_at":  json.RawMessage(job.Stamp(s.bornAt, job.Seconds)),
+		"concurrency": s.launcher.Concurrency(),
 		"queues":      append([]string{}, namesOf(orders)...), // never null
 		"weights":     weights,
 		"capsules":    capsules,
 		"version":     "belay " + moduleVersion(),
 		"embedded":    false,
 	}
+	if s.launcher.process != "" {
+		about["process"] = s.launcher.process
+	}
+	return about
 }
 
 // moduleVersion returns the version of this module in the running program.
@@ -116,14 +120,17 @@ type CurrentRun struct {
 }
 
 // Running returns the current runs. There are none before Run has registered the process.
-func (l *Launcher) Running() []CurrentRun {
+func (l *Launcher) Running() []CurrentRun { return l.running(nil) }
+
+// running returns the current runs of a shard, or of all shards if of is nil.
+func (l *Launcher) running(of *shard) []CurrentRun {
 	pool := l.pool.Load()
 	if pool == nil {
 		return nil
 	}
 	var runs []CurrentRun
 	for _, p := range pool.processors {
-		if r := p.current.Load(); r != nil {
+		if r := p.current.Load(); r != nil && (of == nil || r.shard == of) {
 			runs = append(runs, r.describe())
 		}
 	}

@@ -23,7 +23,7 @@ func BatchOf(ctx context.Context) (b lua.Batch, pusher any, ok bool) {
 // knows.
 func BatchInvalid(ctx context.Context) bool {
 	run, ok := ctx.Value(runKey{}).(*run)
-	return ok && run.launcher().marks.Invalid(run.job)
+	return ok && run.shard.marks.Invalid(run.job)
 }
 
 // Previous returns the jid of the job whose next job ctx's run is of. pusher is Config.Pusher. ok is false for

@@ -27,17 +27,17 @@ const marksEvery = time.Hour
 // readMarks is the pass that reads the marks of cancelled jobs, and the rules of classes, after a heartbeat has
 // reported newer ones. It cancels the runs of these jobs. A mark of a job that starts meanwhile is seen by its
 // processor, or here.
-func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
-	more, err := l.marks.Read(ctx, l.lanes.chores, l.keys)
+func (s *shard) readMarks(ctx context.Context) (time.Duration, error) {
+	more, err := s.marks.Read(ctx, s.lanes.chores, s.keys)
 	if err == nil && !more {
-		err = l.readRules(ctx)
+		err = s.readRules(ctx)
 	}
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range l.pool.Load().processors {
-		if r := p.current.Load(); r != nil && l.marks.Binds(r.job) && r.shared.cancelRun(r, ErrCancelled) {
-			l.cfg.Log.Info("cancelling a running job", "jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue)
+	for _, p := range s.launcher.pool.Load().processors {
+		if r := p.current.Load(); r != nil && r.shard == s && s.marks.Binds(r.job) && r.shared.cancelRun(r, ErrCancelled) {
+			s.log.Info("cancelling a running job", "jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue)
 		}
 	}
 	if more {
@@ -50,17 +50,17 @@ func (l *Launcher) readMarks(ctx context.Context) (time.Duration, error) {
 // through an outage: without them, the process could start a recovered job that Cancel has reported as
 // stopping, or a job whose class an operator has paused. A refusal does not keep the process from working; the
 // duty that reads marks reports it.
-func (l *Launcher) learnMarks(ctx context.Context) {
+func (s *shard) learnMarks(ctx context.Context) {
 	var pace link.Pace
 	through := func(read func(context.Context) error) error {
-		return l.callThroughOutage(ctx, "cancel", l.vitalsDeadline(), &pace, read)
+		return s.callThroughOutage(ctx, "cancel", s.launcher.vitalsDeadline(), &pace, read)
 	}
 	var err error
 	for more := true; more && err == nil; {
 		err = through(func(ctx context.Context) (err error) {
-			more, err = l.marks.Read(ctx, l.lanes.chores, l.keys)
+			more, err = s.marks.Read(ctx, s.lanes.chores, s.keys)
 			return err
 		})
 	}
-	_ = through(l.readRules)
+	_ = through(s.readRules)
 }

@@ -20,8 +20,12 @@ import (
 // document the fields of the same name, with their units and defaults.
 type Config struct {
 	// Client is a connection to Redis. The Launcher opens its own connections from it and does not close it.
-	Client      driver.Client
-	Prefix      string
+	Client driver.Client
+	Prefix string
+	// Shards are the keyspaces of a process with shards, in the place of Client and Prefix.
+	Shards []Shard
+	// Home is the index of the shard with the periodic jobs.
+	Home        int
 	Queues      []fetch.Queue
 	Concurrency int
 	// Capsules are further sets of queues, each with a concurrency of its own.
@@ -57,12 +61,12 @@ type Config struct {
 	Logging Logging
 	// Pusher is what handlers get from BatchOf: the client with which they push. The launcher does not use it.
 	Pusher any
-	// Permitted is called before the process registers, and returns an error if the Redis user lacks a
-	// permission that it needs. Default: not asked.
-	Permitted func(context.Context) error
-	// Check is called when the process has registered, in a goroutine of its own, and logs what is wrong with
-	// Redis. Its context ends with Run, which waits for it. Default: no check.
-	Check func(context.Context)
+	// Permitted is called before the process registers in a shard, and returns an error if the Redis user
+	// lacks a permission that it needs there. Default: not asked.
+	Permitted func(context.Context, Shard) error
+	// Check is called when the process has registered in a shard, in a goroutine of its own, and logs what is
+	// wrong with that Redis. Its context ends with Run, which waits for it. Default: no check.
+	Check func(context.Context, Shard)
 	// WaitForRedis is ServerConfig.WaitForRedis.
 	WaitForRedis bool
 }
@@ -96,6 +100,9 @@ func (c Config) WithDefaults() Config {
 	if len(c.Queues) == 0 {
 		c.Queues = []fetch.Queue{{Name: "default"}}
 	}
+	if len(c.Shards) == 0 {
+		c.Shards = []Shard{{Client: c.Client, Prefix: c.Prefix}}
+	}
 	c.Capsules = slices.Clone(c.Capsules)
 	for i := range c.Capsules {
 		set(&c.Capsules[i].Concurrency, c.Concurrency)
@@ -122,7 +129,6 @@ func (c Config) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	must(c.Client != nil, "no client: pass a driver.Client")
 	must(c.Concurrency >= 1 && c.Concurrency <= maxConcurrency, wrongConcurrency, c.Concurrency, maxConcurrency)
 	must(c.Beat >= 10*time.Millisecond, "heartbeat %v: it must be at least 10ms", c.Beat)
 	must(c.TTL >= beatsPerTTL*c.Beat, "ttl %v: it must be at least %d heartbeats (%v), or lost heartbeats would look like a crash", c.TTL, beatsPerTTL, beatsPerTTL*c.Beat)
@@ -139,7 +145,17 @@ func (c Config) check() error {
 		c.MaxInterruptions, retry.MinInterruptions)
 	must(c.DeadLimit >= 0 && c.DeadFor >= 0, "dead set limits %d and %v: they must not be negative", c.DeadLimit, c.DeadFor)
 	must(c.PayloadLimit >= 1 && c.PayloadLimit <= job.MaxPayloadLimit, "payload limit %d: it must be between 1 and %d bytes", c.PayloadLimit, job.MaxPayloadLimit)
-	errs = append(errs, lua.CheckPrefix(c.Prefix))
+	names := make(map[string]bool)
+	must(c.Home >= 0 && c.Home < len(c.Shards), "home %d: there are %d shards", c.Home, len(c.Shards))
+	for _, s := range c.Shards {
+		must(s.Client != nil, "%sno client: pass a driver.Client", s.before())
+		if err := lua.CheckPrefix(s.Prefix); err != nil {
+			errs = append(errs, fmt.Errorf("%s%w", s.before(), err))
+		}
+		must(len(c.Shards) == 1 || s.Name != "", "a shard has no name, and there are %d", len(c.Shards))
+		must(!names[s.Name], "shard %q: there are two of that name", s.Name)
+		names[s.Name] = true
+	}
 	return errors.Join(errs...)
 }
 

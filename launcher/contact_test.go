@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/logbook"
 )
 
@@ -16,7 +15,7 @@ import (
 // Redis is back.
 func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	l := &Launcher{cfg: Config{TTL: time.Second}, report: link.NewReporter(logbook.OrDiscard(nil))}
+	l := newShard(&Launcher{cfg: Config{TTL: time.Second, Log: logbook.OrDiscard(nil)}}, Shard{})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	passes := func(d duty, pass func(context.Context) error) chan bool {
@@ -55,8 +54,8 @@ func TestOneDutyTriesAgainWhileRedisIsAway(t *testing.T) {
 // would give up a lease, and wake no process that waits for it.
 func TestAStopDoesNotInterruptADutyThatLeaves(t *testing.T) {
 	t.Parallel()
-	l := &Launcher{cfg: Config{TTL: time.Second}, report: link.NewReporter(logbook.OrDiscard(nil))}
-	l.quiet.Store(true)
+	l := newShard(&Launcher{cfg: Config{TTL: time.Second, Log: logbook.OrDiscard(nil)}}, Shard{})
+	l.launcher.quiet.Store(true)
 	ctx, stop := context.WithCancel(t.Context())
 	left := errors.New("it has not left")
 	l.repeat(ctx, duty{name: "poll", intake: true, leave: func(ctx context.Context) error {

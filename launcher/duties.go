@@ -106,71 +106,70 @@ const tickLocksEvery = 10 * time.Minute
 // refusedRest is the delay after each refusal of a reachable Redis.
 const refusedRest = 500 * time.Millisecond
 
-// duties returns the table of all background duties of a process.
-func (l *Launcher) duties() []duty {
+// duties returns the table of the background duties of a process that it has in each shard.
+func (s *shard) duties() []duty {
 	duties := []duty{
 		// The rest is so short that several attempts fit into one TTL: a short outage must not end the
 		// session. The duty is steady because a round trip may be as long as a heartbeat interval: if each
 		// heartbeat waited for the reply to the one before, they would come half as often, and the gaps would
 		// look as if the process had lost contact with Redis.
 		{
-			name: "beat", period: l.cfg.Beat, pass: each(l.recording(l.beat)),
-			rest: l.vitalsDeadline(), pace: &l.heartPace, steady: true, offline: true, now: l.beatNow,
+			name: "beat", period: s.cfg.Beat, pass: each(s.recording(s.beat)),
+			rest: s.launcher.vitalsDeadline(), pace: &s.heartPace, steady: true, offline: true, now: s.beatNow,
 		},
 		// An operator who quiets a process must see at once that it is quiet.
-		{name: "announce", period: announceEvery, pass: each(l.announce), now: l.changed},
+		{name: "announce", period: announceEvery, pass: each(s.announce), now: s.changed},
 		{
 			name: "statistics", period: statisticsEvery, first: statisticsEvery,
-			pass: each(func(ctx context.Context) error { return l.writeStatistics(ctx, l.lanes.chores) }),
+			pass: each(func(ctx context.Context) error { return s.writeStatistics(ctx, s.lanes.chores) }),
 		},
-		{name: "cancel", period: marksEvery, pass: l.readMarks, now: l.marked},
+		{name: "cancel", period: marksEvery, pass: s.readMarks, now: s.marked},
 		// Four times in a heartbeat interval, because a janitor waits for a random fraction of one. A pass
 		// without a victim does nothing.
 		{
-			name: "janitor", period: l.cfg.Beat / 4, calls: true, now: l.absent,
-			pass: each(func(ctx context.Context) error { return l.janitor.Pass(ctx, l.Identity()) }),
+			name: "janitor", period: s.cfg.Beat / 4, calls: true, now: s.absent,
+			pass: each(func(ctx context.Context) error { return s.janitor.Pass(ctx, s.identity()) }),
 		},
-		{name: "presence", period: janitor.LookEvery, pass: l.watchPresence, calls: true, steady: true, now: l.watchNow},
-		{name: "sweep", period: l.cfg.Beat, pass: l.sweep, calls: true, now: l.sweepNow},
+		{name: "presence", period: janitor.LookEvery, pass: s.watchPresence, calls: true, steady: true, now: s.watchNow},
+		{name: "sweep", period: s.cfg.Beat, pass: s.sweep, calls: true, now: s.sweepNow},
 		{
 			name: "quarantine", period: time.Minute, calls: true,
-			pass: each(func(ctx context.Context) error { return l.janitor.Remind(ctx, l.Queues()) }),
+			pass: each(func(ctx context.Context) error { return s.janitor.Remind(ctx, s.launcher.Queues()) }),
 		},
-		{name: "queues", period: queuesEvery, pass: l.followQueues, calls: true, intake: true, now: l.queues.changed},
-		{name: "watch", period: watchEvery, pass: each(l.watchRuns), offline: true},
+		{name: "queues", period: queuesEvery, pass: s.followQueues, calls: true, intake: true, now: s.queues.changed},
 		{
-			name: "poll", period: l.cfg.Poll, first: l.cfg.PollWait + rand.N(l.cfg.PollWait/2+1),
-			pass:   func(ctx context.Context) (time.Duration, error) { return l.poller.Pass(ctx, l.Identity()) },
-			intake: true, calls: true, now: l.pollNow,
-			leave: func(ctx context.Context) error { return l.poller.Leave(ctx, l.Identity()) },
+			name: "poll", period: s.cfg.Poll, first: s.cfg.PollWait + rand.N(s.cfg.PollWait/2+1),
+			pass:   func(ctx context.Context) (time.Duration, error) { return s.poller.Pass(ctx, s.identity()) },
+			intake: true, calls: true, now: s.pollNow,
+			leave: func(ctx context.Context) error { return s.poller.Leave(ctx, s.identity()) },
 		},
 		// The first sample comes soon, so that a new fleet has a plot. It may read large jobs, which must not
 		// delay the poller.
 		{
 			name: "sample", period: lua.SampleEvery, first: statisticsEvery, calls: true, steady: true,
-			pass: l.asPoller(func(ctx context.Context, me string) error { return l.statisticsError(l.sampler.Pass(ctx, me)) }),
+			pass: s.asPoller(func(ctx context.Context, me string) error { return s.statisticsError(s.sampler.Pass(ctx, me)) }),
 		},
 		// It may search all of Redis, which must not delay the poller.
 		{
 			name: "tick locks", period: tickLocksEvery, first: tickLocksEvery, calls: true,
-			pass: l.asPoller(l.tickLocks.Pass),
+			pass: s.asPoller(s.tickLocks.Pass),
 		},
 	}
-	if len(l.limits) > 0 {
-		duties = append(duties, duty{name: "limits", period: registerEvery, pass: each(l.registerLimits), intake: true, calls: true})
+	if len(s.launcher.limits) > 0 {
+		duties = append(duties, duty{name: "limits", period: registerEvery, pass: each(s.registerLimits), intake: true, calls: true})
 	}
-	if len(l.periodic) > 0 {
-		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: l.registerPeriodic, intake: true, calls: true})
+	if len(s.launcher.periodic) > 0 && s == s.launcher.shards[s.cfg.Home] {
+		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: s.registerPeriodic, intake: true, calls: true})
 	}
 	return duties
 }
 
 // sweep is the pass of the duty that sweeps.
-func (l *Launcher) sweep(ctx context.Context) (time.Duration, error) {
-	if l.janitor.SweepLater(l.Identity()) {
+func (s *shard) sweep(ctx context.Context) (time.Duration, error) {
+	if s.janitor.SweepLater(s.identity()) {
 		return 0, nil
 	}
-	return l.janitor.Sweep(ctx, l.Identity())
+	return s.janitor.Sweep(ctx, s.identity())
 }
 
 // each adapts a pass that keeps its duty's period.
@@ -180,9 +179,9 @@ func each(pass func(context.Context) error) func(context.Context) (time.Duration
 
 // asPoller adapts a pass of which the process that polls makes something. The pass checks again whether this is
 // the one; the other processes of a large fleet ask for nothing.
-func (l *Launcher) asPoller(pass func(ctx context.Context, me string) error) func(context.Context) (time.Duration, error) {
+func (s *shard) asPoller(pass func(ctx context.Context, me string) error) func(context.Context) (time.Duration, error) {
 	return each(func(ctx context.Context) error {
-		if me := l.Identity(); l.poller.Polls(me) {
+		if me := s.identity(); s.poller.Polls(me) {
 			return pass(ctx, me)
 		}
 		return nil
@@ -190,16 +189,16 @@ func (l *Launcher) asPoller(pass func(ctx context.Context, me string) error) fun
 }
 
 // recording adapts a pass by which the other duties know whether Redis is away.
-func (l *Launcher) recording(pass func(context.Context) error) func(context.Context) error {
+func (s *shard) recording(pass func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := pass(ctx)
-		l.contact.record(driver.Outage(err))
+		s.contact.record(driver.Outage(err))
 		return err
 	}
 }
 
 // repeat runs a duty until ctx ends.
-func (l *Launcher) repeat(ctx context.Context, d duty) {
+func (s *shard) repeat(ctx context.Context, d duty) {
 	timer := time.NewTimer(d.first)
 	defer timer.Stop()
 	backoff := link.Backoff{Max: d.rest}
@@ -211,20 +210,20 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		case <-timer.C:
 		case <-d.now:
 		}
-		if !d.offline && !l.contact.wait(ctx) {
+		if !d.offline && !s.contact.wait(ctx) {
 			return
 		}
-		if d.intake && l.quiet.Load() {
+		if d.intake && s.launcher.quiet.Load() {
 			if d.leave != nil {
 				// A stop that follows at once waits for it, or it might give up a lease and wake no other
 				// process. After an error what it gives up expires soon.
 				_ = d.leave(context.WithoutCancel(ctx))
 			}
-			l.report.Succeed(d.name) // it makes no more calls, so an outage must not wait for it to succeed
+			s.report.Succeed(d.name) // it makes no more calls, so an outage must not wait for it to succeed
 			return
 		}
 		began := time.Now()
-		next, err := l.bounded(ctx, d, pace)
+		next, err := s.bounded(ctx, d, pace)
 		if next == 0 {
 			next = d.period
 		}
@@ -235,13 +234,13 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			l.report.Fail(d.name, err)
+			s.report.Fail(d.name, err)
 			if driver.TooManyClients(err) {
-				l.tooManyClients(d.name == "beat")
+				s.tooManyClients(d.name == "beat")
 			}
 			next = d.restAfter(err, &backoff)
 		default:
-			l.report.Succeed(d.name)
+			s.report.Succeed(d.name)
 			backoff.Reset()
 		}
 		timer.Reset(next)
@@ -250,8 +249,8 @@ func (l *Launcher) repeat(ctx context.Context, d duty) {
 
 // bounded runs one pass of a duty with a deadline. A stop waits for the pass, so none of its calls outlives
 // the process.
-func (l *Launcher) bounded(ctx context.Context, d duty, pace *link.Pace) (next time.Duration, err error) {
-	if goneAt := l.goneAt.Load(); goneAt != nil {
+func (s *shard) bounded(ctx context.Context, d duty, pace *link.Pace) (next time.Duration, err error) {
+	if goneAt := s.launcher.goneAt.Load(); goneAt != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, goneAt.Add(-fetch.Goodbye))
 		defer cancel()
@@ -259,7 +258,7 @@ func (l *Launcher) bounded(ctx context.Context, d duty, pace *link.Pace) (next t
 	if d.calls {
 		return d.pass(ctx)
 	}
-	err = pace.Within(ctx, max(l.vitalsDeadline(), minPass), func(ctx context.Context) error {
+	err = pace.Within(ctx, max(s.launcher.vitalsDeadline(), minPass), func(ctx context.Context) error {
 		next, err = d.pass(ctx)
 		return err
 	})

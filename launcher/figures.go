@@ -54,15 +54,15 @@ func queueFigures(page []unwritten) (list []lua.QueueFigures) {
 // writeStatistics adds what has been counted since the last call to the figures of the minute. They are
 // counts for people: after a call whose result is unknown they are dropped, because a repeat could count them
 // twice; what could not be sent stays, as part of the totals that are kept anyway.
-func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) error {
-	now := l.clock.Now()
-	for page := range slices.Chunk(l.statistics.unwritten(), lua.MaxFigures) {
+func (s *shard) writeStatistics(ctx context.Context, client driver.Client) error {
+	now := s.clock.Now()
+	for page := range slices.Chunk(s.statistics.unwritten(), lua.MaxFigures) {
 		figures := make([]lua.ClassFigures, len(page))
 		for i := range page {
 			figures[i] = page[i].figures
 		}
-		replies := client.Do(ctx, l.keys.AddFigures(figures, now), l.keys.AddQueueFigures(queueFigures(page), now))
-		err := l.statisticsError(replies[0].Err)
+		replies := client.Do(ctx, s.keys.AddFigures(figures, now), s.keys.AddQueueFigures(queueFigures(page), now))
+		err := s.statisticsError(replies[0].Err)
 		var unsent *driver.NotSentError
 		if errors.As(err, &unsent) {
 			return err
@@ -70,7 +70,7 @@ func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) er
 		for i := range page {
 			page[i].of.written = page[i].counts
 		}
-		if err = cmp.Or(err, l.statisticsError(replies[1].Err)); err != nil {
+		if err = cmp.Or(err, s.statisticsError(replies[1].Err)); err != nil {
 			return err
 		}
 	}
@@ -81,14 +81,14 @@ func (l *Launcher) writeStatistics(ctx context.Context, client driver.Client) er
 // nil for a refused call, because workers run without statistics. A command that the Redis user may not use is
 // logged once. Other refusals (a full Redis, a replica, a missing password) concern all duties, which report
 // them.
-func (l *Launcher) statisticsError(err error) error {
+func (s *shard) statisticsError(err error) error {
 	var refused *driver.ServerError
 	if !errors.As(err, &refused) {
 		return err
 	}
 	if refused.Code == "NOPERM" {
-		l.statistics.denied.Do(func() {
-			l.cfg.Log.Warn("statistics of classes incomplete: redis denies a command; this is logged once", "error", refused)
+		s.statistics.denied.Do(func() {
+			s.log.Warn("statistics of classes incomplete: redis denies a command; this is logged once", "error", refused)
 		})
 	}
 	return nil

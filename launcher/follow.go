@@ -36,7 +36,6 @@ type queueFollower struct {
 	cursor string     // where the next page of names begins
 	seen   map[string]bool
 
-	turnedAt time.Time           // when queues last took turns, or all that match had a place
 	servedAt time.Time           // when the record last got its queues; zero if they never changed
 	orders   []*fetch.QueueOrder // what the loop follows
 	full     bool                // the log says that there are too many queues
@@ -45,71 +44,65 @@ type queueFollower struct {
 
 // followQueues is the pass of the duty that makes the record, the loop and Sidekiq's readers follow the
 // changes of the queues.
-func (l *Launcher) followQueues(ctx context.Context) (next time.Duration, err error) {
-	f, s := &l.follower, l.queues
+func (s *shard) followQueues(ctx context.Context) (next time.Duration, err error) {
+	f, queues := &s.follower, s.launcher.queues
 	if err := f.link.Check(ctx); err != nil {
 		return 0, err
 	}
-	if s.patterns() && time.Since(f.readAt) >= queuesEvery {
-		if err := l.readQueues(ctx); err != nil {
+	if queues.patterns() && time.Since(f.readAt) >= queuesEvery {
+		if err := s.readQueues(ctx); err != nil {
 			return 0, f.link.Excused(err)
 		}
 	}
-	switch {
-	case s.leftOut() == 0 || f.turnedAt.IsZero():
-		f.turnedAt = time.Now()
-	case time.Since(f.turnedAt) >= turnEvery:
-		f.turnedAt = time.Now()
-		s.turn()
-	}
-	session := l.session.Load()
-	orders, named, unserved := s.toServe()
+	queues.turnIfDue(time.Now())
+	session := s.session.Load()
+	orders, named, unserved := s.queues.toServe()
 	// Again from time to time once there was a change: a failover may have lost it.
 	if unserved || !f.servedAt.IsZero() && time.Since(f.servedAt) >= queuesEvery {
-		served, err := session.Serve(ctx, f.link, l.keys, named, nil)
+		served, err := session.Serve(ctx, f.link, s.keys, named, nil)
 		if err != nil || !served {
 			return queuesSoon, f.link.Excused(err)
 		}
-		s.confirm()
+		s.queues.confirm()
 		f.servedAt = time.Now()
 	}
 	if !slices.Equal(orders, f.orders) {
-		if err := l.loop.Serve(ctx, orders); err != nil {
+		if err := s.space.Serve(ctx, orders); err != nil {
 			return 0, nil //nolint:nilerr // the process ends
 		}
 		f.orders = orders
 	}
 	taken := namesOf(orders)
-	l.logQueues(taken)
+	s.logQueues(taken)
 	gone := slices.DeleteFunc(named, func(name string) bool { return slices.Contains(taken, name) })
 	if len(gone) == 0 {
-		if s.patterns() || !f.servedAt.IsZero() {
+		if queues.patterns() || !f.servedAt.IsZero() {
 			return queuesEvery, nil
 		}
 		return time.Hour, nil // or when there is a change
 	}
-	return queuesSoon, f.link.Excused(l.dropQueues(ctx, session, gone))
+	return queuesSoon, f.link.Excused(s.dropQueues(ctx, session, gone))
 }
 
 // dropQueues removes the queues that have left from the record, each when nothing of it is in flight and its
 // working list is empty.
-func (l *Launcher) dropQueues(ctx context.Context, session *fetch.Session, gone []string) error {
-	left, err := l.space.Left(ctx, gone)
+func (s *shard) dropQueues(ctx context.Context, session *fetch.Session, gone []string) error {
+	left, err := s.space.Left(ctx, gone)
 	if err != nil {
 		return nil //nolint:nilerr // the process ends
 	}
 	for _, name := range left {
-		rest := slices.DeleteFunc(l.queues.forRecord(), func(other string) bool { return other == name })
-		served, err := session.Serve(ctx, l.follower.link, l.keys, rest, []string{name})
+		rest := slices.DeleteFunc(s.queues.forRecord(), func(other string) bool { return other == name })
+		served, err := session.Serve(ctx, s.follower.link, s.keys, rest, []string{name})
 		if err != nil {
 			return err
 		}
 		if !served {
 			continue // its list has a job, or the session has ended
 		}
-		l.queues.drop(name)
-		l.follower.servedAt = time.Now()
-		if err := l.space.Drop(ctx, []string{name}); err != nil {
+		s.queues.drop(name)
+		s.follower.servedAt = time.Now()
+		if err := s.space.Drop(ctx, []string{name}); err != nil {
 			return nil //nolint:nilerr // the process ends
 		}
 	}
@@ -118,38 +111,38 @@ func (l *Launcher) dropQueues(ctx context.Context, session *fetch.Session, gone 
 
 // readQueues reads the next names of queues. After the last page it lets go the queues that are gone: their
 // names are deleted, and they are empty.
-func (l *Launcher) readQueues(ctx context.Context) error {
-	f := &l.follower
+func (s *shard) readQueues(ctx context.Context) error {
+	f := &s.follower
 	if f.cursor == "" {
 		f.cursor, f.seen = lua.FirstPage, make(map[string]bool)
 	}
 	for range maxNamePages {
-		page, err := lua.NamePage(l.keys.Queues(), f.cursor).Do(ctx, f.link)
+		page, err := lua.NamePage(s.keys.Queues(), f.cursor).Do(ctx, f.link)
 		if err != nil {
 			f.cursor = ""
 			return fmt.Errorf("read the names of the queues: %w", err)
 		}
 		for _, name := range page.Names {
-			if len(f.seen) < maxMatching && job.CheckQueue(name) == nil && l.queues.matches(name) {
+			if len(f.seen) < maxMatching && job.CheckQueue(name) == nil && s.launcher.queues.matches(name) {
 				f.seen[name] = true
 			}
 		}
 		if f.cursor = page.Next; f.cursor == lua.LastPage {
-			return l.readAll(ctx)
+			return s.readAll(ctx)
 		}
 	}
 	f.readAt = time.Now()
-	l.queues.find(f.seen, nil)
+	s.queues.find(f.seen, nil)
 	return nil
 }
 
 // readAll ends a reading of all names.
-func (l *Launcher) readAll(ctx context.Context) error {
-	f := &l.follower
+func (s *shard) readAll(ctx context.Context) error {
+	f := &s.follower
 	f.cursor, f.readAt = "", time.Now()
-	gone := l.queues.missing(f.seen)
+	gone := s.queues.missing(f.seen)
 	if len(gone) > 0 {
-		lengths, err := lua.Lengths(l.keys.QueueLists(gone)).Do(ctx, f.link)
+		lengths, err := lua.Lengths(s.keys.QueueLists(gone)).Do(ctx, f.link)
 		if err != nil {
 			return fmt.Errorf("read whether queues are empty: %w", err)
 		}
@@ -159,13 +152,13 @@ func (l *Launcher) readAll(ctx context.Context) error {
 			}
 		}
 	}
-	l.queues.find(f.seen, gone)
+	s.queues.find(f.seen, gone)
 	return nil
 }
 
 // logQueues logs a change of the queues, and when there are more than the process can take.
-func (l *Launcher) logQueues(names []string) {
-	f := &l.follower
+func (s *shard) logQueues(names []string) {
+	f := &s.follower
 	except := func(names, others []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 	}
@@ -176,12 +169,12 @@ func (l *Launcher) logQueues(names []string) {
 		if f.full {
 			level = slog.LevelDebug // they take turns
 		}
-		l.cfg.Log.Log(context.Background(), level, "queues changed", "added", firstNames(added), "removed", firstNames(removed), "queues", len(names))
-		l.changed.pull()
+		s.log.Log(context.Background(), level, "queues changed", "added", firstNames(added), "removed", firstNames(removed), "queues", len(names))
+		s.changed.pull()
 	}
-	untaken := l.queues.leftOut()
+	untaken := s.launcher.queues.leftOut()
 	if untaken > 0 && !f.full {
-		l.cfg.Log.Warn("too many queues match; they are taken in turns", "not_taken", untaken, "most", lua.MaxQueues,
+		s.log.Warn("too many queues match; they are taken in turns", "not_taken", untaken, "most", lua.MaxQueues,
 			"advice", "divide the queues among workers by narrower patterns, and delete the names of queues that are not used any more")
 	}
 	f.full = untaken > 0

@@ -145,14 +145,14 @@ func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
 }
 
 // recovered receives the jobs that the janitor has recovered.
-func (l *Launcher) recovered(from string, lists []lua.Orphans) {
+func (s *shard) recovered(from string, lists []lua.Orphans) {
 	for _, list := range lists {
-		l.statistics.countRecovered(len(list.Entries))
+		s.statistics.countRecovered(len(list.Entries))
 	}
-	l.callLater("orphan handler", func() {
+	s.launcher.callLater("orphan handler", func() {
 		for _, list := range lists {
 			for _, entry := range list.Entries {
-				l.callOrphan(Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home})
+				s.launcher.callOrphan(Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home})
 			}
 		}
 	})

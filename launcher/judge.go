@@ -1,11 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -54,15 +56,56 @@ func (f Finding) Registered() bool {
 	return f.Reason != reasonNotRunning && f.Reason != reasonNotRegistered
 }
 
-// Ready reports whether the worker takes jobs. It checks the worker's own state first, and then whether the
+// Ready reports whether the worker takes jobs, with shards from any of them; then the detail says from which it
+// takes none. It checks the worker's own state first, and then whether the
 // worker is alive in Redis, because only living workers get jobs. It waits for Redis half a second at most.
 func (l *Launcher) Ready(ctx context.Context) Finding {
 	if found := l.intends(); !found.OK {
 		return found
 	}
-	lapsed, err := l.lapsed(ctx)
+	var missing *Finding // the first shard in which it takes none, with a word about each
+	ready := false
+	for _, found := range l.judge(func(s *shard) Finding { return s.ready(ctx) }) {
+		switch {
+		case found.OK:
+			ready = true
+		case missing == nil:
+			missing = &found
+		default:
+			missing.Detail += "; " + found.Detail
+		}
+	}
+	if missing == nil {
+		return Finding{OK: true}
+	}
+	missing.OK = ready
+	return *missing
+}
+
+// judge asks all shards at once. With several of them each detail begins with the shard's name.
+func (l *Launcher) judge(ask func(*shard) Finding) []Finding {
+	findings := make([]Finding, len(l.shards))
+	var asking sync.WaitGroup
+	for i, s := range l.shards {
+		asking.Go(func() {
+			findings[i] = ask(s)
+			if s.Name != "" && findings[i].Reason != "" {
+				findings[i].Detail = s.before() + cmp.Or(findings[i].Detail, findings[i].Reason)
+			}
+		})
+	}
+	asking.Wait()
+	return findings
+}
+
+// ready reports whether the process takes jobs from the shard.
+func (s *shard) ready(ctx context.Context) Finding {
+	if s.identity() == "" {
+		return s.unregistered()
+	}
+	lapsed, err := s.lapsed(ctx)
 	if lapsed {
-		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + l.Identity() + " among the living"}
+		return Finding{Reason: reasonNoLease, Detail: "redis does not count " + s.identity() + " among the living"}
 	}
 	return reached(err)
 }
@@ -78,21 +121,42 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 	if !l.turns(ctx) {
 		return Finding{Reason: reasonStandingStill, Detail: "the loop of " + l.Identity() + " does not take its orders"}
 	}
-	lapsed, err := l.lapsed(ctx)
-	grace := l.grace + l.cfg.TTL
-	if err != nil && driver.Denial(err) == "" && l.unanswered() {
-		lapsed, grace = true, grace+silentTTLs*l.cfg.TTL
+	alive := Finding{OK: true}
+	for _, found := range l.judge(func(s *shard) Finding { return s.alive(ctx) }) {
+		if !found.OK {
+			return found
+		}
+		if alive.Reason == "" {
+			alive = found
+		}
+	}
+	return alive
+}
+
+// alive reports whether the process is alive in the shard. One where it has no session yet is no reason to
+// restart it.
+func (s *shard) alive(ctx context.Context) Finding {
+	if s.identity() == "" {
+		found := s.unregistered()
+		found.OK = true
+		return found
+	}
+	l := s.launcher
+	lapsed, err := s.lapsed(ctx)
+	grace := l.grace + s.cfg.TTL
+	if err != nil && driver.Denial(err) == "" && s.unanswered() {
+		lapsed, grace = true, grace+silentTTLs*s.cfg.TTL
 	}
 	if !lapsed {
-		l.lapsedAt.Store(0)
+		s.lapsedAt.Store(0)
 		found := reached(err)
 		found.OK = true
 		return found
 	}
 	now := time.Since(l.startedAt)
-	l.lapsedAt.CompareAndSwap(0, int64(now))
-	if lasted := now - time.Duration(l.lapsedAt.Load()); lasted > grace {
-		detail := fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", l.Identity(), lasted.Round(time.Second))
+	s.lapsedAt.CompareAndSwap(0, int64(now))
+	if lasted := now - time.Duration(s.lapsedAt.Load()); lasted > grace {
+		detail := fmt.Sprintf("redis answers, but has had no heartbeat of %s for %v", s.identity(), lasted.Round(time.Second))
 		return Finding{Reason: reasonNoHeartbeat, Detail: detail}
 	}
 	return Finding{OK: true, Reason: reasonNoLease}
@@ -100,8 +164,8 @@ func (l *Launcher) Alive(ctx context.Context) Finding {
 
 // unanswered reports whether heartbeats have had no reply for a TTL although other connections have. In an
 // outage no connection has replies.
-func (l *Launcher) unanswered() bool {
-	return !l.stopping.Load() && l.silence() > l.cfg.TTL && l.report.AnsweredWithin(answeredLately)
+func (s *shard) unanswered() bool {
+	return !s.launcher.stopping.Load() && s.silence() > s.cfg.TTL && s.report.AnsweredWithin(answeredLately)
 }
 
 // reached returns the finding about Redis after a call with this error: OK without one.
@@ -131,12 +195,23 @@ func (l *Launcher) intends() Finding {
 	case l.quiet.Load():
 		return Finding{Reason: reasonQuiet}
 	case l.Identity() == "":
-		if err := l.report.Denied(); err != nil {
-			return reached(err)
+		findings := l.judge((*shard).unregistered)
+		for _, found := range findings {
+			if found.Reason == reasonAccessDenied {
+				return found
+			}
 		}
-		return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
+		return findings[0]
 	}
 	return Finding{OK: true}
+}
+
+// unregistered returns why the process has no session in the shard yet.
+func (s *shard) unregistered() Finding {
+	if err := s.report.Denied(); err != nil {
+		return reached(err)
+	}
+	return Finding{Reason: reasonNotRegistered, Detail: "redis has not answered yet"}
 }
 
 // turns reports whether the loop still runs its turns.
@@ -149,13 +224,13 @@ func (l *Launcher) turns(ctx context.Context) bool {
 // lapsed reads from Redis whether the process counts as lapsed, by the rule of the script take. A process that
 // stops may be deregistered already. While Redis denies the process access there is nothing to read: a new
 // process would have the same password, and running jobs would be interrupted.
-func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
-	if err := l.report.Denied(); err != nil {
+func (s *shard) lapsed(ctx context.Context) (bool, error) {
+	if err := s.report.Denied(); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisSoon)
 	defer cancel()
-	replies := l.cfg.Client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", l.keys.Alive(), l.Identity()))
+	replies := s.Client.Do(ctx, lua.AskTime, driver.Command("ZSCORE", s.keys.Alive(), s.identity()))
 	for _, reply := range replies {
 		if reply.Err != nil {
 			return false, fmt.Errorf("ask redis: %w", reply.Err)
@@ -164,7 +239,7 @@ func (l *Launcher) lapsed(ctx context.Context) (bool, error) {
 	now, _ := lua.TimeOf(replies[0]) // without one nothing counts as lapsed
 	text, _ := replies[1].Value.(string)
 	expires, err := strconv.ParseFloat(text, 64)
-	return !l.stopping.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
+	return !s.launcher.stopping.Load() && (err != nil || expires <= float64(now.UnixMilli())), nil
 }
 
 // addresses match the sockets, hosts and name servers in network errors, with what remains of each. The

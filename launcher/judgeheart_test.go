@@ -67,7 +67,7 @@ func TestAHeartThatAloneIsSilentIsFoundOut(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
 	l, end := runJudged(t, proxy.URL(), Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}, 0)
-	drivertest.Eventually(t, func() bool { return l.report.AnsweredWithin(time.Minute) }, 10*time.Second, time.Millisecond,
+	drivertest.Eventually(t, func() bool { return l.shards[0].report.AnsweredWithin(time.Minute) }, 10*time.Second, time.Millisecond,
 		"another connection has had a reply")
 	for _, token := range []string{"TIME", "EVAL", "evalsha"} {
 		proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: token, Do: faultproxy.Fail("ERR max number of clients reached")})

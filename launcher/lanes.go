@@ -39,13 +39,13 @@ func (l *lanes) close() error {
 // tooManyClients makes room for a call of the caller, which Redis has refused a connection. First the presence
 // of the session and the idle waits close theirs, because the TTL and takes can replace them; then, for a
 // heartbeat or the loop, the duties do. Nothing replaces a heartbeat or a settle.
-func (l *Launcher) tooManyClients(vital bool) {
-	l.presence.Stop(presenceRest)
-	l.loop.TooManyClients()
+func (s *shard) tooManyClients(vital bool) {
+	s.presence.Stop(presenceRest)
+	s.space.YieldWaits()
 	if !vital {
 		return
 	}
-	for _, lane := range l.lanes.onDemand() {
-		lane.Rest(l.vitalsDeadline() + time.Second/2) // longer than until the next attempt, which may be refused too
+	for _, lane := range s.lanes.onDemand() {
+		lane.Rest(s.launcher.vitalsDeadline() + time.Second/2) // longer than until the next attempt, which may be refused too
 	}
 }

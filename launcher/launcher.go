@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,62 +24,31 @@ import (
 // A Launcher is one worker process. New builds it, Handle and Use configure what it runs, Run runs it.
 type Launcher struct {
 	cfg        Config
-	keys       lua.Keys
-	clock      *lua.Clock
+	shards     []*shard // one in a process without shards
+	process    string   // what the records of all its sessions name, if it has shards: Redis shows them as one process
 	queues     *queueSet
 	handlers   map[string]registration
 	middleware middleware.List[Middleware]
 	hooks      hooks
-	report     *link.Reporter
 	loop       *fetch.Loop
-	space      *fetch.Keyspace
 	periodic   []*scheduler.Periodic
-	outranked  map[string]bool // periodic jobs for which another definition is in force
-	limits     []limit.Limit   // those of its classes, each once
-	overruled  map[string]bool // limits for which another size is in force; nil before the first registration
+	limits     []limit.Limit // those of its classes, each once
 
 	grace     time.Duration // heartGrace, except in tests
-	changed   trigger       // the record for Sidekiq's readers must be written
-	marked    trigger       // there are marks to read
-	pollNow   trigger       // the poller's duty must not wait
-	sweepNow  trigger       // the lease of the sweep is free
-	watchNow  trigger       // a lease of those that watch is free
-	beatNow   trigger       // a heartbeat must not wait
-	absent    trigger       // a process was declared dead by its absence
-	marks     lua.Marks
-	rules     lua.ClassRules
-	rulesAt   int64         // the event of the marks after which the rules were read; -1 before
 	halt      chan struct{} // closed by the first Stop
 	phase     atomic.Int32  // new, running or ended
 	startedAt time.Time     // when New made it
 
 	// The fields below are set by Run.
-	session   atomic.Pointer[fetch.Session]
-	pool      atomic.Pointer[pool] // nil before Run: Running may be called at any time
-	janitor   *janitor.Janitor
-	poller    *scheduler.Poller
-	tickLocks *scheduler.TickLocks
-	sampler   *scheduler.Sampler
-	follower  queueFollower
-	announced announcement // the last one; only its duty uses it
-	lanes     lanes
-	registers *link.Link // for definitions of periodic jobs, and for limits
-	work      context.Context
-	cancel    context.CancelCauseFunc // ends work
-	bornAt    time.Time
-	rtt       atomic.Int64
-	heartPace link.Pace    // of registrations and heartbeats, which share a connection
-	beatAt    atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
-	lapsedAt  atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
-	quiet     atomic.Bool
-	stopping  atomic.Bool               // Stop was called
-	goneAt    atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
-	contact   contact
-	watch     watch
-	presence  presence
-	warnedOf  sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
-
-	statistics statistics
+	pool       atomic.Pointer[pool] // nil before Run: Running may be called at any time
+	work       context.Context
+	cancel     context.CancelCauseFunc // ends work
+	background sync.WaitGroup          // the duties, the checks of Redis, and the shards that have not answered yet
+	quiet      atomic.Bool
+	stopping   atomic.Bool               // Stop was called
+	goneAt     atomic.Pointer[time.Time] // the latest instant at which a stop ends, once known
+	watch      watch
+	warnedOf   sync.Map // what is logged once: the gem of a lock, the foreignBatch of a class
 }
 
 // The phases of Run.
@@ -97,16 +67,18 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	cfg.Retry.PayloadLimit = cfg.PayloadLimit
 	l := &Launcher{
-		cfg: cfg, clock: &lua.Clock{},
-		keys:   lua.NewKeys(cfg.Prefix).WithDeadLimits(lua.DeadLimits{Limit: cfg.DeadLimit, For: cfg.DeadFor}),
-		report: link.NewReporter(cfg.Log), startedAt: time.Now(),
-		handlers: make(map[string]registration), hooks: hooks{room: make(chan struct{}, maxCalls)},
-		outranked: make(map[string]bool), grace: heartGrace,
-		changed: newTrigger(), marked: newTrigger(), pollNow: newTrigger(), sweepNow: newTrigger(),
-		watchNow: newTrigger(), beatNow: newTrigger(), absent: newTrigger(), presence: presence{may: newTrigger()},
-		halt: make(chan struct{}), rulesAt: -1,
+		cfg: cfg, startedAt: time.Now(), handlers: make(map[string]registration),
+		hooks: hooks{room: make(chan struct{}, maxCalls)}, grace: heartGrace, halt: make(chan struct{}),
 	}
-	l.queues = newQueueSet(cfg.allCapsules(), shares)
+	l.queues = newQueueSet(cfg.allCapsules(), shares, len(cfg.Shards))
+	for i, of := range cfg.Shards {
+		s := newShard(l, of)
+		s.queues = l.queues.of[i]
+		l.shards = append(l.shards, s)
+	}
+	if cfg.Shards[0].Name != "" {
+		l.process = job.NewJID()[:12]
+	}
 	l.loop = fetch.NewLoop(l.loopConfig(shares))
 	return l, nil
 }
@@ -187,15 +159,20 @@ func (l *Launcher) Stop() {
 // whether the process took jobs before.
 func (l *Launcher) noteQuiet() bool {
 	first := !l.quiet.Swap(true)
-	l.pollNow.pull() // to end its duty
-	l.changed.pull()
+	for _, s := range l.shards {
+		s.pollNow.pull() // to end its duty
+		s.changed.pull()
+	}
 	return first
 }
 
-// Identity returns the identity of the process' session; "" before it is registered.
+// Identity returns the identity of the process' session; "" before it is registered. With shards it is that of
+// the first shard where the process has a session.
 func (l *Launcher) Identity() string {
-	if session := l.session.Load(); session != nil {
-		return session.Identity
+	for _, s := range l.shards {
+		if identity := s.identity(); identity != "" {
+			return identity
+		}
 	}
 	return ""
 }
@@ -209,7 +186,9 @@ func (l *Launcher) Concurrency() int { return l.loop.Concurrency() }
 // Run registers the process and runs jobs until ctx ends, which has the effect of Stop, and all jobs are
 // settled. It returns nil after a stop, and an error at once if its client is closed. A handler that ignores
 // its context is left behind, and OnStuck is called. Its job is back in its queue, and may run elsewhere,
-// also in another Launcher of this program. Run may be called once.
+// also in another Launcher of this program. With shards the process starts when the first one has answered, and
+// the others join when they answer; Run returns an error if all of them refuse the process. Run may be called
+// once.
 func (l *Launcher) Run(ctx context.Context) error {
 	if !l.phase.CompareAndSwap(phaseNew, phaseRunning) {
 		return errors.New("belay: Run was called before")
@@ -218,9 +197,7 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if l.isClosed() {
 		return errClosed
 	}
-	orders := l.queues.begin()
-	l.loop.SetOrders(orders)
-	l.follower.orders, l.follower.logged = orders, namesOf(orders)
+	l.loop.SetOrders(l.queues.begin())
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -228,56 +205,67 @@ func (l *Launcher) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.open(); err != nil {
-		return err
-	}
 	defer l.close()
+	for _, s := range l.shards {
+		if err := s.open(); err != nil {
+			return s.named(err)
+		}
+	}
 	l.logStart()
 	defer l.warnOfQueues(ctx)()
 
-	l.setGate()
 	l.work, l.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.cancel(nil)
-	l.learnMarks(ctx)
-	session, err := l.register(ctx)
-	if session == nil {
-		return err
-	}
-	if l.cfg.Check != nil {
-		defer Beside(ctx, l.cfg.Check)()
-	}
-	if l.space, err = l.loop.Open(fetch.Space{
-		Client: l.counting(l.cfg.Client), Keys: l.keys, Clock: l.clock, Reporter: l.report,
-	}); err != nil {
-		return fmt.Errorf("open a connection for jobs: %w", err)
-	}
-	defer func() { _ = l.loop.Close() }()
-	l.bornAt = l.clock.Now()
 	pool := newPool(l, handlers)
 	l.pool.Store(pool)
-	l.space.Enter(session)
-	pool.start()
-	defer l.loop.Dismiss()
-
 	// Heartbeats continue until the last job is settled, so their context is not ctx.
 	vitals, stopVitals := context.WithCancel(context.WithoutCancel(ctx))
-	var duties sync.WaitGroup
-	for _, d := range l.duties() {
-		duties.Go(func() { l.repeat(vitals, d) })
+	defer stopVitals()
+	joining, endJoining := context.WithCancel(ctx)
+	defer endJoining()
+	if started, err := l.join(joining, vitals); !started {
+		endJoining()
+		l.background.Wait()
+		return err
 	}
-	duties.Go(func() { l.holdPresence(vitals) })
+	pool.start()
+	defer l.loop.Dismiss()
+	l.background.Go(func() { l.watchRuns(vitals) })
 	defer context.AfterFunc(ctx, l.Stop)()
-	l.cfg.Log.Info("working", "identity", session.Identity, "queues", l.Queues(), "concurrency", l.Concurrency())
 
 	l.loop.Run()
 
 	stopVitals()
-	l.endDuties(&duties)
+	endJoining()
+	l.endDuties()
 	l.reportLeft()
 	l.deregister()
 	l.awaitCalls()
 	l.exit()
 	return nil
+}
+
+// join registers the process in all shards at once. It returns when the first one has answered; the others
+// join when they answer. It reports false if the process was stopped first, or with the errors of all shards
+// if all of them refuse the process.
+func (l *Launcher) join(ctx, vitals context.Context) (started bool, err error) {
+	answers, start := make(chan answer, len(l.shards)), make(chan struct{})
+	for _, s := range l.shards {
+		l.background.Go(func() { s.join(ctx, vitals, answers, start) })
+	}
+	var errs []error
+	for range l.shards {
+		answer := <-answers
+		if answer.joined {
+			close(start)
+			return true, nil
+		}
+		errs = append(errs, answer.err)
+	}
+	if slices.Contains(errs, nil) {
+		return false, nil
+	}
+	return false, errors.Join(errs...)
 }
 
 func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
@@ -286,105 +274,136 @@ func (l *Launcher) loopConfig(shares []fetch.Share) fetch.Config {
 		Largest:     l.cfg.PayloadLimit + job.PayloadSlack,
 		CallTimeout: min(max(l.cfg.TTL/2, time.Second), maxCall), DrainFor: l.cfg.drainFor(),
 		Unit: l.cfg.Retry.Unit, ShutdownTimeout: max(l.cfg.ShutdownTimeout, 0),
-		TooManyClients: func() { l.tooManyClients(true) },
-		Cancel:         func() { l.cancel(ErrShutdown) },
-		Leaving:        func(at time.Time) { l.goneAt.Store(&at) },
+		Cancel:  func() { l.cancel(ErrShutdown) },
+		Leaving: func(at time.Time) { l.goneAt.Store(&at) },
 	}
 }
 
-func (l *Launcher) open() error {
+// open prepares the connections to the shard, and what uses them.
+func (s *shard) open() error {
 	var err error
-	if l.lanes, err = openLanes(l.counting(l.cfg.Client)); err != nil {
+	if s.lanes, err = openLanes(s.counting(s.Client)); err != nil {
 		return fmt.Errorf("open a connection for vitals: %w", err)
 	}
-	l.follower.link = &link.Link{Client: l.lanes.chores, Round: l.round(), Log: l.cfg.Log, Duty: "queues"}
-	l.registers = &link.Link{Client: l.lanes.chores, Freight: l.lanes.freight, Round: l.round(), Log: l.cfg.Log, Duty: "periodic"}
-	l.janitor = janitor.New(janitor.Config{
-		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Log: l.cfg.Log,
-		Beat: l.cfg.Beat, TTL: l.cfg.TTL, Between: l.cfg.Janitor, Round: l.round(),
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Crashes: l.cfg.crashPolicy(), Unit: l.cfg.Retry.Unit,
-		Recovered: l.recovered,
-		Absent:    func() { l.beatNow.pull(); l.absent.pull() },
+	if s.space, err = s.launcher.loop.Open(fetch.Space{
+		Name: s.Name, Client: s.counting(s.Client), Keys: s.keys, Clock: s.clock, Reporter: s.report,
+		TooManyClients: func() { s.tooManyClients(true) },
+	}); err != nil {
+		return fmt.Errorf("open a connection for jobs: %w", err)
+	}
+	s.setGate()
+	s.follower.orders = s.launcher.queues.orders()
+	s.follower.logged = namesOf(s.follower.orders)
+	s.follower.link = &link.Link{Client: s.lanes.chores, Round: s.launcher.round(), Log: s.log, Duty: "queues"}
+	s.registers = &link.Link{Client: s.lanes.chores, Freight: s.lanes.freight, Round: s.launcher.round(), Log: s.log, Duty: "periodic"}
+	s.janitor = janitor.New(janitor.Config{
+		Client: s.lanes.chores, Freight: s.lanes.freight, Keys: s.keys, Log: s.log,
+		Beat: s.cfg.Beat, TTL: s.cfg.TTL, Between: s.cfg.Janitor, Round: s.launcher.round(),
+		Largest: s.cfg.PayloadLimit + job.PayloadSlack, Crashes: s.cfg.crashPolicy(), Unit: s.cfg.Retry.Unit,
+		Recovered: s.recovered,
+		Absent:    func() { s.beatNow.pull(); s.absent.pull() },
 	})
-	l.poller = scheduler.New(scheduler.Config{
-		Client: l.lanes.chores, Freight: l.lanes.poll, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(), Every: l.cfg.Poll, Off: l.cfg.pollOff,
-		Queues: l.Queues, Crashes: l.cfg.crashPolicy(),
-		Marks: &l.marks,
+	s.poller = scheduler.New(scheduler.Config{
+		Client: s.lanes.chores, Freight: s.lanes.poll, Keys: s.keys, Clock: s.clock, Log: s.log, Unit: s.cfg.Retry.Unit,
+		Largest: s.cfg.PayloadLimit + job.PayloadSlack, Round: s.launcher.round(), Every: s.cfg.Poll, Off: s.cfg.pollOff,
+		Queues: s.launcher.Queues, Crashes: s.cfg.crashPolicy(),
+		Marks: &s.marks,
 	})
 	beside := scheduler.Config{
-		Client: l.lanes.chores, Freight: l.lanes.freight, Keys: l.keys, Clock: l.clock, Log: l.cfg.Log,
-		Largest: l.cfg.PayloadLimit + job.PayloadSlack, Round: l.round(),
+		Client: s.lanes.chores, Freight: s.lanes.freight, Keys: s.keys, Clock: s.clock, Log: s.log,
+		Largest: s.cfg.PayloadLimit + job.PayloadSlack, Round: s.launcher.round(),
 	}
-	l.tickLocks, l.sampler = scheduler.NewTickLocks(beside), scheduler.NewSampler(beside)
-	l.report.Notify(l.callInternal)
+	s.tickLocks, s.sampler = scheduler.NewTickLocks(beside), scheduler.NewSampler(beside)
+	s.report.Notify(s.launcher.callInternal)
 	return nil
 }
 
-func (l *Launcher) close() { _ = l.lanes.close() } // no call is in flight, or the process must end
+// close closes all connections: no call is in flight, or the process must end.
+func (l *Launcher) close() {
+	for _, s := range l.shards {
+		s.close()
+	}
+	_ = l.loop.Close()
+}
+
+func (s *shard) close() {
+	if s.lanes.heart != nil {
+		_ = s.lanes.close()
+	}
+}
 
 // callThroughOutage makes a call of the start within limit, or longer on a slow link. Through an outage it
 // makes the call again, until ctx ends or Stop is called. It returns a denial at once, so that the operator
 // sees the error at the start, unless the process is to wait for what an operator does about it.
-func (l *Launcher) callThroughOutage(
+func (s *shard) callThroughOutage(
 	ctx context.Context, name string, limit time.Duration, pace *link.Pace, call func(context.Context) error,
 ) error {
 	for {
 		err := pace.Within(ctx, limit, call)
 		if err == nil {
-			l.report.Succeed(name)
+			s.report.Succeed(name)
 			return nil
 		}
 		denied := driver.Denial(err) != ""
-		if ctx.Err() != nil || l.stopping.Load() || denied && !l.cfg.WaitForRedis || !denied && !driver.Outage(err) {
+		if ctx.Err() != nil || s.launcher.stopping.Load() || denied && !s.cfg.WaitForRedis || !denied && !driver.Outage(err) {
 			return err
 		}
-		l.report.Fail(name, err)
+		s.report.Fail(name, err)
 		select {
 		case <-ctx.Done():
-		case <-l.halt:
-		case <-time.After(link.Jitter(l.vitalsDeadline() / 4)):
+		case <-s.launcher.halt:
+		case <-time.After(link.Jitter(s.launcher.vitalsDeadline() / 4)):
 		}
 	}
 }
 
 // register begins the process' first session, waiting for Redis until ctx ends or Stop is called. It returns
 // no session and no error if the process was stopped first.
-func (l *Launcher) register(ctx context.Context) (session *fetch.Session, err error) {
-	err = l.callThroughOutage(ctx, "register", l.vitalsDeadline(), &l.heartPace, func(ctx context.Context) error {
-		_, err := driver.CheckVersion(ctx, l.lanes.heart) // the error of a script would not explain itself
+func (s *shard) register(ctx context.Context) (session *fetch.Session, err error) {
+	err = s.callThroughOutage(ctx, "register", s.launcher.vitalsDeadline(), &s.heartPace, func(ctx context.Context) error {
+		_, err := driver.CheckVersion(ctx, s.lanes.heart) // the error of a script would not explain itself
 		return err
 	})
-	if err == nil && l.cfg.Permitted != nil {
+	if err == nil && s.cfg.Permitted != nil {
 		// One call asks for hundreds of permissions. No heartbeat waits for it yet.
 		var pace link.Pace
-		err = l.callThroughOutage(ctx, "register", driver.CallTimeout, &pace, l.cfg.Permitted)
+		err = s.callThroughOutage(ctx, "register", driver.CallTimeout, &pace, func(ctx context.Context) error {
+			return s.cfg.Permitted(ctx, s.Shard)
+		})
 	}
 	if err == nil {
-		err = l.callThroughOutage(ctx, "register", l.vitalsDeadline(), &l.heartPace, func(ctx context.Context) (err error) {
-			session, err = l.newSession(ctx, "")
+		err = s.callThroughOutage(ctx, "register", s.launcher.vitalsDeadline(), &s.heartPace, func(ctx context.Context) (err error) {
+			session, err = s.newSession(ctx, "")
 			return err
 		})
 	}
-	if err != nil && (ctx.Err() != nil || l.stopping.Load()) {
+	if err != nil && (ctx.Err() != nil || s.launcher.stopping.Load()) {
 		return nil, nil //nolint:nilnil,nilerr // stopped before it began: there is nothing to undo and nothing wrong
 	}
 	if advice := driver.Denial(err); advice != "" && !strings.Contains(err.Error(), advice) {
 		err = fmt.Errorf("%w: %s", err, advice)
 	}
-	return session, err
+	return session, s.named(err)
+}
+
+// named returns the error with the name of the shard.
+func (s *shard) named(err error) error {
+	if err == nil || strings.HasPrefix(err.Error(), s.before()) { // as an error of a client does, or without shards
+		return err
+	}
+	return fmt.Errorf("%s%w", s.before(), err)
 }
 
 // newSession registers a new identity, which the process uses from then on.
-func (l *Launcher) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
-	session, err := fetch.Register(l.work, ctx, l.lanes.heart, l.keys, l.clock, l.cfg.Name, lua.Record{
-		Queues: l.queues.forRecord(), Beat: l.cfg.Beat, TTL: l.cfg.TTL, Concurrency: l.Concurrency(), Formerly: formerly,
+func (s *shard) newSession(ctx context.Context, formerly string) (*fetch.Session, error) {
+	session, err := fetch.Register(s.launcher.work, ctx, s.lanes.heart, s.keys, s.clock, s.cfg.Name, lua.Record{
+		Queues: s.queues.forRecord(), Beat: s.cfg.Beat, TTL: s.cfg.TTL, Concurrency: s.launcher.Concurrency(), Formerly: formerly,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.session.Store(session)
-	l.answered()
+	s.session.Store(session)
+	s.answered()
 	return session, nil
 }
 
@@ -408,44 +427,60 @@ func (l *Launcher) round() time.Duration { return max(l.vitalsDeadline(), minRou
 
 // endDuties waits for the duties, which begin no new pass. Shortly before the process must end, calls still
 // under way are cancelled, whatever their timeout: each script executes completely or not at all.
-func (l *Launcher) endDuties(duties *sync.WaitGroup) {
+func (l *Launcher) endDuties() {
 	closed := make(chan struct{})
 	late := time.AfterFunc(time.Until(l.goneAt.Load().Add(-fetch.Goodbye)), func() {
-		l.close()
+		for _, s := range l.shards {
+			s.close()
+		}
 		close(closed)
 	})
-	duties.Wait()
+	l.background.Wait()
 	if late.Stop() {
 		return
 	}
 	<-closed
-	// From here on only the heartbeat's connection is used.
-	if heart, err := l.cfg.Client.Lane(1); err == nil {
-		l.lanes.heart = heart
+	// From here on only the heartbeats' connections are used.
+	for _, s := range l.shards {
+		if heart, err := s.Client.Lane(1); err == nil {
+			s.lanes.heart = heart
+		}
 	}
+}
+
+// deregister ends all sessions at once, because one Redis that does not answer must not use the time of the
+// others.
+func (l *Launcher) deregister() {
+	var ending sync.WaitGroup
+	for _, s := range l.shards {
+		if s.session.Load() != nil {
+			ending.Go(s.deregister)
+		}
+	}
+	ending.Wait()
 }
 
 // deregister ends the session, if Redis answers, and then writes the figures of the last seconds, if there is
 // time left. If Redis does not answer, the process counts as crashed, and its jobs are recovered.
-func (l *Launcher) deregister() {
-	ctx, cancel := context.WithDeadline(context.Background(), *l.goneAt.Load())
+func (s *shard) deregister() {
+	ctx, cancel := context.WithDeadline(context.Background(), *s.launcher.goneAt.Load())
 	defer cancel()
-	session := l.session.Load()
+	session := s.session.Load()
 	if former := session.Formerly(); former != "" {
 		// The sweep finds jobs that reach its lists from now on. The call has no effect if the identity was
 		// declared dead.
-		_, _ = l.keys.Deregister(former, l.queues.forRecord()).Do(ctx, l.lanes.heart)
+		_, _ = s.keys.Deregister(former, s.queues.forRecord()).Do(ctx, s.lanes.heart)
 	}
-	_ = scheduler.GiveUp(ctx, l.lanes.heart, l.keys, session.Identity, l.keys.Sweeper(), l.keys.Watcher(), l.keys.Deputy()) // otherwise they expire
-	left, err := l.keys.Deregister(session.Identity, l.queues.forRecord()).Do(ctx, l.lanes.heart)
+	_ = scheduler.GiveUp(ctx, s.lanes.heart, s.keys, session.Identity, s.keys.Sweeper(), s.keys.Watcher(), s.keys.Deputy()) // otherwise they expire
+	left, err := s.keys.Deregister(session.Identity, s.queues.forRecord()).Do(ctx, s.lanes.heart)
 	switch {
 	case err != nil:
-		l.cfg.Log.Error("deregistration failed; unfinished jobs will be recovered", "error", err, "identity", session.Identity)
+		s.log.Error("deregistration failed; unfinished jobs will be recovered", "error", err, "identity", session.Identity)
 		return
 	case left > 0:
-		l.cfg.Log.Warn("stopped with unsettled jobs; they will be recovered", "identity", session.Identity, "jobs", left)
+		s.log.Warn("stopped with unsettled jobs; they will be recovered", "identity", session.Identity, "jobs", left)
 	default:
-		l.cfg.Log.Info("stopped", "identity", session.Identity)
+		s.log.Info("stopped", "identity", session.Identity)
 	}
-	_ = l.writeStatistics(ctx, l.lanes.heart) // nothing more can be done
+	_ = s.writeStatistics(ctx, s.lanes.heart) // nothing more can be done
 }

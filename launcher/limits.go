@@ -49,27 +49,27 @@ func (l *Launcher) addLimit(class string, own *ClassLimit) {
 }
 
 // setGate makes the loop ask for the gates of jobs, as long as there are limits or rules of classes.
-func (l *Launcher) setGate() {
-	if len(l.limits) > 0 || l.rules.Any() {
-		l.loop.SetGate(l.gateOf)
+func (s *shard) setGate() {
+	if len(s.launcher.limits) > 0 || s.rules.Any() {
+		s.space.SetGate(s.gateOf)
 	} else {
-		l.loop.SetGate(nil)
+		s.space.SetGate(nil)
 	}
 }
 
 // gateOf returns the gate of a job; nil for none. It runs in the loop's goroutine. An operator's rule for the
 // class goes before the limit that the program declares. A job whose key cannot be computed has the empty key,
 // because it must not run past the limit. If its arguments cannot be read, its run reports that.
-func (l *Launcher) gateOf(j *job.Job) *lua.Gate {
-	if gate := l.rules.Gate(j); gate != nil {
+func (s *shard) gateOf(j *job.Job) *lua.Gate {
+	if gate := s.rules.Gate(j); gate != nil {
 		return gate
 	}
-	registered, _ := registeredIn(l.handlers, j)
+	registered, _ := registeredIn(s.launcher.handlers, j)
 	own := registered.class.Limit
 	if own == nil {
 		return nil
 	}
-	gate := own.Gate(l.keyOf(own, j))
+	gate := own.Gate(s.launcher.keyOf(own, j))
 	return &gate
 }
 
@@ -91,51 +91,51 @@ func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) (key string) {
 
 // readRules reads the rules of classes if marks have been read since: a change of a rule is one of their
 // events. The rules are in force for the jobs that are taken from now on. It runs in one goroutine at a time.
-func (l *Launcher) readRules(ctx context.Context) error {
-	event := l.marks.Event()
-	if event == l.rulesAt {
+func (s *shard) readRules(ctx context.Context) error {
+	event := s.marks.Event()
+	if event == s.rulesAt {
 		return nil
 	}
-	changed, removed, err := l.rules.Read(ctx, l.lanes.chores, l.keys)
+	changed, removed, err := s.rules.Read(ctx, s.lanes.chores, s.keys)
 	if err != nil {
 		return err
 	}
-	l.rulesAt = event
-	l.setGate()
+	s.rulesAt = event
+	s.setGate()
 	for _, rule := range changed {
-		l.cfg.Log.Info("rule of a class is in force", "class", rule.Class, "rule", rule.String())
+		s.log.Info("rule of a class is in force", "class", rule.Class, "rule", rule.String())
 	}
 	for _, class := range removed {
-		l.cfg.Log.Info("rule of a class is over", "class", class)
+		s.log.Info("rule of a class is over", "class", class)
 	}
 	return nil
 }
 
 // registerLimits registers the sizes of the limits: at the start, as those that are in force from now on
 // unless an operator has set others, and later as still in use.
-func (l *Launcher) registerLimits(ctx context.Context) error {
+func (s *shard) registerLimits(ctx context.Context) error {
 	act := lua.LimitSeen
-	if l.overruled == nil {
+	if s.overruled == nil {
 		act = lua.LimitStarts
 	}
-	overruled := make(map[string]bool, len(l.limits))
-	for chunk := range slices.Chunk(l.limits, lua.MaxItems) {
+	overruled := make(map[string]bool, len(s.launcher.limits))
+	for chunk := range slices.Chunk(s.launcher.limits, lua.MaxItems) {
 		changes := make([]lua.LimitChange, len(chunk))
 		for i, own := range chunk {
 			changes[i] = lua.LimitChange{Name: own.Name, Size: own.Size()}
 		}
-		words, err := l.keys.ChangeLimits(act, changes).Do(ctx, l.registers)
+		words, err := s.keys.ChangeLimits(act, changes).Do(ctx, s.registers)
 		if err != nil {
 			return fmt.Errorf("register limits: %w", err)
 		}
 		for i, word := range words {
 			overruled[chunk[i].Name] = word == lua.LimitKept
-			if word == lua.LimitKept && !l.overruled[chunk[i].Name] {
-				l.cfg.Log.Info("size of a limit set by an operator or a newer process is in force",
+			if word == lua.LimitKept && !s.overruled[chunk[i].Name] {
+				s.log.Info("size of a limit set by an operator or a newer process is in force",
 					"limit", chunk[i].Name, "declared", chunk[i].Size().String())
 			}
 		}
 	}
-	l.overruled = overruled
+	s.overruled = overruled
 	return nil
 }

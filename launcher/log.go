@@ -76,7 +76,11 @@ func (r *run) loggers() *runLoggers {
 
 // names are the fields that name a run.
 func (r *run) names() []any {
-	return []any{"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue}
+	names := []any{"jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue}
+	if r.shard.Name != "" {
+		names = append(names, "shard", r.shard.Name)
+	}
+	return names
 }
 
 // zerologKey is the key under which zerolog.Ctx looks for a logger in a context. zerolog does not export the

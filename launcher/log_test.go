@@ -20,10 +20,10 @@ import (
 func loggingRun(t *testing.T, out *bytes.Buffer) (*run, context.Context) {
 	t.Helper()
 	log := slog.New(logbook.JSON(out, slog.LevelDebug))
-	l := &Launcher{cfg: Config{Log: log}.WithDefaults()}
+	s := newShard(&Launcher{cfg: Config{Log: log}.WithDefaults()}, Shard{})
 	parsed, err := job.Parse(`{"class":"A","jid":"abc","args":[],"retry_count":1}`)
 	require.NoError(t, err)
-	r := &run{processor: &processor{pool: &pool{launcher: l}}, job: parsed, Context: t.Context(), Run: &fetch.Run{Queue: "q", Session: &fetch.Session{Context: t.Context()}}}
+	r := &run{shard: s, processor: &processor{pool: &pool{launcher: s.launcher}}, job: parsed, Context: t.Context(), Run: &fetch.Run{Queue: "q", Session: &fetch.Session{Context: t.Context()}}}
 	return r, r
 }
 

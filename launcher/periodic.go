@@ -33,24 +33,24 @@ func (l *Launcher) Schedule(p *scheduler.Periodic) error {
 
 // registerPeriodic registers the periodic jobs, as many at once as the link carries well. It logs each at the
 // start, and what changes.
-func (l *Launcher) registerPeriodic(ctx context.Context) (next time.Duration, errs error) {
-	if err := l.registers.Check(ctx); err != nil {
+func (s *shard) registerPeriodic(ctx context.Context) (next time.Duration, errs error) {
+	if err := s.registers.Check(ctx); err != nil {
 		return 0, err
 	}
-	by := lua.Registrar{Identity: l.Identity(), StartedAt: l.bornAt}
-	for rest := l.periodic; len(rest) > 0; {
+	by := lua.Registrar{Identity: s.identity(), StartedAt: s.bornAt}
+	for rest := s.launcher.periodic; len(rest) > 0; {
 		var definitions []lua.Definition
-		for bytes, room := 0, l.registers.Page(); len(definitions) < min(len(rest), lua.MaxDefinitions) && bytes < room; {
+		for bytes, room := 0, s.registers.Page(); len(definitions) < min(len(rest), lua.MaxDefinitions) && bytes < room; {
 			definition := rest[len(definitions)].Definition()
 			definitions, bytes = append(definitions, definition), bytes+len(definition.Text)
 		}
-		words, err := scheduler.Define(ctx, l.registers, scheduler.Config{Keys: l.keys, Log: l.cfg.Log, Unit: l.cfg.Retry.Unit}, by, definitions)
+		words, err := scheduler.Define(ctx, s.registers, scheduler.Config{Keys: s.keys, Log: s.log, Unit: s.cfg.Retry.Unit}, by, definitions)
 		for i, word := range words {
 			if word == lua.DefineDue {
 				next = registerSoon // ticks of the old schedule are due still
 				continue
 			}
-			l.logRegistered(rest[i], word)
+			s.logRegistered(rest[i], word)
 		}
 		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("register periodic jobs: %w", err))
@@ -61,18 +61,18 @@ func (l *Launcher) registerPeriodic(ctx context.Context) (next time.Duration, er
 		}
 		rest = rest[len(definitions):]
 	}
-	return next, l.registers.Excused(errs)
+	return next, s.registers.Excused(errs)
 }
 
-func (l *Launcher) logRegistered(p *scheduler.Periodic, word string) {
+func (s *shard) logRegistered(p *scheduler.Periodic, word string) {
 	kept := word == lua.DefineKept
-	was, known := l.outranked[p.Name]
+	was, known := s.outranked[p.Name]
 	switch {
 	case kept && !was:
-		l.cfg.Log.Info("periodic job of a newer process or of an operator is in force", "periodic", p.Name)
+		s.log.Info("periodic job of a newer process or of an operator is in force", "periodic", p.Name)
 	case word == lua.DefineStored, !known && !kept:
-		l.cfg.Log.Info("periodic job registered",
-			"periodic", p.Name, "schedule", p.Cron, "zone", cmp.Or(p.Zone, "UTC"), "next", p.Schedule().Next(l.clock.Now()))
+		s.log.Info("periodic job registered",
+			"periodic", p.Name, "schedule", p.Cron, "zone", cmp.Or(p.Zone, "UTC"), "next", p.Schedule().Next(s.clock.Now()))
 	}
-	l.outranked[p.Name] = kept
+	s.outranked[p.Name] = kept
 }

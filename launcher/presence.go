@@ -114,25 +114,25 @@ func (p *presence) hold(ctx context.Context, client driver.Client, channels []st
 }
 
 // holdPresence keeps the subscription of the process' session, until ctx ends.
-func (l *Launcher) holdPresence(ctx context.Context) {
+func (s *shard) holdPresence(ctx context.Context) {
 	var backoff link.Backoff
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.presence.may:
+		case <-s.presence.may:
 		}
-		session := l.session.Load()
+		session := s.session.Load()
 		if session.Over() {
 			continue
 		}
 		session.Watch()
 		began := time.Now()
-		err := l.presence.hold(ctx, l.cfg.Client, []string{l.keys.Presence(session.Identity), l.keys.PollerLeft()}, func(string) { l.pollerLeft() })
+		err := s.presence.hold(ctx, s.Client, []string{s.keys.Presence(session.Identity), s.keys.PollerLeft()}, func(string) { s.pollerLeft() })
 		if ctx.Err() != nil {
 			return
 		}
-		l.beatNow.pull()
+		s.beatNow.pull()
 		if time.Since(began) >= steadyPresence {
 			backoff.Reset()
 		}
@@ -148,6 +148,6 @@ func (l *Launcher) holdPresence(ctx context.Context) {
 }
 
 // watchPresence is the pass of the duty that finds out by their absence that processes have died.
-func (l *Launcher) watchPresence(ctx context.Context) (time.Duration, error) {
-	return l.janitor.Watch(ctx, l.Identity(), l.presence.Since())
+func (s *shard) watchPresence(ctx context.Context) (time.Duration, error) {
+	return s.janitor.Watch(ctx, s.identity(), s.presence.Since())
 }

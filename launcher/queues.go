@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
@@ -22,18 +23,25 @@ type queueSet struct {
 	mu       sync.Mutex
 	capsules []queuesOf
 	homes    map[string]int  // the capsule that a queue was given to, by its name
-	found    map[string]bool // the queues in Redis that match a pattern
 	removed  map[string]bool // queues that RemoveQueue removed, which patterns do not bring back
-	// named is what the session's record names, or the next session's record would. It has a queue before the
-	// record does, and until no record names it.
-	named    []string
-	unserved bool // the record may not name all of named yet
+	of       []*shardQueues  // one for each shard
 
 	// If more queues match than lua.MaxQueues, they take turns.
 	untaken  int             // number of matching queues that have no place
 	turns    int             // number of turns so far
 	turned   map[string]int  // by matching queue, the turn in which it was last taken or let go
 	yielding map[string]bool // queues that are let go, until no record names them
+	turnedAt time.Time       // when queues last took turns, or all that match had a place
+}
+
+// shardQueues has what a queueSet knows of one shard. Its methods may be called from any goroutine.
+type shardQueues struct {
+	set   *queueSet       // whose mutex guards the fields below
+	found map[string]bool // the queues in Redis that match a pattern
+	// named is what the session's record names, or the next session's record would. It has a queue before the
+	// record does, and until no record names it.
+	named    []string
+	unserved bool // the record may not name all of named yet
 
 	changed trigger // the queues must be followed now
 }
@@ -44,10 +52,13 @@ type queuesOf struct {
 	order *fetch.QueueOrder // they, and the queues that the patterns stand for
 }
 
-func newQueueSet(capsules []Capsule, shares []fetch.Share) *queueSet {
+func newQueueSet(capsules []Capsule, shares []fetch.Share, shards int) *queueSet {
 	s := &queueSet{
-		homes: make(map[string]int), found: make(map[string]bool), removed: make(map[string]bool),
-		turned: make(map[string]int), yielding: make(map[string]bool), changed: newTrigger(),
+		homes: make(map[string]int), removed: make(map[string]bool),
+		turned: make(map[string]int), yielding: make(map[string]bool),
+	}
+	for range shards {
+		s.of = append(s.of, &shardQueues{set: s, found: make(map[string]bool), changed: newTrigger()})
 	}
 	for i, share := range shares {
 		s.capsules = append(s.capsules, queuesOf{given: slices.Clone(capsules[i].Queues), order: share.Order})
@@ -76,15 +87,37 @@ func (s *queueSet) ordersLocked() (orders []*fetch.QueueOrder) {
 func (s *queueSet) begin() []*fetch.QueueOrder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.named = namesOf(s.ordersLocked())
+	for _, q := range s.of {
+		q.named = namesOf(s.ordersLocked())
+	}
 	return s.ordersLocked()
 }
 
 // forRecord returns the queues that the record of a new session must name.
-func (s *queueSet) forRecord() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.named)
+func (q *shardQueues) forRecord() []string {
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	return slices.Clone(q.named)
+}
+
+// namedLocked returns the queues that the record of any shard may name.
+func (s *queueSet) namedLocked() map[string]bool {
+	named := make(map[string]bool)
+	for _, q := range s.of {
+		for _, name := range q.named {
+			named[name] = true
+		}
+	}
+	return named
+}
+
+// foundLocked returns the queues that match a pattern in any shard.
+func (s *queueSet) foundLocked() map[string]bool {
+	found := make(map[string]bool)
+	for _, q := range s.of {
+		maps.Copy(found, q.found)
+	}
+	return found
 }
 
 func namesOf(orders []*fetch.QueueOrder) (names []string) {
@@ -207,17 +240,16 @@ func (s *queueSet) matchLocked() {
 			room--
 		}
 	}
-	taken := make(map[string]bool, len(s.named))
-	for _, name := range s.named {
-		taken[name] = true
-		if (!s.found[name] || s.removed[name] || s.yielding[name]) && !s.homeLocked(name).has(name) {
+	taken, found := s.namedLocked(), s.foundLocked()
+	for name := range taken {
+		if (!found[name] || s.removed[name] || s.yielding[name]) && !s.homeLocked(name).has(name) {
 			room-- // it is leaving
 		}
 	}
 	for _, name := range namesOf(s.ordersLocked()) {
 		taken[name] = true // and the record will name it
 	}
-	names := slices.SortedFunc(maps.Keys(s.found), func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(found), func(a, b string) int {
 		switch {
 		case taken[a] && !taken[b]:
 			return -1
@@ -257,15 +289,33 @@ const maxTurned = lua.MaxQueues / 4
 func (s *queueSet) turn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.turnLocked()
+}
+
+// turnIfDue is turn if that is due.
+func (s *queueSet) turnIfDue(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.untaken == 0 || s.turnedAt.IsZero():
+		s.turnedAt = now
+	case now.Sub(s.turnedAt) >= turnEvery:
+		s.turnedAt = now
+		s.turnLocked()
+	}
+}
+
+func (s *queueSet) turnLocked() {
 	s.turns++
 	for name := range s.yielding { // it has not left, because its jobs run on
 		delete(s.yielding, name)
 		s.turned[name] = s.turns
 	}
+	named := s.namedLocked()
 	var longest []string
 	for _, capsule := range s.capsules {
 		for _, name := range capsule.order.Names() {
-			if !capsule.has(name) && slices.Contains(s.named, name) {
+			if !capsule.has(name) && named[name] {
 				longest = append(longest, name)
 			}
 		}
@@ -277,12 +327,19 @@ func (s *queueSet) turn() {
 	s.matchLocked()
 }
 
+// pull makes all shards follow the queues now.
+func (s *queueSet) pull() {
+	for _, q := range s.of {
+		q.changed.pull()
+	}
+}
+
 // AddQueue makes the process take jobs from a queue; see belay.Server.AddQueue.
 func (l *Launcher) AddQueue(name string, weight int) error {
 	if err := l.queues.add(name, weight); err != nil {
 		return fmt.Errorf("belay: add queue %q: %w", name, err)
 	}
-	l.queues.changed.pull()
+	l.queues.pull()
 	return nil
 }
 
@@ -291,7 +348,7 @@ func (l *Launcher) RemoveQueue(name string) error {
 	if err := l.queues.remove(name); err != nil {
 		return fmt.Errorf("belay: remove queue %q: %w", name, err)
 	}
-	l.queues.changed.pull()
+	l.queues.pull()
 	return nil
 }
 
@@ -312,31 +369,32 @@ func (l *Launcher) QueuesAndPatterns() []string { return l.queues.given() }
 // toServe returns the orders, what the record must name for them, and whether it may not do so yet. From now
 // on the records of new sessions name it: Session.Serve may succeed for a session that ends before the loop
 // follows.
-func (s *queueSet) toServe() (orders []*fetch.QueueOrder, named []string, unserved bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	orders = s.ordersLocked()
+func (q *shardQueues) toServe() (orders []*fetch.QueueOrder, named []string, unserved bool) {
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	orders = q.set.ordersLocked()
 	for _, name := range namesOf(orders) {
-		if !slices.Contains(s.named, name) {
-			s.named, s.unserved = append(s.named, name), true
+		if !slices.Contains(q.named, name) {
+			q.named, q.unserved = append(q.named, name), true
 		}
 	}
-	return orders, slices.Clone(s.named), s.unserved
+	return orders, slices.Clone(q.named), q.unserved
 }
 
 // confirm records that the record names the queues that toServe has returned.
-func (s *queueSet) confirm() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unserved = false
+func (q *shardQueues) confirm() {
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	q.unserved = false
 }
 
-// drop records that no record names a queue any more.
-func (s *queueSet) drop(name string) {
+// drop records that no record of the shard names a queue any more.
+func (q *shardQueues) drop(name string) {
+	s := q.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.named = slices.DeleteFunc(s.named, func(other string) bool { return other == name })
-	if s.yielding[name] {
+	q.named = slices.DeleteFunc(q.named, func(other string) bool { return other == name })
+	if s.yielding[name] && !s.namedLocked()[name] {
 		delete(s.yielding, name)
 		s.turned[name] = s.turns
 	}
@@ -344,10 +402,10 @@ func (s *queueSet) drop(name string) {
 }
 
 // missing returns the queues that were found before and are not among seen, at most as many as one call reads.
-func (s *queueSet) missing(seen map[string]bool) (missing []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name := range s.found {
+func (q *shardQueues) missing(seen map[string]bool) (missing []string) {
+	q.set.mu.Lock()
+	defer q.set.mu.Unlock()
+	for name := range q.found {
 		if !seen[name] && len(missing) < lua.MaxQueues {
 			missing = append(missing, name)
 		}
@@ -356,14 +414,20 @@ func (s *queueSet) missing(seen map[string]bool) (missing []string) {
 }
 
 // find adds the queues that were seen, and removes those that are gone.
-func (s *queueSet) find(seen map[string]bool, gone []string) {
+func (q *shardQueues) find(seen map[string]bool, gone []string) {
+	s := q.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.Copy(s.found, seen)
+	maps.Copy(q.found, seen)
 	for _, name := range gone {
-		delete(s.found, name)
-		delete(s.turned, name)
-		delete(s.yielding, name)
+		delete(q.found, name)
+	}
+	found := s.foundLocked()
+	for _, name := range gone {
+		if !found[name] {
+			delete(s.turned, name)
+			delete(s.yielding, name)
+		}
 	}
 	s.matchLocked()
 }

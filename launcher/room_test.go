@@ -19,16 +19,16 @@ func TestDutiesGiveTheirConnectionsToNothingLessThanAHeartbeat(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	l, err := New(Config{Client: client})
 	require.NoError(t, err)
-	l.lanes, err = openLanes(client)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, l.lanes.close()) })
+	s := l.shards[0]
+	require.NoError(t, s.open())
+	t.Cleanup(l.close)
 
-	l.tooManyClients(false)
-	for _, lane := range l.lanes.onDemand() {
+	s.tooManyClients(false)
+	for _, lane := range s.lanes.onDemand() {
 		require.NoError(t, lane.Do(t.Context(), driver.Command("PING"))[0].Err)
 	}
-	l.tooManyClients(true)
-	for _, lane := range l.lanes.onDemand() {
+	s.tooManyClients(true)
+	for _, lane := range s.lanes.onDemand() {
 		err := lane.Do(t.Context(), driver.Command("PING"))[0].Err
 		require.ErrorContains(t, err, "more urgent calls", "the connections of duties stay")
 	}

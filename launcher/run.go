@@ -23,6 +23,7 @@ type run struct {
 	*fetch.Run
 	context.Context
 
+	shard     *shard // from which it was taken
 	processor *processor
 	job       *job.Job
 	shared    *sharedContext
@@ -69,7 +70,7 @@ func (r *run) Value(key any) any {
 // String keeps package fmt from reading the fields of a handler's context, which change meanwhile.
 func (r *run) String() string { return "belay.run " + r.job.JID() }
 
-func (r *run) launcher() *Launcher { return r.processor.pool.launcher }
+func (r *run) launcher() *Launcher { return r.shard.launcher }
 
 // over reports whether the run has ended.
 func (r *run) over() bool { return r.processor.current.Load() != r }
@@ -89,16 +90,17 @@ func (r *run) cancelledByBelay() bool {
 // execute runs a taken job, from its bytes to its result.
 func (p *processor) execute(taken *fetch.Run) {
 	l := p.pool.launcher
+	s := l.shards[taken.Shard()]
 	parsed, err := taken.Job()
 	if err != nil {
-		l.killUnreadable(taken, err)
+		s.killUnreadable(taken, err)
 		return
 	}
 	l.warnForeignLock(parsed)
 	l.warnForeignBatch(parsed, p.pool)
-	r := &run{Run: taken, processor: p, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
+	r := &run{Run: taken, shard: s, processor: p, job: withLeft(parsed, taken.Left()), startedAt: time.Now()}
 	registered := p.pool.registered(r.job)
-	r.timeout, r.tooLate = l.timeout(r.job, &registered)
+	r.timeout, r.tooLate = s.timeout(r.job, &registered)
 	r.shared = p.contextFor(r)
 	r.Context = r.shared.Context
 	if _, tracked := r.job.Track(); tracked {
@@ -113,15 +115,15 @@ func (p *processor) execute(taken *fetch.Run) {
 }
 
 // killUnreadable moves a job to the dead set whose payload cannot be read.
-func (l *Launcher) killUnreadable(taken *fetch.Run, err error) {
-	l.cfg.Log.Error("moved to the dead set: unreadable payload", "error", err, "queue", taken.Queue, "bytes", len(taken.Bytes))
-	l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
-	now := l.clock.Now()
+func (s *shard) killUnreadable(taken *fetch.Run, err error) {
+	s.log.Error("moved to the dead set: unreadable payload", "error", err, "queue", taken.Queue, "bytes", len(taken.Bytes))
+	s.launcher.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", taken.Queue, err))
+	now := s.clock.Now()
 	if state := lua.DeadUnread(taken.Bytes, taken.Bytes, job.UnreadableClass, err.Error(), now); state != nil {
 		taken.Leave(*state)
 	}
-	kept := job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, l.cfg.Retry.Unit)
-	l.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(kept)})
+	kept := job.KeepUnreadable(taken.Bytes, taken.Queue, err, now, s.cfg.Retry.Unit)
+	s.launcher.loop.End(fetch.Result{Run: taken, Outcome: job.Unread(kept)})
 }
 
 // withLeft returns the job as it is run: with the positions that refused duplicates left, which only the reply
@@ -139,10 +141,10 @@ func withLeft(j *job.Job, left dedup.WAL) *job.Job {
 
 // timeout returns the timeout of a run and the cause with which its context then ends: the job's own timeout,
 // its class' or the process', or the time until the job's deadline if that is less.
-func (l *Launcher) timeout(j *job.Job, registered *registration) (time.Duration, error) {
-	timeout, late := l.ownTimeout(j, registered)
+func (s *shard) timeout(j *job.Job, registered *registration) (time.Duration, error) {
+	timeout, late := s.launcher.ownTimeout(j, registered)
 	if deadline, limited := j.Deadline(); limited {
-		if left := max(deadline.Sub(l.clock.Now()), 1); timeout == 0 || left < timeout {
+		if left := max(deadline.Sub(s.clock.Now()), 1); timeout == 0 || left < timeout {
 			return left, &timeoutError{after: left, err: context.DeadlineExceeded, deadline: true}
 		}
 	}
@@ -165,22 +167,22 @@ func (l *Launcher) ownTimeout(j *job.Job, registered *registration) (time.Durati
 // dropped reports whether the job must not start, because it was cancelled or has expired, or because an
 // operator's rule drops its class. The run's outcome then ends the job, see job.Exit.Ends.
 func (r *run) dropped() bool {
-	l := r.launcher()
+	s := r.shard
 	expires, limited := r.job.StartBy()
 	var reason string
 	switch {
-	case l.marks.Binds(r.job):
+	case s.marks.Binds(r.job):
 		r.outcome, reason = job.Cancelled(), "cancelled"
-	case l.marks.Invalid(r.job):
+	case s.marks.Invalid(r.job):
 		r.outcome, reason = job.Cancelled(), "batch invalidated"
-	case l.rules.Drops(r.job):
+	case s.rules.Drops(r.job):
 		r.outcome, reason = job.Cancelled(), "rule of its class"
-	case limited && l.clock.Now().After(expires):
+	case limited && s.clock.Now().After(expires):
 		r.outcome, reason = job.Expired(false), "expired"
 	default:
 		return false
 	}
-	l.cfg.Log.Info("job dropped before its start", "jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue,
+	s.log.Info("job dropped before its start", "jid", r.job.JID(), "class", r.job.DisplayClass(), "queue", r.Queue,
 		"exit", string(r.outcome.Exit()), "reason", reason)
 	return true
 }
@@ -229,7 +231,7 @@ func (r *run) decide(err error) {
 		return
 	}
 	byBelay := r.cancelledByBelay()
-	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {
+	if r.cancelled() && !r.lost() || r.shard.marks.Binds(r.job) {
 		r.outcome = job.Cancelled()
 		l.guard("the log of a cancelled run", r.logEnd)
 		if failedToo(err) {
@@ -240,7 +242,7 @@ func (r *run) decide(err error) {
 	excused := r.excused()
 	class := r.processor.pool.registered(r.job).class
 	verdict := retry.Decide(l.cfg.Retry, retry.EndedRun{
-		Job: excused, Queue: r.Queue, Err: err, Now: l.clock.Now(), Rand: rand.IntN,
+		Job: excused, Queue: r.Queue, Err: err, Now: r.shard.clock.Now(), Rand: rand.IntN,
 		Backoff: class.Backoff, Rules: class.Rules, KeepErrors: class.KeepErrors, Ours: byBelay, Gated: r.Gated(),
 	})
 	if r.pastDeadline && verdict.Outcome.Exit() == job.ExitRetry {
@@ -280,6 +282,6 @@ func (r *run) finish() {
 	if r.track != nil {
 		r.endTracked()
 	}
-	l.statistics.countRun(r, l.clock)
+	r.shard.statistics.countRun(r, r.shard.clock)
 	l.loop.End(fetch.Result{Run: r.Run, Outcome: r.outcome, Refused: r.refused})
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // pollerLeft makes this process ask for the lease of the poller, unless it must not poll yet.
-func (l *Launcher) pollerLeft() {
-	if time.Since(l.startedAt) >= l.cfg.PollWait {
-		l.pollNow.pull()
+func (s *shard) pollerLeft() {
+	if time.Since(s.launcher.startedAt) >= s.cfg.PollWait {
+		s.pollNow.pull()
 	}
 }
 
@@ -23,13 +23,13 @@ type lease struct {
 }
 
 // leases returns the leases that this process stands by for.
-func (l *Launcher) leases() leases {
+func (s *shard) leases() leases {
 	list := leases{
-		{scheduler.Lease(l.keys), l.pollerLeft},
-		{l.janitor.SweepLease(), l.sweepNow.pull},
+		{scheduler.Lease(s.keys), s.pollerLeft},
+		{s.janitor.SweepLease(), s.sweepNow.pull},
 	}
-	for _, watched := range l.janitor.WatchLeases(l.Identity()) {
-		list = append(list, lease{watched, l.watchNow.pull})
+	for _, watched := range s.janitor.WatchLeases(s.identity()) {
+		list = append(list, lease{watched, s.watchNow.pull})
 	}
 	return list
 }

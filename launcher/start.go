@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,15 +77,22 @@ func (l *Launcher) warnOfUnknown(ctx context.Context, queues []string) {
 	if len(queues) == 0 {
 		return
 	}
-	calls := make([]driver.Call, len(queues))
-	for i, queue := range queues {
-		calls[i] = driver.Command("SISMEMBER", l.keys.Queues(), queue)
-	}
-	var unknown []string
-	for i, reply := range l.cfg.Client.Do(ctx, calls...) {
-		if listed, ok := reply.Value.(int64); reply.Err == nil && ok && listed == 0 {
-			unknown = append(unknown, queues[i])
+	unknown := slices.Clone(queues)
+	for _, s := range l.shards {
+		if len(unknown) == 0 {
+			return
 		}
+		calls := make([]driver.Call, len(unknown))
+		for i, queue := range unknown {
+			calls[i] = driver.Command("SISMEMBER", s.keys.Queues(), queue)
+		}
+		var unlisted []string
+		for i, reply := range s.Client.Do(ctx, calls...) {
+			if listed, ok := reply.Value.(int64); reply.Err == nil && ok && listed == 0 {
+				unlisted = append(unlisted, unknown[i])
+			}
+		}
+		unknown = unlisted
 	}
 	if len(unknown) > 0 {
 		l.cfg.Log.Warn(QueuesUnknown,
@@ -103,17 +111,26 @@ func firstNames(names []string) []string {
 // because an operator needs the line most when Redis does not answer.
 func (l *Launcher) logStart() {
 	fields := []any{"version", moduleVersion(), "queues", l.Queues(), "concurrency", l.Concurrency()}
-	if client, tells := l.cfg.Client.(interface{ Server() string }); tells {
-		fields = append(fields, "redis", client.Server())
+	var servers []string
+	for _, s := range l.shards {
+		if client, tells := s.Client.(interface{ Server() string }); tells {
+			servers = append(servers, client.Server())
+		}
+	}
+	if len(servers) > 0 {
+		fields = append(fields, "redis", strings.Join(slices.Compact(servers), " "))
 	}
 	l.cfg.Log.Info("starting", fields...)
 }
 
 var errClosed = errors.New("belay: the client is closed: open one, and close it after Run has returned")
 
-// isClosed reports whether the client of this Launcher was closed. The Launcher's own connections would still
-// work, but health checks and the release of idle waits would not. Not every driver can report it.
+// isClosed reports whether the client of this Launcher, or that of a shard, was closed. The Launcher's own
+// connections would still work, but health checks and the release of idle waits would not. Not every driver
+// can report it.
 func (l *Launcher) isClosed() bool {
-	client, tells := l.cfg.Client.(interface{ Closed() bool })
-	return tells && client.Closed()
+	return slices.ContainsFunc(l.shards, func(s *shard) bool {
+		client, tells := s.Client.(interface{ Closed() bool })
+		return tells && client.Closed()
+	})
 }

@@ -106,9 +106,28 @@ type Counters struct {
 
 // Counters returns the counters of the process.
 func (l *Launcher) Counters() Counters {
-	counters := l.statistics.snapshot()
+	var counters Counters
+	for _, s := range l.shards {
+		counters.add(s.statistics.snapshot())
+	}
 	counters.Lost, counters.Busy, counters.Concurrency = l.loop.Lost(), l.Busy(), l.Concurrency()
 	return counters
+}
+
+// add adds the counters of another shard.
+func (c *Counters) add(more Counters) {
+	for i := range more.Runs {
+		runs := &more.Runs[i]
+		same := func(own RunCounts) bool { return own.Class == runs.Class && own.Queue == runs.Queue }
+		if at := slices.IndexFunc(c.Runs, same); at >= 0 {
+			c.Runs[at].Add(runs)
+		} else {
+			c.Runs = append(c.Runs, *runs)
+		}
+	}
+	c.Recovered += more.Recovered
+	c.Unanswered += more.Unanswered
+	c.RoundTrips.merge(&more.RoundTrips)
 }
 
 // series are the counts of one class and queue.
@@ -219,8 +238,8 @@ func (s *statistics) snapshot() Counters {
 }
 
 // counting returns a client whose round trips are counted.
-func (l *Launcher) counting(client driver.Client) driver.Client {
-	return countedClient{client, &l.statistics}
+func (s *shard) counting(client driver.Client) driver.Client {
+	return countedClient{client, &s.statistics}
 }
 
 // A countedClient counts the round trips of a client and of its lanes.

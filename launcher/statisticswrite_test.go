@@ -74,17 +74,17 @@ func TestStatisticsThatCouldNotBeWritten(t *testing.T) {
 			require.NoError(t, err)
 			for range 2 {
 				l.ran(t, "A")
-				require.Equal(t, c.outage, l.writeStatistics(t.Context(), client) != nil)
+				require.Equal(t, c.outage, l.shards[0].writeStatistics(t.Context(), client) != nil)
 			}
 			client.err = nil
 			l.ran(t, "A")
-			require.NoError(t, l.writeStatistics(t.Context(), client))
+			require.NoError(t, l.shards[0].writeStatistics(t.Context(), client))
 			require.Equal(t, c.then, client.runs())
 			require.Equal(t, c.then, client.counts("default|p"), "of its queue as of its class")
 			require.Equal(t, c.logs, strings.Count(text.String(), logged))
-			require.NoError(t, l.report.Denied())
+			require.NoError(t, l.shards[0].report.Denied())
 			client.calls = nil
-			require.NoError(t, l.writeStatistics(t.Context(), client))
+			require.NoError(t, l.shards[0].writeStatistics(t.Context(), client))
 			require.Empty(t, client.calls, "nothing has been counted since")
 		})
 	}
@@ -95,7 +95,7 @@ func (l *Launcher) ran(t *testing.T, class string) {
 	t.Helper()
 	parsed, err := job.Parse(job.Draft{Class: class, EnqueuedAt: time.Now()}.Encode())
 	require.NoError(t, err)
-	l.statistics.countRun(&run{Run: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now(), outcome: job.Done()}, &lua.Clock{})
+	l.shards[0].statistics.countRun(&run{Run: &fetch.Run{Queue: "default"}, job: parsed, startedAt: time.Now(), outcome: job.Done()}, &lua.Clock{})
 }
 
 // Sidekiq's readers divide the time by the runs that did not fail, and so does inspect.

@@ -117,11 +117,11 @@ func (r *run) endTracked() {
 		set(append(failure, lua.FieldState, string(state)))
 		return
 	}
-	end := lua.EndedState(r.job, state, r.launcher().clock.Now())
+	end := lua.EndedState(r.job, state, r.shard.clock.Now())
 	saved.End(end.Keep) // first: a save that is due must leave all that follows to the settle
 	set(append(end.Fields, failure...))
 	if !r.startedAt.IsZero() {
-		saved.Set(lua.FieldBeganAt, strconv.FormatInt(r.launcher().clock.At(r.startedAt).UnixMilli(), 10))
+		saved.Set(lua.FieldBeganAt, strconv.FormatInt(r.shard.clock.At(r.startedAt).UnixMilli(), 10))
 	}
 	given := r.track.result.Load()
 	if state != lua.TrackDone || given == nil {

@@ -20,19 +20,20 @@ func TestEachMatchingQueueHasItsTurn(t *testing.T) {
 	}
 	shares, err := newShares(capsules)
 	require.NoError(t, err)
-	s := newQueueSet(capsules, shares)
+	s := newQueueSet(capsules, shares, 1)
+	of := s.of[0]
 	s.begin()
 	const tenants, slow = 200, "tenant-000"
 	seen := map[string]bool{"b-1": true}
 	for n := range tenants {
 		seen[fmt.Sprintf("tenant-%03d", n)] = true
 	}
-	s.find(seen, nil)
+	of.find(seen, nil)
 	waited, most := map[string]int{}, 0
 	const turns = 25
 	for range turns {
-		orders, named, _ := s.toServe()
-		s.confirm()
+		orders, named, _ := of.toServe()
+		of.confirm()
 		taken := namesOf(orders)
 		require.Contains(t, taken, "given")
 		require.LessOrEqual(t, len(named), lua.MaxQueues)
@@ -46,7 +47,7 @@ func TestEachMatchingQueueHasItsTurn(t *testing.T) {
 		// The duty drops those that are not taken any more, except one whose job runs on.
 		for _, name := range named {
 			if !slices.Contains(taken, name) && name != slow {
-				s.drop(name)
+				of.drop(name)
 			}
 		}
 		s.turn()
@@ -54,7 +55,7 @@ func TestEachMatchingQueueHasItsTurn(t *testing.T) {
 	require.LessOrEqual(t, most, 2*tenants/maxTurned, "turns that a queue waits at most")
 	require.Less(t, most, turns, "none waits for ever")
 
-	s.find(nil, slices.Collect(func(yield func(string) bool) {
+	of.find(nil, slices.Collect(func(yield func(string) bool) {
 		for n := range tenants {
 			if n >= 100 && !yield(fmt.Sprintf("tenant-%03d", n)) {
 				return
@@ -62,10 +63,10 @@ func TestEachMatchingQueueHasItsTurn(t *testing.T) {
 		}
 	}))
 	for range 3 { // there is room for all now
-		_, named, _ := s.toServe()
+		_, named, _ := of.toServe()
 		for _, name := range named {
 			if !slices.Contains(namesOf(s.orders()), name) {
-				s.drop(name)
+				of.drop(name)
 			}
 		}
 		s.turn()

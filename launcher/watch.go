@@ -95,13 +95,21 @@ func (w *watch) look(now time.Time, pool *pool, leaving bool) (report []*run, mo
 	return report, more
 }
 
-// watchRuns is the pass that checks running jobs, and whether the client is still open.
-func (l *Launcher) watchRuns(ctx context.Context) error {
-	l.saveTracked(ctx)
-	l.watchClient()
-	late, _ := l.watch.look(time.Now(), l.pool.Load(), false)
-	l.reportStuck(late, false)
-	return nil
+// watchRuns checks the running jobs, and whether the client is still open, until ctx ends.
+func (l *Launcher) watchRuns(ctx context.Context) {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		l.saveTracked(ctx)
+		l.watchClient()
+		late, _ := l.watch.look(time.Now(), l.pool.Load(), false)
+		l.reportStuck(late, false)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // watchClient logs, once, that the client was closed while the process runs.

@@ -46,9 +46,9 @@ func (w *watched) run(processor int, fields ...string) *run {
 	payload := fmt.Sprintf(`{"class":"Deaf","args":[],"jid":"jid%d"%s}`, processor, strings.Join(fields, ""))
 	parsed, err := job.Parse(payload)
 	require.NoError(w.t, err)
-	r := &run{processor: w.pool.processors[processor], Run: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, Context: w.session.Context, job: parsed, startedAt: w.now}
+	r := &run{shard: w.pool.launcher.shards[0], processor: w.pool.processors[processor], Run: &fetch.Run{Bytes: payload, Queue: "default", Session: w.session}, Context: w.session.Context, job: parsed, startedAt: w.now}
 	about := w.pool.registered(parsed)
-	r.timeout, r.tooLate = w.pool.launcher.timeout(parsed, &about)
+	r.timeout, r.tooLate = w.pool.launcher.shards[0].timeout(parsed, &about)
 	w.pool.processors[processor].current.Store(r)
 	return r
 }

@@ -122,6 +122,15 @@ var bugs = []mutant{
 		caught: "TestKeyspacesWithJobsShareTheProcessors/go-redis/in_equal_parts", says: "elements differ",
 	},
 	{
+		name: "a decision by another shard's clock",
+		harm: "where two Redis' clocks differ, jobs expire too early or run too late",
+		edits: []edit{{
+			"launcher/run.go", `case limited && s.clock.Now().After(expires):`, `case limited && s.launcher.shards[0].clock.Now().After(expires):`,
+		}},
+		pkg: "./launcher", run: "TestAJobsTimesAreComparedWithTheClockOfItsShard",
+		caught: "TestAJobsTimesAreComparedWithTheClockOfItsShard", says: "expires by the clock of its own shard",
+	},
+	{
 		name: "an unacked settle occupies a processor",
 		harm: "an outage of one keyspace stops the work for all others",
 		edits: []edit{{
@@ -183,7 +192,7 @@ var bugs = []mutant{
 		name: "the heartbeat stops at TERM",
 		harm: "a worker that finishes its jobs after TERM is declared dead, and they run twice",
 		edits: []edit{{
-			"launcher/duties.go", `if d.intake && l.quiet.Load() {`, `if d.intake && l.quiet.Load() || d.name == "beat" && l.stopping.Load() {`,
+			"launcher/duties.go", `if d.intake && s.launcher.quiet.Load() {`, `if d.intake && s.launcher.quiet.Load() || d.name == "beat" && s.launcher.stopping.Load() {`,
 		}},
 		pkg: "./launcher", run: "TestTheHeartBeats",
 		caught: "TestTheHeartBeatsUntilTheLastJobIsSettled", says: "it ran twice",
@@ -531,7 +540,7 @@ var bugs = []mutant{
 		name: "a cancelled job is one that failed",
 		harm: "a job that an operator has cancelled is retried for three weeks",
 		edits: []edit{{
-			"launcher/run.go", `	if r.cancelled() && !r.lost() || l.marks.Binds(r.job) {`, `	if r.cancelled() && err == nil {`,
+			"launcher/run.go", `	if r.cancelled() && !r.lost() || r.shard.marks.Binds(r.job) {`, `	if r.cancelled() && err == nil {`,
 		}},
 		pkg: "./launcher", run: "TestCancelEndsARunningJob/go-redis",
 		caught: "TestCancelEndsARunningJob/go-redis", says: "waited in vain for all to be counted",
@@ -612,7 +621,7 @@ var bugs = []mutant{
 		name: "a worker starts without the marks",
 		harm: "a worker that starts during an outage runs a job again that Cancel has reported as stopping",
 		edits: []edit{{
-			"launcher/launcher.go", `		l.report.Fail(name, err)
+			"launcher/launcher.go", `		s.report.Fail(name, err)
 		select {`, `		if name == "cancel" {
 			return err
 		}
@@ -960,7 +969,7 @@ var bugs = []mutant{
 		name: "the class' own limit goes before its rule",
 		harm: "an operator cannot pause a class that declares a limit",
 		edits: []edit{{
-			"launcher/limits.go", `if gate := l.rules.Gate(j); gate != nil {`, `if gate := l.rules.Gate(j); gate != nil && len(l.limits) == 0 {`,
+			"launcher/limits.go", `if gate := s.rules.Gate(j); gate != nil {`, `if gate := s.rules.Gate(j); gate != nil && len(s.launcher.limits) == 0 {`,
 		}},
 		pkg: "./launcher", run: "TestAClassWithARule",
 		caught: "TestAClassWithARuleAndALimitObeysTheRule/go-redis", says: "waited in vain for the others to wait",
