@@ -183,8 +183,9 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 			return err
 		},
 		Check: func(ctx context.Context, shard launcher.Shard) {
-			permitted, _ := may.Load(shard.Name)
-			check.LogFindings(ctx, shard.Client, wanted(shard), permitted.(check.Permissions), shard.Log(log))
+			read, _ := may.Load(shard.Name)
+			permitted, _ := read.(check.Permissions)
+			check.LogFindings(ctx, shard.Client, wanted(shard), permitted, shard.Log(log))
 		},
 		WaitForRedis: cfg.WaitForRedis,
 	})

@@ -75,7 +75,7 @@ func (j *RawJob) keyLock(jid string) (dedup.Lock, error) {
 	case j.Key == "":
 		return dedup.Lock{}, nil
 	case j.Unique != nil && j.Unique.MarkDuplicates:
-		return dedup.Lock{}, errors.New("Key refuses duplicates, and MarkDuplicates stores them: give one of them; " +
+		return dedup.Lock{}, errors.New("a Key refuses duplicates, and MarkDuplicates stores them: give one of them; " +
 			"NotUnique ends the Unique of the class")
 	}
 	return dedup.KeyLock(j.Key, cmp.Or(j.KeyFor, dedup.DefaultKeyFor), jid)

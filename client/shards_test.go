@@ -26,7 +26,7 @@ type sharded struct {
 	proxies []*faultproxy.Proxy
 }
 
-func newSharded(t *testing.T, open adapters.Opener, change func(*Config)) *sharded {
+func newSharded(t *testing.T, open adapters.Opener) *sharded {
 	t.Helper()
 	cfg := Config{RepeatFor: -1}
 	s := &sharded{T: t}
@@ -35,9 +35,6 @@ func newSharded(t *testing.T, open adapters.Opener, change func(*Config)) *shard
 		proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
 		s.proxies = append(s.proxies, proxy)
 		cfg.Shards = append(cfg.Shards, Shard{Name: name, Driver: open(t, proxy.URL()), Prefix: base + name})
-	}
-	if change != nil {
-		change(&cfg)
 	}
 	client, err := New(nil, cfg)
 	require.NoError(t, err)
@@ -52,7 +49,7 @@ func onShards(t *testing.T, keep func(s *sharded)) {
 	t.Parallel()
 	adapters.Each(t, func(t *testing.T, open adapters.Opener) {
 		t.Helper()
-		keep(newSharded(t, open, nil))
+		keep(newSharded(t, open))
 	})
 }
 
@@ -315,7 +312,7 @@ func TestABatchHasOneShard(t *testing.T) {
 			require.Equal(s, b.space, again.space, "its id says its shard")
 			status, err := again.Status(s.Context())
 			require.NoError(s, err)
-			require.Equal(s, 5, int(status.Total))
+			require.Equal(s, 5, status.Total)
 		}
 		require.Len(s, shards, 3)
 	})
@@ -402,7 +399,7 @@ func (b *fragile) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 
 // The caller of a bulk push can recover the panic of one shard's driver, as that of the only one.
 func TestThePanicOfADriverReachesTheCaller(t *testing.T) {
-	onShards(t, nil, func(s *sharded) {
+	onShards(t, func(s *sharded) {
 		armed := &fragile{Client: s.client.spaces[1].driver}
 		s.client.spaces[1].driver = armed
 		s.client.spaces[1].link.Client = armed
