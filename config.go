@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -153,13 +152,13 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 	buffer, log := logbook.Behind(cfg.Logger)
 	logging := launcher.Logging{Handler: cfg.Logger.Handler(), Args: cfg.LogArgs, Redact: cfg.Redact, RedactError: cfg.RedactError}
 	of, spaces := c.Config(), c.Spaces()
-	shards, admit := make([]launcher.Shard, len(spaces)), make(map[string]func(context.Context) error)
+	shards, numbers := make([]launcher.Shard, len(spaces)), make(map[string]int)
 	for i, space := range spaces {
 		shards[i] = launcher.Shard{Name: space.Name, Client: space.Driver, Prefix: space.Prefix}
-		admit[space.Name] = space.Admit
+		numbers[space.Name] = i
 	}
 	var l *launcher.Launcher
-	var may sync.Map // what each shard permits, by its name
+	permitted := make([]check.Permissions, len(spaces)) // by each shard, which writes its own before its Check
 	wanted := func(shard launcher.Shard) check.Config {
 		return check.Config{Prefix: shard.Prefix, PayloadLimit: of.PayloadLimit, Unit: of.Unit, Queues: l.QueuesAndPatterns()}
 	}
@@ -172,20 +171,18 @@ func (cfg ServerConfig) build(c *Client) (*launcher.Launcher, *logbook.Buffer, *
 		Beat: cfg.Heartbeat, TTL: cfg.TTL, Janitor: cfg.JanitorInterval, Poll: cfg.PollInterval, PollWait: cfg.PollWait,
 		Capsules: cfg.Capsules, Name: cfg.Name, Tag: cfg.Tag, Labels: cfg.Labels, Log: log, Logging: logging,
 		Pusher: c,
-		Permitted: func(ctx context.Context, shard launcher.Shard) error {
-			if err := admit[shard.Name](ctx); errors.Is(err, client.ErrShards) {
+		Permitted: func(ctx context.Context, shard launcher.Shard) (err error) {
+			n := numbers[shard.Name]
+			if err = spaces[n].Admit(ctx); errors.Is(err, client.ErrShards) {
 				return &driver.AccessError{Err: err, Advice: "start all programs with one list of shards"} // waiting cures nothing
 			} else if err != nil {
 				return err
 			}
-			permitted, err := check.Permitted(ctx, shard.Client, check.RoleWorker, wanted(shard))
-			may.Store(shard.Name, permitted)
+			permitted[n], err = check.Permitted(ctx, shard.Client, check.RoleWorker, wanted(shard))
 			return err
 		},
 		Check: func(ctx context.Context, shard launcher.Shard) {
-			read, _ := may.Load(shard.Name)
-			permitted, _ := read.(check.Permissions)
-			check.LogFindings(ctx, shard.Client, wanted(shard), permitted, shard.Log(log))
+			check.LogFindings(ctx, shard.Client, wanted(shard), permitted[numbers[shard.Name]], shard.Log(log))
 		},
 		WaitForRedis: cfg.WaitForRedis,
 	})

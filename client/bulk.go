@@ -46,9 +46,9 @@ func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt
 // The first slice that fails is yielded with a *BulkError, and is the last one. Behind its receipts are those
 // of the jobs that were read meanwhile, with StatusNotPushed.
 //
-// With Config.Shards, the jobs of a slice that go to one shard are stored all or none, each shard on its own, and
-// Receipt.Shard names it. If a shard fails, the slice fails, and the receipts of its jobs on the other shards
-// have their own outcome.
+// With Config.Shards, the jobs of a slice that go to one shard are stored all or none, each shard on its own,
+// and Receipt.Shard names it. If a shard fails, the slice fails, and the receipts of its jobs on the other
+// shards have their own outcome.
 //
 // A slice with a PushOnce job has one idempotency key and is stored once as a whole. After an error, call
 // RepeatMany, and push the jobs that were not read.

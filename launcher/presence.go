@@ -50,8 +50,8 @@ func (p *presence) brief() bool {
 	return p.since != 0 && p.beats%fullBeat != 0
 }
 
-// doubt makes the next heartbeat a full one. A heartbeat has failed: the next one may reach another server, which
-// the subscription has not followed.
+// doubt makes the next heartbeat a full one. A heartbeat has failed: the next one may reach another server,
+// which the subscription has not followed.
 func (p *presence) doubt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

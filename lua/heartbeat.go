@@ -65,8 +65,8 @@ func (k Keys) Heartbeat(identity string, ttl time.Duration, watched ...Watched) 
 	return k.heartbeat(identity, ttl, k.Presence(identity), watched)
 }
 
-// BriefHeartbeat is a Heartbeat that costs Redis less. It does not ask for subscriptions, and reports a lease as
-// free only if its key is missing, not if a clock that was set back has made it too long.
+// BriefHeartbeat is a Heartbeat that costs Redis less. It does not ask for subscriptions, and reports a lease
+// as free only if its key is missing, not if a clock that was set back has made it too long.
 func (k Keys) BriefHeartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
 	return k.heartbeat(identity, ttl, "", watched)
 }

@@ -12,8 +12,8 @@
 --          5 dead seconds at most  6 evidence that it died before its session lapsed, or empty: its expiry in
 --          ms, which no heartbeat has moved since  7 the ms of the look that found its subscription gone for
 --          the second time  8 the channel of its subscription  9 the queues of the triples, as the record has
---          them  then groups: triple, from "working" | "quarantined", to "queue" | "quarantine" | "dead", and the
---          arguments of read_owned, of each job its bytes and its new bytes
+--          them  then groups: triple, from "working" | "quarantined", to "queue" | "quarantine" | "dead", and
+--          the arguments of read_owned, of each job its bytes and its new bytes
 -- Returns  {"alive" | "unknown" (nothing was written)} | {"recovered", jobs left in its lists, jobs moved}
 -- Repeat   moves what is left; a job that is not there any more is skipped
 -- Cost     O(jobs * length of the working list + queues), and the dead jobs that are trimmed, 256 at most

@@ -54,8 +54,8 @@ func Handler(c *Collector) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 }
 
-// ForServer returns the Handler of a server and its fleet, for belay.ProcessConfig.Metrics. It
-// reads from Redis over connections of its own, one for each shard, which are closed when the server has stopped.
+// ForServer returns the Handler of a server and its fleet, for belay.ProcessConfig.Metrics. It reads from Redis
+// over connections of its own, one for each shard, which are closed when the server has stopped.
 func ForServer(client *belay.Client, server *belay.Server) (http.Handler, error) {
 	fleet, closeLanes, err := inspect.FleetOf(client).Lane(1)
 	if err != nil {
