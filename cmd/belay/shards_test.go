@@ -106,6 +106,8 @@ func TestShardsAreCheckedAndBound(t *testing.T) {
 	digest := strings.Fields(strings.Split(with(2, "locks", "--shard", locked.Shard).out, "\n")[1])[0]
 	require.Zero(t, with(2, "locks", "release", digest, "--shard", locked.Shard).code)
 	require.Equal(t, exitUsage, with(3, "shards", "bind", "0", "1", "2").code, "without a terminal it needs --yes")
+	require.Contains(t, with(3, "shards", "bind", "0", "1").errs, "programs with shards=3 in their URL are refused")
+	require.NotContains(t, with(3, "shards", "bind", "0", "1", "2").errs, "are refused")
 	answer = with(3, "shards", "bind", "0", "1", "2", "--yes")
 	require.Zero(t, answer.code, answer.errs)
 	require.Zero(t, with(3, "shards").code)
