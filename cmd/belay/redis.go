@@ -133,8 +133,8 @@ func withInspector(
 	})
 }
 
-// withHome makes the body of a command about what only one shard has, the first bound one: periodic jobs. --shard
-// names another one.
+// withHome makes the body of a command about what only one shard has, the first bound one: periodic jobs.
+// --shard names another one.
 func withHome(at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error) func(*cobra.Command, []string) error {
 	return withShardsOf(at, func(cmd *cobra.Command, c *client.Client, shards []inspect.Shard, args []string) error {
 		if len(shards) > 1 {

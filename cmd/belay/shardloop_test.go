@@ -193,7 +193,7 @@ func TestCommandsWorkOnAllShards(t *testing.T) {
 			require.Contains(h.t, h.must("status --history 2")[0], "SHARD  DAY")
 			h.must("status reset --yes")
 			require.Equal(h.t, "0", h.do("GET", h.key(1, "stat:processed")))
-			require.Len(h.t, h.objects("queues history"), 0)
+			require.Empty(h.t, h.objects("queues history"))
 			require.Contains(h.t, h.must("queues history")[2], "2  0 samples")
 			h.absent("processes quiet nobody", "nobody")
 			h.must("__complete queues list")
