@@ -183,7 +183,7 @@ func (a *act) run(homes []inspect.Home) error {
 		progress := func(counts inspect.ActCounts) {
 			if now := time.Now(); now.Sub(reported) >= progressEvery {
 				reported = now
-				a.cmd.PrintErrf("%d %s so far\n", before.Moved+counts.Moved, a.action.Past())
+				printErr(a.cmd, fmt.Sprintf("%d %s so far", before.Moved+counts.Moved, a.action.Past()))
 			}
 		}
 		var counts inspect.ActCounts
@@ -248,11 +248,11 @@ func (a *act) report(homes []inspect.Home, sum inspect.ActCounts, err error) err
 		}
 	})
 	for _, gem := range slices.Sorted(maps.Keys(sum.Locked)) {
-		a.cmd.PrintErrf("warning: %d of them are locked by %s, and a run in Go does not release that lock: drop it first, see docs/ruby.md\n", sum.Locked[gem], gem)
+		printErr(a.cmd, fmt.Sprintf("warning: %d of them are locked by %s, and a run in Go does not release that lock: drop it first, see docs/ruby.md", sum.Locked[gem], gem))
 	}
 	for _, problem := range sum.Problems {
 		if !asJSON(a.cmd) {
-			a.cmd.PrintErrln(plain(problem))
+			printErr(a.cmd, problem)
 		}
 	}
 	if sum.Moved == 0 && err == nil && a.listing.queue != "" {
@@ -297,7 +297,7 @@ func absent(ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return statusError{fmt.Errorf("not there, or not any more: %s", listed(ids, 10)), exitAbsent}
+	return statusError{absentError{ids}, exitAbsent}
 }
 
 // listed joins the first names of a list, and counts the rest.
@@ -308,14 +308,19 @@ func listed(names []string, most int) string {
 
 // confirm asks before many jobs are destroyed. Without a terminal --yes is required.
 func (a *act) confirm(homes []inspect.Home) error {
-	if !a.many() || confirmed(a.cmd) || !a.action.Destroys() {
+	turn := turnOf(a.cmd)
+	if !a.many() || confirmed(a.cmd) || turn.agreed || !a.action.Destroys() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
-	size, err := sizeOf(ctx, a.inspector, homes)
-	if err != nil {
-		return err
+	size := 0
+	for _, i := range turn.inspectors(a.inspector) {
+		n, err := sizeOf(ctx, i, homes)
+		if err != nil && i == a.inspector {
+			return err
+		}
+		size += n // nothing of a shard that is away
 	}
 	of := a.selection
 	which := filterWords(of.Filter)
@@ -340,9 +345,12 @@ func confirmed(cmd *cobra.Command) bool {
 // confirm asks at a terminal, unless --yes is given. It must run while no signals are caught; otherwise Ctrl-C
 // could not end the program at the question.
 func confirm(cmd *cobra.Command, what string) error {
-	in := cmd.InOrStdin()
+	in, turn := cmd.InOrStdin(), turnOf(cmd)
+	if len(turn.fleet) > 0 {
+		what += fmt.Sprintf(", in all %d shards", len(turn.fleet))
+	}
 	switch {
-	case confirmed(cmd):
+	case confirmed(cmd), turn.agreed:
 		return nil
 	case !isTerminal(in):
 		return usage("it would %s: give --yes if you mean that", plain(what))
@@ -350,8 +358,9 @@ func confirm(cmd *cobra.Command, what string) error {
 	cmd.PrintErrf("%s? [y/N] ", plain(what))
 	answer, _ := bufio.NewReader(in).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was done")
+		return errDeclined
 	}
+	turn.agreed = true
 	return nil
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/check"
-	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/inspect"
 )
 
 const checkHelp = `Checks whether Redis, and the permissions of this user, are fit for Belay, and advises what to change:
@@ -42,7 +43,9 @@ func newCheck(at *redisFlags) *cobra.Command {
 			if cmd.Flags().Changed("acl") || cmd.Flags().Changed("user") {
 				return printRule(cmd, at, check.Role(role), user)
 			}
-			return withRedis(at, printChecks(at))(cmd, args)
+			return withShardsOf(at, func(cmd *cobra.Command, c *client.Client, shards []inspect.Shard, _ []string) error {
+				return perShard(cmd, shards, func(shard inspect.Shard) error { return printChecks(cmd, spaceOf(c, shard)) })
+			})(cmd, args)
 		},
 	})
 	cmd.Flags().StringVar(&role, "acl", "", "print the permissions of a `ROLE`: worker, producer, operator or dashboard; with --user")
@@ -50,22 +53,20 @@ func newCheck(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-func printChecks(at *redisFlags) func(*cobra.Command, driver.Client, []string) error {
-	return func(cmd *cobra.Command, redis driver.Client, _ []string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-		defer cancel()
-		findings, err := check.Redis(ctx, redis, check.Config{Prefix: at.prefix})
-		if err != nil {
-			return err
-		}
-		if err := show(cmd, checked{findings.Worst(), findings}, func(t *table) { printFindings(t, findings) }); err != nil {
-			return err
-		}
-		if count := findings.Count(check.SeverityBad); count > 0 {
-			return fmt.Errorf("%d of %d findings are bad", count, len(findings))
-		}
-		return nil
+func printChecks(cmd *cobra.Command, space client.Space) error {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	findings, err := check.Redis(ctx, space.Driver, check.Config{Prefix: space.Prefix})
+	if err != nil {
+		return err
 	}
+	if err := show(cmd, checked{findings.Worst(), findings}, func(t *table) { printFindings(t, findings) }); err != nil {
+		return err
+	}
+	if count := findings.Count(check.SeverityBad); count > 0 {
+		return fmt.Errorf("%d of %d findings are bad", count, len(findings))
+	}
+	return nil
 }
 
 // printRule prints the permissions of a role.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -144,10 +143,13 @@ func ruleAct(rule *inspect.ClassRule, a namedAct) namedAct {
 		}
 		return classes, err
 	}
-	var once sync.Once
-	var known []string // classes, before the first has a rule
+	classes := make(map[*inspect.Inspector][]string) // of each shard, before the first has a rule
 	a.do = func(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
-		once.Do(func() { known, _ = classNames(i, ctx) })
+		known, read := classes[i]
+		if !read {
+			known, _ = classNames(i, ctx)
+			classes[i] = known
+		}
 		rule.Class = class
 		changed, err := i.SetClassRule(ctx, *rule)
 		words, note := a.past, ""
@@ -189,7 +191,7 @@ a rule go to the back of their queues, in their order.`,
 }
 
 func printClasses(t *table, list inspect.Classes) {
-	t.row("CLASS", "RUNS", "FAILED", "MEAN", "RUN P50", "P95", "P99", "WAIT P50", "P95", "P99")
+	t.head("CLASS", "RUNS", "FAILED", "MEAN", "RUN P50", "P95", "P99", "WAIT P50", "P95", "P99")
 	for _, class := range list.Classes {
 		cells := []any{cut(class.Name, 40), class.Runs, class.Failed, "-"}
 		if class.Mean != nil {

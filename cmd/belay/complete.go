@@ -141,7 +141,7 @@ func (f *redisFlags) completeNames(of func(position int) readNames) cobra.Comple
 			defer cancel()
 			all, err := read(i, ctx)
 			for _, name := range all {
-				if isPlain(name) && strings.HasPrefix(name, typed) {
+				if isPlain(name) && strings.HasPrefix(name, typed) && !slices.Contains(names, name) {
 					names = append(names, name)
 				}
 			}
@@ -189,7 +189,7 @@ func hintQueue(cmd *cobra.Command, i *inspect.Inspector, queue string) {
 	defer cancel()
 	size, err := i.Size(ctx, inspect.Waiting(queue)) // Ruby's "clear" removes the name of a queue with jobs from the list
 	if note, _ := neverPushed(ctx, i, queue, "queue "+plain(queue)); note != "" && err == nil && size == 0 {
-		cmd.PrintErrln(note)
+		printErr(cmd, note)
 	}
 }
 

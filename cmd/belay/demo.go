@@ -92,7 +92,7 @@ func runDemo(cmd *cobra.Command, at *redisFlags, flags demoFlags) error {
 	}
 	r := d.fleet.report
 	if err == nil && asJSON(cmd) {
-		err = printJSON(cmd.OutOrStdout(), r)
+		err = printJSON(cmd, r)
 	}
 	if err != nil {
 		return err

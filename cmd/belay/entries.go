@@ -43,7 +43,7 @@ func (f *pageFlags) check() error {
 func printPage[T any](
 	cmd *cobra.Command, f pageFlags, all iter.Seq2[T, error], total int, heads []any, cells func(T) []any,
 ) error {
-	t, json := newTable(cmd.OutOrStdout()), asJSON(cmd)
+	t, json := tableOf(cmd), asJSON(cmd)
 	rows, skipped := 0, 0
 	for item, err := range all {
 		switch {
@@ -53,12 +53,12 @@ func printPage[T any](
 			skipped++
 			continue
 		case json:
-			if err := printJSON(cmd.OutOrStdout(), item); err != nil {
+			if err := printJSON(cmd, item); err != nil {
 				return err
 			}
 		default:
 			if rows == 0 {
-				t.row(heads...)
+				t.head(heads...)
 			}
 			t.row(cells(item)...)
 		}
@@ -69,7 +69,7 @@ func printPage[T any](
 	if json {
 		return nil
 	}
-	_, _ = fmt.Fprintf(t, "%d of %d\n", rows, max(total, rows))
+	t.row(fmt.Sprintf("%d of %d", rows, max(total, rows)))
 	return t.Flush()
 }
 
@@ -231,8 +231,9 @@ func newList(at *redisFlags, l listing, cmd *cobra.Command) *cobra.Command {
 		if total == 0 && query.Queue != "" {
 			hintQueue(cmd, i, query.Queue)
 		}
-		filter.Queue = cmp.Or(filter.Queue, query.Queue)
+		of := query.Queue
 		query.Filter = filter
+		query.Queue = cmp.Or(filter.Queue, of)
 		if grouped {
 			return listGroups(cmd, i, query, flags)
 		}

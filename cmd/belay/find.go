@@ -54,11 +54,7 @@ func newFindJob(at *redisFlags) *cobra.Command {
 		},
 		RunE: withFleet(at, func(cmd *cobra.Command, f *inspect.Fleet, args []string) error {
 			if len(args) == 0 {
-				i, err := at.one(f)
-				if err != nil {
-					return err
-				}
-				return search.run(cmd, i, timeout)
+				return search.run(cmd, f, timeout)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
@@ -135,7 +131,7 @@ func searching(cmd *cobra.Command) func(int, string) {
 	return func(looked int, place string) {
 		if now := time.Now(); now.Sub(reported) >= progressEvery {
 			reported = now
-			cmd.PrintErrf("looked at %d entries so far, now in %s\n", looked, plain(place))
+			printErr(cmd, fmt.Sprintf("looked at %d entries so far, now in %s", looked, place))
 		}
 	}
 }
@@ -274,14 +270,19 @@ func (f *searchFlags) check() error {
 }
 
 // run prints the jobs that were found, and how to continue.
-func (f *searchFlags) run(cmd *cobra.Command, i *inspect.Inspector, timeout time.Duration) error {
+func (f *searchFlags) run(cmd *cobra.Command, fleet *inspect.Fleet, timeout time.Duration) error {
 	f.query.Time = timeout
-	results, err := i.Search(context.Background(), f.query)
+	results, err := fleet.Search(context.Background(), f.query)
 	if err != nil {
 		return err
 	}
 	err = showAll(cmd, results.Found, func(t *table) {
-		rows(t, []any{"JID", "CLASS", "STATE", "QUEUE", "SINCE", "PROCESS"}, results.Found, func(found inspect.Found) []any {
+		heads := []any{"JID", "CLASS", "STATE", "QUEUE", "SINCE", "PROCESS"}
+		sharded := len(fleet.Shards()) > 1
+		if sharded {
+			heads = append([]any{"SHARD"}, heads...)
+		}
+		rows(t, heads, results.Found, func(found inspect.ShardFound) []any {
 			since := ""
 			if !found.Since.IsZero() {
 				since = localTime(&found.Since)
@@ -290,7 +291,11 @@ func (f *searchFlags) run(cmd *cobra.Command, i *inspect.Inspector, timeout time
 			if found.Place == inspect.PlaceRunning && !found.Reported {
 				process += ", not reported"
 			}
-			return []any{found.JID, cut(found.Class, 40), string(found.Place), found.Queue, since, process}
+			cells := []any{found.JID, cut(found.Class, 40), string(found.Place), found.Queue, since, process}
+			if sharded {
+				cells = append([]any{found.Shard}, cells...)
+			}
+			return cells
 		})
 	})
 	for _, unseen := range results.Unseen {

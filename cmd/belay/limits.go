@@ -61,7 +61,7 @@ func newLimits(at *redisFlags) *cobra.Command {
 
 func printProblems(cmd *cobra.Command, problems []string) {
 	for _, problem := range problems {
-		cmd.PrintErrln(plain(problem))
+		printErr(cmd, problem)
 	}
 }
 

@@ -67,8 +67,8 @@ lock was dirty, the extra run does not take place, and this command reports that
 		do: func(ctx context.Context, i *inspect.Inspector, digest string) (string, bool, error) {
 			lock, held, err := i.ReleaseLock(ctx, digest)
 			if lock.Dirty {
-				cmd.PrintErrln(plain(fmt.Sprintf(
-					"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID)))
+				printErr(cmd, fmt.Sprintf(
+					"%s: it was dirty: a duplicate was refused while %s ran, and no rerun follows; push it again", digest, lock.JID))
 			}
 			if lock.JID == "" {
 				return "released; its value named no job", held, err

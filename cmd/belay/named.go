@@ -20,6 +20,8 @@ type namedAct struct {
 	names func(args []string) ([]string, error)
 	// question is what --yes confirms; nil for an act that needs no confirmation.
 	question func(names []string) string
+	// home is set for items that only one shard has: see withHome.
+	home bool
 	// do acts on an item. look describes an item as it is, for --dry-run; a command without it has no such
 	// flag.
 	do, look itemFunc
@@ -47,7 +49,11 @@ func (a namedAct) command(at *redisFlags) *cobra.Command {
 	if a.look != nil {
 		cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what is there, and change nothing")
 	}
-	cmd.RunE = withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) (err error) {
+	with := withInspector
+	if a.home {
+		with = withHome
+	}
+	cmd.RunE = with(at, func(cmd *cobra.Command, i *inspect.Inspector, names []string) (err error) {
 		if a.names != nil {
 			if names, err = a.names(names); err != nil {
 				return err

@@ -32,7 +32,7 @@ If you change the schedule or the zone, what is due is enqueued, and ticks count
 no tick.`
 
 func newPeriodic(at *redisFlags) *cobra.Command {
-	list := withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
+	list := withHome(at, func(cmd *cobra.Command, i *inspect.Inspector, _ []string) error {
 		all, err := i.Periodic(context.Background())
 		if err != nil {
 			return err
@@ -113,7 +113,7 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+		RunE: withHome(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			changed, err := i.AddPeriodic(context.Background(), definition)
 			if err != nil {
 				return err
@@ -145,7 +145,7 @@ func newPeriodicRun(at *redisFlags) *cobra.Command {
 		Long:    `Enqueues the job of a periodic job now, also if it is paused, and prints its jid. Its ticks stay as they are.`,
 		Example: "  belay periodic run nightly",
 		Args:    onePeriodic,
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+		RunE: withHome(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			run, err := i.RunPeriodic(context.Background(), args[0])
 			if err == nil {
 				err = show(cmd, run, func(t *table) { t.row(run.JID) })
@@ -167,13 +167,13 @@ begun), running, retrying, done, dead, discarded, cancelled, expired or refused:
 of an earlier tick, with this jid, held the lock.`,
 		Example: "  belay periodic history nightly\n  belay find $(belay periodic history nightly --json | head -1 | jq -r .jid)",
 		Args:    onePeriodic,
-		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
+		RunE: withHome(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
 			_, runs, err := i.PeriodicHistory(context.Background(), args[0])
 			if err != nil {
 				return err
 			}
 			return showAll(cmd, runs, func(t *table) {
-				t.row("TICK", "AT", "OUTCOME", "ENDED", "JID")
+				t.head("TICK", "AT", "OUTCOME", "ENDED", "JID")
 				for _, run := range runs {
 					tick := "by hand"
 					if run.TickAt != nil {
@@ -193,7 +193,7 @@ func newPeriodicAct(
 	at *redisFlags, verb, short, long, past, already string, do func(i *inspect.Inspector, ctx context.Context, name string) (changed bool, err error),
 ) *cobra.Command {
 	return namedAct{
-		use: verb + " NAME...", short: short, long: long, past: past,
+		use: verb + " NAME...", short: short, long: long, past: past, home: true,
 		example: "  belay periodic " + verb + " nightly",
 		args:    someArgs("name periodic jobs, as belay periodic shows them"),
 		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {

@@ -338,7 +338,7 @@ func printReceipt(cmd *cobra.Command, receipt client.Receipt, line int) {
 		printLine(cmd, cmp.Or(receipt.Holder, receipt.JID))
 		return
 	}
-	_ = printJSON(cmd.OutOrStdout(), lineReceipt{receipt, line})
+	_ = printJSON(cmd, lineReceipt{receipt, line})
 }
 
 // A lineReceipt is the receipt of a job, and the line of the file from which it was pushed.

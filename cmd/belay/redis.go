@@ -43,7 +43,7 @@ func (f *redisFlags) register(flags *pflag.FlagSet) {
 		"redis[s]+sentinel://host1,host2,host3/NAME, or redis[s]+cluster://host1,host2 with --prefix '{NAME}' or ?shards=N; ?password_file=FILE, "+
 		"?ca=FILE, ?cert=FILE&key=FILE (default "+defaultURL+")")
 	flags.StringVar(&f.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
-	flags.StringVar(&f.shard, "shard", "", "the `NAME` of one of the shards of the URL, for commands about one keyspace")
+	flags.StringVar(&f.shard, "shard", "", "only the shard of this `NAME`, of those of the URL")
 	flags.StringVar(&f.prefix, "prefix", "", "prefix of every key, a colon is added (default none)")
 }
 
@@ -86,32 +86,23 @@ func (f *redisFlags) connect(cfg client.Config) (*client.Client, error) {
 	return c, nil
 }
 
-// open makes the client of one keyspace, without a connection. With shards that is the one of --shard, whose
-// prefix it sets.
+// open makes the client of one keyspace, without a connection. With shards that is the one of --shard. It sets
+// the prefix of that keyspace.
 func (f *redisFlags) open() (driver.Client, error) {
 	c, err := f.connect(client.Config{})
 	if err != nil {
 		return nil, err
 	}
-	spaces := c.Spaces()
-	if f.shard == "" && len(spaces) == 1 {
-		f.prefix = spaces[0].Prefix
-		return spaces[0].Driver, nil
+	shards, err := f.chosen(c)
+	if err != nil {
+		return nil, err
 	}
-	var names []string
-	for _, space := range spaces {
-		if names = append(names, space.Name); space.Name == f.shard && f.shard != "" {
-			f.prefix = space.Prefix
-			return space.Driver, nil
-		}
+	if len(shards) > 1 {
+		return nil, usage("this command is about one shard: choose one of the %d with --shard NAME", len(shards))
 	}
-	switch {
-	case f.shard == "":
-		return nil, usage("this command is about one shard: choose one of %s with --shard NAME", strings.Join(names, ", "))
-	case len(spaces) == 1 && names[0] == "":
-		return nil, usage("--shard %s: the URL has no shards; add ?shards=N", f.shard)
-	}
-	return nil, usage("--shard %s: the shards are %s", f.shard, strings.Join(names, ", "))
+	space := spaceOf(c, shards[0])
+	f.prefix = space.Prefix
+	return space.Driver, nil
 }
 
 // keyspace returns a client of the keyspace that the flags name.
@@ -125,34 +116,57 @@ func (f *redisFlags) keyspace(redis driver.Client) (*client.Client, error) {
 
 // withFleet makes the body of a command that reads or acts on all shards of the URL, or on the one of --shard.
 func withFleet(at *redisFlags, do func(*cobra.Command, *inspect.Fleet, []string) error) func(*cobra.Command, []string) error {
+	return withShardsOf(at, func(cmd *cobra.Command, _ *client.Client, shards []inspect.Shard, args []string) error {
+		if len(shards) == 1 {
+			shards[0].Name = ""
+		}
+		return do(cmd, inspect.NewFleet(shards...), args)
+	})
+}
+
+// withInspector makes the body of a command that reads a keyspace or acts on it: with shards, on each of them.
+func withInspector(
+	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
+) func(*cobra.Command, []string) error {
+	return withShardsOf(at, func(cmd *cobra.Command, _ *client.Client, shards []inspect.Shard, args []string) error {
+		return perShard(cmd, shards, func(shard inspect.Shard) error { return do(cmd, shard.Inspector, args) })
+	})
+}
+
+// withHome makes the body of a command about what only one shard has, the first bound one: periodic jobs.
+// --shard names another one.
+func withHome(at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error) func(*cobra.Command, []string) error {
+	return withShardsOf(at, func(cmd *cobra.Command, c *client.Client, shards []inspect.Shard, args []string) error {
+		if len(shards) > 1 {
+			shards = shards[c.Home():]
+		}
+		return do(cmd, shards[0].Inspector, args)
+	})
+}
+
+// withShardsOf makes the body of a command that has the shards that the flags choose, with their mask.
+func withShardsOf(
+	at *redisFlags, do func(*cobra.Command, *client.Client, []inspect.Shard, []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := at.connect(client.Config{})
 		if err != nil {
 			return err
 		}
-		if at.shard != "" {
-			return withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
-				return do(cmd, inspect.NewFleet(inspect.Shard{Inspector: i}), args)
-			})(cmd, args)
-		}
 		defer func() { _ = c.Close() }()
+		shards, err := at.chosen(c)
+		if err != nil {
+			return err
+		}
 		mask, err := at.masks(cmd)
 		if err != nil {
 			return err
 		}
-		fleet := inspect.FleetOf(c).With(func(i *inspect.Inspector) *inspect.Inspector { return i.WithMask(mask) })
-		return do(cmd, fleet, args)
+		for n := range shards {
+			shards[n].Inspector = shards[n].WithMask(mask)
+		}
+		return do(cmd, c, shards, args)
 	}
-}
-
-// one returns the only Inspector of a fleet, for what is about one keyspace.
-func (f *redisFlags) one(fleet *inspect.Fleet) (*inspect.Inspector, error) {
-	shards := fleet.Shards()
-	if len(shards) == 1 {
-		return shards[0].Inspector, nil
-	}
-	_, err := f.open() // its error names the shards
-	return nil, err
 }
 
 // withRedis makes the body of a command that has a client.
@@ -172,40 +186,14 @@ const admittedTimeout = 2 * time.Second
 
 // admitted returns an error if Redis denies this program access, or a permission that every program of the role
 // needs. A Redis that is away is no error: programs that run on wait for it.
-func (f *redisFlags) admitted(redis driver.Client, role check.Role) error {
+func (f *redisFlags) admitted(redis driver.Client, prefix string, role check.Role) error {
 	ctx, cancel := context.WithTimeout(context.Background(), admittedTimeout)
 	defer cancel()
-	_, err := check.Permitted(ctx, redis, role, check.Config{Prefix: f.prefix})
+	_, err := check.Permitted(ctx, redis, role, check.Config{Prefix: prefix})
 	if driver.Denial(err) == "" {
 		return nil
 	}
 	return err
-}
-
-// withInspector makes the body of a command that reads Redis or acts on it.
-func withInspector(
-	at *redisFlags, do func(*cobra.Command, *inspect.Inspector, []string) error,
-) func(*cobra.Command, []string) error {
-	return withRedis(at, func(cmd *cobra.Command, redis driver.Client, args []string) error {
-		i, err := at.inspector(cmd, redis)
-		if err != nil {
-			return err
-		}
-		return do(cmd, i, args)
-	})
-}
-
-// inspector returns the inspector of the keyspace that the flags name, with their mask.
-func (f *redisFlags) inspector(cmd *cobra.Command, redis driver.Client) (*inspect.Inspector, error) {
-	keyspace, err := f.keyspace(redis)
-	if err != nil {
-		return nil, err
-	}
-	mask, err := f.masks(cmd)
-	if err != nil {
-		return nil, err
-	}
-	return inspect.New(keyspace).WithMask(mask), nil
 }
 
 // maskVariable has the classes of --mask for all commands that do not have the flag on their command line.

@@ -43,6 +43,10 @@ Exit status, of every command:
   6  belay push stored its jobs, but on fewer replicas than --replicas
   130 or 143  INT or TERM ended the command before it was done
 
+With shards (?shards=N in the URL) a command works on one shard after the other: its lines begin with the name of the shard, its
+JSON objects have it as the field shard, and --limit counts for each. A shard that fails is an error at the end. status, find,
+cancel, top and work see all shards as one, periodic uses the first bound one, web needs --shard.
+
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
 Without --client and --prefix, BELAY_CLIENT and BELAY_PREFIX are used.`
 

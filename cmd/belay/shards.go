@@ -21,25 +21,31 @@ batch or a ShardKey) go to the shard that their key decides, among the bound sha
 Each keyspace has recorded its name and the names of the bound shards. A program with another list is refused, because it
 would look for a lock in another place.
 
+With shards=N in the URL all N are bound. To go from N to M:
+  1. Stop the producers of jobs with a bound key; if M is less than N, stop all producers.
+  2. Wait until belay shards check --bound, with the old URL, finds none of their keys. If M is less than N, wait also until
+     belay shards check NAMES finds nothing in the shards that go.
+  3. Run belay shards bind with the new URL, and with the names of all its shards.
+  4. Start all programs with the new URL.
+
+A program that has the list in its code (ClientConfig.Shards in Go) can also have shards that are not bound.
 To add a shard:
-  1. Start workers that have it.
+  1. Start workers that have it as Unbound.
   2. Start the producers with it as Unbound: jobs without a bound key go there.
-To bind it, or to go from N to M shards:
-  1. Stop the producers of jobs with a bound key.
-  2. Wait until belay shards check --bound finds none of their keys.
-  3. belay shards bind NAMES, with the names of all shards that shall have bound keys.
-  4. Start all programs with the new list.
+To bind it: as above, with a URL of all shards and the names of those that shall be bound. If that is not all of them, programs
+with shards=N in their URL are refused from then on.
 To remove a shard:
   1. Start the producers with it as Closed. If it is bound, bind the others as above.
   2. Wait until belay shards check NAME finds nothing.
   3. Stop its workers, and start all programs without it.
-Belay does not move jobs between shards.`
+Belay does not move jobs between shards. This command works on the shards of a URL. For servers that a program lists by name there
+are CheckShards and BindShards of package inspect.`
 
 func newShards(at *redisFlags) *cobra.Command {
 	example := `  belay shards --redis 'redis+cluster://c1:7000,c2:7000?shards=12' --prefix shop
   belay shards plan -n 12 --prefix shop
   belay shards check 7
-  belay shards check --bound && belay shards bind 0 1 2 3`
+  belay shards check --bound --redis "$URL?shards=3" && belay shards bind 0 1 2 3 --redis "$URL?shards=4"`
 	list := withShards(at, listShards)
 	cmd := withJSON(&cobra.Command{
 		Use: "shards", Short: "List, plan, check and bind the shards of a fleet", Long: shardsHelp, Example: example, Args: noWords, RunE: list,
@@ -154,11 +160,18 @@ func newShardBind(at *redisFlags) *cobra.Command {
 		Use: "bind NAME...", Short: "Record which shards have jobs with a bound key",
 		Long: `Records in every shard of the URL which of them have jobs with a bound key: those with these names. The keys of most jobs
 belong to other shards then, so it refuses as long as a shard is away, or has locks, gates of limits with jobs, or open batches.
-Stop the producers of such jobs before, and start all programs with the new list afterwards: one with another list is refused.`,
-		Example: "  belay shards bind 0 1 2 3 --yes",
+Stop the producers of such jobs before, and start all programs with the new list afterwards: one with another list is refused.
+
+With shards=N in their URL programs bind all N, so name all of them. Fewer names fit only programs that have the list in their
+code, with Unbound for the others; programs with shards=N in their URL are refused then.`,
+		Example: "  belay shards bind 0 1 2 3 --redis 'redis+cluster://c1:7000,c2:7000?shards=4' --yes",
 		Args:    someArgs("name all shards that shall have bound keys"),
 		RunE: withShards(at, func(_ context.Context, cmd *cobra.Command, c *client.Client, names []string) error {
-			if err := confirm(cmd, "place jobs with a bound key on "+strings.Join(names, ", ")+" alone"); err != nil {
+			question := "place jobs with a bound key on " + strings.Join(names, ", ") + " alone"
+			if n := len(c.Spaces()); len(names) < n {
+				question += fmt.Sprintf(", so that programs with shards=%d in their URL are refused", n)
+			}
+			if err := confirm(cmd, question); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), statusTimeout) // the answer may have taken longer

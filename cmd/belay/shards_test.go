@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +43,7 @@ func TestAURLWithShards(t *testing.T) {
 				require.Contains(t, run("find", jid).out, "on shard "+shard)
 				require.Contains(t, run("cancel", jid).out, "on shard "+shard)
 			}
-			answer = run("queues")
+			answer = run("web")
 			require.Equal(t, exitUsage, answer.code)
 			require.Contains(t, answer.errs, "--shard")
 			require.Zero(t, run("queues", "--shard", "1").code)
@@ -105,6 +106,8 @@ func TestShardsAreCheckedAndBound(t *testing.T) {
 	digest := strings.Fields(strings.Split(with(2, "locks", "--shard", locked.Shard).out, "\n")[1])[0]
 	require.Zero(t, with(2, "locks", "release", digest, "--shard", locked.Shard).code)
 	require.Equal(t, exitUsage, with(3, "shards", "bind", "0", "1", "2").code, "without a terminal it needs --yes")
+	require.Contains(t, with(3, "shards", "bind", "0", "1").errs, "programs with shards=3 in their URL are refused")
+	require.NotContains(t, with(3, "shards", "bind", "0", "1", "2").errs, "are refused")
 	answer = with(3, "shards", "bind", "0", "1", "2", "--yes")
 	require.Zero(t, answer.code, answer.errs)
 	require.Zero(t, with(3, "shards").code)
@@ -115,6 +118,30 @@ func TestShardsAreCheckedAndBound(t *testing.T) {
 		require.Zero(t, with(3, "queues", "clear", "default", "--yes", "--shard", shard).code)
 	}
 	require.Zero(t, with(3, "shards", "check", "0", "1", "2").code)
+}
+
+// One worker runs the jobs of all shards of its URL.
+func TestAWorkerServesAllShards(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	url := h.server.URL() + "?shards=3"
+	h.startWorker(t, "--redis", url, "--exec", "Plain=sh -c 'echo $BELAY_JID >>jids'")
+	run := func(args ...string) said { return invoke("", append(args, "--redis", url, "--prefix", h.prefix)...) }
+	shards, pushed := make(map[string]bool), 0
+	for ; len(shards) < 3 && pushed < 300; pushed++ { // each command begins its turns anywhere
+		var receipt struct{ JID, Shard string }
+		require.NoError(t, json.Unmarshal([]byte(run("push", "Plain", "--json").out), &receipt))
+		shards[receipt.Shard] = true
+	}
+	require.Len(t, shards, 3)
+	drivertest.Eventually(t, func() bool {
+		var status inspect.FleetStatus
+		return json.Unmarshal([]byte(run("status", "--json").out), &status) == nil && status.Processed == int64(pushed) && status.ProcessCount == 1
+	}, soon, 10*time.Millisecond, "all jobs, by one process")
+
+	answer := run("work", "--exec", "A=true", "--shard", "1")
+	require.Equal(t, exitUsage, answer.code)
+	require.Contains(t, answer.errs, "leave the flag out")
 }
 
 func TestShardsPlan(t *testing.T) {

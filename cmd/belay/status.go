@@ -45,19 +45,11 @@ func newStatus(at *redisFlags) *cobra.Command {
 				if history < 1 || history > inspect.MaxDays || watch {
 					return usage("--history %d: it must be from 1 to %d days, without --watch", history, inspect.MaxDays)
 				}
-				i, err := at.one(f)
-				if err != nil {
-					return err
-				}
-				return printHistory(cmd, i, history)
+				return perShard(cmd, f.Shards(), func(shard inspect.Shard) error { return printHistory(cmd, shard.Inspector, history) })
 			}
 			switch {
 			case watch && !asJSON(cmd) && isTerminal(cmd.OutOrStdout()):
-				i, err := at.one(f)
-				if err != nil {
-					return err
-				}
-				return runTop(cmd, i, every)
+				return runTop(cmd, f, every)
 			case watch:
 				ctx, stop := untilSignal()
 				defer stop()
@@ -135,13 +127,13 @@ func printHistory(cmd *cobra.Command, i *inspect.Inspector, days int) error {
 	defer cancel()
 	history, problems, err := i.History(ctx, days)
 	for _, problem := range problems {
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), plain(problem))
+		printErr(cmd, problem)
 	}
 	if err != nil {
 		return err
 	}
 	return showAll(cmd, history, func(t *table) {
-		t.row("DAY (UTC)", "PROCESSED", "FAILED")
+		t.head("DAY (UTC)", "PROCESSED", "FAILED")
 		for _, day := range history {
 			t.row(day.Date, day.Processed, day.Failed)
 		}

@@ -19,15 +19,32 @@ import (
 type table struct {
 	*tabwriter.Writer
 	rows int
+	// shard is the first cell of each row; empty for none.
+	shard string
 }
 
 func newTable(out io.Writer) *table { return &table{Writer: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
+
+// tableOf returns a table on the output of a command, whose rows begin with the shard of its turn.
+func tableOf(cmd *cobra.Command) *table {
+	t := newTable(cmd.OutOrStdout())
+	t.shard = turnOf(cmd).shard
+	return t
+}
 
 // rowsAtOnce is how many rows get the same columns: enough for a screen, few enough to keep in memory.
 const rowsAtOnce = 256
 
 // row prints a row. Names in it come from any program that can write to Redis, so all cells are escaped.
-func (t *table) row(cells ...any) {
+func (t *table) row(cells ...any) { t.print(t.shard, cells) }
+
+// head prints the heads of columns.
+func (t *table) head(cells ...any) { t.print(word(t.shard != "", "SHARD"), cells) }
+
+func (t *table) print(shard string, cells []any) {
+	if shard != "" {
+		cells = append([]any{shard}, cells...)
+	}
 	texts := make([]string, len(cells))
 	for n, cell := range cells {
 		texts[n] = plain(fmt.Sprint(cell))
@@ -42,7 +59,7 @@ func (t *table) row(cells ...any) {
 func rows[T any](t *table, heads []any, items []T, cells func(T) []any) {
 	for n, item := range items {
 		if n == 0 {
-			t.row(heads...)
+			t.head(heads...)
 		}
 		t.row(cells(item)...)
 	}
@@ -50,7 +67,7 @@ func rows[T any](t *table, heads []any, items []T, cells func(T) []any) {
 
 // section begins a part of the table with columns of its own.
 func (t *table) section(title string) {
-	_, _ = fmt.Fprintf(t, "%s%s\n", word(t.rows > 0, "\n"), title)
+	_, _ = fmt.Fprintf(t, "%s%s%s\n", word(t.rows > 0, "\n"), word(t.shard != "", t.shard+"  "), title)
 	t.rows++
 }
 
@@ -94,9 +111,9 @@ func asJSON(cmd *cobra.Command) bool {
 // show prints a result: as one JSON object with --json, otherwise in a table.
 func show(cmd *cobra.Command, result any, print func(*table)) error {
 	if asJSON(cmd) {
-		return printJSON(cmd.OutOrStdout(), result)
+		return printJSON(cmd, result)
 	}
-	t := newTable(cmd.OutOrStdout())
+	t := tableOf(cmd)
 	print(t)
 	return t.Flush()
 }
@@ -107,23 +124,40 @@ func showAll[T any](cmd *cobra.Command, results []T, print func(*table)) error {
 		return show(cmd, nil, print)
 	}
 	for _, result := range results {
-		if err := printJSON(cmd.OutOrStdout(), result); err != nil {
+		if err := printJSON(cmd, result); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// printLine prints a line of text that may come from Redis.
-func printLine(cmd *cobra.Command, line string) { _, _ = fmt.Fprintln(cmd.OutOrStdout(), plain(line)) }
+// printLine prints a line of text that may come from Redis, after the shard of the command's turn.
+func printLine(cmd *cobra.Command, line string) {
+	if shard := turnOf(cmd).shard; shard != "" {
+		line = shard + "  " + line
+	}
+	_, _ = fmt.Fprintln(cmd.OutOrStdout(), plain(line))
+}
 
-// printJSON prints one line of JSON in which no character can control a terminal.
-func printJSON(out io.Writer, value any) error {
+// printErr prints a line to standard error, after the shard of the command's turn.
+func printErr(cmd *cobra.Command, line string) {
+	if shard := turnOf(cmd).shard; shard != "" {
+		line = "shard " + shard + ": " + line
+	}
+	cmd.PrintErrln(plain(line))
+}
+
+// printJSON prints one line of JSON in which no character can control a terminal. In a turn an object has the
+// shard as its first field.
+func printJSON(cmd *cobra.Command, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(append(logbook.EscapeJSON(text), '\n'))
+	if shard := turnOf(cmd).shard; shard != "" && len(text) > len("{}") && text[0] == '{' {
+		text = append(fmt.Appendf(nil, `{"shard":%q,`, shard), text[1:]...) // a name has only letters, digits and dashes
+	}
+	_, err = cmd.OutOrStdout().Write(append(logbook.EscapeJSON(text), '\n'))
 	return err
 }
 

@@ -116,3 +116,28 @@ func TestWorkLogsForItsReader(t *testing.T) {
 		require.True(t, json.Valid([]byte(line)), line)
 	}
 }
+
+// With shards a person is asked once, about all of them.
+func TestACommandOnAllShardsAsksOnce(t *testing.T) {
+	t.Parallel()
+	h := newShardHouse(t)
+	at := func(words string) []string {
+		return append(strings.Fields(words), "--redis", h.url, "--prefix", h.prefix)
+	}
+	for _, c := range []struct {
+		answer, says string
+		code         int
+	}{{"n\n", "nothing was done", exitFailure}, {"y\n", "2  1 deleted", exitOK}} {
+		for n := range 3 {
+			h.do("ZADD", h.key(n, "dead"), fmt.Sprint(time.Now().Unix()), deadJob("A", fmt.Sprint(n)))
+		}
+		person, terminal := openTerminal(t)
+		_, err := person.WriteString(c.answer)
+		require.NoError(t, err)
+		var out, errs bytes.Buffer
+		require.Equal(t, c.code, run(at("dead clear"), terminal, &out, &errs), errs.String())
+		require.Equal(t, 1, strings.Count(errs.String(), "delete all 3 jobs in dead, in all 3 shards? [y/N] "), errs.String())
+		require.Contains(t, out.String()+errs.String(), c.says)
+	}
+	require.Equal(t, int64(0), h.do("ZCARD", h.key(2, "dead")))
+}

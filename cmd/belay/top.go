@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/check"
-	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/inspect"
 )
 
@@ -49,21 +49,20 @@ func newTop(at *redisFlags) *cobra.Command {
 		Long:    topHelp,
 		Example: "  belay top\n  belay top --every 500ms --redis redis://redis.example.com:6379/2",
 		Args:    noArgs,
-		RunE: withRedis(at, func(cmd *cobra.Command, redis driver.Client, _ []string) error {
+		RunE: withShardsOf(at, func(cmd *cobra.Command, c *client.Client, shards []inspect.Shard, _ []string) error {
 			switch {
 			case every < minEvery:
 				return usage("--every %v: it must be at least %v", every, minEvery)
 			case !isTerminal(cmd.OutOrStdout()):
 				return usage("standard output is not a terminal: use belay status, with --watch to repeat it")
 			}
-			i, err := at.inspector(cmd, redis)
-			if err == nil {
-				err = at.admitted(redis, check.RoleDashboard)
+			for _, shard := range shards {
+				space := spaceOf(c, shard)
+				if err := at.admitted(space.Driver, space.Prefix, check.RoleDashboard); err != nil {
+					return err
+				}
 			}
-			if err != nil {
-				return err
-			}
-			return runTop(cmd, i, every)
+			return runTop(cmd, inspect.NewFleet(shards...), every)
 		}),
 	})
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "interval between two reads")
@@ -71,14 +70,14 @@ func newTop(at *redisFlags) *cobra.Command {
 }
 
 // runTop shows the page until a key or a signal ends it, or until the terminal is closed.
-func runTop(cmd *cobra.Command, i *inspect.Inspector, every time.Duration) error {
+func runTop(cmd *cobra.Command, fleet *inspect.Fleet, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	options := []tea.ProgramOption{tea.WithOutput(fileOf(cmd.OutOrStdout())), tea.WithoutSignalHandler(), tea.WithInput(nil)}
 	if in := cmd.InOrStdin(); isTerminal(in) {
 		options[2] = tea.WithInput(in)
 	}
-	program := tea.NewProgram(&top{ctx: ctx, redis: i, every: every}, options...)
+	program := tea.NewProgram(&top{ctx: ctx, redis: topFleet{fleet}, every: every}, options...)
 	defer context.AfterFunc(ctx, program.Quit)()
 	if _, err := program.Run(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("use the terminal: %w", err)
@@ -131,7 +130,7 @@ type sheet struct {
 	first       int // the first line that is shown
 }
 
-// operations are the methods of an Inspector that the page uses.
+// operations are the methods of an Inspector that the page uses; topFleet has them for several shards.
 type operations interface {
 	Status(ctx context.Context) (inspect.Status, error)
 	Pause(ctx context.Context, queue string) (changed bool, err error)

@@ -90,7 +90,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := at.admitted(redis, check.RoleDashboard); err != nil && !flags.wait {
+	if err := at.admitted(redis, at.prefix, check.RoleDashboard); err != nil && !flags.wait {
 		return err
 	}
 	log := logbook.JSON(zerolog.ConsoleWriter{

@@ -158,19 +158,21 @@ func work(cmd *cobra.Command, at *redisFlags, flags *workFlags) error {
 		badPrograms = nil
 	}
 	limits, badLimits := parseLimits(flags.limits, programs)
-	redis, badRedis := at.open()
-	if badRedis == nil {
-		defer func() { _ = redis.Close() }()
-	} else {
-		redis = struct{ driver.Client }{} // so that this mistake is reported once
-	}
 	cfg := flags.main
-	cfg.Client.Prefix = at.prefix
-	client, badClient := belay.NewClient(redis, &cfg.Client)
-	bad := errors.Join(badSettings, badFlags, badPrograms, badLimits, badRedis, badClient)
+	client, badClient := at.connect(cfg.Client)
 	if badClient == nil {
-		_, badServer := belay.NewServer(client, cfg.Server)
-		bad = errors.Join(bad, errors.Unwrap(badServer))
+		defer func() { _ = client.Close() }()
+	} else { // the other settings are checked all the same
+		none := struct{ driver.Client }{}
+		if _, badConfig := belay.NewClient(none, &cfg.Client); badConfig != nil && badConfig.Error() != errors.Unwrap(badClient).Error() {
+			badClient = errors.Join(badClient, badConfig)
+		}
+		client, _ = belay.NewClient(none, &belay.ClientConfig{})
+	}
+	_, badServer := belay.NewServer(client, cfg.Server)
+	bad := errors.Join(badSettings, badFlags, badPrograms, badLimits, badClient, errors.Unwrap(badServer))
+	if at.shard != "" {
+		bad = errors.Join(bad, errors.New("--shard: a worker serves all shards of the URL; leave the flag out"))
 	}
 	if bad != nil {
 		return statusError{flags.conf.tell(bad), exitUsage}
