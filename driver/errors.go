@@ -120,6 +120,10 @@ func TooManyClients(err error) bool {
 	return err != nil && strings.Contains(err.Error(), tooManyClients)
 }
 
+// IsFull reports whether the first bytes of a new connection are the refusal of a server with too many clients,
+// which closes the connection after it.
+func IsFull(reply []byte) bool { return strings.HasPrefix(string(reply), "-ERR "+tooManyClients) }
+
 // Forbidden reports whether this user may not call this command, or the server does not have it.
 func Forbidden(err error) bool {
 	var refused *ServerError

@@ -290,6 +290,7 @@ func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
 			})
 			replica.Stop()
 			defer replica.Cont()
+			s.do("PUBLISH", "lacking", "") // the replica lacks this at least, and replicas get it
 			require.Equal(s.t, "OK", s.do("FAILOVER", "TIMEOUT", "4000"))
 			s.do("CLIENT", "KILL", "TYPE", "pubsub")
 			eventually(s.t, "the failover to be given up", func() bool {

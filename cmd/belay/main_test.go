@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	hintTimeout = time.Minute
 	code := drivertest.Main(m)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)

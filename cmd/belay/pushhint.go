@@ -13,10 +13,11 @@ import (
 	"github.com/belayq/belay/inspect"
 )
 
+// hintTimeout bounds the search for consumers after a push: the jobs are stored, and a hint is not worth a long
+// wait. Tests wait longer.
+var hintTimeout = time.Second
+
 const (
-	// hintTimeout bounds the search for consumers after a push: the jobs are stored, and a hint is not worth
-	// a long wait.
-	hintTimeout = time.Second
 	// maxHinted bounds the queues that are checked for consumers after a push, and maxListed the queues
 	// that the hint names.
 	maxHinted, maxListed = 100, 5

@@ -1,7 +1,6 @@
 package goredisdriver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,16 +85,13 @@ func (c *conn) first(p []byte, n int, err error) (int, error) {
 	case refused != nil:
 		return 0, firstError(refused)
 	case n > 0:
-		c.full.Store(bytes.HasPrefix(p[:n], []byte(refusal)))
+		c.full.Store(driver.IsFull(p[:n]))
 		c.replied.Store(true)
 	case closed(err) && !c.encoded:
 		err = closedAtOnce(err)
 	}
 	return n, err
 }
-
-// refusal is the reply of a server with too many clients, before it closes the new connection.
-const refusal = "-ERR max number of clients"
 
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {

@@ -44,14 +44,14 @@ func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	write := func(c net.Conn) error { _, err := c.Write([]byte("PING")); return err }
 	read := func(c net.Conn) error { _, err := c.Read(make([]byte, 256)); return err }
 
-	err := write(tcp(refusal + " reached\r\n"))
+	err := write(tcp("-ERR max number of clients reached\r\n"))
 	require.ErrorIs(t, err, syscall.EPIPE)
 	require.True(t, driver.TooManyClients(err), "%v", err)
 	require.True(t, strings.HasPrefix(err.Error(), "ERR max number of clients reached"), "the server's own words: %v", err)
 	require.ErrorIs(t, write(tcp("")), driver.ErrClosedAtOnce, "its words were lost")
 	require.ErrorIs(t, read(tcp("")), driver.ErrClosedAtOnce)
 
-	refused := tcp(refusal + " reached\r\n")
+	refused := tcp("-ERR max number of clients reached\r\n")
 	require.NoError(t, read(refused), "go-redis takes it for a server without HELLO")
 	require.ErrorIs(t, write(refused), driver.ErrClosedAtOnce)
 	require.ErrorIs(t, read(refused), driver.ErrClosedAtOnce)

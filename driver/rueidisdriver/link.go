@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -191,7 +194,16 @@ func (t *tracked) Close() error {
 func (t *tracked) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if !t.answered.Load() {
-		if refused := driver.ExplainFirstRead(t.Conn, p[:n], err); refused != nil {
+		refused := driver.ExplainFirstRead(t.Conn, p[:n], err)
+		switch {
+		case refused != nil:
+		case driver.IsFull(p[:n]):
+			// With a password, rueidis takes this reply to HELLO for that of an old server, and goes on.
+			refused = driver.NewServerError(strings.TrimSpace(string(p[1:n])))
+		case errors.Is(err, syscall.ECONNRESET):
+			refused = fmt.Errorf("%w: %w", driver.ErrClosedAtOnce, err)
+		}
+		if refused != nil {
 			return 0, &driver.NotSentError{Err: refused}
 		}
 	}

@@ -53,7 +53,7 @@ func Example_deleting() {
 // Cancel removes a job that waits, and ends the context of one that runs, wherever that is.
 func Example_cancelling() {
 	kit := newKit()
-	server := must(belay.NewServer(kit.Client(), belay.ServerConfig{Queues: belay.Queues("mail"), Heartbeat: 50 * time.Millisecond, Logger: silent}))
+	server := must(belay.NewServer(kit.Client(), belay.ServerConfig{Queues: belay.Queues("mail"), Heartbeat: time.Second, Logger: silent}))
 	began := make(chan string, 1)
 	Welcome.Handle(server, func(ctx context.Context, _ WelcomeArgs) error {
 		run, _ := belay.Info(ctx)
