@@ -114,6 +114,18 @@ func (f *redisFlags) open() (driver.Client, error) {
 	return nil, usage("--shard %s: the shards are %s", f.shard, strings.Join(names, ", "))
 }
 
+// chosen makes the client of all shards of the URL, or of the one of --shard.
+func (f *redisFlags) chosen() (*client.Client, error) {
+	if f.shard == "" {
+		return f.connect(client.Config{})
+	}
+	redis, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	return f.keyspace(redis)
+}
+
 // keyspace returns a client of the keyspace that the flags name.
 func (f *redisFlags) keyspace(redis driver.Client) (*client.Client, error) {
 	c, err := client.New(redis, client.Config{Prefix: f.prefix})
@@ -126,14 +138,9 @@ func (f *redisFlags) keyspace(redis driver.Client) (*client.Client, error) {
 // withFleet makes the body of a command that reads or acts on all shards of the URL, or on the one of --shard.
 func withFleet(at *redisFlags, do func(*cobra.Command, *inspect.Fleet, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := at.connect(client.Config{})
+		c, err := at.chosen()
 		if err != nil {
 			return err
-		}
-		if at.shard != "" {
-			return withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, args []string) error {
-				return do(cmd, inspect.NewFleet(inspect.Shard{Inspector: i}), args)
-			})(cmd, args)
 		}
 		defer func() { _ = c.Close() }()
 		mask, err := at.masks(cmd)
@@ -172,10 +179,10 @@ const admittedTimeout = 2 * time.Second
 
 // admitted returns an error if Redis denies this program access, or a permission that every program of the role
 // needs. A Redis that is away is no error: programs that run on wait for it.
-func (f *redisFlags) admitted(redis driver.Client, role check.Role) error {
+func admitted(redis driver.Client, prefix string, role check.Role) error {
 	ctx, cancel := context.WithTimeout(context.Background(), admittedTimeout)
 	defer cancel()
-	_, err := check.Permitted(ctx, redis, role, check.Config{Prefix: f.prefix})
+	_, err := check.Permitted(ctx, redis, role, check.Config{Prefix: prefix})
 	if driver.Denial(err) == "" {
 		return nil
 	}

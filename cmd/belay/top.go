@@ -58,7 +58,7 @@ func newTop(at *redisFlags) *cobra.Command {
 			}
 			i, err := at.inspector(cmd, redis)
 			if err == nil {
-				err = at.admitted(redis, check.RoleDashboard)
+				err = admitted(redis, at.prefix, check.RoleDashboard)
 			}
 			if err != nil {
 				return err
