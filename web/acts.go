@@ -46,6 +46,8 @@ type Act struct {
 	// Limit is the name of the limit that is set, reset or removed. Concurrency and Rate are the new ones, as
 	// inspect.LimitChange has them; Concurrency is also that of a class that is limited.
 	Limit, Concurrency, Rate string
+	// Shard is the shard that the act is about; empty without shards.
+	Shard string
 	// Gate is the gate at which the jobs wait, or whose counts are repaired.
 	Gate string
 }
@@ -90,6 +92,7 @@ func (d *Dashboard) userName(v *visit) string {
 
 // permit decides whether an act may be done, and must be called before each.
 func (d *Dashboard) permit(v *visit, act Act) error {
+	act.Shard = d.name
 	var err error
 	switch {
 	case d.cfg.ReadOnly:
@@ -146,7 +149,7 @@ const maxAudited = 20
 func (d *Dashboard) auditOf(v *visit, act Act) []any {
 	fields := []any{"user", plain(d.userName(v)), "remote", v.r.RemoteAddr, "act", act.Name}
 	for _, pair := range [][2]string{
-		{"in", act.In}, {"queue", act.Queue}, {"to", act.To}, {"class", act.Class}, {"error_class", act.ErrorClass}, {"tag", act.Tag}, {"text", act.Text}, {"process", act.Process}, {"lock", act.Lock},
+		{"shard", d.name}, {"in", act.In}, {"queue", act.Queue}, {"to", act.To}, {"class", act.Class}, {"error_class", act.ErrorClass}, {"tag", act.Tag}, {"text", act.Text}, {"process", act.Process}, {"lock", act.Lock},
 		{"periodic", act.Periodic}, {"batch", act.Batch}, {"limit", act.Limit}, {"concurrency", act.Concurrency}, {"rate", act.Rate}, {"gate", act.Gate},
 	} {
 		if pair[1] != "" {

@@ -50,7 +50,7 @@ func (d *Dashboard) busy(v *visit) error {
 	slices.SortStableFunc(body.Runs, func(a, b running) int { return cmp.Compare(b.Elapsed.Duration, a.Elapsed.Duration) })
 	body.Runs = body.Runs[:min(len(body.Runs), maxRuns)]
 	body.Further = max(busy-len(body.Runs), 0)
-	return d.show(v, "busy", page{Title: "Busy", Nav: "busy", Live: 2, Status: &status, Body: body})
+	return d.show(v, "busy", page{Title: "Busy", Nav: "busy", Live: 2, Status: &status.Status, Body: body})
 }
 
 // rank puts the processes first that need attention.
@@ -80,8 +80,8 @@ func (d *Dashboard) askSignal(v *visit) error {
 		body = signalBody{Name: "stop", Verb: "Stop", Note: "They take no more jobs, and end when their jobs are done or the shutdown " +
 			"timeout is over; unfinished jobs go back to their queues."}
 	}
-	body.Count = len(aliveIdentities(status))
-	return d.show(v, "signal", page{Title: body.Verb + " all", Nav: "busy", Status: &status, Body: body})
+	body.Count = len(aliveIdentities(status.Status))
+	return d.show(v, "signal", page{Title: body.Verb + " all", Nav: "busy", Status: &status.Status, Body: body})
 }
 
 // aliveIdentities returns the identities of the processes that are alive.
@@ -118,7 +118,7 @@ func (d *Dashboard) sendSignal(v *visit, act Act) (sent int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		targets = aliveIdentities(status)
+		targets = aliveIdentities(status.Status)
 	}
 	for _, identity := range targets {
 		found, err := d.inspector.Signal(v.ctx, identity, inspect.Signal(act.Name))

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/belayq/belay/inspect"
@@ -17,9 +19,10 @@ type overviewBody struct {
 	Range   string // of the plots: now or hours
 	Ranges  []choice
 	Alerts  []alert
-	Queues  []inspect.Queue // the largest
-	Further int             // queues that are not among them
-	Empty   bool            // nothing was ever pushed here
+	Queues  []inspect.Queue       // the largest
+	Further int                   // queues that are not among them
+	Empty   bool                  // nothing was ever pushed here
+	Shards  []inspect.ShardStatus // empty without shards
 	Prefix  string
 	History []inspect.Day // the last days, the youngest first
 }
@@ -56,9 +59,9 @@ func (d *Dashboard) overview(v *visit) error {
 	}
 	body := overviewBody{Range: cmp.Or(oneOf(v.form.Get("range"), "now", "hours", "days"), "now"), Prefix: d.prefix}
 	body.Ranges = choices(body.Range, [2]string{"now", "15 minutes"}, [2]string{"hours", "24 hours"}, [2]string{"days", "60 days"})
-	body.Alerts = alerts(status)
+	body.Alerts, body.Shards = alerts(status.Status), status.Shards
 	if body.Range == "days" {
-		if body.History, _, err = d.inspector.History(v.ctx, historyDays); err != nil {
+		if body.History, err = d.dayCounts(v.ctx); err != nil {
 			return err
 		}
 		slices.Reverse(body.History)
@@ -69,10 +72,12 @@ func (d *Dashboard) overview(v *visit) error {
 	})
 	body.Queues = body.Queues[:min(len(body.Queues), maxQueuesShown)]
 	body.Further = int(status.QueueCount) - len(body.Queues)
-	body.Empty = status.QueueCount == 0 && status.Processed == 0 && len(status.Processes) == 0 &&
+	body.Empty = !slices.ContainsFunc(status.Shards, away) && status.QueueCount == 0 && status.Processed == 0 && len(status.Processes) == 0 &&
 		status.Scheduled+status.Retries+status.Dead == 0
-	return d.show(v, "overview", page{Title: "Overview", Nav: "./", Live: 2, Status: &status, Body: body})
+	return d.show(v, "overview", page{Title: "Overview", Nav: "./", Live: 2, Status: &status.Status, Body: body})
 }
+
+func away(s inspect.ShardStatus) bool { return s.Problem != "" }
 
 // oneOf returns the value if it is one of the others, or nothing.
 func oneOf(value string, others ...string) string {
@@ -136,8 +141,39 @@ func noWorker(s inspect.Status) bool {
 // historyDays is how many days the plot of days shows.
 const historyDays = 60
 
+// dayCounts returns the counts of each day, the oldest first: with shards the sums of those that answer.
+func (d *Dashboard) dayCounts(ctx context.Context) ([]inspect.Day, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout/2) // a shard that is away leaves time for the page
+	defer cancel()
+	shards := d.fleet.Shards()
+	histories, errs := make([][]inspect.Day, len(shards)), make([]error, len(shards))
+	var reads sync.WaitGroup
+	for n, shard := range shards {
+		reads.Go(func() { histories[n], _, errs[n] = shard.History(ctx, historyDays) })
+	}
+	reads.Wait()
+	if !slices.Contains(errs, nil) {
+		return nil, errors.Join(errs...)
+	}
+	var sum []inspect.Day
+	for n, history := range histories {
+		if errs[n] != nil {
+			continue
+		}
+		for _, day := range history {
+			at, found := slices.BinarySearchFunc(sum, day, func(a, b inspect.Day) int { return cmp.Compare(a.Date, b.Date) })
+			if found {
+				sum[at].Processed, sum[at].Failed = sum[at].Processed+day.Processed, sum[at].Failed+day.Failed
+			} else {
+				sum = slices.Insert(sum, at, day)
+			}
+		}
+	}
+	return sum, nil
+}
+
 func (d *Dashboard) days(v *visit) (series, error) {
-	history, _, err := d.inspector.History(v.ctx, historyDays)
+	history, err := d.dayCounts(v.ctx)
 	s := series{Days: true, At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
 	for _, day := range history {
 		at, dateErr := time.Parse(time.DateOnly, day.Date)
@@ -166,6 +202,9 @@ func (d *Dashboard) series(v *visit) error {
 	d.mutex.Unlock()
 	if v.form.Get("range") != "hours" {
 		return writeJSON(v, plot(recent))
+	}
+	if len(d.shards) > 0 { // Redis keeps the samples of each shard, taken at other times
+		return writeJSON(v, plot(own))
 	}
 	stored, err := d.day.get(v.ctx, hoursEvery, d.readDay)
 	if err != nil {

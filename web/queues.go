@@ -35,7 +35,7 @@ func (d *Dashboard) queues(v *visit) error {
 		body.Most = max(body.Most, queue.Size)
 	}
 	body.Further = int(status.QueueCount) - len(body.Queues)
-	return d.show(v, "queues", page{Title: "Queues", Nav: "queues", Live: 2, Status: &status, Body: body})
+	return d.show(v, "queues", page{Title: "Queues", Nav: "queues", Live: 2, Status: &status.Status, Body: body})
 }
 
 // queueBody is what the page of one queue shows.
@@ -76,5 +76,5 @@ func (d *Dashboard) queue(v *visit) error {
 	if !body.Known && body.Set.Total+body.Quarantined.Total == 0 {
 		return fail(http.StatusNotFound, "No job was ever pushed to queue %s.", plain(cut(300, name)))
 	}
-	return d.show(v, "queue", page{Title: name, Nav: "queues", Live: liveOf(body.Set), Status: &status, Body: body})
+	return d.show(v, "queue", page{Title: name, Nav: "queues", Live: liveOf(body.Set), Status: &status.Status, Body: body})
 }

@@ -163,6 +163,8 @@ type page struct {
 	Search   string
 	Offline  bool // an error page, which does not try to refresh itself
 	Root     string
+	Shards   []choice // the links to the shards; empty without shards
+	InShard  bool     // the page is about one of them
 	Body     any
 	Busy     int // running jobs
 	Capacity int // processors
@@ -172,7 +174,7 @@ type page struct {
 func (d *Dashboard) show(v *visit, name string, p page) error {
 	if p.Status == nil {
 		if status, err := d.status(v.ctx); err == nil {
-			p.Status = &status
+			p.Status = &status.Status
 		}
 	}
 	if p.Status != nil {
@@ -185,7 +187,7 @@ func (d *Dashboard) show(v *visit, name string, p page) error {
 		}
 	}
 	p.Acts, p.User = d.mayAct(v), d.userName(v)
-	p.Flash = d.takeFlash(v)
+	p.Flash, p.Shards, p.InShard = d.takeFlash(v), v.shards, v.inShard
 	var out bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&out, "layout", p); err != nil {
 		d.cfg.Logger.Error("dashboard page cannot be rendered", "page", name, "error", err)

@@ -11,14 +11,16 @@ type route struct {
 	post func(*Dashboard, *visit) error
 	// open routes need no authentication.
 	open bool
+	// sums routes are about all shards if the address names none.
+	sums bool
 }
 
 // routes returns all paths. A path is compared as it is, and names of queues and jobs stand in queries: a queue
 // may be called "..", and no name can lead to another route.
 func routes() map[string]route {
 	table := map[string]route{
-		"/":            {get: (*Dashboard).overview},
-		"/series.json": {get: (*Dashboard).series},
+		"/":            {get: (*Dashboard).overview, sums: true},
+		"/series.json": {get: (*Dashboard).series, sums: true},
 		"/busy":        {get: (*Dashboard).busy},
 		"/signal":      {get: (*Dashboard).askSignal, post: (*Dashboard).signal},
 		"/queues":      {get: (*Dashboard).queues},
@@ -41,8 +43,8 @@ func routes() map[string]route {
 		"/classes":     {get: (*Dashboard).classes, post: classKind.act},
 		"/redis":       {get: (*Dashboard).redis},
 		"/reset":       {get: (*Dashboard).reset, post: (*Dashboard).resetCounters},
-		"/healthz":     {get: (*Dashboard).health, open: true},
-		"/metrics":     {get: (*Dashboard).metrics},
+		"/healthz":     {get: (*Dashboard).health, open: true, sums: true},
+		"/metrics":     {get: (*Dashboard).metrics, sums: true},
 	}
 	for name, file := range assets {
 		table["/assets/"+name] = route{get: file.serve}

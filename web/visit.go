@@ -24,6 +24,9 @@ type visit struct {
 	ctx  context.Context
 	form url.Values // of the query for a GET, of the body for a POST
 	user user
+	// shards are the links to the shards; empty without shards.
+	shards  []choice
+	inShard bool // the path names one of them
 }
 
 // A failure is an error with a status and a text for the user.
@@ -79,8 +82,20 @@ func (d *Dashboard) serve(v *visit) error {
 		v.redirect(v.r.URL.Path[strings.LastIndexByte(v.r.URL.Path, '/')+1:] + "/")
 		return nil
 	}
+	if !below {
+		return fail(http.StatusNotFound, "There is no such page.")
+	}
+	all := d
+	d, path, err := all.choose(v, path)
+	if err != nil {
+		return err
+	}
+	if path == "" {
+		v.redirect(shardPath[1:] + d.name + "/")
+		return nil
+	}
 	route, found := d.routes[path]
-	if !found || !below {
+	if !found {
 		return fail(http.StatusNotFound, "There is no such page.")
 	}
 	handle := route.handler(v.r.Method)
@@ -104,6 +119,9 @@ func (d *Dashboard) serve(v *visit) error {
 	defer cancel()
 	if err := v.readForm(); err != nil {
 		return err
+	}
+	if len(d.shards) > 0 && !route.sums {
+		return d.toShard(v, path)
 	}
 	return handle(d, v)
 }
@@ -180,7 +198,10 @@ func (d *Dashboard) refuse(v *visit, err error) {
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
 	var out bytes.Buffer
-	p := page{Title: http.StatusText(status), Body: text, Offline: true, Root: rootOf(v.r, d.cfg.BasePath)}
+	p := page{Title: http.StatusText(status), Body: text, Offline: true, Shards: v.shards, InShard: v.inShard, Root: rootOf(v.r, d.cfg.BasePath)}
+	if v.inShard { // its links stay in the shard
+		p.Root = strings.TrimPrefix(p.Root, "../")
+	}
 	if err := templates["error"].ExecuteTemplate(&out, "layout", p); err == nil {
 		_, _ = v.w.Write(out.Bytes())
 	}

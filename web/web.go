@@ -53,7 +53,7 @@ type Config struct {
 }
 
 const (
-	// connections is how many connections to Redis all users of a dashboard share. Workers use others.
+	// connections is how many connections to each keyspace all users of a dashboard share. Workers use others.
 	connections = 4
 	// requestTimeout bounds the reading and acting for one request. An act that takes longer goes on with the
 	// next request.
@@ -66,11 +66,15 @@ const (
 	maxBody = 1 << 20
 )
 
-// A Dashboard shows one keyspace. It is safe for concurrent use.
+// A Dashboard shows the keyspace of a client, or all of its shards: their sums on the overview, and all else of
+// one shard, under the path /shard=NAME/. It is safe for concurrent use.
 type Dashboard struct {
 	cfg       Config
+	fleet     *inspect.Fleet
+	shards    []*Dashboard // one for each shard, with the pages about it; empty without shards
+	name      string       // of its shard
 	prefix    string
-	inspector *inspect.Inspector
+	inspector *inspect.Inspector // nil if it shows several shards
 	lane      driver.Client
 	origins   *http.CrossOriginProtection
 	routes    map[string]route
@@ -80,7 +84,7 @@ type Dashboard struct {
 	stepTime, searchTime, patientTime time.Duration
 
 	mutex    sync.Mutex // held during a read of the status, so that concurrent requests share one
-	last     inspect.Status
+	last     inspect.FleetStatus
 	lastRead time.Time
 	recorder recorder
 
@@ -88,15 +92,12 @@ type Dashboard struct {
 	day      shared[[]inspect.Sample]
 }
 
-// New makes a Dashboard of a client's keyspace. It uses connections of its own beside those of the client. It
-// opens none: they are opened by requests, and Close closes them. The error names everything that is wrong with
-// the config.
+// New makes a Dashboard of a client's keyspace, or of all its shards. It uses connections of its own beside
+// those of the client. It opens none: they are opened by requests, and Close closes them. The error names
+// everything that is wrong with the config.
 func New(c *client.Client, cfg Config) (*Dashboard, error) {
 	if c == nil || c.Driver() == nil {
 		return nil, errors.New("web: the client is nil; check the error of Open")
-	}
-	if len(c.Spaces()) > 1 {
-		return nil, errors.New("web: the client has several shards, and a dashboard shows one: open a client with the URL and the prefix of the shard")
 	}
 	d := &Dashboard{cfg: cfg, origins: http.NewCrossOriginProtection(), slots: make(chan struct{}, atOnce), stepTime: stepTime, searchTime: searchTime, patientTime: patientTime}
 	_, _ = rand.Read(d.secret[:]) // it never returns an error
@@ -117,17 +118,49 @@ func New(c *client.Client, cfg Config) (*Dashboard, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	lane, err := c.Driver().Lane(connections)
-	if err != nil {
-		return nil, fmt.Errorf("web: open connections of its own: %w", err)
+	d.routes = routes()
+	if err := d.open(c); err != nil {
+		return nil, errors.Join(fmt.Errorf("web: open connections of its own: %w", err), d.Close())
 	}
-	d.lane, d.inspector = lane, inspect.New(c).WithDriver(lane).WithDeadLimits(cfg.DeadLimit, cfg.DeadFor).WithMask(cfg.Mask)
-	d.prefix, d.routes = c.Spaces()[0].Prefix, routes()
 	return d, nil
 }
 
+// open makes the connections to each keyspace, and a Dashboard for each shard.
+func (d *Dashboard) open(c *client.Client) error {
+	shards := inspect.FleetOf(c).Shards()
+	for n, space := range c.Spaces() {
+		lane, err := space.Driver.Lane(connections)
+		if err != nil {
+			return err
+		}
+		one := d
+		if space.Name != "" {
+			one = &Dashboard{cfg: d.cfg, origins: d.origins, slots: d.slots, secret: d.secret, routes: d.routes,
+				stepTime: d.stepTime, searchTime: d.searchTime, patientTime: d.patientTime, name: space.Name}
+			d.shards = append(d.shards, one)
+		}
+		one.lane, one.prefix = lane, space.Prefix
+		one.inspector = shards[n].WithDriver(lane).WithDeadLimits(d.cfg.DeadLimit, d.cfg.DeadFor).WithMask(d.cfg.Mask)
+		one.fleet = inspect.NewFleet(inspect.Shard{Inspector: one.inspector})
+		shards[n].Inspector = one.inspector
+	}
+	if len(d.shards) > 0 {
+		d.fleet = inspect.NewFleet(shards...)
+	}
+	return nil
+}
+
 // Close closes the dashboard's connections. Requests fail from then on.
-func (d *Dashboard) Close() error { return d.lane.Close() }
+func (d *Dashboard) Close() error {
+	var errs []error
+	for _, shard := range d.shards {
+		errs = append(errs, shard.Close())
+	}
+	if d.lane != nil {
+		errs = append(errs, d.lane.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // sampleEvery is how often Run reads the status for the plots.
 const sampleEvery = 5 * time.Second
@@ -152,7 +185,7 @@ func (d *Dashboard) Run(ctx context.Context) error {
 const fresh = time.Second
 
 // status returns the overview, at most a second old.
-func (d *Dashboard) status(ctx context.Context) (inspect.Status, error) {
+func (d *Dashboard) status(ctx context.Context) (inspect.FleetStatus, error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	if time.Since(d.lastRead) < fresh {
@@ -161,13 +194,32 @@ func (d *Dashboard) status(ctx context.Context) (inspect.Status, error) {
 	// Not the request's own cancellation: the status is for the others too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout/2)
 	defer cancel()
-	status, err := d.inspector.Status(ctx)
+	status, err := d.fleet.Status(ctx)
 	if err != nil {
-		return inspect.Status{}, err
+		return inspect.FleetStatus{}, err
 	}
 	d.last, d.lastRead = status, time.Now()
-	d.recorder.add(status)
+	d.recordLocked(status)
 	return status, nil
+}
+
+// recordLocked adds a status to the plots, and that of each shard to the plots of the shard. A sum without a
+// shard that is away is no sample: its counters would fall, and jump when the shard is back.
+func (d *Dashboard) recordLocked(status inspect.FleetStatus) {
+	whole := true
+	for n, shard := range status.Shards {
+		if shard.Problem != "" {
+			whole = false
+			continue
+		}
+		one := d.shards[n]
+		one.mutex.Lock()
+		one.recorder.add(shard.Status)
+		one.mutex.Unlock()
+	}
+	if whole {
+		d.recorder.add(status.Status)
+	}
 }
 
 // stale makes the next request read the status again: an act changed it.

@@ -105,6 +105,18 @@ func (f *redisFlags) open() (driver.Client, error) {
 	return space.Driver, nil
 }
 
+// clientOfChosen makes the client of all shards of the URL, or of the one of --shard.
+func (f *redisFlags) clientOfChosen() (*client.Client, error) {
+	if f.shard == "" {
+		return f.connect(client.Config{})
+	}
+	redis, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	return f.keyspace(redis)
+}
+
 // keyspace returns a client of the keyspace that the flags name.
 func (f *redisFlags) keyspace(redis driver.Client) (*client.Client, error) {
 	c, err := client.New(redis, client.Config{Prefix: f.prefix})
@@ -186,7 +198,7 @@ const admittedTimeout = 2 * time.Second
 
 // admitted returns an error if Redis denies this program access, or a permission that every program of the role
 // needs. A Redis that is away is no error: programs that run on wait for it.
-func (f *redisFlags) admitted(redis driver.Client, prefix string, role check.Role) error {
+func admitted(redis driver.Client, prefix string, role check.Role) error {
 	ctx, cancel := context.WithTimeout(context.Background(), admittedTimeout)
 	defer cancel()
 	_, err := check.Permitted(ctx, redis, role, check.Config{Prefix: prefix})

@@ -58,7 +58,7 @@ func newTop(at *redisFlags) *cobra.Command {
 			}
 			for _, shard := range shards {
 				space := spaceOf(c, shard)
-				if err := at.admitted(space.Driver, space.Prefix, check.RoleDashboard); err != nil {
+				if err := admitted(space.Driver, space.Prefix, check.RoleDashboard); err != nil {
 					return err
 				}
 			}

@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/check"
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/logbook"
 	"github.com/belayq/belay/metrics"
@@ -21,6 +23,9 @@ import (
 
 const webHelp = `Serves a dashboard that shows counters, plots, queues, processes, locks and jobs of all kinds, and
 has buttons to act on them. Viewing pages changes nothing. The dashboard has Redis connections of its own.
+
+If the URL has shards, the overview shows their sums, and the other pages are about the shard that is chosen at
+the top. --shard NAME serves one.
 
 An address that other machines can reach needs users. --auth USER:FILE adds a user; FILE has lines NAME:HASH, as htpasswd -B
 writes them, or one line with the hash alone. HASH is a bcrypt hash, or the SHA-256 of a long random password:
@@ -33,7 +38,7 @@ localhost, 127.0.0.1, ::1 and the names of --host.
 Prometheus must log in as one: use basic_auth in its scrape_configs.` + deadLimitsHelp + `
 
 Each act is logged on standard error, with the user, the address and its target, and so is each wrong password. /healthz answers 200 while Redis can
-be read, without a user; everything else needs a user if there are any.`
+be read, or any shard, without a user; everything else needs a user if there are any.`
 
 type webFlags struct {
 	addr, base     string
@@ -78,35 +83,49 @@ func newWeb(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
+// allAdmitted is admitted for each keyspace of a client, all at once.
+func allAdmitted(c *client.Client, role check.Role) error {
+	spaces := c.Spaces()
+	errs := make([]error, len(spaces))
+	var asks sync.WaitGroup
+	for n, space := range spaces {
+		asks.Go(func() {
+			if errs[n] = admitted(space.Driver, space.Prefix, role); errs[n] != nil && space.Name != "" {
+				errs[n] = fmt.Errorf("shard %s: %w", space.Name, errs[n])
+			}
+		})
+	}
+	asks.Wait()
+	return errors.Join(errs...)
+}
+
 func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	users, badUsers := flags.readUsers()
 	mask, badMask := at.masks(cmd)
-	redis, badRedis := at.open()
+	c, badRedis := at.clientOfChosen()
 	if err := errors.Join(badUsers, badMask, badRedis); err != nil {
 		return statusError{err, exitUsage}
 	}
-	defer func() { _ = redis.Close() }()
-	keyspace, err := at.keyspace(redis)
-	if err != nil {
-		return err
-	}
-	if err := at.admitted(redis, at.prefix, check.RoleDashboard); err != nil && !flags.wait {
+	defer func() { _ = c.Close() }()
+	if err := allAdmitted(c, check.RoleDashboard); err != nil && !flags.wait {
 		return err
 	}
 	log := logbook.JSON(zerolog.ConsoleWriter{
 		Out: cmd.ErrOrStderr(), NoColor: true, TimeFormat: "2006-01-02T15:04:05.000Z07:00", TimeLocation: time.UTC,
 	}, slog.LevelInfo)
-	check.LogCertificate(redis, slog.New(log))
-	scraped, err := redis.Lane(1) // a scrape delays no page
+	for _, space := range c.Spaces() {
+		check.LogCertificate(space.Driver, slog.New(log))
+	}
+	scraped, closeScraped, err := inspect.FleetOf(c).Lane(1) // a scrape delays no page
 	if err != nil {
 		return err
 	}
-	defer func() { _ = scraped.Close() }()
+	defer func() { _ = closeScraped() }()
 	cfg := web.Config{
 		BasePath: flags.base, ReadOnly: flags.readOnly, TrustedOrigins: flags.origins,
 		Mask: mask, DeadLimit: flags.dead.limit, DeadFor: flags.dead.keep,
 		Logger:  slog.New(log),
-		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: inspect.NewFleet(inspect.Shard{Inspector: inspect.New(keyspace).WithDriver(scraped)})})),
+		Metrics: metrics.Handler(metrics.New(metrics.Config{Fleet: scraped})),
 	}
 	listener, err := web.Listen(flags.addr, users)
 	switch {
@@ -118,7 +137,7 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	if tcp, is := listener.Addr().(*net.TCPAddr); is && tcp.IP.IsLoopback() {
 		cfg.Hosts = append(web.LoopbackHosts(), flags.hosts...)
 	}
-	dashboard, err := web.New(keyspace, cfg)
+	dashboard, err := web.New(c, cfg)
 	if err != nil {
 		_ = listener.Close()
 		return statusError{err, exitUsage}

@@ -110,3 +110,48 @@ func TestWebServesUntilTERM(t *testing.T) {
 	require.NotContains(t, string(rest), "long enough")
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
+
+// One URL with shards is enough for a dashboard and a scrape of all of them, and --shard is about one.
+func TestWebServesAllShardsOrOne(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("SET", "{"+h.prefix+":0}:stat:processed", "10")
+	h.do("SET", "{"+h.prefix+":1}:stat:processed", "11")
+	for _, test := range []struct {
+		args         []string
+		has, hasNot  string
+		figures      string
+		otherFigures string
+	}{
+		{nil, "<dt>Processed</dt><dd>21</dd>", "no jobs and no workers", `belay_fleet_processed_total{shard="1"} 11`, "belay_fleet_processed_total 11"},
+		{[]string{"--shard", "1"}, "<dt>Processed</dt><dd>11</dd>", `aria-label="Shard"`, "belay_fleet_processed_total 11", "shard="},
+	} {
+		cmd := exec.Command(binary, append([]string{"web", "--addr", "127.0.0.1:0", "--redis", h.server.URL() + "?shards=2", "--prefix", h.prefix}, test.args...)...)
+		errs, err := cmd.StderrPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewReader(errs)
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		_, url, found := strings.Cut(strings.TrimSpace(line), "the dashboard is at ")
+		require.True(t, found, line)
+		get := func(path string) string {
+			response, err := http.Get(url + path)
+			require.NoError(t, err)
+			text, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			return string(text)
+		}
+		overview, figures := get(""), get("metrics")
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		_, err = io.ReadAll(lines)
+		require.NoError(t, err)
+		require.NoError(t, cmd.Wait())
+		require.Contains(t, overview, test.has)
+		require.NotContains(t, overview, test.hasNot)
+		require.Contains(t, figures, test.figures)
+		require.NotContains(t, figures, test.otherFigures)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
