@@ -45,7 +45,7 @@ Exit status, of every command:
 
 With shards (?shards=N in the URL) a command works on one shard after the other: its lines begin with the name of the shard, its
 JSON objects have it as the field shard, and --limit counts for each. A shard that fails is an error at the end. status, find,
-cancel, top and work see all shards as one, periodic uses the first bound one, web needs --shard.
+cancel, top, web and work see all shards as one, and periodic uses the first bound one.
 
 The URL of Redis is --redis, or BELAY_REDIS_URL, or REDIS_URL, or ` + defaultURL + `.
 Without --client and --prefix, BELAY_CLIENT and BELAY_PREFIX are used.`

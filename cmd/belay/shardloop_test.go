@@ -197,7 +197,6 @@ func TestCommandsWorkOnAllShards(t *testing.T) {
 			require.Contains(h.t, h.must("queues history")[2], "2  0 samples")
 			h.absent("processes quiet nobody", "nobody")
 			h.must("__complete queues list")
-			require.Equal(h.t, exitUsage, h.invoke("web").code)
 			require.Equal(h.t, exitUsage, h.invoke("queues --shard 7").code)
 		},
 	}

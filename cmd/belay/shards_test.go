@@ -43,9 +43,6 @@ func TestAURLWithShards(t *testing.T) {
 				require.Contains(t, run("find", jid).out, "on shard "+shard)
 				require.Contains(t, run("cancel", jid).out, "on shard "+shard)
 			}
-			answer = run("web")
-			require.Equal(t, exitUsage, answer.code)
-			require.Contains(t, answer.errs, "--shard")
 			require.Zero(t, run("queues", "--shard", "1").code)
 			require.Contains(t, run("queues", "--shard", "7").errs, "the shards are 0, 1, 2")
 		})
