@@ -270,22 +270,29 @@ func TestRunEndsWithAnErrorIfAllShardsRefuseTheProcess(t *testing.T) {
 	require.ErrorContains(t, err, "shard b: "+f.b.prefix)
 }
 
+// handleWaits makes each run of the class Waits send its identity when it begins, and the cause of its end. A
+// run ends when its context does, or when free is closed.
+func handleWaits(l *launcher.Launcher) (began chan string, ends chan error, free chan struct{}) {
+	began, ends, free = make(chan string, 4), make(chan error, 4), make(chan struct{})
+	l.Handle("Waits", func(ctx context.Context, _ *job.Job) error {
+		info, _ := launcher.Info(ctx)
+		began <- info.Identity
+		select {
+		case <-ctx.Done():
+		case <-free:
+		}
+		ends <- context.Cause(ctx)
+		return ctx.Err()
+	}, launcher.Class{})
+	return began, ends, free
+}
+
 // Two shards may have jobs with one jid.
 func TestAMarkBindsTheJobsOfItsShardOnly(t *testing.T) {
 	t.Parallel()
 	eachFleet(t, func(t *testing.T, f *fleet) {
 		l := f.build(f.config())
-		began, ends, free := make(chan string, 4), make(chan error, 4), make(chan struct{})
-		l.Handle("Waits", func(ctx context.Context, _ *job.Job) error {
-			info, _ := launcher.Info(ctx)
-			began <- info.Identity
-			select {
-			case <-ctx.Done():
-			case <-free:
-			}
-			ends <- context.Cause(ctx)
-			return ctx.Err()
-		}, launcher.Class{})
+		began, ends, free := handleWaits(l)
 		w := f.start(l)
 		payload := f.push("Waits", "[]")
 		f.b.do("LPUSH", f.b.keys.Queue("default"), payload)
@@ -320,17 +327,7 @@ func TestAProcessThatIsLostInOneShardLivesInTheOther(t *testing.T) {
 	t.Parallel()
 	eachFleet(t, func(t *testing.T, f *fleet) {
 		l := f.build(f.config())
-		began, ends, free := make(chan string, 3), make(chan error, 3), make(chan struct{})
-		l.Handle("Waits", func(ctx context.Context, _ *job.Job) error {
-			info, _ := launcher.Info(ctx)
-			began <- info.Identity
-			select {
-			case <-ctx.Done():
-			case <-free:
-			}
-			ends <- context.Cause(ctx)
-			return ctx.Err()
-		}, launcher.Class{})
+		began, ends, free := handleWaits(l)
 		f.start(l)
 		lost, kept := f.identity(), f.b.identity()
 		payload := f.push("Waits", "[]")

@@ -52,6 +52,21 @@ func TestWebMistakes(t *testing.T) {
 	}
 }
 
+// startWeb starts a belay web. It returns the address that the command names in its first line, and its lines
+// after that.
+func startWeb(t *testing.T, cmd *exec.Cmd) (url string, lines *bufio.Reader) {
+	t.Helper()
+	errs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines = bufio.NewReader(errs)
+	line, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	_, url, found := strings.Cut(strings.TrimSpace(line), "the dashboard is at ")
+	require.True(t, found, line)
+	return url, lines
+}
+
 func TestWebServesUntilTERM(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -59,14 +74,7 @@ func TestWebServesUntilTERM(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, fmt.Appendf(nil, "%x  -\n", sha256.Sum256([]byte("long enough"))), 0o600))
 	cmd := exec.Command(binary, "web", "--addr", "127.0.0.1:0", "--redis", h.server.URL(), "--prefix", h.prefix, "--auth", "alice:"+secret,
 		"--base-path", "jobs")
-	errs, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewReader(errs)
-	line, err := lines.ReadString('\n')
-	require.NoError(t, err)
-	_, url, found := strings.Cut(strings.TrimSpace(line), "the dashboard is at ")
-	require.True(t, found, line)
+	url, lines := startWeb(t, cmd)
 	require.True(t, strings.HasSuffix(url, "/jobs/"), url)
 
 	ask := func(method, path, host, password string) (int, string) {
@@ -127,14 +135,7 @@ func TestWebServesAllShardsOrOne(t *testing.T) {
 		{[]string{"--shard", "1"}, "<dt>Processed</dt><dd>11</dd>", `aria-label="Shard"`, "belay_fleet_processed_total 11", "shard="},
 	} {
 		cmd := exec.Command(binary, append([]string{"web", "--addr", "127.0.0.1:0", "--redis", h.server.URL() + "?shards=2", "--prefix", h.prefix}, test.args...)...)
-		errs, err := cmd.StderrPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		lines := bufio.NewReader(errs)
-		line, err := lines.ReadString('\n')
-		require.NoError(t, err)
-		_, url, found := strings.Cut(strings.TrimSpace(line), "the dashboard is at ")
-		require.True(t, found, line)
+		url, lines := startWeb(t, cmd)
 		get := func(path string) string {
 			response, err := http.Get(url + path)
 			require.NoError(t, err)
@@ -145,7 +146,7 @@ func TestWebServesAllShardsOrOne(t *testing.T) {
 		}
 		overview, figures := get(""), get("metrics")
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-		_, err = io.ReadAll(lines)
+		_, err := io.ReadAll(lines)
 		require.NoError(t, err)
 		require.NoError(t, cmd.Wait())
 		require.Contains(t, overview, test.has)
