@@ -3,7 +3,11 @@ package inspect
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/belayq/belay/client"
 )
 
 // ErrNoJob means that Redis has no job with this jid, and no state of one.
@@ -20,15 +24,21 @@ const (
 
 // Wait is client.Client.Wait, with the same results and errors, and one more: the error is ErrNoJob if Redis
 // has no job with this jid. For that, it looks for the job once, as Find does, a second after it began to wait.
-// If there are more than 100,000 jobs in Redis, it gives up the search and goes on waiting.
+// If there are more than 100,000 jobs in a keyspace, it gives up the search and goes on waiting. For a client
+// with shards it is Fleet.Wait.
 //
 // Some jobs are not in Redis before they are pushed: a prepared one, a next job, and the callback of a batch.
-// For those, and for a jid that is pushed later, use client.Client.Wait. It does not look for the job of a
-// client with shards.
+// For those, and for a jid that is pushed later, use client.Client.Wait.
 func (i *Inspector) Wait(ctx context.Context, jid string) (Tracked, error) {
+	f := &Fleet{shards: []Shard{{Inspector: i}}}
 	if len(i.client.Spaces()) > 1 {
-		return i.client.Wait(ctx, jid) //nolint:wrapcheck // it is client.Client.Wait
+		f = FleetOf(i.client)
 	}
+	return f.Wait(ctx, jid)
+}
+
+// Wait is Inspector.Wait for a job on one of the shards. It goes on waiting while it cannot look at a shard.
+func (f *Fleet) Wait(ctx context.Context, jid string) (Tracked, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	looked := make(chan struct{})
 	go func() {
@@ -38,14 +48,40 @@ func (i *Inspector) Wait(ctx context.Context, jid string) (Tracked, error) {
 			return
 		case <-time.After(lookAfter):
 		}
-		if i.isMissing(ctx, jid, mostLooked) {
+		if f.isMissing(ctx, jid, mostLooked) {
 			end(ErrNoJob)
 		}
 	}()
-	tracked, err := i.client.Wait(ctx, jid)
+	tracked, err := f.wait(ctx, jid)
 	end(nil)
 	<-looked
 	return tracked, err
+}
+
+// wait is client.Client.Wait with each of the shards' clients, of which FleetOf has one.
+func (f *Fleet) wait(ctx context.Context, jid string) (tracked Tracked, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	var first sync.Once
+	waited := make(map[*client.Client]bool)
+	for _, shard := range f.shards {
+		if c := shard.client; !waited[c] {
+			waited[c] = true
+			waiting.Go(func() {
+				t, e := c.Wait(ctx, jid)
+				first.Do(func() { tracked, err = t, e })
+				stop()
+			})
+		}
+	}
+	waiting.Wait()
+	stop()
+	return tracked, err
+}
+
+// isMissing reports whether no shard has a job or a state.
+func (f *Fleet) isMissing(ctx context.Context, jid string, most int) bool {
+	return !slices.ContainsFunc(f.shards, func(s Shard) bool { return !s.isMissing(ctx, jid, most) })
 }
 
 // isMissing reports whether Redis has neither a job nor a state. It returns false if it cannot tell, such as

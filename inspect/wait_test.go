@@ -35,6 +35,21 @@ func TestWaitTellsAnUnknownJobFromAWaitingOne(t *testing.T) {
 			w.do("HSET", w.keys.Iteration("runs"), lua.FieldState, "running")
 			goesOn(w, "runs")
 		},
+		"on one of several shards": func(w *world) {
+			away, a, b := w.fleet()
+			b.do("LPUSH", b.keys.Queue("mail"), sought("queued", trackedField))
+			b.do("SADD", b.keys.Queues(), "mail")
+			b.do("HSET", b.keys.Iteration("done"), lua.FieldState, "done", lua.FieldResult, "7")
+			require.False(w, away.isMissing(w.Context(), "unknown", mostLooked), "the shard that is away may have it")
+
+			both := NewFleet(Shard{"a", a.inspector}, Shard{"b", b.inspector})
+			require.False(w, both.isMissing(w.Context(), "queued", mostLooked))
+			tracked, err := both.Wait(w.Context(), "done")
+			require.NoError(w, err)
+			require.Equal(w, "7", string(tracked.Result))
+			_, err = both.Wait(w.Context(), "unknown")
+			require.ErrorIs(w, err, ErrNoJob)
+		},
 		"and returns the end of one that has ended": func(w *world) {
 			w.do("HSET", w.keys.Iteration("done"), lua.FieldState, "done", lua.FieldResult, "7")
 			tracked, err := w.inspector.Wait(w.Context(), "done")
