@@ -18,6 +18,7 @@ import (
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/internal/drivertest/adapters"
+	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
 
@@ -82,7 +83,7 @@ type clusterSite struct {
 	stored   *chronicle
 	stopPush func()
 	killed   map[int]killing // workers, by process id
-	resting  time.Time       // when the slot that moves now began to; zero when none does
+	resting  *settlement     // when the slot that moves now began to; nil when none does
 	failover failover
 }
 
@@ -168,7 +169,7 @@ func (c *clusterSite) kill() {
 	c.workers.mu.Unlock()
 	for _, start := range slices.Backward(c.book.starts("")) {
 		if living[start.Worker] {
-			c.killed[start.Worker] = killing{at: time.Now(), settled: c.settled()}
+			c.killed[start.Worker] = killing{settled: c.settled(), at: time.Now()}
 			_ = syscall.Kill(start.Worker, syscall.SIGKILL)
 			return
 		}
@@ -176,15 +177,33 @@ func (c *clusterSite) kill() {
 	require.FailNow(c.t, "no worker lives that has started a job")
 }
 
-// A killing is when a worker was killed, and until when what it had ended was settled for sure.
-type killing struct{ at, settled time.Time }
+// A killing is when a worker was killed, and what was settled for sure of what it had ended.
+type killing struct {
+	at      time.Time
+	settled settlement
+}
 
-// settled is until when all ends of runs are settled: a moment ago, or when the slot began to move.
-func (c *clusterSite) settled() time.Time {
-	if !c.resting.IsZero() {
-		return c.resting
+// A settlement says which ends of runs have been settled: those before at, but for the jobs that were in hand then.
+type settlement struct {
+	at     time.Time
+	inHand map[string]bool // by jid
+}
+
+// settled is the settlement of now, or of when the slot began to move: from then on nothing is settled for sure.
+func (c *clusterSite) settled() settlement {
+	c.t.Helper()
+	if c.resting != nil {
+		return *c.resting
 	}
-	return time.Now().Add(-time.Second)
+	s := settlement{at: time.Now(), inHand: make(map[string]bool)}
+	for _, key := range texts(c.do("KEYS", c.keys.Working("default", "*"))) {
+		for _, payload := range c.list(key) {
+			j, err := job.Parse(payload)
+			require.NoError(c.t, err)
+			s.inHand[j.JID()] = true
+		}
+	}
+	return s
 }
 
 // migrate moves the slot to another node key by key, slower than a session lasts. midway is called in the middle.
@@ -193,7 +212,8 @@ func (c *clusterSite) migrate(to *drivertest.Server, midway func()) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(to.Addr())
 	require.NoError(t, err)
-	c.resting = time.Now()
+	rests := c.settled()
+	c.resting = &rests
 	c.mark(from, oracle.Ends(c.tenure))
 	other := c.on(to)
 	other.do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Node(t))
@@ -220,9 +240,9 @@ func (c *clusterSite) migrate(to *drivertest.Server, midway func()) {
 		}
 	}
 	c.site = other
-	t.Logf("%d keys moved in %v, in which %d jobs started", count, time.Since(c.resting), len(c.book.starts(""))-before)
+	t.Logf("%d keys moved in %v, in which %d jobs started", count, time.Since(rests.at), len(c.book.starts(""))-before)
 	c.runsOn("the migration")
-	c.resting = time.Time{}
+	c.resting = nil
 }
 
 // arrived is within what time of the end of a migration work goes on. The promise is two seconds; a machine that is
@@ -319,7 +339,7 @@ func (c *clusterSite) requireAccounted() {
 			twice++
 			kill, killed := c.killed[run.Worker]
 			end := slices.IndexFunc(ends[jid], func(m mark) bool { return m.PID == run.PID })
-			inHand := killed && run.At.Before(kill.at) && (end < 0 || ends[jid][end].At.After(kill.settled))
+			inHand := killed && run.At.Before(kill.at) && (end < 0 || kill.settled.inHand[jid] || ends[jid][end].At.After(kill.settled.at))
 			forgotten := run.At.After(c.failover.before.Add(-replicated)) && run.At.Before(c.failover.switched) ||
 				end >= 0 && c.failover.forgot(ends[jid][end].At)
 			require.True(t, inHand || forgotten, "job %s ran at %v, and again at %v", jid, run.At, runs[i+1].At)
