@@ -196,9 +196,15 @@ func TestTheWatcherJudges(t *testing.T) {
 		s.beat(9000 * ms)
 		dead, _ := s.seesAt(9000*ms, false)
 		require.False(t, dead)
-		for at := 9500 * ms; at <= 11_500*ms; at += 500 * ms {
-			s.seesAt(at, false)
+	})
+	t.Run("one_that_is_not_found_any_more_is_forgotten", func(t *testing.T) {
+		t.Parallel()
+		s := present(t)
+		for at := 3500 * ms; at <= 5500*ms; at += 500 * ms {
+			s.seesAt(at, true, func(l *look) { l.Sessions = l.Sessions[:1] })
 		}
+		require.Contains(t, s.watch.sight.sessions, "victim")
+		s.seesAt(6000*ms, true, func(l *look) { l.Sessions = l.Sessions[:1] })
 		require.NotContains(t, s.watch.sight.sessions, "victim")
 	})
 }
