@@ -345,8 +345,10 @@ func TestNoLivingProcessIsDeclaredDeadByItsAbsence(t *testing.T) {
 // watchedLease is for how long after a heartbeat a worker with default settings and a subscription may start jobs.
 const watchedLease = 2200 * time.Millisecond
 
-// A worker that resets cut off, and nobody else, is declared dead by its absence. When its lease is over it starts
-// nothing, not even a job that it was given before, and it cancels what it ran when it comes back.
+// A worker whose heartbeats and subscription are reset, and no other one, is declared dead by its absence. When its
+// lease is over it starts nothing, not even a job that it was given before, and it cancels what it ran when it
+// comes back. All else reaches Redis: a program of --exec that starts reads its cursor there first, so a worker
+// without any connection would start none in any case.
 func TestAWorkerThatResetsCutOffStartsNothing(t *testing.T) {
 	t.Parallel()
 	eachClientAtOnce(t, func(t *testing.T, s *site) {
@@ -374,7 +376,8 @@ func TestAWorkerThatResetsCutOffStartsNothing(t *testing.T) {
 		answer := faultproxy.NewGate()
 		proxy.Add(
 			faultproxy.Rule{On: faultproxy.Replies, Token: "BLMOVE", Do: faultproxy.Hold(answer)},
-			faultproxy.Rule{On: faultproxy.Requests, Do: faultproxy.Close()},
+			faultproxy.Rule{On: faultproxy.Requests, Token: address(s.keys.Heartbeat("", 0).Call), Do: faultproxy.Close()},
+			faultproxy.Rule{On: faultproxy.Requests, Token: s.keys.Presence(""), Do: faultproxy.Close()},
 		)
 		cut := s.now()
 		for _, id := range subscriptions() {

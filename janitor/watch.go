@@ -13,7 +13,7 @@ import (
 
 const (
 	// LookEvery is the time between two looks at the subscriptions of all sessions. A killed process is seen
-	// for the first time after so long at most, and a look costs Redis a microsecond for each process.
+	// for the first time after so long at most.
 	LookEvery = time.Second
 	// aloneEvery is the time between two looks while there is no other session: the first look at another one
 	// comes later, but the series does not break.
@@ -31,7 +31,7 @@ const (
 )
 
 // A watch finds sessions whose subscription is gone. Two processes of a fleet watch: the watcher, and a deputy
-// that judges by the same rules, so that the death of a watcher is found too. Each session has a channel of its
+// that judges by the same rules, so that the death of a watcher is found too, and those that come with it. Each session has a channel of its
 // own, and Redis drops its subscription as soon as the process is killed. A broken connection does the same,
 // so what counts is that no heartbeat follows either.
 type watch struct {
@@ -55,7 +55,7 @@ type sight struct {
 
 // seen is what is known of a session.
 type seen struct {
-	expiry  time.Time
+	expiry  time.Time     // at the first look that did not find its subscription
 	sentAt  time.Duration // when the last look was sent that found it, since boot
 	present bool          // a look found its subscription, and no heartbeat has come without it since
 	goneAt  time.Duration // when the first look that did not find its subscription was answered, since boot; or 0
@@ -211,22 +211,21 @@ func (s *sight) note(l look) {
 	for _, found := range l.Sessions {
 		session := s.sessions[found.Identity]
 		if session == nil {
-			session = &seen{expiry: found.Expiry}
+			session = &seen{}
 			s.sessions[found.Identity] = session
 		}
-		beaten := !session.expiry.Equal(found.Expiry)
-		session.expiry, session.sentAt = found.Expiry, l.sentAt
+		session.sentAt = l.sentAt
 		switch {
 		case found.Subscribed:
 			session.present, session.goneAt = true, 0
-		case session.goneAt != 0 && beaten:
+		case session.goneAt != 0 && !session.expiry.Equal(found.Expiry):
 			session.present, session.goneAt = false, 0 // it lives, without its subscription
 		case session.present && session.goneAt == 0:
-			session.goneAt = l.answeredAt
+			session.goneAt, session.expiry = l.answeredAt, found.Expiry
 		}
 	}
 	for identity, session := range s.sessions {
-		if !session.expiry.After(l.Now) {
+		if l.sentAt-session.sentAt > maxLookGap {
 			delete(s.sessions, identity) // it has lapsed, and its TTL decides
 		}
 	}

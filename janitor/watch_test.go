@@ -41,9 +41,13 @@ func (s *scene) beat(at time.Duration) {
 // when the next look is due.
 func (s *scene) seesAt(at time.Duration, subscribed bool, change ...func(*look)) (dead bool, due time.Duration) {
 	l := look{sentAt: s.start + at, answeredAt: s.start + at, Present: lua.Present{Now: s.clock(at), Self: true, Sessions: []lua.PresentSession{
-		{Identity: "victim", Expiry: s.clock(s.beatAt).Add(sceneTTL), Subscribed: subscribed},
-		{Identity: "watcher", Expiry: s.clock(at).Add(sceneTTL), Subscribed: true},
+		{Identity: "watcher", Subscribed: true},
 	}}}
+	if expiry := s.clock(s.beatAt).Add(sceneTTL); subscribed {
+		l.Sessions = append(l.Sessions, lua.PresentSession{Identity: "victim", Subscribed: true})
+	} else if expiry.After(l.Now) {
+		l.Sessions = append(l.Sessions, lua.PresentSession{Identity: "victim", Expiry: expiry})
+	}
 	for _, c := range change {
 		c(&l)
 	}
@@ -178,7 +182,7 @@ func TestTheWatcherJudges(t *testing.T) {
 	t.Run("a_watcher_alone_looks_half_as_often", func(t *testing.T) {
 		t.Parallel()
 		s := newScene()
-		_, due := s.seesAt(0, true, func(l *look) { l.Sessions = l.Sessions[1:] })
+		_, due := s.seesAt(0, true, func(l *look) { l.Sessions = l.Sessions[:1] })
 		require.Equal(t, aloneEvery, due)
 		require.Less(t, aloneEvery, maxLookGap)
 	})
@@ -192,6 +196,15 @@ func TestTheWatcherJudges(t *testing.T) {
 		s.beat(9000 * ms)
 		dead, _ := s.seesAt(9000*ms, false)
 		require.False(t, dead)
+	})
+	t.Run("one_that_is_not_found_any_more_is_forgotten", func(t *testing.T) {
+		t.Parallel()
+		s := present(t)
+		for at := 3500 * ms; at <= 5500*ms; at += 500 * ms {
+			s.seesAt(at, true, func(l *look) { l.Sessions = l.Sessions[:1] })
+		}
+		require.Contains(t, s.watch.sight.sessions, "victim")
+		s.seesAt(6000*ms, true, func(l *look) { l.Sessions = l.Sessions[:1] })
 		require.NotContains(t, s.watch.sight.sessions, "victim")
 	})
 }

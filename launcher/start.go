@@ -87,7 +87,7 @@ func (l *Launcher) warnOfUnknown(ctx context.Context, queues []string) {
 			calls[i] = driver.Command("SISMEMBER", s.keys.Queues(), queue)
 		}
 		var unlisted []string
-		for i, reply := range s.Client.Do(ctx, calls...) {
+		for i, reply := range s.lanes.chores.Do(ctx, calls...) {
 			if listed, ok := reply.Value.(int64); reply.Err == nil && ok && listed == 0 {
 				unlisted = append(unlisted, unknown[i])
 			}

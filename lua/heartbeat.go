@@ -62,26 +62,29 @@ type HeartbeatReply struct {
 // Heartbeat keeps identity alive for ttl from now, by Redis' clock, and looks at some leases and at most
 // 2*MaxQueues+2 other keys.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
-	return k.heartbeat(identity, ttl, k.Presence(identity), watched)
+	return k.heartbeat(identity, ttl, false, watched)
 }
 
 // BriefHeartbeat is a Heartbeat that costs Redis less. It does not ask for subscriptions, and reports a lease
 // as free only if its key is missing, not if a clock that was set back has made it too long.
 func (k Keys) BriefHeartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
-	return k.heartbeat(identity, ttl, "", watched)
+	return k.heartbeat(identity, ttl, true, watched)
 }
 
-func (k Keys) heartbeat(identity string, ttl time.Duration, channel string, watched []Watched) Ask[HeartbeatReply] {
+func (k Keys) heartbeat(identity string, ttl time.Duration, brief bool, watched []Watched) Ask[HeartbeatReply] {
 	keys := []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Up()}
-	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), channel}
-	var leases []string
+	var leases, holds []string
 	others := []string{k.Signals(identity), k.Cancelled()}
 	for _, w := range watched {
 		if w.Hold == 0 {
 			others = append(others, w.Key)
 			continue
 		}
-		leases, args = append(leases, w.Key), append(args, millis(w.Hold))
+		leases, holds = append(leases, w.Key), append(holds, millis(w.Hold))
+	}
+	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), strconv.Itoa(len(leases))}
+	if !brief {
+		args = append(append(args, k.Presence(identity)), holds...)
 	}
 	return asking(heartbeatScript, slices.Concat(keys, leases, others), args, func(r reader) (HeartbeatReply, error) {
 		return readHeartbeat(r, leases)
@@ -89,10 +92,12 @@ func (k Keys) heartbeat(identity string, ttl time.Duration, channel string, watc
 }
 
 func readHeartbeat(r reader, leases []string) (reply HeartbeatReply, err error) {
-	reply.State, reply.Now = State(r.text()), r.time()
+	reply.State, reply.Now, reply.Processes, reply.Subscribed = State(r.text()), r.time(), r.number(), -1
+	if !r.more() {
+		return reply, r.err // there is nothing to report
+	}
 	reply.Lapsed, reply.Signals = r.innerTexts(), r.innerTexts()
 	reply.More = len(reply.Lapsed) >= maxNamed
-	reply.Processes = r.number()
 	for _, at := range r.positions() {
 		if at >= 0 && at < len(leases) {
 			reply.Free = append(reply.Free, leases[at])

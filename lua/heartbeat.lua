@@ -5,20 +5,22 @@
 -- one EXISTS and one ZCOUNT find that there is nothing to report, and only otherwise is each thing read.
 -- KEYS     1 record  2 alive  3 tombstones  4 since when a process has always been alive  5… leases, then
 --          signals (Ruby's remote control), marks of cancelled jobs, and keys that may exist
--- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most  5 channel of the session's subscription;
---          empty: a brief heartbeat, which does not ask for it, and takes a lease that exists for one that is
---          held  then for each lease how many ms this process would hold it
+-- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most  5 how many leases  then, unless the
+--          heartbeat is brief, 6 channel of the session's subscription and 7… for each lease how many ms this
+--          process would hold it. A brief one asks for no subscription, and takes a lease that exists for one
+--          that is held
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
---          only the record: register again under this identity), seconds, microseconds, {lapsed identities},
---          {signals}, how many are alive or lapsed, {positions of the leases that no process holds, from 1},
---          how many of the keys that may exist do, score of the newest mark or empty, subscriptions to the
---          channel on this server, -1 if the user may not ask, or if the heartbeat is brief}
+--          only the record: register again under this identity), seconds, microseconds, how many are alive or
+--          lapsed}, and, unless the heartbeat is brief and there is nothing to report, {lapsed identities},
+--          {signals}, {positions of the leases that no process holds, from 1}, how many of the keys that may
+--          exist do, score of the newest mark or empty, subscriptions to the channel on this server, -1 if the
+--          user may not ask, or if the heartbeat is brief
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + leases + keys)
 local record, alive, tombstones, up = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local identity, ttl_ms, most, most_signals, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local first_hold, brief = 6, channel == ''
-local signals_at = 5 + #ARGV - (first_hold - 1)
+local identity, ttl_ms, most, most_signals, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[6]
+local first_hold, brief = 7, not channel
+local signals_at = 5 + ARGV[5]
 local signals, marks = KEYS[signals_at], KEYS[signals_at + 1]
 
 -- include busy
@@ -26,7 +28,10 @@ local signals, marks = KEYS[signals_at], KEYS[signals_at + 1]
 -- include subscribers
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local from, to = string.format('(%.0f', now_ms), string.format('%.0f', now_ms + ttl_ms)
+-- In two parts: %d is fast, has 31 bits at least, and a score in ms needs more.
+local till_ms = now_ms + ttl_ms
+local from = string.format('(%d%03d', time[1], now_ms % 1000)
+local to = string.format('%d%03d', math.floor(till_ms / 1000), till_ms % 1000)
 local state, expiry = 'alive', redis.call('ZSCORE', alive, identity)
 -- Whatever writes a tombstone ends the session in alive, so one that has not lapsed is not dead.
 local lapsed_self = not expiry or tonumber(expiry) <= now_ms
@@ -64,13 +69,17 @@ if redis.call('ZCOUNT', alive, from, to) < processes then
     lapsed[#lapsed + 1] = name
   end
 end
-local unheld = {}
-if signals_at > 5 and not (brief and redis.call('EXISTS', unpack(KEYS, 5, signals_at - 1)) == signals_at - 5) then
+local unheld, leases_there = {}, signals_at > 5 and brief and redis.call('EXISTS', unpack(KEYS, 5, signals_at - 1))
+if leases_there == signals_at - 5 then
+  if there == 0 and #lapsed == 0 then
+    return { state, tonumber(time[1]), tonumber(time[2]), processes }
+  end
+else
   for at = 5, signals_at - 1 do
-    if not busy(KEYS[at], ARGV[at - 5 + first_hold]) then
+    if brief and redis.call('EXISTS', KEYS[at]) == 0 or not brief and not busy(KEYS[at], ARGV[at - 5 + first_hold]) then
       unheld[#unheld + 1] = at - 4
     end
   end
 end
-return { state, tonumber(time[1]), tonumber(time[2]), lapsed, received, processes, unheld, there, newest,
+return { state, tonumber(time[1]), tonumber(time[2]), processes, lapsed, received, unheld, there, newest,
   brief and -1 or subscribers(channel) }

@@ -27,10 +27,11 @@ type Present struct {
 // PresentSession is one session that has not lapsed.
 type PresentSession struct {
 	Identity string
-	// Expiry is the instant, by Redis' clock, at which it lapses without a further heartbeat.
-	Expiry time.Time
 	// Subscribed reports whether it has its subscription.
 	Subscribed bool
+	// Expiry is the instant, by Redis' clock, at which it lapses without a further heartbeat. It is zero if the
+	// session has its subscription.
+	Expiry time.Time
 }
 
 // LookAtPresence reads a page of the living sessions for the process me and skips the first ones: at most
@@ -42,18 +43,20 @@ func (k Keys) LookAtPresence(me string, first int) Ask[Present] {
 
 func readPresent(r reader) (present Present, err error) {
 	present.Now, present.Self = r.time(), r.number() > 0
-	names, expiries, counts := r.innerTexts(), r.innerTexts(), r.list()
-	for i, subscriptions := range counts.numbers() {
-		if i >= len(names) || i >= len(expiries) {
-			return present, fmt.Errorf("unexpected reply: more numbers of subscriptions than names")
+	for _, identity := range r.innerTexts() {
+		present.Sessions = append(present.Sessions, PresentSession{Identity: identity, Subscribed: true})
+	}
+	absent, expiries := r.positions(), r.innerTexts()
+	for i, at := range absent {
+		if at < 0 || at >= len(present.Sessions) || i >= len(expiries) {
+			return present, fmt.Errorf("unexpected reply: a session without a name or an expiry")
 		}
 		expiry, err := parseMillis(expiries[i])
 		if err != nil {
 			return present, err
 		}
-		present.Sessions = append(present.Sessions, PresentSession{names[i], expiry, subscriptions > 0})
+		present.Sessions[at].Subscribed, present.Sessions[at].Expiry = false, expiry
 	}
-	r.err = counts.end()
 	return present, r.end()
 }
 

@@ -314,6 +314,15 @@ var bugs = []mutant{
 		caught: "TestTheLeaseOfAWatchedSessionIsShorter", says: "Should be false",
 	},
 	{
+		name: "a lease does not end",
+		harm: "a process that is cut off runs jobs after it was declared dead, beside the process that recovered them",
+		edits: []edit{{
+			"fetch/session.go", `	return !s.over.Load() && age < limit`, `	return !s.over.Load() && (age < limit || limit > 0)`,
+		}},
+		pkg: "./integration", run: "TestAWorkerThatResetsCutOffStartsNothing/go-redis",
+		caught: "TestAWorkerThatResetsCutOffStartsNothing/go-redis", says: "it started something",
+	},
+	{
 		name: "a start needs no lease",
 		harm: "a process that was frozen starts jobs that run elsewhere",
 		edits: []edit{{
