@@ -152,9 +152,9 @@ func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bo
 // TLS. driver.ParseURL describes all forms and parameters. A nil config is the zero ClientConfig. The error
 // never shows the URL's password. The caller closes the Client, after the servers made from it.
 //
-// With redis+cluster://host1,host2?shards=12, or ClientConfig.Shards, the client spreads its jobs over
-// several keyspaces: see Shard. One that is away is no error, unless all are. With a list of shards that all
-// have a URL, url is empty.
+// With redis+cluster://host1,host2?shards=12, with a list such as "a=redis://host1 b=redis://host2", or with
+// ClientConfig.Shards, the client spreads its jobs over several keyspaces: see Shard. One that is away is no
+// error, unless all are. With a list of shards in the config that all have a URL, url is empty.
 func Open(ctx context.Context, url string, cfg *ClientConfig) (*Client, error) {
 	if cfg == nil {
 		cfg = &ClientConfig{}

@@ -15,8 +15,9 @@ import (
 func (cfg *MainConfig) Flags() []*flagset.Flag {
 	server := &cfg.Server
 	return []*flagset.Flag{
-		flagset.Text("redis", "`URL` of Redis, also REDIS_URL: redis[s]://[user:password@]host[:port][/db], redis[s]+sentinel://host1,host2,host3/NAME, "+
-			"or redis[s]+cluster://host1,host2 with --prefix '{NAME}'; ?password_file=FILE, ?ca=FILE (default "+defaultURL+")", &cfg.RedisURL).WithVariable("BELAY_REDIS_URL"),
+		flagset.URL("redis", "`URL` of Redis, also REDIS_URL: redis[s]://[user:password@]host[:port][/db], redis[s]+sentinel://host1,host2,host3/NAME, "+
+			"or redis[s]+cluster://host1,host2 with --prefix '{NAME}' or ?shards=N; ?password_file=FILE, ?ca=FILE; "+
+			"NAME=URL for each of several shards (default "+defaultURL+")", &cfg.RedisURL).WithVariable("BELAY_REDIS_URL"),
 		flagset.Text("prefix", "prefix of every key, a colon is added (default none)", &cfg.Client.Prefix),
 		flagset.Queues("queue", "take from queue `NAME[,WEIGHT]`, or from all that match a pattern such as tenant-*; may be repeated. "+
 			"Without weights in the order given, with weights at random by them (default default)", &server.Queues).WithShort("q"),

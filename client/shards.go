@@ -48,17 +48,18 @@ func Shards(n int) []Shard {
 // configuration: two programs would look for one lock in two places. Nothing was pushed there.
 var ErrShards = errors.New("the shards of this program are not those of the programs before it")
 
-// Open returns a Client for a URL, whose parameter shards asks for that many Shards. connect makes the driver
-// of a keyspace, such as goredisdriver.Open. Nothing is dialled.
+// Open returns a Client for a URL, whose parameter shards asks for that many Shards, or for a list of Shards,
+// NAME=URL with white space between them: see driver.SplitList. connect makes the driver of a keyspace, such as
+// goredisdriver.Open. Nothing is dialled.
 func Open(url string, cfg Config, connect func(url string, options ...driver.Option) (driver.Client, error)) (c *Client, err error) {
-	url, n, err := driver.SplitShards(url)
+	url, shards, err := shardsOf(url)
 	switch {
 	case err != nil:
 		return nil, err
-	case n > 0 && len(cfg.Shards) > 0:
+	case len(shards) > 0 && len(cfg.Shards) > 0:
 		return nil, errors.New("both the URL and the config list shards: use one of them")
-	case n > 0:
-		cfg.Shards = Shards(n)
+	case len(shards) > 0:
+		cfg.Shards = shards
 	}
 	var opened []driver.Client
 	defer func() {
@@ -101,6 +102,22 @@ func Open(url string, cfg Config, connect func(url string, options ...driver.Opt
 	}
 	c, err = New(nil, cfg)
 	return c, err
+}
+
+// shardsOf returns the shards that a text for Open asks for, and the URL of those that have none.
+func shardsOf(text string) (url string, shards []Shard, err error) {
+	list, err := driver.SplitList(text)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, item := range list {
+		shards = append(shards, Shard{Name: item.Name, URL: item.URL, Closed: item.Closed, Unbound: item.Unbound})
+	}
+	if len(shards) > 0 {
+		return "", shards, nil
+	}
+	url, n, err := driver.SplitShards(text)
+	return url, Shards(n), err
 }
 
 // PrefixIn returns the prefix of the keys of the shard in a Client with this prefix.

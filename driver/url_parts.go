@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,26 +163,87 @@ const MaxShards = 1024
 // SplitShards returns a Redis URL without its parameter shards, and how many keyspaces the parameter asks for:
 // 0 without it. The error says what is wrong with the parameter, and repeats none of the text.
 func SplitShards(text string) (url string, shards int, err error) {
-	before, query, _ := strings.Cut(text, "?")
-	given := ""
-	rest := slices.DeleteFunc(strings.Split(query, "&"), func(part string) bool {
-		value, is := strings.CutPrefix(part, shardsParameter+"=")
-		if is {
-			given += value + " " // a second one makes it no number
-		}
-		return is
-	})
-	if given == "" {
+	url, values := cutParameter(text, shardsParameter)
+	if len(values) == 0 {
 		return text, 0, nil
 	}
-	shards, err = strconv.Atoi(strings.TrimSuffix(given, " "))
+	shards, err = strconv.Atoi(strings.Join(values, " ")) // a second one makes it no number
 	if err != nil || shards < 1 || shards > MaxShards {
 		return "", 0, fmt.Errorf("the shards of the Redis URL must be one number from 1 to %d, as in redis+cluster://host1,host2?shards=12", MaxShards)
 	}
-	if len(rest) > 0 {
+	return url, shards, nil
+}
+
+// A NamedURL is an item of a list of shards: the URL of its server, and whether it takes no jobs without a
+// bound key (Closed) or none with one (Unbound).
+type NamedURL struct {
+	Name, URL       string
+	Closed, Unbound bool
+}
+
+// namedURL matches an item of a list: no URL has a = before its scheme.
+var namedURL = regexp.MustCompile(`^([^\s:/?#@=]+)=([a-z+]+://.*)$`)
+
+// SplitList returns the items of a list of shards, NAME=URL with white space between them. A URL there may have
+// the parameters closed=true and unbound=true, which no other URL has. A text without such an item is no list,
+// and the result is nil. The error repeats nothing of a URL.
+func SplitList(text string) ([]NamedURL, error) {
+	var list []NamedURL
+	var errs []error
+	others := 0
+	for _, item := range strings.Fields(text) {
+		parts := namedURL.FindStringSubmatch(item)
+		if parts == nil {
+			others++
+			continue
+		}
+		named := NamedURL{Name: parts[1], URL: parts[2]}
+		for name, flag := range map[string]*bool{"closed": &named.Closed, "unbound": &named.Unbound} {
+			url, values := cutParameter(named.URL, name)
+			named.URL = url
+			if len(values) == 0 {
+				continue
+			}
+			var err error
+			if *flag, err = strconv.ParseBool(strings.Join(values, " ")); err != nil {
+				errs = append(errs, fmt.Errorf("shard %s: the %s of its Redis URL must be true or false", named.Name, name))
+			}
+		}
+		list = append(list, named)
+	}
+	if list != nil && others > 0 {
+		errs = append(errs, errors.New("the list of shards has an item that is not NAME=URL, such as a=redis://host1"))
+	}
+	return list, errors.Join(errs...)
+}
+
+// AddURL returns what a flag has that is given several times: the last URL, or all of them as one list, with
+// white space between them, if one of them is an item of a list. SplitList refuses a list with other items.
+func AddURL(before, url string) string {
+	both := before + " " + url
+	if list, _ := SplitList(both); before != "" && list != nil {
+		return both
+	}
+	return url
+}
+
+// cutParameter returns a URL without a parameter, and the values that it had.
+func cutParameter(text, name string) (url string, values []string) {
+	before, query, _ := strings.Cut(text, "?")
+	rest := slices.DeleteFunc(strings.Split(query, "&"), func(part string) bool {
+		value, is := strings.CutPrefix(part, name+"=")
+		if is {
+			values = append(values, value)
+		}
+		return is
+	})
+	switch {
+	case len(values) == 0:
+		return text, nil
+	case len(rest) > 0:
 		before += "?" + strings.Join(rest, "&")
 	}
-	return before, shards, nil
+	return before, values
 }
 
 // pool returns the parameters that only go-redis reads.

@@ -129,7 +129,17 @@ func printedQueues(of []belay.QueueWeight) []any {
 // hiddenURL returns a URL without its password, and whether it has one. It also hides a user without a
 // password: hardly any Redis has one, and a password is easily written in its place. It hides a malformed URL
 // completely.
+// Of a list of shards it hides each password.
 func hiddenURL(text string) (hidden string, secret bool) {
+	if list, err := driver.SplitList(text); list != nil || err != nil {
+		items := strings.Fields(text)
+		for i, item := range items {
+			name, url, _ := strings.Cut(item, "=")
+			shown, has := hiddenURL(url)
+			items[i], secret = name+"="+shown, secret || has
+		}
+		return strings.Join(items, " "), secret
+	}
 	parsed, err := driver.Structure(text)
 	if err != nil {
 		return "(hidden)", true

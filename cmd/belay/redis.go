@@ -39,12 +39,24 @@ type redisFlags struct {
 func (f *redisFlags) register(flags *pflag.FlagSet) {
 	f.set = flags
 	// The environment is not a default of the flag: help shows defaults, and a URL may hold a password.
-	flags.StringVar(&f.url, "redis", "", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N, "+
+	flags.Var((*urlFlag)(&f.url), "redis", "Redis `URL`: redis[s]://[user:password@]host[:port][/db], unix:///path?db=N, "+
 		"redis[s]+sentinel://host1,host2,host3/NAME, or redis[s]+cluster://host1,host2 with --prefix '{NAME}' or ?shards=N; ?password_file=FILE, "+
-		"?ca=FILE, ?cert=FILE&key=FILE (default "+defaultURL+")")
+		"?ca=FILE, ?cert=FILE&key=FILE; NAME=URL for each of several shards (default "+defaultURL+")")
 	flags.StringVar(&f.client, "client", "go-redis", "Redis client to use: go-redis or rueidis")
 	flags.StringVar(&f.shard, "shard", "", "only the shard of this `NAME`, of those of the URL")
 	flags.StringVar(&f.prefix, "prefix", "", "prefix of every key, a colon is added (default none)")
+}
+
+// A urlFlag is the value of --redis, which may be given several times. Set returns no error, because it would
+// be shown with the value, which may hold a password.
+type urlFlag string
+
+func (u *urlFlag) String() string { return string(*u) }
+func (u *urlFlag) Type() string   { return "string" }
+
+func (u *urlFlag) Set(url string) error {
+	*u = urlFlag(driver.AddURL(string(*u), url))
+	return nil
 }
 
 // address returns the URL. It may hold a password and must not be printed.
@@ -93,16 +105,35 @@ func (f *redisFlags) open() (driver.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	shards, err := f.chosen(c)
+	space, err := f.only(c)
 	if err != nil {
 		return nil, err
 	}
-	if len(shards) > 1 {
-		return nil, usage("this command is about one shard: choose one of the %d with --shard NAME", len(shards))
-	}
-	space := spaceOf(c, shards[0])
 	f.prefix = space.Prefix
 	return space.Driver, nil
+}
+
+// only returns the keyspace of --shard, or the one that there is, and closes the drivers of all others; after
+// an error, of all.
+func (f *redisFlags) only(c *client.Client) (chosen client.Space, err error) {
+	shards, err := f.chosen(c)
+	switch {
+	case err != nil:
+	case len(shards) > 1:
+		err = usage("this command is about one shard: choose one of the %d with --shard NAME", len(shards))
+	default:
+		chosen = spaceOf(c, shards[0])
+	}
+	if err != nil {
+		_ = c.Close()
+		return chosen, err
+	}
+	for _, space := range c.Spaces() {
+		if space.Name != chosen.Name {
+			_ = space.Driver.Close()
+		}
+	}
+	return chosen, nil
 }
 
 // clientOfChosen makes the client of all shards of the URL, or of the one of --shard.

@@ -121,7 +121,7 @@ func (f *redisFlags) chosen(c *client.Client) ([]inspect.Shard, error) {
 		names = append(names, shard.Name)
 	}
 	if names[0] == "" {
-		return nil, usage("--shard %s: the URL has no shards; add ?shards=N", f.shard)
+		return nil, usage("--shard %s: "+noShards, f.shard)
 	}
 	return nil, usage("--shard %s: the shards are %s", f.shard, strings.Join(names, ", "))
 }

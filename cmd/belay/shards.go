@@ -16,7 +16,8 @@ import (
 )
 
 const shardsHelp = `A shard is one of several keyspaces over which the programs of a fleet spread their jobs, because one keyspace is one
-thread of one Redis. The parameter shards=N of the URL makes N of them. Jobs with a bound key (a unique lock, a Key, a limit, a
+thread of one Redis. The parameter shards=N of the URL makes N of them in one Redis Cluster, and --redis NAME=URL, given for
+each, makes shards of listed servers. Jobs with a bound key (a unique lock, a Key, a limit, a
 batch or a ShardKey) go to the shard that their key decides, among the bound shards; all others go to each shard in turn.
 Each keyspace has recorded its name and the names of the bound shards. A program with another list is refused, because it
 would look for a lock in another place.
@@ -28,23 +29,24 @@ With shards=N in the URL all N are bound. To go from N to M:
   3. Run belay shards bind with the new URL, and with the names of all its shards.
   4. Start all programs with the new URL.
 
-A program that has the list in its code (ClientConfig.Shards in Go) can also have shards that are not bound.
+A list can also have shards that are not bound: in Go by Unbound of ClientConfig.Shards, and in NAME=URL by the parameter
+unbound=true of the URL.
 To add a shard:
-  1. Start workers that have it as Unbound.
-  2. Start the producers with it as Unbound: jobs without a bound key go there.
+  1. Start workers that have it as unbound.
+  2. Start the producers with it as unbound: jobs without a bound key go there.
 To bind it: as above, with a URL of all shards and the names of those that shall be bound. If that is not all of them, programs
 with shards=N in their URL are refused from then on.
 To remove a shard:
-  1. Start the producers with it as Closed. If it is bound, bind the others as above.
+  1. Start the producers with it as closed (Closed, or closed=true). If it is bound, bind the others as above.
   2. Wait until belay shards check NAME finds nothing.
   3. Stop its workers, and start all programs without it.
-Belay does not move jobs between shards. This command works on the shards of a URL. For servers that a program lists by name there
-are CheckShards and BindShards of package inspect.`
+Belay does not move jobs between shards. In Go, CheckShards and BindShards of package inspect do the same.`
 
 func newShards(at *redisFlags) *cobra.Command {
 	example := `  belay shards --redis 'redis+cluster://c1:7000,c2:7000?shards=12' --prefix shop
   belay shards plan -n 12 --prefix shop
   belay shards check 7
+  belay shards --redis a=redis://host1 --redis b=redis://host2
   belay shards check --bound --redis "$URL?shards=3" && belay shards bind 0 1 2 3 --redis "$URL?shards=4"`
 	list := withShards(at, listShards)
 	cmd := withJSON(&cobra.Command{
@@ -60,6 +62,9 @@ has used the keyspace as a shard.`,
 	return cmd
 }
 
+// noShards is the error of a command about shards.
+const noShards = "the URL has no shards; add ?shards=N, or give --redis NAME=URL for each"
+
 // withShards makes the body of a command about all shards of the URL.
 func withShards(at *redisFlags, do func(context.Context, *cobra.Command, *client.Client, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -73,7 +78,7 @@ func withShards(at *redisFlags, do func(context.Context, *cobra.Command, *client
 			names = append(names, space.Name)
 		}
 		if names[0] == "" {
-			return usage("the URL has no shards; add ?shards=N")
+			return usage(noShards)
 		}
 		for _, name := range args {
 			if !slices.Contains(names, name) {
@@ -162,8 +167,8 @@ func newShardBind(at *redisFlags) *cobra.Command {
 belong to other shards then, so it refuses as long as a shard is away, or has locks, gates of limits with jobs, or open batches.
 Stop the producers of such jobs before, and start all programs with the new list afterwards: one with another list is refused.
 
-With shards=N in their URL programs bind all N, so name all of them. Fewer names fit only programs that have the list in their
-code, with Unbound for the others; programs with shards=N in their URL are refused then.`,
+With shards=N in their URL programs bind all N, so name all of them. Fewer names fit only programs that have a list in which the
+others are unbound; programs with shards=N in their URL are refused then.`,
 		Example: "  belay shards bind 0 1 2 3 --redis 'redis+cluster://c1:7000,c2:7000?shards=4' --yes",
 		Args:    someArgs("name all shards that shall have bound keys"),
 		RunE: withShards(at, func(_ context.Context, cmd *cobra.Command, c *client.Client, names []string) error {

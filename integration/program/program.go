@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
@@ -33,18 +34,19 @@ func (f *Flags) Add() {
 	flag.StringVar(&f.Prefix, "prefix", "", "prefix of every key")
 }
 
-// Open opens the Redis client that the flags name, and Belay's client over it. The caller closes the second.
-func (f *Flags) Open() (redis driver.Client, client *belay.Client, err error) {
-	if f.Client == "rueidis" {
-		redis, err = rueidisdriver.Open(f.URL, driver.ForPrefix(f.Prefix))
-	} else {
-		redis, err = goredisdriver.Open(f.URL, driver.ForPrefix(f.Prefix))
-	}
+// Open opens Belay's client, of one keyspace or of shards, with the Redis client that the flags name, and
+// returns the driver of its first keyspace too. The caller closes the client.
+func (f *Flags) Open() (redis driver.Client, c *belay.Client, err error) {
+	c, err = client.Open(f.URL, belay.ClientConfig{Prefix: f.Prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
+		if f.Client == "rueidis" {
+			return rueidisdriver.Open(url, options...)
+		}
+		return goredisdriver.Open(url, options...)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err = belay.NewClient(redis, &belay.ClientConfig{Prefix: f.Prefix})
-	return redis, client, err
+	return c.Driver(), c, nil
 }
 
 // Work runs a worker, to which prepare gives its handlers, until TERM.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 )
@@ -94,6 +95,19 @@ func Text(name, usage string, to *string) *Flag {
 	f := newFlag(name, "string", usage)
 	f.value = func() string { return *to }
 	f.set = func(value string) error { *to = value; return nil }
+	return f
+}
+
+// URL returns a flag of a Redis URL. Given several times, it may be a list of shards: see driver.AddURL.
+func URL(name, usage string, to *string) *Flag {
+	f := Text(name, usage, to)
+	f.set = func(value string) error {
+		if f.Given {
+			value = driver.AddURL(*to, value)
+		}
+		*to = value
+		return nil
+	}
 	return f
 }
 
