@@ -64,7 +64,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 				args = append(args, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
 			}
 			if group.gate != "" {
-				args = append(args, strconv.Itoa(gates[start.Gate.Name]))
+				args = append(args, strconv.Itoa(gates[start.Gate.Name]), sumOf(start.Bytes))
 			}
 		}
 		for _, start := range starts {

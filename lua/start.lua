@@ -19,7 +19,8 @@
 --          again, if it is free: the job is requeued, and waits as it did);
 --          "" (no gate) | "gate" | "first" (it waits before others) | "alone" (it takes its slot before
 --          waiters, and does not wait); its queue; how many jobs, and for each: its bytes; with a lock: digest,
---          owner, ms to keep what was left or to hold the lock; with a gate: which of the gates
+--          owner, ms to keep what was left or to hold the lock; with a gate: which of the gates, and the SHA-1 of
+--          its bytes
 -- Returns  {"started", {positions of jobs that are not in our list any more}, {of jobs that wait now}, {of
 --          those alone that must not begin now}, {positions of jobs, and with each what was left with its
 --          lock}}
@@ -33,7 +34,8 @@ while at <= #ARGV do
   local locks = what == 'none' and 0 or count
   local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', back = what == 'back', locked = locks > 0,
     left = what == 'leave' and key + 1 + count, count = count, first = at + 4, list = KEYS[key], lock = key + 1, kept = {},
-    values = {}, gated = gated ~= '' and gated, queue = ARGV[at + 2], step = 1 + (locks > 0 and 3 or 0) + (gated ~= '' and 1 or 0) }
+    values = {}, gated = gated ~= '' and gated, queue = ARGV[at + 2], step = 1 + (locks > 0 and 3 or 0) + (gated ~= '' and 2 or 0),
+    place = 0 }
   groups[#groups + 1] = group
   at, key = group.first + group.step * count, group.lock + locks * (group.left and 2 or 1)
 end
@@ -43,15 +45,43 @@ end
 -- include list_lock
 -- include gate
 -- What changes for gates is gathered, and is written at the end for all jobs together.
-local asked, by_name = {}, {}
+local asked, by_name, any_admitted = {}, {}, false
+
+-- read_gates: reads the counts of all gates, and which of them have waiters.
+local function read_gates()
+  read_counts(asked, 'r')
+  if any_admitted then
+    read_counts(asked, 'a')
+  end
+  local names = {}
+  for number, g in ipairs(asked) do
+    names[number] = g.name
+  end
+  local looks = redis.call('EXISTS', waiting) == 1 and redis.call('ZMSCORE', waiting, unpack(names)) or {}
+  for number, g in ipairs(asked) do
+    g.unlisted = not looks[number]
+  end
+end
 if count_gates > 0 then
   use_gates(2)
   for number = 1, count_gates do
     local g = gate_at(ARGV[2 * number], 4 + 3 * number)
-    g.size = ARGV[2 * number + 1]
+    g.size, g.wanted = ARGV[2 * number + 1], 0
     asked[number], by_name[g.name] = g, g
   end
-  local wrong = may_use() or may('HSETNX', limits, '', '') or may_look(asked)
+  for _, group in ipairs(groups) do
+    group.gates = {}
+    for job = 1, group.gated and group.count or 0 do
+      local g = asked[tonumber(ARGV[group.first + group.step * job - 2])]
+      group.gates[job], g.wanted = g, g.wanted + 1
+    end
+  end
+  local wrong = may_use() or may('HSETNX', limits, '', '')
+  if not wrong then
+    any_admitted = redis.call('EXISTS', admitted) == 1
+    read_gates()
+    wrong = may_look(asked)
+  end
   if wrong then
     return wrong
   end
@@ -80,24 +110,17 @@ end
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local any_admitted = false
-if count_gates > 0 then
-  any_admitted = redis.call('EXISTS', admitted) == 1
-  local fields = {}
-  for number, g in ipairs(asked) do
-    fields[2 * number - 1], fields[2 * number] = g.r, g.a
+for _, g in ipairs(asked) do
+  if not look(g, now_ms) then
+    g.waiters = 0 -- without a size nothing waits, and the waiters that there are will leave
   end
-  read_counts(fields)
-  for _, g in ipairs(asked) do
-    if not look(g, now_ms) then
-      g.waiters = 0 -- without a size nothing waits, and the waiters that there are will leave
-    end
-    if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' then
-      -- The process has not read that it must drop the job, and would run it.
-      g.room, g.wait_ms = 0, 1000
-    end
-    keep_size(g, time[1])
+  if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' then
+    -- The process has not read that it must drop the job, and would run it.
+    g.room, g.wait_ms = 0, 1000
   end
+end
+for _, g in ipairs(asked) do
+  keep_size(g, time[1])
 end
 
 -- read_gated: what Redis has of the jobs of a group with gates, by position: the SHA-1 of each, the gate of its
@@ -105,7 +128,7 @@ end
 local function read_gated(group)
   group.hashes, group.admissions = {}, {}
   for job = 1, group.count do
-    group.hashes[job] = redis.sha1hex(ARGV[group.first + group.step * (job - 1)])
+    group.hashes[job] = ARGV[group.first + group.step * job - 1]
   end
   group.slots = redis.call('HMGET', slots, unpack(group.hashes))
   if any_admitted then
@@ -115,10 +138,9 @@ end
 
 -- unmark: the admission of a job is used up. An admission that has lapsed does not count. If another gate than
 -- the job's has made it, that gate has room now, and no end of a run of it will say so: the poller looks at it.
-local unmarked = {} -- in this call, by SHA-1
+local used, unmarked = {}, {} -- in this call: the SHA-1s in order, and by SHA-1
 local function unmark(hash, since, of, g)
-  redis.call('HDEL', admitted, hash)
-  unmarked[hash] = true
+  used[#used + 1], unmarked[hash] = hash, true
   if since > 0 then
     change_count(of .. '\na', -1)
     if by_name[of] then
@@ -128,6 +150,21 @@ local function unmark(hash, since, of, g)
       redis.call('ZADD', waiting, 'XX', time[1], of)
     end
   end
+end
+
+-- has: whether a job is in our list. The jobs of a call mostly lie there side by side, in their order, from the
+-- older ones on: the next one is found without a search.
+local function has(group, bytes)
+  if group.place > 0 then
+    group.place = group.place - 1
+    if redis.call('LINDEX', group.list, group.place) == bytes then
+      return true
+    end
+    group.searches = true
+  end
+  local place = redis.call('LPOS', group.list, bytes)
+  group.place = not group.searches and place or 0
+  return place
 end
 
 -- enter: whether a job begins ("begins"), waits ("parked"), must not begin ("busy"), or is not in our list any
@@ -145,13 +182,15 @@ local function enter(g, group, job, bytes)
   local enters = holds or since and since > 0 and of == g.name and (not g.permits or g.permits > 0)
     or g.room > 0 and (since or group.gated == 'alone' or g.waiters == 0)
   if enters or group.gated == 'alone' then
-    if not redis.call('LPOS', group.list, bytes) then
+    if not has(group, bytes) then
       return 'lost'
     elseif not enters then
       return 'busy'
     end
   elseif redis.call('LREM', group.list, 1, bytes) == 0 then -- the newest are at this end
     return 'lost'
+  else
+    group.place = group.place - 1
   end
   if since then
     unmark(hash, since, of, g)
@@ -187,8 +226,8 @@ for _, group in ipairs(groups) do
     position = position + 1
     local word = 'begins'
     if group.gated then
-      word = enter(asked[tonumber(ARGV[arg + group.step - 1])], group, job + 1, ARGV[arg])
-    elseif not redis.call('LPOS', group.list, ARGV[arg]) then
+      word = enter(group.gates[job + 1], group, job + 1, ARGV[arg])
+    elseif not has(group, ARGV[arg]) then
       word = 'lost'
     end
     if word ~= 'begins' then
@@ -220,6 +259,9 @@ end
 unlocked(index)
 if #ledger > 0 then
   redis.call('HSET', slots, unpack(ledger))
+end
+if #used > 0 then
+  redis.call('HDEL', admitted, unpack(used))
 end
 local looks = {}
 for _, g in ipairs(asked) do
