@@ -21,7 +21,7 @@ local wrong = may_use()
 if not wrong then
   read_counts({ g }, 'r')
   read_counts({ g }, 'a')
-  wrong = may_look({ g })
+  wrong = may_admit(g) or may_look({ g })
 end
 wrong = wrong or must_be(paused, 'set', 'SISMEMBER', paused, '')
   or must_be(queue_list, 'list', 'LPUSH', queue_list, '')

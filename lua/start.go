@@ -52,8 +52,7 @@ type Started struct {
 // Start records that these runs of a process begin, or that they wait. No handler may run before its reply. The
 // caller keeps within MaxItems and MaxBytes.
 func (k Keys) Start(identity string, starts []Start) Ask[Started] {
-	gates := make(map[string]int)
-	keys, args := k.startGates(identity, starts, gates)
+	keys, args := k.startGates(identity, starts)
 	for group, starts := range alike(starts, (*Start).group) {
 		hand, _ := k.lists(group.origin, identity)
 		keys, args = append(keys, hand), append(args, group.lock, group.gate, group.queue, strconv.Itoa(len(starts)))
@@ -64,7 +63,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 				args = append(args, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
 			}
 			if group.gate != "" {
-				args = append(args, strconv.Itoa(gates[start.Gate.Name]), sumOf(start.Bytes))
+				args = append(args, start.Gate.Name, sumOf(start.Bytes))
 			}
 		}
 		for _, start := range starts {
@@ -77,19 +76,19 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	return asking(startScript, keys, args, readStart)
 }
 
-// startGates returns the keys and arguments of a start before its groups, and records the positions of the
-// gates, counted from 1.
-func (k Keys) startGates(identity string, starts []Start, gates map[string]int) (keys, args []string) {
+// startGates returns the keys and arguments of a start before its groups.
+func (k Keys) startGates(identity string, starts []Start) (keys, args []string) {
+	gates := make(map[string]bool)
 	keys = append(make([]string, 0, 2+2*len(starts)), k.Unique())
 	args = append(make([]string, 0, 5+4*len(starts)), "0")
 	for _, start := range starts {
-		if start.Gate == nil || start.Back || gates[start.Gate.Name] > 0 {
+		if start.Gate == nil || start.Back || gates[start.Gate.Name] {
 			continue
 		}
 		if len(gates) == 0 {
 			keys = append(keys, k.Gates(), k.Slots(identity), k.Admitted(), k.Waiting(), k.Limits())
 		}
-		gates[start.Gate.Name] = len(gates) + 1
+		gates[start.Gate.Name] = true
 		size := ""
 		if start.Gate.Size != (Size{}) {
 			size = start.Gate.Size.String()

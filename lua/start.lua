@@ -19,8 +19,7 @@
 --          again, if it is free: the job is requeued, and waits as it did);
 --          "" (no gate) | "gate" | "first" (it waits before others) | "alone" (it takes its slot before
 --          waiters, and does not wait); its queue; how many jobs, and for each: its bytes; with a lock: digest,
---          owner, ms to keep what was left or to hold the lock; with a gate: which of the gates, and the SHA-1 of
---          its bytes
+--          owner, ms to keep what was left or to hold the lock; with a gate: its name, and the SHA-1 of the bytes
 -- Returns  {"started", {positions of jobs that are not in our list any more}, {of jobs that wait now}, {of
 --          those alone that must not begin now}, {positions of jobs, and with each what was left with its
 --          lock}}
@@ -35,7 +34,7 @@ while at <= #ARGV do
   local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', back = what == 'back', locked = locks > 0,
     left = what == 'leave' and key + 1 + count, count = count, first = at + 4, list = KEYS[key], lock = key + 1, kept = {},
     values = {}, gated = gated ~= '' and gated, queue = ARGV[at + 2], step = 1 + (locks > 0 and 3 or 0) + (gated ~= '' and 2 or 0),
-    place = 0 }
+    place = 0, ahead = {} }
   groups[#groups + 1] = group
   at, key = group.first + group.step * count, group.lock + locks * (group.left and 2 or 1)
 end
@@ -54,29 +53,31 @@ local function read_gates()
     read_counts(asked, 'a')
   end
   local names = {}
-  for number, g in ipairs(asked) do
-    names[number] = g.name
+  for number = 1, redis.call('EXISTS', waiting) == 1 and count_gates or 0 do
+    names[number] = asked[number].name
   end
-  local looks = redis.call('EXISTS', waiting) == 1 and redis.call('ZMSCORE', waiting, unpack(names)) or {}
-  for number, g in ipairs(asked) do
-    g.unlisted = not looks[number]
+  for number, look in ipairs(#names > 0 and redis.call('ZMSCORE', waiting, unpack(names)) or {}) do
+    asked[number].unlisted = not look
   end
 end
 if count_gates > 0 then
   use_gates(2)
   for number = 1, count_gates do
     local g = gate_at(ARGV[2 * number], 4 + 3 * number)
-    g.size, g.wanted = ARGV[2 * number + 1], 0
+    g.size, g.wanted, g.unlisted = ARGV[2 * number + 1], 0, true
     asked[number], by_name[g.name] = g, g
   end
   for _, group in ipairs(groups) do
     group.gates = {}
     for job = 1, group.gated and group.count or 0 do
-      local g = asked[tonumber(ARGV[group.first + group.step * job - 2])]
+      local g = by_name[ARGV[group.first + group.step * job - 2]]
       group.gates[job], g.wanted = g, g.wanted + 1
     end
   end
-  local wrong = may_use() or may('HSETNX', limits, '', '')
+  local list = asked[1].waiting
+  local wrong = must_be(limits, 'hash', 'HSETNX', limits, '', '') or must_be(gates, 'hash', 'HSET', gates, '', '')
+    or may('HDEL', gates, '') or must_be(slots, 'hash', 'HSET', slots, '', '') or may('HDEL', admitted, '')
+    or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('LPUSH', list, '') or may('RPUSH', list, '')
   if not wrong then
     any_admitted = redis.call('EXISTS', admitted) == 1
     read_gates()
@@ -86,7 +87,22 @@ if count_gates > 0 then
     return wrong
   end
 end
+
+-- read_gated: what Redis has of the jobs of a group with gates, by position: the SHA-1 of each, the gate of its
+-- slot, and its admission.
+local function read_gated(group)
+  local hashes = {}
+  for job = 1, group.count do
+    hashes[job] = ARGV[group.first + group.step * job - 1]
+  end
+  group.hashes, group.slots = hashes, redis.call('HMGET', slots, unpack(hashes))
+  group.admissions = any_admitted and redis.call('HMGET', admitted, unpack(hashes)) or {}
+end
+
 for _, group in ipairs(groups) do
+  if group.gated then
+    read_gated(group)
+  end
   local wrong = must_be(group.list, 'list', 'LPOS', group.list, '') or group.gated and may('LREM', group.list, '-1', '')
   if not wrong and group.locked then
     local lock = KEYS[group.lock]
@@ -123,19 +139,6 @@ for _, g in ipairs(asked) do
   keep_size(g, time[1])
 end
 
--- read_gated: what Redis has of the jobs of a group with gates, by position: the SHA-1 of each, the gate of its
--- slot, and its admission.
-local function read_gated(group)
-  group.hashes, group.admissions = {}, {}
-  for job = 1, group.count do
-    group.hashes[job] = ARGV[group.first + group.step * job - 1]
-  end
-  group.slots = redis.call('HMGET', slots, unpack(group.hashes))
-  if any_admitted then
-    group.admissions = redis.call('HMGET', admitted, unpack(group.hashes))
-  end
-end
-
 -- unmark: the admission of a job is used up. An admission that has lapsed does not count. If another gate than
 -- the job's has made it, that gate has room now, and no end of a run of it will say so: the poller looks at it.
 local used, unmarked = {}, {} -- in this call: the SHA-1s in order, and by SHA-1
@@ -152,15 +155,33 @@ local function unmark(hash, since, of, g)
   end
 end
 
--- has: whether a job is in our list. The jobs of a call mostly lie there side by side, in their order, from the
--- older ones on: the next one is found without a search.
+-- next_in_list: whether a job is where it probably is in our list, if that can be said. The jobs of a call
+-- mostly lie there side by side, in their order, and the next one is nearer to the head. So some are read
+-- together (ahead), and not many, because they could be others, and large. removed says that the job has just
+-- left the list.
+local function next_in_list(group, bytes, removed)
+  local ahead = group.ahead
+  if #ahead == 0 and removed then
+    group.place = math.max(group.place - 1, 0)
+    return false
+  elseif #ahead == 0 and group.place > 0 then
+    local first = math.max(group.place - 16, 0)
+    ahead = redis.pcall('LRANGE', group.list, first, group.place - 1)
+    group.ahead, group.place = ahead.err and {} or ahead, ahead.err and 0 or first
+  end
+  local is = ahead[#ahead] == bytes
+  if is then
+    ahead[#ahead] = nil
+  elseif #ahead > 0 then
+    group.ahead, group.place, group.searches = {}, 0, true
+  end
+  return is
+end
+
+-- has: whether a job is in our list.
 local function has(group, bytes)
-  if group.place > 0 then
-    group.place = group.place - 1
-    if redis.call('LINDEX', group.list, group.place) == bytes then
-      return true
-    end
-    group.searches = true
+  if next_in_list(group, bytes) then
+    return true
   end
   local place = redis.call('LPOS', group.list, bytes)
   group.place = not group.searches and place or 0
@@ -190,7 +211,7 @@ local function enter(g, group, job, bytes)
   elseif redis.call('LREM', group.list, 1, bytes) == 0 then -- the newest are at this end
     return 'lost'
   else
-    group.place = group.place - 1
+    next_in_list(group, bytes, true)
   end
   if since then
     unmark(hash, since, of, g)
@@ -217,9 +238,6 @@ end
 
 local words, answers, position = { lost = {}, parked = {}, busy = {} }, {}, 0
 for _, group in ipairs(groups) do
-  if group.gated then
-    read_gated(group)
-  end
   for job = 0, group.count - 1 do
     local arg, lock, value = group.first + group.step * job, KEYS[group.lock + job], group.values[job + 1]
     local owner, left = ARGV[arg + 2], group.kept[job + 1] or ''

@@ -55,23 +55,26 @@ end
 -- costs as much as the change of several fields.
 local counts, changed, is_changed = {}, {}, {}
 
--- may_look: nil if nothing can stop look and admit half-way for these gates, of which there is at least one;
--- else the error. Keys of gates differ only by the gate's name: a user that may use those of one gate may use
--- all. It reads how many waiters each has, unless the gate has no list to be used now (unlisted): the index
--- does not name it, and all that it is asked for may start. Few gates have a state or a stop.
+-- may_admit: nil if nothing can stop look and admit half-way for gates, of which g is one, after a script has
+-- written; else the error. Keys of gates differ only by the gate's name: a user that may use those of one gate
+-- may use all.
+local function may_admit(g)
+  return must_be(limits, 'hash', 'HGET', limits, '') or may('PTTL', g.stop) or may('EXISTS', g.stop) or may('TYPE', g.rate)
+    or may('LINDEX', g.waiting, '0') or may('RPOP', g.waiting) or may('LLEN', g.waiting)
+end
+
+-- may_look: nil if nothing can stop look half-way for these gates, of which there is at least one; else the
+-- error. It only reads: before its first write, a script needs no permission to read. It reads how many waiters
+-- each gate has, unless its list is not used now: the index does not name it (unlisted), and as many jobs as are
+-- wanted may start. Few gates have a state or a stop.
 local function may_look(asked)
-  local first = asked[1]
-  local wrong = must_be(limits, 'hash', 'HGET', limits, '') or may('PTTL', first.stop) or may('EXISTS', first.stop)
-    or may_rate(first.rate) or may('TYPE', first.waiting) or may('LPUSH', first.waiting, '') or may('RPUSH', first.waiting, '')
-    or may('LINDEX', first.waiting, '0') or may('RPOP', first.waiting) or may('LLEN', first.waiting)
-  if wrong then
-    return wrong
-  end
-  local stops = {}
-  for at, g in ipairs(asked) do
+  local stops, wrong = {}, nil
+  for at = 1, #asked do
+    local g = asked[at]
     stops[at] = g.stop
     local limit = size_of(g)
     if limit.rated then
+      wrong = wrong or may_rate(g.rate)
       g.state = redis.call('TYPE', g.rate).ok
       if g.state ~= 'none' and g.state ~= 'string' then
         wrong = wrong or must_be(g.rate, 'list', 'TYPE', g.rate)

@@ -43,7 +43,8 @@ local function may_slot(part)
   end
   if #asked > 0 then
     group.waits = true
-    local wrong = may_use() or may_look(asked) or may('SET', asked[1].stop, '')
+    local g = asked[1]
+    local wrong = may_use() or may_look(asked) or may('PTTL', g.stop) or may('SET', g.stop, '') or may('RPUSH', g.waiting, '')
     if wrong then
       return wrong
     end
@@ -157,7 +158,7 @@ local function finish_slots()
   if #asked > 0 then
     read_counts(asked, 'a')
   end
-  local admits = #asked > 0 and not may_look(asked)
+  local admits = #asked > 0 and not may_admit(asked[1]) and not may_look(asked)
   for _, g in ipairs(asked) do
     -- The freed slots, and one more: so the gate fills up again after its limit was raised.
     if admits and look(g, at_ms) then
