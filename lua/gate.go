@@ -26,6 +26,12 @@ func (g Gate) Limit() (name, key string) {
 	return name, key
 }
 
+// ofLimit returns what the gates of one limit have in common: its name and size.
+func (g Gate) ofLimit() Gate {
+	name, _ := g.Limit()
+	return Gate{Name: name, Size: g.Size}
+}
+
 // RunningField is the field of Keys.Gates with the number of runs that have a slot.
 func (g Gate) RunningField() string { return g.Name + "\nr" }
 

@@ -78,24 +78,28 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 
 // startGates returns the keys and arguments of a start before its groups.
 func (k Keys) startGates(identity string, starts []Start) (keys, args []string) {
-	gates := make(map[string]bool)
-	keys = append(make([]string, 0, 2+2*len(starts)), k.Unique())
-	args = append(make([]string, 0, 5+4*len(starts)), "0")
-	for _, start := range starts {
-		if start.Gate == nil || start.Back || gates[start.Gate.Name] {
-			continue
+	var gates []*Gate
+	seen := make(map[string]bool)
+	for i := range starts {
+		if gate := starts[i].Gate; gate != nil && !starts[i].Back && !seen[gate.Name] {
+			gates, seen[gate.Name] = append(gates, gate), true
 		}
-		if len(gates) == 0 {
-			keys = append(keys, k.Gates(), k.Slots(identity), k.Admitted(), k.Waiting(), k.Limits())
-		}
-		gates[start.Gate.Name] = true
-		size := ""
-		if start.Gate.Size != (Size{}) {
-			size = start.Gate.Size.String()
-		}
-		keys, args = append(keys, start.Gate.keysOf(k)...), append(args, start.Gate.Name, size)
 	}
-	args[0] = strconv.Itoa(len(gates))
+	keys = append(make([]string, 0, 6+4*len(starts)), k.Unique())
+	args = append(make([]string, 0, 8+4*len(starts)), strconv.Itoa(len(gates)))
+	if len(gates) > 0 {
+		keys = append(keys, k.Gates(), k.Slots(identity), k.Admitted(), k.Waiting(), k.Limits())
+	}
+	for like, gates := range alike(gates, func(g **Gate) Gate { return (*g).ofLimit() }) {
+		size := ""
+		if like.Size != (Size{}) {
+			size = like.Size.String()
+		}
+		args = append(args, like.Name, size, strconv.Itoa(len(gates)))
+		for _, gate := range gates {
+			keys, args = append(keys, gate.keysOf(k)...), append(args, gate.Name)
+		}
+	}
 	return keys, args
 }
 

@@ -13,7 +13,8 @@
 -- begins if the gate has room and no job waits; else it waits itself. See gate.
 -- KEYS     1 index of locks; with gates: those of use_gates, and for each gate its own; then for each group the
 --          jobs' list, and its jobs' locks, and in a group "leave" where to keep what was left with each
--- ARGV     1 how many gates, and for each its name and the size to use if none is stored, empty for no limit
+-- ARGV     1 how many gates  then the gates of one limit after the other, until there are so many: name of the
+--          limit, the size to use if none is stored, empty for no limit, how many gates, and their names
 --          then groups: "none" (no lock) | "release" | "leave" (release, and keep what was left with it) |
 --          "hold" | "mark" (hold, as that of a job that runs once more for later duplicates) | "back" (take it
 --          again, if it is free: the job is requeued, and waits as it did);
@@ -27,24 +28,11 @@
 --          job that waits is not in our list any more
 -- Cost     O(jobs * (length of the list + log locks of all)), O(gates * starts that no rate counts any more)
 local index, count_gates = KEYS[1], tonumber(ARGV[1])
-local groups, at, key = {}, 2 + 2 * count_gates, 2 + (count_gates > 0 and 5 or 0) + 3 * count_gates
-while at <= #ARGV do
-  local what, gated, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 3])
-  local locks = what == 'none' and 0 or count
-  local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', back = what == 'back', locked = locks > 0,
-    left = what == 'leave' and key + 1 + count, count = count, first = at + 4, list = KEYS[key], lock = key + 1, kept = {},
-    values = {}, gated = gated ~= '' and gated, queue = ARGV[at + 2], step = 1 + (locks > 0 and 3 or 0) + (gated ~= '' and 2 or 0),
-    place = 0, ahead = {} }
-  groups[#groups + 1] = group
-  at, key = group.first + group.step * count, group.lock + locks * (group.left and 2 or 1)
-end
-
 -- include must_be
 -- include take_lock
 -- include list_lock
 -- include gate
--- What changes for gates is gathered, and is written at the end for all jobs together.
-local asked, by_name, any_admitted = {}, {}, false
+local asked, by_name, any_admitted = {}, {}, false -- asked: the gates in their order
 
 -- read_gates: reads the counts of all gates, and which of them have waiters.
 local function read_gates()
@@ -60,24 +48,41 @@ local function read_gates()
     asked[number].unlisted = not look
   end
 end
+
+local groups, at, key = {}, 2, 2
 if count_gates > 0 then
   use_gates(2)
-  for number = 1, count_gates do
-    local g = gate_at(ARGV[2 * number], 4 + 3 * number)
-    g.size, g.wanted, g.unlisted = ARGV[2 * number + 1], 0, true
-    asked[number], by_name[g.name] = g, g
-  end
-  for _, group in ipairs(groups) do
-    group.gates = {}
-    for job = 1, group.gated and group.count or 0 do
-      local g = by_name[ARGV[group.first + group.step * job - 2]]
-      group.gates[job], g.wanted = g, g.wanted + 1
+  key = 7
+  while #asked < count_gates do
+    local of, size, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+    for number = at + 3, at + 2 + count do
+      local g = gate_at(ARGV[number], key)
+      g.of, g.size, g.wanted, g.unlisted = of, size, 0, true
+      asked[#asked + 1], by_name[g.name], key = g, g, key + 3
     end
+    at = at + 3 + count
   end
+end
+while at <= #ARGV do
+  local what, gated, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 3])
+  local locks = what == 'none' and 0 or count
+  local group = { holds = what == 'hold' or what == 'mark', marks = what == 'mark', back = what == 'back', locked = locks > 0,
+    left = what == 'leave' and key + 1 + count, count = count, first = at + 4, list = KEYS[key], lock = key + 1, kept = {},
+    values = {}, gated = gated ~= '' and gated, queue = ARGV[at + 2], step = 1 + (locks > 0 and 3 or 0) + (gated ~= '' and 2 or 0),
+    gates = {}, place = 0, ahead = {} }
+  for job = 1, group.gated and count or 0 do
+    local g = by_name[ARGV[group.first + group.step * job - 2]]
+    group.gates[job], g.wanted = g, g.wanted + 1
+  end
+  groups[#groups + 1] = group
+  at, key = group.first + group.step * count, group.lock + locks * (group.left and 2 or 1)
+end
+
+if count_gates > 0 then
   local list = asked[1].waiting
-  local wrong = must_be(limits, 'hash', 'HSETNX', limits, '', '') or must_be(gates, 'hash', 'HSET', gates, '', '')
-    or may('HDEL', gates, '') or must_be(slots, 'hash', 'HSET', slots, '', '') or may('HDEL', admitted, '')
-    or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('LPUSH', list, '') or may('RPUSH', list, '')
+  -- That the hashes are hashes, the reads below say.
+  local wrong = may('HSETNX', limits, '', '') or may('HSET', gates, '', '') or may('HDEL', gates, '') or may('HSET', slots, '', '')
+    or may('HDEL', admitted, '') or may('ZADD', waiting, '0', '') or may('LPUSH', list, '') or may('RPUSH', list, '')
   if not wrong then
     any_admitted = redis.call('EXISTS', admitted) == 1
     read_gates()

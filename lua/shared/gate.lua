@@ -7,7 +7,8 @@
 -- change together. They are sets of SHA-1s: two jobs that are equal in every byte share a slot, a permit and an
 -- admission, so a count follows what the set says, and never the number of jobs.
 -- waiting is the index: the gates that have waiters, by the second at which the poller looks at them.
--- A gate g has its name, the keys of its own (waiting, rate, stop) and the fields of its counts (r, a).
+-- A gate g has its name, the name of its limit (of), the keys of its own (waiting, rate, stop), and when
+-- read_counts has read its counts, their fields (r, a).
 -- include rate
 local max_wait_ms = 5000 -- between two looks of the poller at a gate with waiters
 local gates, slots, admitted, waiting, limits
@@ -18,8 +19,8 @@ end
 local any_stop = false -- whether a gate that may_look has seen may be stopped
 local function gate_at(name, key)
   -- The fields of all uses at once: to add them one by one would take Lua twice as long.
-  return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = name .. '\nr', a = name .. '\na',
-    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, size = '', limit = false, permits = false, begun = 0, of = '' }
+  return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = false, a = false,
+    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, size = '', limit = false, permits = false, begun = 0, of = false }
 end
 
 -- may_use: nil if nothing can stop the changes of slots, admissions and counts half-way; else the error.
@@ -34,7 +35,7 @@ end
 -- size_of: what the size of a gate's limit says. g.size, if it is not empty, is used if no size is stored.
 local sizes, read = {}, {} -- sizes as they are stored, by limit, and what their texts say
 local function size_of(g)
-  g.of = string.match(g.name, '^[^:]*')
+  g.of = g.of or string.match(g.name, '^[^:]*')
   local text = sizes[g.of]
   if text == nil then
     text = redis.call('HGET', limits, g.of)
@@ -93,12 +94,14 @@ local function may_look(asked)
   return wrong
 end
 
--- read_counts: reads the counts in the fields that gates have under this key: "r", or "a". There is at least one
--- gate. A count that has changed in this call stays.
-local function read_counts(asked, key)
+-- read_counts: reads the counts "r" or "a" of gates, of which there is at least one. A count that has changed in
+-- this call stays.
+local function read_counts(asked, kind)
   local fields = {}
-  for at, g in ipairs(asked) do
-    fields[at] = g[key]
+  for at = 1, #asked do
+    local g = asked[at]
+    local field = g.name .. '\n' .. kind
+    g[kind], fields[at] = field, field
   end
   for at, count in ipairs(redis.call('HMGET', gates, unpack(fields))) do
     counts[fields[at]] = counts[fields[at]] or count and tonumber(count) or 0
@@ -200,7 +203,9 @@ local function admit(g, most, queues, now_ms, list_of)
     -- The next waiters of one queue move together, unless they are large: Lua has a copy of each.
     local queue, jobs, list, plain, bytes_left = nil, {}, nil, nil, 65536
     while #jobs < math.min(most - moved, g.room) and bytes_left > 0 do
-      local next_queue, bytes = string.match(redis.call('LINDEX', g.waiting, -1 - #jobs), '^([^\n]*)\n(.*)$')
+      local entry = redis.call('LINDEX', g.waiting, -1 - #jobs)
+      local next_queue, after = string.match(entry, '^([^\n]*)\n()')
+      local bytes = string.sub(entry, after)
       if queue and next_queue ~= queue then
         break
       elseif not queue then

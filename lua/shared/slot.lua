@@ -64,7 +64,7 @@ local function leave_slot(hash, name, admits)
   gone[#gone + 1], is_gone[hash] = hash, true
   local g = freed[name]
   if not g then
-    g = { name = name, r = name .. '\nr', slots = 0, room = 0 }
+    g = { name = name, r = false, slots = 0, room = 0 }
     freed[name], freed_in_order[#freed_in_order + 1] = g, g
   end
   g.slots, g.room = g.slots + 1, g.room + (admits and 1 or 0)
@@ -148,8 +148,9 @@ local function finish_slots()
     for at, looks_at in ipairs(redis.call('EXISTS', waiting) == 1 and redis.call('ZMSCORE', waiting, unpack(names)) or {}) do
       local name = names[at]
       if looks_at and freed[name].room > 0 and lists and named[name] then
-        asked[#asked + 1] = gate_at(name, tonumber(named[name]))
-        asked[#asked].looks_at = tonumber(looks_at)
+        local g = gate_at(name, tonumber(named[name]))
+        g.r, g.looks_at = freed[name].r, tonumber(looks_at)
+        asked[#asked + 1] = g
       elseif looks_at and freed[name].room > 0 then
         elsewhere[#elsewhere + 1] = name
       end
