@@ -18,7 +18,14 @@ local act, name, size, holder, hold_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ton
 -- include gate
 use_gates(1)
 local g = gate_at(name, 6)
-local wrong = may_use() or may_look({ g }) or may('HSETNX', limits, '', '')
+g.size = size
+local wrong = may_use()
+if not wrong then
+  read_counts({ g }, 'r')
+  read_counts({ g }, 'a')
+  wrong = may_look({ g })
+end
+wrong = wrong or may('HSETNX', limits, '', '')
   or must_be(leases, 'zset', 'ZADD', leases, '0', '') or may('ZREM', leases, '') or may('ZSCORE', leases, '')
 if wrong then
   return wrong
@@ -39,8 +46,6 @@ if redis.call('ZSCORE', leases, lease) then
 elseif act ~= 'take' then
   return { 'lost', 0 }
 end
-g.size = size
-read_counts({ g.r, g.a })
 look(g, now_ms)
 keep_size(g, time[1])
 if g.room <= 0 or g.waiters > 0 then

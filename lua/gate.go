@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"crypto/sha1" //nolint:gosec // for sumOf
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -22,6 +24,12 @@ type Gate struct {
 func (g Gate) Limit() (name, key string) {
 	name, key, _ = strings.Cut(g.Name, ":")
 	return name, key
+}
+
+// ofLimit returns what the gates of one limit have in common: its name and size.
+func (g Gate) ofLimit() Gate {
+	name, _ := g.Limit()
+	return Gate{Name: name, Size: g.Size}
 }
 
 // RunningField is the field of Keys.Gates with the number of runs that have a slot.
@@ -147,11 +155,20 @@ func (w Waiter) String() string { return w.Queue + "\n" + w.Bytes }
 // MaxLook is how far ahead the poller's next look at a gate is at most; see GatesByLook.
 const MaxLook = 5 * time.Second
 
+// sumOf returns the name by which ledgers and admissions know a job: the SHA-1 of its bytes, as redis.sha1hex
+// writes it. Redis would need longer for it than for a command.
+func sumOf(bytes string) string {
+	sum := sha1.Sum([]byte(bytes)) //nolint:gosec // a name; workers of earlier versions use the same
+	return hex.EncodeToString(sum[:])
+}
+
 // A slot is what becomes of the slot of a job that has moved, or of its admission, if it has one. It is set by
 // the functions of the scripts; see shared/slot.lua.
 type slot struct {
 	as       slotFate
 	identity string
+	// sum is the job's, see sumOf.
+	sum string
 	// of is a text that scripts need: the names of queues for slotFree, each on a line; else the job's queue.
 	of string
 	// queues are those into which waiters may be admitted.
@@ -172,12 +189,12 @@ const (
 )
 
 func (s *slot) part(lockFate) part {
-	p := part{name: string(s.as), of: s.of}
+	p := part{name: string(s.as), width: 1, of: s.of}
 	switch s.as {
 	case slotFree:
-		p.width = 2
-	case slotWait:
 		p.width = 3
+	case slotWait:
+		p.width = 4
 	}
 	return p
 }
@@ -193,7 +210,8 @@ func (s *slot) keys(k Keys) []string {
 func (s *slot) key(Keys) string { return "" }
 
 func (s *slot) appendTo(k Keys, keys, args []string) ([]string, []string) {
-	if s.gate == nil {
+	args = append(args, s.sum)
+	if s.gate == nil || s.as == slotKeep {
 		return keys, args
 	}
 	own := s.gate.keysOf(k)

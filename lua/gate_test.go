@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -247,6 +248,35 @@ func TestGate(t *testing.T) {
 			w.endGated(identity, 2, one, job.Requeued(), "b")
 			w.endGated(identity, 3, one, job.Done(), "b")
 			require.Equal(w, [3]int{}, w.counts(one), "the slot's admission went with the end")
+		}},
+		promise{"jobs_that_are_lost_do_not_begin_wherever_they_lay", func(w *world) {
+			jobs := make([]string, 60)
+			for at := range jobs {
+				jobs[at] = "j" + strconv.Itoa(at)
+			}
+			lost := []int{0, 7, 8, 20, 36, 59}
+			for _, room := range []int{100, 40, 3} {
+				identity, gate := w.process("q"), gateOf("l"+strconv.Itoa(room)+":k", room)
+				w.holdMore(identity, "q", jobs...)
+				var parked []int
+				begun := 0
+				for at, job := range jobs {
+					if slices.Contains(lost, at) {
+						w.redis("LREM", w.keys.Working("q", identity), "1", job)
+					} else if begun++; begun > room {
+						parked = append(parked, at)
+					}
+				}
+				started := ask(w, w.keys.Start(identity, startsOf("q", gate, jobs...)))
+				require.Equal(w, Started{Lost: lost, Parked: parked}, started, "room for %d", room)
+				require.Equal(w, len(jobs)-len(lost)-len(parked), w.counts(gate)[0])
+			}
+		}},
+		promise{"jobs_of_a_call_are_found_in_any_order", func(w *world) {
+			identity, gate := w.process("q"), gateOf("l:k", 100)
+			w.holdMore(identity, "q", "a", "b", "c", "a", "d", "e")
+			require.Equal(w, Started{}, ask(w, w.keys.Start(identity, startsOf("q", gate, "e", "a", "c", "b", "a", "d"))))
+			require.Equal(w, [3]int{5, 0, 0}, w.counts(gate))
 		}},
 		promise{"admitted_jobs_go_to_the_back_of_their_queue", func(w *world) {
 			identity := w.process("q")

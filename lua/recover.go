@@ -101,11 +101,11 @@ func (k Keys) recovering(identity string, queues []string, absence *Absence, orp
 
 // setSlots sets what becomes of the slots of these entries. Whether they have any is in Redis.
 func (o Orphans) setSlots(identity string) {
-	kept, left := &slot{as: slotKeep, identity: identity, of: o.Queue}, &slot{as: slotLeave, identity: identity}
 	for i := range o.Entries {
-		o.Entries[i].slot = left
-		if cmp.Or(o.Entries[i].Home, HomeQueue) == HomeQueue {
-			o.Entries[i].slot = kept
+		entry := &o.Entries[i]
+		entry.slot = &slot{as: slotLeave, identity: identity, sum: sumOf(entry.Old)}
+		if cmp.Or(entry.Home, HomeQueue) == HomeQueue {
+			entry.slot.as, entry.slot.of = slotKeep, o.Queue
 		}
 	}
 }

@@ -125,15 +125,15 @@ func (s *Settlement) setSlots() {
 			names = strings.Join(s.Queues, "\n")
 		}
 		// A job of the quarantine leaves its slot there: it may not start soon.
-		j.slot = &slot{as: slotFree, identity: s.Identity, of: names, queues: s.Queues, gate: j.Gate}
+		j.slot = &slot{as: slotFree, identity: s.Identity, sum: sumOf(j.Bytes), of: names, queues: s.Queues, gate: j.Gate}
 		switch exit := j.Outcome.Exit(); {
 		case exit == job.ExitWaits:
-			j.slot = &slot{as: slotWait, identity: s.Identity, gate: j.Gate, stop: j.Outcome.After()}
+			j.slot.as, j.slot.of, j.slot.stop = slotWait, "", j.Outcome.After()
 			if !j.Quarantined {
 				j.slot.of = j.Queue
 			}
 		case exit == job.ExitRequeued && !j.Quarantined:
-			j.slot = &slot{as: slotKeep, identity: s.Identity, of: j.Queue}
+			j.slot.as, j.slot.of = slotKeep, j.Queue
 		}
 	}
 }

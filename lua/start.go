@@ -52,8 +52,7 @@ type Started struct {
 // Start records that these runs of a process begin, or that they wait. No handler may run before its reply. The
 // caller keeps within MaxItems and MaxBytes.
 func (k Keys) Start(identity string, starts []Start) Ask[Started] {
-	gates := make(map[string]int)
-	keys, args := k.startGates(identity, starts, gates)
+	keys, args := k.startGates(identity, starts)
 	for group, starts := range alike(starts, (*Start).group) {
 		hand, _ := k.lists(group.origin, identity)
 		keys, args = append(keys, hand), append(args, group.lock, group.gate, group.queue, strconv.Itoa(len(starts)))
@@ -64,7 +63,7 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 				args = append(args, start.Lock.Digest, start.Lock.Owner, millis(start.Lock.Hold))
 			}
 			if group.gate != "" {
-				args = append(args, strconv.Itoa(gates[start.Gate.Name]))
+				args = append(args, start.Gate.Name, sumOf(start.Bytes))
 			}
 		}
 		for _, start := range starts {
@@ -77,26 +76,30 @@ func (k Keys) Start(identity string, starts []Start) Ask[Started] {
 	return asking(startScript, keys, args, readStart)
 }
 
-// startGates returns the keys and arguments of a start before its groups, and records the positions of the
-// gates, counted from 1.
-func (k Keys) startGates(identity string, starts []Start, gates map[string]int) (keys, args []string) {
-	keys = append(make([]string, 0, 2+2*len(starts)), k.Unique())
-	args = append(make([]string, 0, 5+4*len(starts)), "0")
-	for _, start := range starts {
-		if start.Gate == nil || start.Back || gates[start.Gate.Name] > 0 {
-			continue
+// startGates returns the keys and arguments of a start before its groups.
+func (k Keys) startGates(identity string, starts []Start) (keys, args []string) {
+	var gates []*Gate
+	seen := make(map[string]bool)
+	for i := range starts {
+		if gate := starts[i].Gate; gate != nil && !starts[i].Back && !seen[gate.Name] {
+			gates, seen[gate.Name] = append(gates, gate), true
 		}
-		if len(gates) == 0 {
-			keys = append(keys, k.Gates(), k.Slots(identity), k.Admitted(), k.Waiting(), k.Limits())
-		}
-		gates[start.Gate.Name] = len(gates) + 1
-		size := ""
-		if start.Gate.Size != (Size{}) {
-			size = start.Gate.Size.String()
-		}
-		keys, args = append(keys, start.Gate.keysOf(k)...), append(args, start.Gate.Name, size)
 	}
-	args[0] = strconv.Itoa(len(gates))
+	keys = append(make([]string, 0, 6+4*len(starts)), k.Unique())
+	args = append(make([]string, 0, 8+4*len(starts)), strconv.Itoa(len(gates)))
+	if len(gates) > 0 {
+		keys = append(keys, k.Gates(), k.Slots(identity), k.Admitted(), k.Waiting(), k.Limits())
+	}
+	for like, gates := range alike(gates, func(g **Gate) Gate { return (*g).ofLimit() }) {
+		size := ""
+		if like.Size != (Size{}) {
+			size = like.Size.String()
+		}
+		args = append(args, like.Name, size, strconv.Itoa(len(gates)))
+		for _, gate := range gates {
+			keys, args = append(keys, gate.keysOf(k)...), append(args, gate.Name)
+		}
+	}
 	return keys, args
 }
 

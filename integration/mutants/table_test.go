@@ -901,7 +901,7 @@ var bugs = []mutant{
 		name: "a waiter stays in its list when it is admitted",
 		harm: "the job runs twice",
 		edits: []edit{{
-			"lua/shared/gate.lua", `    redis.call('RPOP', g.waiting)
+			"lua/shared/gate.lua", `      redis.call('RPOP', g.waiting, #jobs)
 `, ``,
 		}},
 		pkg: "./lua", run: "TestGate/lets_in",
@@ -911,7 +911,7 @@ var bugs = []mutant{
 		name: "admitted jobs go to the head of their queue",
 		harm: "a few busy limits keep all other jobs of the queue from being taken",
 		edits: []edit{{
-			"lua/shared/gate.lua", `redis.pcall('LPUSH', list, bytes)`, `redis.pcall('RPUSH', list, bytes)`,
+			"lua/shared/gate.lua", `redis.pcall('LPUSH', list, unpack(jobs))`, `redis.pcall('RPUSH', list, unpack(jobs))`,
 		}},
 		pkg: "./lua", run: "TestGate/admitted_jobs",
 		caught: "TestGate/admitted_jobs_go_to_the_back_of_their_queue/go-redis", says: "Not equal",
@@ -927,6 +927,15 @@ var bugs = []mutant{
 		}},
 		pkg: "./lua", run: "TestRate/no_window",
 		caught: "TestRate/no_window_has_more_starts_than_its_size/go-redis", says: "an admission uses no permit",
+	},
+	{
+		name: "a job that the process has lost starts beside its neighbour",
+		harm: "a job that was recovered runs twice, and its slot is never freed",
+		edits: []edit{{
+			"lua/start.lua", `local is = ahead[#ahead] == bytes`, `local is = #ahead > 0`,
+		}},
+		pkg: "./lua", run: "TestGate/jobs_that_are_lost",
+		caught: "TestGate/jobs_that_are_lost_do_not_begin_wherever_they_lay/go-redis", says: "Not equal",
 	},
 	{
 		name: "a recovery forgets the slot",

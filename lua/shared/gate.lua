@@ -7,7 +7,8 @@
 -- change together. They are sets of SHA-1s: two jobs that are equal in every byte share a slot, a permit and an
 -- admission, so a count follows what the set says, and never the number of jobs.
 -- waiting is the index: the gates that have waiters, by the second at which the poller looks at them.
--- A gate g has its name, the keys of its own (waiting, rate, stop) and the fields of its counts (r, a).
+-- A gate g has its name, the name of its limit (of), the keys of its own (waiting, rate, stop), and when
+-- read_counts has read its counts, their fields (r, a).
 -- include rate
 local max_wait_ms = 5000 -- between two looks of the poller at a gate with waiters
 local gates, slots, admitted, waiting, limits
@@ -18,8 +19,8 @@ end
 local any_stop = false -- whether a gate that may_look has seen may be stopped
 local function gate_at(name, key)
   -- The fields of all uses at once: to add them one by one would take Lua twice as long.
-  return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = name .. '\nr', a = name .. '\na',
-    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, size = '', limit = false, permits = false, begun = 0 }
+  return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = false, a = false,
+    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, size = '', limit = false, permits = false, begun = 0, of = false }
 end
 
 -- may_use: nil if nothing can stop the changes of slots, admissions and counts half-way; else the error.
@@ -31,50 +32,77 @@ local function may_use()
     or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('ZREM', waiting, '') or may('ZMSCORE', waiting, '')
 end
 
--- may_look: nil if nothing can stop look and admit half-way for these gates, of which there is at least one;
--- else the error. Keys of gates differ only by the gate's name: a user that may use those of one gate may use
--- all. It reads how many waiters each has. Most gates have no key of their own, and one command says so of all.
-local function may_look(asked)
-  local first = asked[1]
-  local wrong = must_be(limits, 'hash', 'HGET', limits, '') or may('PTTL', first.stop) or may('EXISTS', first.stop)
-    or may_rate(first.rate) or may('TYPE', first.waiting) or may('LPUSH', first.waiting, '') or may('RPUSH', first.waiting, '')
-    or may('LINDEX', first.waiting, '0') or may('RPOP', first.waiting) or may('LLEN', first.waiting)
-  if wrong then
-    return wrong
+-- size_of: what the size of a gate's limit says. g.size, if it is not empty, is used if no size is stored.
+local sizes, read = {}, {} -- sizes as they are stored, by limit, and what their texts say
+local function size_of(g)
+  g.of = g.of or string.match(g.name, '^[^:]*')
+  local text = sizes[g.of]
+  if text == nil then
+    text = redis.call('HGET', limits, g.of)
+    sizes[g.of] = text
   end
-  local function some(key)
-    local keys = {}
-    for at, g in ipairs(asked) do
-      keys[at] = g[key]
-    end
-    return redis.call('EXISTS', unpack(keys)) > 0
+  text = text or g.size
+  if not read[text] then
+    local most, kind, n, ms = string.match(text, '^(%S+) (%S+) (%d+) (%d+)')
+    n, ms = tonumber(n or nil), tonumber(ms or nil)
+    read[text] = { none = not most, drops = most == 'drop', most = tonumber(most or nil) or math.huge, kind = kind, n = n, ms = ms,
+      rated = most and kind ~= 'none' and ms > 0 }
   end
-  local wait, rate, stop = some('waiting'), some('rate'), some('stop')
-  for _, g in ipairs(wait and asked or {}) do
-    local waiters = redis.pcall('LLEN', g.waiting)
-    if type(waiters) == 'number' then
-      g.waiters = waiters
-    else
-      wrong = wrong or must_be(g.waiting, 'list', 'LLEN', g.waiting)
-    end
-  end
-  any_stop = stop
-  for _, g in ipairs(rate and asked or {}) do
-    g.state = redis.call('TYPE', g.rate).ok
-    if g.state ~= 'none' and g.state ~= 'string' then
-      wrong = wrong or must_be(g.rate, 'list', 'TYPE', g.rate)
-    end
-  end
-  return wrong
+  g.limit = read[text]
+  return g.limit
 end
 
 -- The counts of gates, by field. They are read and written for all gates of a call together, because a command
 -- costs as much as the change of several fields.
 local counts, changed, is_changed = {}, {}, {}
 
--- read_counts: reads the counts in these fields, of which there is at least one. A count that has changed in
+-- may_admit: nil if nothing can stop look and admit half-way for gates, of which g is one, after a script has
+-- written; else the error. Keys of gates differ only by the gate's name: a user that may use those of one gate
+-- may use all.
+local function may_admit(g)
+  return must_be(limits, 'hash', 'HGET', limits, '') or may('PTTL', g.stop) or may('EXISTS', g.stop) or may('TYPE', g.rate)
+    or may('LINDEX', g.waiting, '0') or may('RPOP', g.waiting) or may('LLEN', g.waiting)
+end
+
+-- may_look: nil if nothing can stop look half-way for these gates, of which there is at least one; else the
+-- error. It only reads: before its first write, a script needs no permission to read. It reads how many waiters
+-- each gate has, unless its list is not used now: the index does not name it (unlisted), and as many jobs as are
+-- wanted may start. Few gates have a state or a stop.
+local function may_look(asked)
+  local stops, wrong = {}, nil
+  for at = 1, #asked do
+    local g = asked[at]
+    stops[at] = g.stop
+    local limit = size_of(g)
+    if limit.rated then
+      wrong = wrong or may_rate(g.rate)
+      g.state = redis.call('TYPE', g.rate).ok
+      if g.state ~= 'none' and g.state ~= 'string' then
+        wrong = wrong or must_be(g.rate, 'list', 'TYPE', g.rate)
+      end
+    end
+    if limit.rated or not g.unlisted or limit.most - counts[g.r] - (counts[g.a] or 0) < g.wanted then
+      local waiters = redis.pcall('LLEN', g.waiting)
+      if type(waiters) == 'number' then
+        g.waiters = waiters
+      else
+        wrong = wrong or must_be(g.waiting, 'list', 'LLEN', g.waiting)
+      end
+    end
+  end
+  any_stop = redis.call('EXISTS', unpack(stops)) > 0
+  return wrong
+end
+
+-- read_counts: reads the counts "r" or "a" of gates, of which there is at least one. A count that has changed in
 -- this call stays.
-local function read_counts(fields)
+local function read_counts(asked, kind)
+  local fields = {}
+  for at = 1, #asked do
+    local g = asked[at]
+    local field = g.name .. '\n' .. kind
+    g[kind], fields[at] = field, field
+  end
   for at, count in ipairs(redis.call('HMGET', gates, unpack(fields))) do
     counts[fields[at]] = counts[fields[at]] or count and tonumber(count) or 0
   end
@@ -95,7 +123,7 @@ local function write_counts()
   local set, none = {}, {}
   for _, field in ipairs(changed) do
     if counts[field] > 0 then
-      set[#set + 1], set[#set + 2] = field, counts[field]
+      set[#set + 1], set[#set + 2] = field, string.format('%d', counts[field])
     else
       none[#none + 1] = field
     end
@@ -109,39 +137,20 @@ local function write_counts()
 end
 
 -- look: finds how many more jobs of a gate may start or be admitted now (room), and in how many ms to look
--- again if none may. Its counts are read, and may_look has been called. g.size, if it is not empty, is used if
--- no size is stored. If there is no size at all, or the size is that of a class whose jobs are dropped, it
--- returns false, and there is room for all.
-local sizes, read = {}, {} -- sizes as they are stored, by limit, and what their texts say
-local function read_size(text)
-  local most, kind, n, ms = string.match(text, '^(%S+) (%S+) (%d+) (%d+)')
-  read[text] = { none = not most, drops = most == 'drop', most = tonumber(most or nil) or math.huge, kind = kind,
-    n = tonumber(n or nil), ms = tonumber(ms or nil) }
-  return read[text]
-end
-
-local function name_of_limit(g)
-  return string.sub(g.name, 1, (string.find(g.name, ':', 1, true) or 0) - 1)
-end
-
+-- again if none may. Its counts are read, and may_look has been called. If the gate has no size at all, or the
+-- size is that of a class whose jobs are dropped, it returns false, and there is room for all.
 local function look(g, now_ms)
-  local name = name_of_limit(g)
-  if sizes[name] == nil then
-    sizes[name] = redis.call('HGET', limits, name)
-  end
-  local text = sizes[name] or g.size
-  local limit = read[text] or read_size(text)
-  g.limit = limit
+  local limit = g.limit
   if limit.none or limit.drops then
     g.room, g.wait_ms = math.huge, 0
     return false
   end
-  local in_hand = counts[g.a]
+  local in_hand = counts[g.a] or 0 -- a caller need not read it if nothing is admitted
   g.room, g.wait_ms = limit.most - counts[g.r] - in_hand, max_wait_ms
   local stopped = any_stop and redis.call('PTTL', g.stop) or 0
   if stopped > 0 then
     g.room, g.wait_ms = 0, math.min(stopped, max_wait_ms)
-  elseif limit.kind ~= 'none' and limit.ms > 0 then
+  elseif limit.rated then
     local next_ms
     g.permits, next_ms = permits(g, now_ms)
     if g.permits - in_hand < g.room then
@@ -153,12 +162,11 @@ local function look(g, now_ms)
   return true
 end
 
--- keep_size: stores the size of the program, if it has one, for a limit that has none. g is looked at.
+-- keep_size: stores the size of the program, if it has one, for a limit that has none.
 local function keep_size(g, seconds)
-  local name = name_of_limit(g)
-  if not sizes[name] and not g.limit.none then
-    sizes[name] = g.size .. ' code ' .. seconds
-    redis.call('HSETNX', limits, name, sizes[name])
+  if not sizes[g.of] and not g.limit.none then
+    sizes[g.of] = g.size .. ' code ' .. seconds
+    redis.call('HSETNX', limits, g.of, sizes[g.of])
   end
 end
 
@@ -167,16 +175,20 @@ local function look_again(g, now_ms)
   return string.format('%.3f', (now_ms + (g.room > 0 and 0 or g.wait_ms)) / 1000)
 end
 
--- grant: a job is admitted. Returns 1 if that counts: one that is equal in every byte may be admitted already.
-local function grant(hash, since_ms, name, queue)
-  local text = string.format('%.0f\n%s\n%s', since_ms, name, queue)
-  if redis.call('HSETNX', admitted, hash, text) == 0 then
-    if string.sub(redis.call('HGET', admitted, hash), 1, 1) ~= '-' then
-      return 0
+-- grant: jobs of a gate are admitted to a queue. Returns how many of them count: one that is equal in every byte
+-- may be admitted already, and not have lapsed.
+local function grant(hashes, since_ms, name, queue)
+  local set, text, granted = {}, string.format('%.0f\n%s\n%s', since_ms, name, queue), {}
+  for at, had in ipairs(redis.call('HMGET', admitted, unpack(hashes))) do
+    local hash = hashes[at]
+    if not granted[hash] and (not had or string.sub(had, 1, 1) == '-') then
+      set[#set + 1], set[#set + 2], granted[hash] = hash, text, true
     end
-    redis.call('HSET', admitted, hash, text) -- it had lapsed
   end
-  return 1
+  if #set > 0 then
+    redis.call('HSET', admitted, unpack(set))
+  end
+  return #set / 2
 end
 
 -- admit: moves waiters to the backs of their queues, and admits them, while the gate has room, at most most of
@@ -186,21 +198,37 @@ end
 -- waiters of a gate that is always full would keep all other jobs of the queue from ever being taken.
 local function admit(g, most, queues, now_ms, list_of)
   local moved, granted, elsewhere = 0, 0, nil
-  while moved < most and g.room > 0 and moved < g.waiters do
-    local queue, bytes = string.match(redis.call('LINDEX', g.waiting, -1), '^([^\n]*)\n(.*)$')
-    local list, plain = list_of(queue)
+  most = math.min(most, g.waiters)
+  while moved < most and g.room > 0 and not elsewhere do
+    -- The next waiters of one queue move together, unless they are large: Lua has a copy of each.
+    local queue, jobs, list, plain, bytes_left = nil, {}, nil, nil, 65536
+    while #jobs < math.min(most - moved, g.room) and bytes_left > 0 do
+      local entry = redis.call('LINDEX', g.waiting, -1 - #jobs)
+      local next_queue, after = string.match(entry, '^([^\n]*)\n()')
+      local bytes = string.sub(entry, after)
+      if queue and next_queue ~= queue then
+        break
+      elseif not queue then
+        queue, list, plain = next_queue, list_of(next_queue)
+      end
+      jobs[#jobs + 1], bytes_left = bytes, bytes_left - #bytes
+    end
     -- pcall: a key that is no list keeps its own waiters.
-    local length = list and redis.pcall('LPUSH', list, bytes)
-    if type(length) ~= 'number' then
+    local length = list and redis.pcall('LPUSH', list, unpack(jobs))
+    if type(length) == 'number' then
+      redis.call('RPOP', g.waiting, #jobs)
+      if length == #jobs then
+        redis.pcall('SADD', queues, queue) -- the jobs are there, even if this fails
+      end
+      local hashes = {}
+      for at, bytes in ipairs(plain and {} or jobs) do
+        hashes[at] = redis.sha1hex(bytes)
+      end
+      local count = plain and 0 or grant(hashes, now_ms, g.name, queue)
+      moved, granted, g.room = moved + #jobs, granted + count, g.room - count
+    else
       elsewhere = queue
-      break
     end
-    redis.call('RPOP', g.waiting)
-    if length == 1 then
-      redis.pcall('SADD', queues, queue) -- the job is there, even if this fails
-    end
-    local one = plain and 0 or grant(redis.sha1hex(bytes), now_ms, g.name, queue)
-    moved, granted, g.room = moved + 1, granted + one, g.room - one
   end
   if granted > 0 then
     change_count(g.a, granted)

@@ -8,18 +8,26 @@
 -- part.at, part.width of them, and for each later job group.step after the one before. part.of is a text that
 -- all jobs of the group have in common; empty for most kinds.
 local kinds, finishing = {}, {} -- finishing has one part of each kind that has a finish and is in use
-local kinds_made = false        -- whether these files have added themselves
 
--- know_kinds: most jobs own nothing, and in a call for them alone it would be a large part of the cost to make
--- these functions.
-local know_kinds = function()
+-- These files add themselves when one of their kinds is needed: most jobs own nothing, and in a call for them
+-- alone it would be a large part of the cost to make these functions. So it would be for jobs that have only a
+-- slot.
+local know_kinds, know_slots = function()
 -- include unlock
 -- include end_state
 -- include member
 -- include next
+end, function()
 -- include slot
 -- include waiter
-  kinds_made = true
+end
+local of_slots = { frees = true, waits = true, keeps = true, leaves = true, waiter = true }
+
+local function kind_of(name)
+  if not kinds[name] then
+    (of_slots[name] and know_slots or know_kinds)()
+  end
+  return kinds[name]
 end
 
 -- read_owned: reads a group of jobs and what belongs to them, from ARGV[at] on: how many jobs, how many kinds
@@ -30,13 +38,10 @@ end
 local function read_owned(at, step)
   local count, of_kinds = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local group = { count = count, own = step, first = at + 2 + 4 * of_kinds, parts = of_kinds > 0 and {} or nil }
-  if of_kinds > 0 and not kinds_made then
-    know_kinds()
-  end
   for number = 1, of_kinds do
     local head = at - 2 + 4 * number
     local name, width = ARGV[head], tonumber(ARGV[head + 2])
-    local part = { kind = kinds[name], name = name, key = tonumber(ARGV[head + 1]), width = width,
+    local part = { kind = kind_of(name), name = name, key = tonumber(ARGV[head + 1]), width = width,
       of = ARGV[head + 3], at = group.first + step, group = group }
     group.parts[number], step = part, step + width
     if part.kind.finish and not finishing[part.kind] then

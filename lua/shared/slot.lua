@@ -4,8 +4,9 @@
 -- freed, and the poller admits the waiters.
 -- The keys of a part are those of use_gates, and with "frees" after them: paused queues, queues (the set of
 -- names), and the lists of some queues. Its text are the names of these queues, each on a line; with the others
--- the job's queue; empty with "waits" for a job that does not wait. Its arguments are, for "frees" and "waits":
--- the gate's name, the position of the gate's keys; and for "waits" the ms of the stop.
+-- the job's queue; empty with "waits" for a job that does not wait. Its arguments are, for each job: the SHA-1 of
+-- its bytes; for "frees" and "waits" also the gate's name, and the position of the gate's keys; and for "waits"
+-- the ms of the stop.
 -- include gate
 local freed, freed_in_order, gone, is_gone, named = {}, {}, {}, {}, {} -- named: positions of keys, by gate
 local ledger, lists, paused, queue_names -- ledger: whether there is any slot or admission
@@ -28,29 +29,30 @@ local function may_slot(part)
       lists[name], at = KEYS[at], at + 1
     end
   end
-  local group, asked = part.group, {}
-  for job = 1, part.width > 0 and group.count or 0 do
-    local name = ARGV[first]
-    named[name] = named[name] or tonumber(ARGV[first + 1])
-    if part.name == 'waits' then
-      asked[job] = gate_at(name, named[name])
+  local group, asked, hashes, step, has_gate = part.group, {}, {}, part.group.step, part.width > 1
+  for job = 1, group.count do
+    hashes[job] = ARGV[first]
+    if has_gate then
+      local name = ARGV[first + 1]
+      named[name] = named[name] or ARGV[first + 2]
+      if part.name == 'waits' then
+        asked[job] = gate_at(name, tonumber(named[name]))
+      end
     end
-    first = first + group.step
+    first = first + step
   end
   if #asked > 0 then
     group.waits = true
-    local wrong = may_use() or may_look(asked) or may('SET', asked[1].stop, '')
+    local g = asked[1]
+    local wrong = may_use() or may_look(asked) or may('PTTL', g.stop) or may('SET', g.stop, '') or may('RPUSH', g.waiting, '')
     if wrong then
       return wrong
     end
   end
   -- The slots of all jobs of the group: a command costs as much as several fields.
-  part.hashes, part.slots = {}, {}
-  for job = 1, group.count do
-    part.hashes[job] = redis.sha1hex(ARGV[group.first + (job - 1) * group.step])
-  end
+  part.hashes, part.slots = hashes, {}
   if ledger and group.count > 0 then
-    part.slots = redis.call('HMGET', slots, unpack(part.hashes))
+    part.slots = redis.call('HMGET', slots, unpack(hashes))
   end
 end
 
@@ -60,12 +62,12 @@ local function leave_slot(hash, name, admits)
     return false
   end
   gone[#gone + 1], is_gone[hash] = hash, true
-  local counts = freed[name]
-  if not counts then
-    counts = { slots = 0, room = 0 }
-    freed[name], freed_in_order[#freed_in_order + 1] = counts, name
+  local g = freed[name]
+  if not g then
+    g = { name = name, r = false, slots = 0, room = 0 }
+    freed[name], freed_in_order[#freed_in_order + 1] = g, g
   end
-  counts.slots, counts.room = counts.slots + 1, counts.room + (admits and 1 or 0)
+  g.slots, g.room = g.slots + 1, g.room + (admits and 1 or 0)
   return true
 end
 
@@ -81,14 +83,14 @@ local function pass_on(hash, new_hash)
     if new_hash then
       redis.call('HSETNX', admitted, new_hash, had)
     end
-  elseif not new_hash or grant(new_hash, tonumber(since), name, queue) == 0 then
+  elseif not new_hash or grant({ new_hash }, tonumber(since), name, queue) == 0 then
     change_count(name .. '\na', -1)
     redis.call('ZADD', waiting, 'XX', 0, name)
   end
 end
 
 local function stop_gate(part, at, bytes, now_ms)
-  local g, stop_ms = gate_at(ARGV[at], named[ARGV[at]]), tonumber(ARGV[at + 2])
+  local g, stop_ms = gate_at(ARGV[at + 1], tonumber(named[ARGV[at + 1]])), tonumber(ARGV[at + 3])
   if stop_ms > 0 and redis.call('PTTL', g.stop) < stop_ms then
     redis.call('SET', g.stop, '1', 'PX', stop_ms)
   end
@@ -114,7 +116,7 @@ local function over_slot(part, job, now_ms)
     local new_hash = group.own > 1 and redis.sha1hex(ARGV[group.first + (job - 1) * group.step + 1]) or hash
     if not left then
       pass_on(hash, new_hash)
-    elseif grant(new_hash, now_ms, name, part.of) == 1 then
+    elseif grant({ new_hash }, now_ms, name, part.of) == 1 then
       change_count(name .. '\na', 1)
     end
   end
@@ -136,23 +138,28 @@ local function finish_slots()
   end
   local asked, elsewhere = {}, {}
   if #freed_in_order > 0 then
-    local fields = {}
-    for at, name in ipairs(freed_in_order) do
-      fields[2 * at - 1], fields[2 * at] = name .. '\nr', name .. '\na'
+    local names = {}
+    read_counts(freed_in_order, 'r')
+    for at, g in ipairs(freed_in_order) do
+      change_count(g.r, -g.slots)
+      names[at] = g.name
     end
-    read_counts(fields)
-    for at, looks_at in ipairs(redis.call('ZMSCORE', waiting, unpack(freed_in_order))) do
-      local name = freed_in_order[at]
-      change_count(name .. '\nr', -freed[name].slots)
+    -- Mostly no gate at all has waiters.
+    for at, looks_at in ipairs(redis.call('EXISTS', waiting) == 1 and redis.call('ZMSCORE', waiting, unpack(names)) or {}) do
+      local name = names[at]
       if looks_at and freed[name].room > 0 and lists and named[name] then
-        asked[#asked + 1] = gate_at(name, named[name])
-        asked[#asked].looks_at = tonumber(looks_at)
+        local g = gate_at(name, tonumber(named[name]))
+        g.r, g.looks_at = freed[name].r, tonumber(looks_at)
+        asked[#asked + 1] = g
       elseif looks_at and freed[name].room > 0 then
         elsewhere[#elsewhere + 1] = name
       end
     end
   end
-  local admits = #asked > 0 and not may_look(asked)
+  if #asked > 0 then
+    read_counts(asked, 'a')
+  end
+  local admits = #asked > 0 and not may_admit(asked[1]) and not may_look(asked)
   for _, g in ipairs(asked) do
     -- The freed slots, and one more: so the gate fills up again after its limit was raised.
     if admits and look(g, at_ms) then
