@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/driver/rueidisdriver"
@@ -33,25 +34,21 @@ func (f *Flags) Add() {
 	flag.StringVar(&f.Prefix, "prefix", "", "prefix of every key")
 }
 
-// Open opens the Redis client that the flags name, and Belay's client over it. The caller closes the second.
-func (f *Flags) Open() (redis driver.Client, client *belay.Client, err error) {
-	if f.Client == "rueidis" {
-		redis, err = rueidisdriver.Open(f.URL, driver.ForPrefix(f.Prefix))
-	} else {
-		redis, err = goredisdriver.Open(f.URL, driver.ForPrefix(f.Prefix))
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err = belay.NewClient(redis, &belay.ClientConfig{Prefix: f.Prefix})
-	return redis, client, err
+// Open opens Belay's client over the Redis client that the flags name.
+func (f *Flags) Open() (*belay.Client, error) {
+	return client.Open(f.URL, client.Config{Prefix: f.Prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
+		if f.Client == "rueidis" {
+			return rueidisdriver.Open(url, options...)
+		}
+		return goredisdriver.Open(url, options...)
+	})
 }
 
 // Work runs a worker, to which prepare gives its handlers, until TERM.
 func (f *Flags) Work(config belay.ServerConfig, prepare func(server *belay.Server) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	_, client, err := f.Open()
+	client, err := f.Open()
 	if err != nil {
 		return err
 	}
