@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +14,47 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// shardsOf are the keyspaces of a site whose programs have so many shards.
-func shardsOf(s *site, shards int) []*site {
+// askedShards is BELAY_SHARDS: over how many shards of its Redis a fleet works; 0 without it, for one keyspace.
+func askedShards(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("BELAY_SHARDS")
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "BELAY_SHARDS")
+	return n
+}
+
+// overShards makes the programs of a site work over so many shards, and returns their keyspaces: that of the site
+// without shards.
+func overShards(s *site, shards int) []*site {
 	if shards == 0 {
 		return []*site{s}
 	}
+	of := shardsOf(s, shards)
+	s.url += shardsIn(of)
+	return of
+}
+
+// shardsIn is what a URL says of keyspaces that are shards.
+func shardsIn(of []*site) string {
+	if len(of) == 1 {
+		return ""
+	}
+	return "?shards=" + strconv.Itoa(len(of))
+}
+
+// waiting is site.waiting of all keyspaces.
+func waitingIn(of []*site) (jobs int) {
+	for _, s := range of {
+		jobs += s.waiting()
+	}
+	return jobs
+}
+
+// shardsOf are the keyspaces of a site whose programs have so many shards.
+func shardsOf(s *site, shards int) []*site {
 	var of []*site
 	for _, shard := range client.Shards(shards) {
 		one := s.by(s.url)
@@ -33,8 +71,7 @@ func shardsOf(s *site, shards int) []*site {
 func TestAKilledWorkersJobsRunAgainOnEachShard(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
-		shards, book := shardsOf(s, 3), newLedger(t)
-		s.url += "?shards=3"
+		shards, book := overShards(s, 3), newLedger(t)
 		others := []*process{
 			s.work("-q", "other", "-q", "default", "-c", "10", "--exec", book.exec("Short")),
 			s.work("-q", "other", "-q", "default", "-c", "10", "--exec", book.exec("Short")),
@@ -74,8 +111,8 @@ func TestAKilledWorkersJobsRunAgainOnEachShard(t *testing.T) {
 			}
 			require.Less(t, took, bound, shard.prefix)
 		}
+		eventually(t, "the jobs to end", func() bool { return waitingIn(shards) == 0 })
 		for _, shard := range shards {
-			eventually(t, "the jobs to end", func() bool { return shard.waiting() == 0 })
 			dead := 0
 			for _, identity := range identities {
 				if _, here := shard.diedAt(identity); here {
