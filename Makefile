@@ -30,6 +30,8 @@ SKIPPED := $(if $(TESTED),$(SELECTED)|$(PAGE),^$$)
 SEED ?=
 OUT ?=
 MINUTES ?= 25
+SHARDS ?=
+comma := ,
 FUZZTIME ?= 15s
 BENCHTIME ?= 1s
 
@@ -126,9 +128,9 @@ bench-guard: ## what a job costs, in counts and ratios, against recorded bounds 
 	@echo "== bench-guard: go run ./bench guard"
 	@go run ./bench guard
 
-torture: ## crashes at every command and rounds of chaos, for MINUTES (25), all drawn from SEED
-	@echo "== torture: $(MINUTES) minutes, seed $(or $(SEED),drawn)"
-	@go run ./integration/torture -minutes "$(MINUTES)" -seed "$(SEED)" -out "$(OUT)"
+torture: ## crashes at every command and rounds of chaos, for MINUTES (25), all drawn from SEED; SHARDS=3 for a fleet with shards
+	@echo "== torture: $(MINUTES) minutes, seed $(or $(SEED),drawn)$(if $(SHARDS),$(comma) $(SHARDS) shards)"
+	@go run ./integration/torture -minutes "$(MINUTES)" -seed "$(SEED)" -shards "$(or $(SHARDS),0)" -out "$(OUT)"
 
 fuzz: ## every fuzz target for FUZZTIME (15s) each
 	@echo "== fuzz: $(FUZZTIME) each"

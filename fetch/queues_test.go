@@ -301,6 +301,24 @@ func TestASilentKeyspaceDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
+// A process that was suspended for longer than its lease has idle processors, and none of its keyspaces may take.
+func TestKeyspacesWithoutALeaseTakeNothing(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		s := newShards(t, open, 2, 2, 4, "mail")
+		for _, r := range s.of {
+			r.push("mail", 1)
+			r.session.confirm(lua.SinceBoot() - rigTTL)
+		}
+		s.awhile(100 * time.Millisecond)
+		require.Equal(t, []int{0, 0}, s.running())
+		s.of[1].beat()
+		s.run(0, 1)
+		s.of[0].beat()
+		s.run(1, 1)
+	})
+}
+
 // A keyspace has no session until its Redis has answered for the first time.
 func TestAKeyspaceWithoutASessionDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()

@@ -14,14 +14,14 @@ func (k *Keyspace) addTakes(p *pipeline, now time.Time) {
 	}
 	var wanting []reservation
 	for _, in := range k.intakes {
-		if in.spare() <= 0 || !in.wantsTake(now) {
+		if in.spare() <= 0 || !in.wantsTake(now) || !k.leased(k.session) {
 			continue
 		}
 		if part := in.part(now); part > 0 {
 			wanting = append(wanting, reservation{in, part})
 		}
 	}
-	if len(wanting) == 0 || !k.session.Leased() {
+	if len(wanting) == 0 {
 		return
 	}
 	for _, wants := range wanting {

@@ -66,6 +66,7 @@ func TestBatchesInAStorm(t *testing.T) {
 	}
 	t.Logf("seed %d; again: BELAY_SEED=%d BELAY_BATCHES=%v go test -count=1 -timeout 1h -run '^TestBatchesInAStorm$' -v ./integration", seed, seed, span)
 	s := newStorm(t, seed, "batches", fastStorm(6))
+	s.shards = overShards(s.site, askedShards(t))
 	for n := range 6 {
 		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
@@ -87,7 +88,7 @@ func TestBatchesInAStorm(t *testing.T) {
 	_, errs, code := s.site.belay("dead", "retry", "--all")
 	require.Zero(t, code, errs)
 	b.await("every batch to be over", "success_at")
-	eventually(t, "the callbacks to end", func() bool { return s.site.waiting() == 0 })
+	eventually(t, "the callbacks to end", func() bool { return waitingIn(s.shards) == 0 })
 	for _, slot := range s.slots {
 		slot.end(syscall.SIGTERM)
 	}
@@ -103,9 +104,9 @@ type batchStorm struct {
 // ids are the ids of the nth batch and of the one in it.
 func (b batchStorm) ids(n int) []string {
 	if chaosplan.HasNested(n) {
-		return []string{chaosplan.BatchID(n), chaosplan.NestedID(n)}
+		return []string{chaosplan.BatchID(n, len(b.shards)), chaosplan.NestedID(n, len(b.shards))}
 	}
-	return []string{chaosplan.BatchID(n)}
+	return []string{chaosplan.BatchID(n, len(b.shards))}
 }
 
 // await waits until each batch has a field. However slow the machine is, batches come to their ends one after
@@ -114,15 +115,19 @@ func (b batchStorm) await(what, field string) {
 	b.t.Helper()
 	for n := range b.count {
 		for _, id := range b.ids(n) {
-			eventually(b.t, what+": "+id, func() bool { return b.site.do("HGET", b.site.keys.Batch(id), field) != nil })
+			eventually(b.t, what+": "+id, func() bool { return b.field(id, field) != "" })
 		}
 	}
 }
 
 // field reads a field of a batch; empty for none.
 func (b batchStorm) field(id, name string) string {
-	text, _ := b.site.do("HGET", b.site.keys.Batch(id), name).(string)
-	return text
+	for _, s := range b.shards {
+		if text, _ := s.do("HGET", s.keys.Batch(id), name).(string); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // total is how many members the nth batch has, or the one in it: a nested batch counts as two.
@@ -170,6 +175,6 @@ func (b batchStorm) judge() {
 	}
 	require.Empty(b.t, called, "callbacks that no batch has called")
 	require.Positive(b.t, deaths)
-	judge(b.t, b.server, b.redis, oracle.MaxInterruptions(manyInterruptions), oracle.Acts())
+	judge(b.t, b.server, b.redis, oracle.OneFleet(), oracle.MaxInterruptions(manyInterruptions), oracle.Acts())
 	b.t.Logf("batches: %d batches, %d members", batches, members)
 }

@@ -31,8 +31,8 @@ const chaosSpan = 15 * time.Second
 // every step that Redis wrote down was lawful.
 //
 // BELAY_SEED is the number; a new one is drawn without it. BELAY_CHAOS is how long things go wrong,
-// BELAY_CHAOS_SETTINGS is fast, default or kills, and BELAY_CHAOS_OUT is a file to which a line of JSON about
-// the run is added.
+// BELAY_CHAOS_SETTINGS is fast, default or kills, BELAY_SHARDS is over how many shards of the Redis all of them
+// work, and BELAY_CHAOS_OUT is a file to which a line of JSON about the run is added.
 //
 // It runs alone: on a busy machine a healthy process looks dead.
 func TestChaos(t *testing.T) {
@@ -73,6 +73,7 @@ type chaos struct {
 	program    string
 	clock      *wallClock
 	site       *site
+	shards     []*site // its keyspaces; itself without shards
 	book       *history.Writer
 	began      time.Duration
 	workers    []*slot
@@ -104,6 +105,7 @@ func newChaos(t *testing.T, plan *chaosplan.Plan) *chaos {
 	// What it has acknowledged survives it, whenever it is killed.
 	r.clock = clocked(t, r.redis, "--appendfsync", "always")
 	r.site = &site{t: t, server: r.clock.server, prefix: "chaos", keys: lua.NewKeys("chaos"), url: r.clock.server.URL(), client: "go-redis"}
+	r.shards = overShards(r.site, askedShards(t))
 	return r
 }
 
@@ -150,10 +152,10 @@ func (r *chaos) drain() {
 	for n := range 2 {
 		r.workers = append(r.workers, r.newWorker(r.plan.Settings.Workers+n))
 	}
-	// On a busy machine nothing may have been calm for long enough so far.
-	drivertest.Eventually(r.t, func() bool { return len(r.site.list(r.site.keys.PeriodicRuns(chaosplan.Ticks))) > 0 },
+	// On a busy machine nothing may have been calm for long enough so far. The first shard has the periodic jobs.
+	drivertest.Eventually(r.t, func() bool { return len(r.shards[0].list(r.shards[0].keys.PeriodicRuns(chaosplan.Ticks))) > 0 },
 		time.Minute, 50*time.Millisecond, "a periodic job runs")
-	r.order("ZADD", r.site.keys.Periodic(), "XX", "+inf", chaosplan.Ticks) // paused: it would never be drained
+	r.order("ZADD", r.shards[0].keys.Periodic(), "XX", "+inf", chaosplan.Ticks) // paused: it would never be drained
 	for _, p := range r.pushers {
 		if !p.ended(pushing) {
 			r.t.Errorf("%s does not come to its end", p.name)
@@ -185,7 +187,7 @@ func (r *chaos) drain() {
 func (r *chaos) drained() bool {
 	s := r.plan.Settings
 	bound := s.Recovery + chaosplan.MaxBackoff + s.Ahead + 30*time.Second + 4*time.Duration(s.Longest*float64(s.TTL))
-	for deadline := time.Now().Add(bound); r.site.waiting() > 0; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(bound); waitingIn(r.shards) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
 		}
@@ -202,6 +204,7 @@ func calm(*testing.T) *chaosplan.Plan {
 type summary struct {
 	Seed       uint64             `json:"seed"`
 	Settings   string             `json:"settings"`
+	Shards     int                `json:"shards"`
 	Plan       string             `json:"plan"`
 	Seconds    float64            `json:"seconds"`
 	Jobs       map[string]int     `json:"jobs"`

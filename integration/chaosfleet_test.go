@@ -62,7 +62,7 @@ func (r *chaos) newSlot(name, client string, words ...string) *slot {
 	r.t.Helper()
 	link := slowlink.New(r.t, r.clock.server.Addr(), slowlink.Speed{})
 	s := &slot{run: r, name: name, link: link, proxy: faultproxy.New(r.t, link.Addr())}
-	s.words = append([]string{"--redis", s.proxy.URL(), "--client", client, "--prefix", r.site.prefix, "--dir", r.dir}, words...)
+	s.words = append([]string{"--redis", s.proxy.URL() + shardsIn(r.shards), "--client", client, "--prefix", r.site.prefix, "--dir", r.dir}, words...)
 	s.loop.Go(s.supervise)
 	r.t.Cleanup(func() {
 		s.end(syscall.SIGKILL)

@@ -22,7 +22,7 @@ func (r *chaos) judge() {
 	t, took := r.t, history.Now()-r.began
 	facts, keys := r.facts()
 	r.clock.server.Kill()
-	report, err := oracle.Replay(r.redis, oracle.Prefixes(), oracle.ClockMoves())
+	report, err := oracle.Replay(r.redis, oracle.Prefixes(), oracle.OneFleet(), oracle.ClockMoves())
 	require.NoError(t, err)
 	facts.Taken = report.Taken
 	events, err := history.Read(r.dir)
@@ -36,7 +36,7 @@ func (r *chaos) judge() {
 		}
 	}
 	s := summary{
-		Seed: r.plan.Seed, Settings: r.plan.Settings.Name, Plan: r.plan.Digest(), Seconds: took.Seconds(), Jobs: r.plan.Kinds(),
+		Seed: r.plan.Seed, Settings: r.plan.Settings.Name, Shards: len(r.shards), Plan: r.plan.Digest(), Seconds: took.Seconds(), Jobs: r.plan.Kinds(),
 		Faults: len(r.plan.Acts), Ends: r.ends.Load(), Kills: kills, Steps: report.Steps,
 		Violations: len(report.Violations) + report.More, Lawful: v.Lawful() && len(report.Violations) == 0,
 		Breaches: v.Breaches, Lost: v.Missing + report.Lost, Verdict: v.String(),
@@ -61,6 +61,7 @@ var lasting = []string{
 	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:up", "belay:tombstones", "belay:process:", "belay:ticker", "belay:sweeper",
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
 	"belay:periodic", "belay:cancelled",
+	"belay:shard",
 	"it-",                                                                           // states of tracked jobs, which expire
 	"j|", "h|", "belay:waits|", "belay:queues|", "belay:samples", "belay:completed", // statistics, which expire
 }
@@ -77,7 +78,7 @@ func (r *chaos) requireNothingLeft(keys []string, events []history.Event, jobs b
 	for _, e := range events {
 		switch {
 		case e.Kind == history.Up && e.Text != "":
-			identities[e.Proc] = append(identities[e.Proc], e.Text)
+			identities[e.Proc] = append(identities[e.Proc], e.Text[:strings.LastIndexByte(e.Text, ':')+1]) // of each shard
 		case e.Kind == history.Gone && e.At+s.Recovery+4*s.Beat > end:
 			allowed = append(allowed, identities[e.Proc]...)
 		}
@@ -216,11 +217,13 @@ func (r *chaos) facts() (f court.Facts, keys []string) {
 		Beat: s.Beat, TTL: s.TTL, Recovery: s.Recovery, Concurrency: s.Concurrency, Save: s.Save,
 		MinBackoff: chaosplan.MinBackoff, MinLater: 900 * time.Millisecond, MinSnooze: 700 * time.Millisecond,
 	}
-	keys = texts(r.site.do("SMEMBERS", r.site.keys.Processes()))
-	for _, key := range texts(r.site.do("KEYS", r.site.prefix+":*")) {
-		key = strings.TrimPrefix(key, r.site.prefix+":")
-		keys = append(keys, key)
-		f.Left = append(f.Left, r.left(key)...)
+	for _, s := range r.shards {
+		keys = append(keys, texts(s.do("SMEMBERS", s.keys.Processes()))...)
+		for _, key := range texts(s.do("KEYS", s.prefix+":*")) {
+			key = strings.TrimPrefix(key, s.prefix+":")
+			keys = append(keys, key)
+			f.Left = append(f.Left, left(s, key)...)
+		}
 	}
 	slices.Sort(keys)
 	return f, keys
@@ -233,17 +236,17 @@ var places = map[string]string{
 }
 
 // left are the jobs of one key.
-func (r *chaos) left(key string) []court.Remnant {
+func left(s *site, key string) []court.Remnant {
 	var left []court.Remnant
 	for _, start := range slices.Sorted(maps.Keys(places)) {
 		if !strings.HasPrefix(key, start) {
 			continue
 		}
-		read := r.site.list
+		read := s.list
 		if !strings.HasSuffix(start, ":") {
-			read = r.site.set
+			read = s.set
 		}
-		for _, payload := range read(r.site.prefix + ":" + key) {
+		for _, payload := range read(s.prefix + ":" + key) {
 			left = append(left, court.Remnant{Place: places[start], Payload: payload})
 		}
 	}

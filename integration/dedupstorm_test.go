@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,6 +42,7 @@ func TestRivals(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("seed %d; again: BELAY_SEED=%d go test -count=1 -run '^TestRivals$' -v ./integration", seed, seed)
 	s := newStorm(t, seed, "storm", fastStorm(3))
+	s.shards = overShards(s.site, askedShards(t))
 	for n := range 8 {
 		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
@@ -52,7 +54,9 @@ func TestRivals(t *testing.T) {
 	for _, p := range pushers {
 		p.end(syscall.SIGTERM)
 	}
-	eventually(t, "all jobs to end, and their locks", func() bool { return s.site.waiting() == 0 && len(texts(s.site.do("KEYS", s.site.keys.Lock("*")))) == 0 })
+	eventually(t, "all jobs to end, and their locks", func() bool {
+		return waitingIn(s.shards) == 0 && !slices.ContainsFunc(s.shards, func(s *site) bool { return len(texts(s.do("KEYS", s.keys.Lock("*")))) > 0 })
+	})
 	for _, slot := range s.slots {
 		slot.end(syscall.SIGTERM)
 	}
@@ -72,6 +76,7 @@ type storm struct {
 	program string
 	server  *drivertest.Server
 	site    *site
+	shards  []*site // its keyspaces; itself without shards
 	book    *history.Writer
 	slots   []*stormSlot
 }
@@ -94,6 +99,7 @@ func newStorm(t *testing.T, seed uint64, prefix string, settings chaosplan.Setti
 	// What it has acknowledged survives it.
 	s.server, s.redis = recorded(t, "--appendfsync", "always")
 	s.site = &site{t: t, server: s.server, prefix: prefix, keys: lua.NewKeys(prefix), url: s.server.URL(), client: "go-redis"}
+	s.shards = []*site{s.site}
 	s.book, err = history.Create(s.dir, "nemesis")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.book.Close() })
@@ -130,15 +136,17 @@ func (s *storm) rage(span time.Duration, workers, pushers []*stormSlot) {
 func (s *storm) judge() {
 	s.t.Helper()
 	answers := oracle.Answers{Zero: time.Now().Add(-history.Now()), Again: "until_executed, once more", Until: "until_executing", Dead: make(map[string]bool)}
-	for _, text := range s.site.set(s.site.keys.Dead()) {
-		if parsed, err := job.Parse(text); err == nil {
-			answers.Dead[parsed.JID()] = true
+	for _, shard := range s.shards {
+		for _, text := range shard.set(shard.keys.Dead()) {
+			if parsed, err := job.Parse(text); err == nil {
+				answers.Dead[parsed.JID()] = true
+			}
 		}
 	}
 	var err error
 	answers.Events, err = history.Read(s.dir)
 	require.NoError(s.t, err)
-	report := judge(s.t, s.server, s.redis, oracle.MaxInterruptions(manyInterruptions))
+	report := judge(s.t, s.server, s.redis, oracle.OneFleet(), oracle.MaxInterruptions(manyInterruptions))
 	counts, breaches := report.JudgeAnswers(answers)
 	s.t.Logf("storm: %d pushes: %d accepted, %d refused, %d unknown; %d starts, %d jobs ran once more", counts[history.Invoke], counts[history.Accepted],
 		counts[history.Duplicate], counts[history.Unknown], counts[history.Start], len(report.Follows))
@@ -172,7 +180,7 @@ type stormSlot struct {
 // start starts a process, and the next when it ends.
 func (s *storm) start(name, client string, words ...string) *stormSlot {
 	slot := &stormSlot{storm: s, name: name}
-	slot.words = append([]string{"--redis", s.server.URL(), "--client", client, "--prefix", s.site.prefix, "--dir", s.dir}, words...)
+	slot.words = append([]string{"--redis", s.site.url, "--client", client, "--prefix", s.site.prefix, "--dir", s.dir}, words...)
 	s.slots = append(s.slots, slot)
 	slot.loop.Go(func() {
 		for start := 1; slot.live(start); start++ {

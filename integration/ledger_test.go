@@ -37,6 +37,7 @@ type mark struct {
 	RetryCount              string `json:"retry_count"`
 	Worker                  int    // process id of the worker
 	PID                     int    // and of the hand
+	Run                     string // which run it is, of a program that runs several at once
 	At                      time.Time
 	Input                   []byte // what it read on standard input
 }

@@ -15,9 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/dedup"
+	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/internal/drivertest"
-	"github.com/belayq/belay/internal/drivertest/adapters"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
 )
@@ -29,6 +32,52 @@ import (
 // nodes are the lawful history of one keyspace, and no node was ever asked for keys of two slots.
 func TestAKeyspaceMovesThroughACluster(t *testing.T) {
 	t.Parallel()
+	throughACluster(t, func(t *testing.T, name string) {
+		c := newClusterSite(t, name, 0)
+		k := c.keyspaces[0]
+		a := k.server
+		b := c.another(a)
+		c.pushMany()
+		c.kill()
+		c.migrate(c.kill, move{k, b})
+		c.kill()
+		b = c.failOverByCommand(b)
+		c.migrate(c.kill, move{k, a})
+		c.primaryDies(a)
+		c.kill()
+		c.migrate(c.kill, move{k, b})
+		c.finish()
+	})
+}
+
+// Twelve shards lie on the three primaries of a Redis Cluster. The slots of three of them move at once, key by key
+// and crosswise, and later back; one primary fails over by command, and one is killed while the slot of a shard moves
+// between the two others; and meanwhile workers are killed and replaced. Jobs of each kind are pushed: plain ones,
+// ones that fail once, scheduled and unique ones, and batches. The other shards work on. What holds of one keyspace
+// that moves holds of each shard; and each job, each lock and each batch is on one shard.
+func TestShardsMoveThroughACluster(t *testing.T) {
+	t.Parallel()
+	throughACluster(t, func(t *testing.T, name string) {
+		c := newClusterSite(t, name, 12)
+		a, b, d := c.Servers[0], c.Servers[1], c.Servers[2]
+		there := []move{{c.on(a)[0], b}, {c.on(b)[0], d}, {c.on(d)[0], a}}
+		last := c.on(d)[1] // before another shard comes there
+		c.pushMany()
+		c.kill()
+		c.migrate(c.kill, there...)
+		c.kill()
+		a = c.failOverByCommand(a)
+		c.migrate(func() { c.primaryDies(b) }, move{last, a})
+		c.kill()
+		b = c.replicas[b]
+		c.migrate(c.kill, move{there[0].of, a}, move{there[1].of, b}, move{there[2].of, d}, move{last, d})
+		c.finish()
+	})
+}
+
+// throughACluster runs a test with either client, and again and again in the long mode.
+func throughACluster(t *testing.T, test func(t *testing.T, name string)) {
+	t.Helper()
 	rounds := 1
 	if os.Getenv("BELAY_LONG") == "1" {
 		rounds = 5
@@ -37,7 +86,7 @@ func TestAKeyspaceMovesThroughACluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range rounds {
-				if t.Run("round", func(t *testing.T) { keyspaceMoves(t, name) }); t.Failed() {
+				if t.Run("round", func(t *testing.T) { test(t, name) }); t.Failed() {
 					return
 				}
 			}
@@ -45,60 +94,63 @@ func TestAKeyspaceMovesThroughACluster(t *testing.T) {
 	}
 }
 
-func keyspaceMoves(t *testing.T, name string) {
-	c := newClusterSite(t, name)
-	c.push20aSecond()
-	a := c.server
-	b := c.Servers[slices.Index(c.Servers, a)+1]
-	if slices.Index(c.Servers, a) == 2 { // the third is the last primary
-		b = c.Servers[0]
-	}
-	c.kill()
-	c.migrate(b, c.kill)
-	c.kill()
-	b = c.failOverByCommand()
-	c.migrate(a, c.kill)
-	c.failover = c.primaryDies()
-	c.kill()
-	c.migrate(b, c.kill)
-	c.stopPushing()
-	eventually(t, "every job to end", func() bool { return c.waiting() == 0 })
-	c.workers.end()
-	c.requireAccounted()
-	c.requireOneSlot()
-}
-
-// A clusterSite is a keyspace in a Redis Cluster of three primaries and three replicas. Its server is the node that
-// serves it.
+// A clusterSite is a fleet over one keyspace or several shards in a Redis Cluster of three primaries and three
+// replicas.
 type clusterSite struct {
-	*site
 	*drivertest.Cluster
-	slot     int
-	dirs     map[*drivertest.Server]string
-	marks    map[*drivertest.Server]string // a key of a slot that stays where it is
-	tenure   int
-	replicas map[*drivertest.Server]*drivertest.Server // by primary, as they were at first
-	book     *ledger
-	workers  *supervisor
-	stored   *chronicle
+	t         *testing.T
+	site      *site // for the programs: its server is any node
+	keyspaces []*clusterSpace
+	dirs      map[*drivertest.Server]string
+	marks     map[*drivertest.Server]string             // a key of a slot that stays where it is
+	replicas  map[*drivertest.Server]*drivertest.Server // by primary, as they were at first
+	book      *ledger
+	workers   *supervisor
+	killed    map[int]killing // workers, by process id
+	failover  failover
+	lame      map[*clusterSpace]bool // what the killed node served
+
+	mu       sync.Mutex
+	stored   map[string]storing // by jid
 	stopPush func()
-	killed   map[int]killing // workers, by process id
-	resting  *settlement     // when the slot that moves now began to; nil when none does
-	failover failover
 }
 
-func newClusterSite(t *testing.T, name string) *clusterSite {
+// A clusterSpace is one of its keyspaces. Its server is the node that serves it.
+type clusterSpace struct {
+	*site
+	name    string // of the shard
+	slot    int
+	tenure  int
+	resting *settlement // when its slot, which moves now, began to; nil when it does not
+}
+
+// A storing is a job that Redis said it has: between what instants it said so of the job, and for a callback of its
+// whole batch, and where it is.
+type storing struct {
+	from, to time.Time
+	shard    string
+}
+
+func newClusterSite(t *testing.T, name string, shards int) *clusterSite {
 	t.Helper()
-	c := &clusterSite{
-		Cluster: drivertest.StartCluster(t, 6, slices.Concat(steady, stepwise)...), book: newLedger(t), stored: newChronicle(), killed: make(map[int]killing),
-		dirs: make(map[*drivertest.Server]string), marks: make(map[*drivertest.Server]string),
-		replicas: make(map[*drivertest.Server]*drivertest.Server),
+	args := slices.Concat(steady, stepwise)
+	if shards > 0 {
+		args = append(args, "--cluster-require-full-coverage", "no") // the other shards work on
 	}
-	s := newSite(t, c.Servers[0])
-	s.prefix = "{" + s.prefix + "}"
-	s.client, s.url, s.keys = name, c.URL(), lua.NewKeys(s.prefix)
-	s.server = c.Primary(s.keys.Queues())
-	c.site, c.slot = s, c.Slot(t, s.keys.Queues())
+	c := &clusterSite{
+		Cluster: drivertest.StartCluster(t, 6, args...), t: t, book: newLedger(t), killed: make(map[int]killing),
+		dirs: make(map[*drivertest.Server]string), marks: make(map[*drivertest.Server]string), lame: make(map[*clusterSpace]bool),
+		replicas: make(map[*drivertest.Server]*drivertest.Server), stored: make(map[string]storing),
+	}
+	c.site = newSite(t, c.Servers[0])
+	c.site.client, c.site.url = name, c.URL()
+	if shards == 0 {
+		c.site.prefix = "{" + c.site.prefix + "}"
+		c.keyspaces = []*clusterSpace{c.space("", c.site.prefix)}
+	} else {
+		c.site.url += "?shards=" + strconv.Itoa(shards)
+		c.spread(shards)
+	}
 	for i, primary := range c.Servers[:3] {
 		c.replicas[primary] = c.Servers[3+i]
 	}
@@ -108,16 +160,19 @@ func newClusterSite(t *testing.T, name string) *clusterSite {
 	for primary, replica := range c.replicas {
 		for n := 0; c.marks[primary] == ""; n++ {
 			key := oracle.TenureKey + strconv.Itoa(n)
-			if _, err := primary.Do(t.Context(), "TYPE", key); err == nil && c.Slot(t, key) != c.slot {
+			if _, err := primary.Do(t.Context(), "TYPE", key); err == nil && !c.moves(c.Slot(t, key)) {
 				c.marks[primary], c.marks[replica] = key, key
 			}
 		}
 	}
 	t.Cleanup(c.judge)
-	c.tenure = 1
-	c.mark(c.server, oracle.Begins(1))
-	words := []string{"-c", "5", "--heartbeat", "500ms", "--ttl", sessionTTL.String(), "--max-interruptions", "50", "--exec", c.book.exec("*")}
-	c.workers = s.supervise(3, words...)
+	for _, k := range c.keyspaces {
+		c.mark(k.server, oracle.Begins(k.prefix, k.tenure))
+	}
+	worker := buildWorker(t, "./testdata/worker")
+	c.workers = c.site.superviseBy(3, func() *process {
+		return c.site.launch(worker, "-redis", c.site.url, "-client", name, "-prefix", c.site.prefix, "-c", "8", "-ttl", sessionTTL.String(), "-beat", "500ms", c.book.path)
+	})
 	return c
 }
 
@@ -127,36 +182,147 @@ var steady = []string{"--cluster-node-timeout", "4000"}
 // sessionTTL is short enough for a migration to last longer.
 const sessionTTL = 3 * time.Second
 
+// space is a keyspace of the site.
+func (c *clusterSite) space(shard, prefix string) *clusterSpace {
+	k := &clusterSpace{site: c.site.by(c.site.url), name: shard, tenure: 1}
+	k.prefix, k.keys = prefix, lua.NewKeys(prefix)
+	k.server, k.slot = c.Primary(k.keys.Queues()), c.Slot(c.t, k.keys.Queues())
+	return k
+}
+
+// spread chooses the prefix of the shards so that each primary has two of them at least: where they lie is chance.
+func (c *clusterSite) spread(shards int) {
+	for n, base := 0, c.site.prefix; ; n++ {
+		c.site.prefix, c.keyspaces = base+strconv.Itoa(n), nil
+		for _, shard := range client.Shards(shards) {
+			c.keyspaces = append(c.keyspaces, c.space(shard.Name, shard.PrefixIn(c.site.prefix)))
+		}
+		if !slices.ContainsFunc(c.Servers[:3], func(node *drivertest.Server) bool { return len(c.on(node)) < 2 }) {
+			return
+		}
+	}
+}
+
+// moves is whether a slot is that of a keyspace.
+func (c *clusterSite) moves(slot int) bool {
+	return slices.ContainsFunc(c.keyspaces, func(k *clusterSpace) bool { return k.slot == slot })
+}
+
+// on are the keyspaces that a node serves.
+func (c *clusterSite) on(node *drivertest.Server) []*clusterSpace {
+	return slices.DeleteFunc(slices.Clone(c.keyspaces), func(k *clusterSpace) bool { return k.server != node })
+}
+
+// another is another primary than this one.
+func (c *clusterSite) another(than *drivertest.Server) *drivertest.Server {
+	if than != c.Servers[0] {
+		return c.Servers[0]
+	}
+	return c.Servers[1]
+}
+
 func (c *clusterSite) mark(node *drivertest.Server, value string) {
 	c.t.Helper()
 	_, err := node.Do(c.t.Context(), "SET", c.marks[node], value)
 	require.NoError(c.t, err)
 }
 
-// push20aSecond stores jobs until stopPushing is called, as an ordinary producer does.
-func (c *clusterSite) push20aSecond() {
+// producers push ten jobs a second each, at most.
+const producers = 3
+
+// pushMany stores jobs until finish is called, as ordinary producers do.
+func (c *clusterSite) pushMany() {
 	c.t.Helper()
-	redis, err := adapters.For(c.prefix)[c.client](c.url)
+	pusher, err := client.Open(c.site.url, client.Config{Prefix: c.site.prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
+		if c.site.client == "rueidis" {
+			return rueidisdriver.Open(url, options...)
+		}
+		return goredisdriver.Open(url, options...)
+	})
 	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = redis.Close() })
-	pusher, err := client.New(redis, client.Config{Prefix: c.prefix})
-	require.NoError(c.t, err)
-	c.stored.every = 50 * time.Millisecond
-	c.stored.job = func(n int) client.RawJob {
-		return client.RawJob{Class: "Any", ArgsJSON: jsonArgs(n, 300), JID: jidOf(strconv.Itoa(n))}
-	}
+	c.t.Cleanup(func() { _ = pusher.Close() })
 	producing, stop := context.WithCancel(c.t.Context())
-	var producer sync.WaitGroup
-	producer.Go(func() { c.stored.produce(producing, pusher, 0) })
-	c.stopPush = func() { stop(); producer.Wait() }
+	var all sync.WaitGroup
+	for first := range producers {
+		all.Go(func() {
+			for n := first; producing.Err() == nil; n += producers {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(producing), time.Second)
+				c.push(ctx, pusher, n)
+				cancel()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	c.stopPush = func() { stop(); all.Wait() }
 	c.t.Cleanup(c.stopPush)
-	eventually(c.t, "jobs to run", func() bool { return len(c.book.ends("")) > 20 })
+	eventually(c.t, "jobs of each shard to end", func() bool {
+		ended := c.endedOn()
+		return !slices.ContainsFunc(c.keyspaces, func(k *clusterSpace) bool { return ended[k.name] < 3 })
+	})
 }
 
-func (c *clusterSite) stopPushing() { c.stopPush() }
+// push stores the nth job, or the nth batch. What is not stored for sure is not pushed again.
+func (c *clusterSite) push(ctx context.Context, pusher *client.Client, n int) {
+	began := time.Now()
+	j := client.RawJob{Class: "Any", ArgsJSON: jsonArgs(n, 300), JID: fmt.Sprintf("job-%d", n)}
+	switch n % 10 {
+	case 1, 2:
+		j.In = time.Second
+	case 3:
+		j.Class = failsOnce
+	case 4, 5, 6:
+		same := n % 31
+		j.ArgsJSON, j.Unique = jsonArgs(same, 300), &dedup.Rule{Until: dedup.UntilExecuted}
+		j.ShardKey = fmt.Sprintf("customer %d", same)
+	case 7:
+		c.pushBatch(ctx, pusher, n)
+		return
+	}
+	receipt, err := pusher.Push(ctx, j)
+	c.note(j.JID, receipt, err, began)
+}
 
-// jidOf is the jid of a numbered job.
-func jidOf(n string) string { return fmt.Sprintf("%024s", n) }
+// pushBatch stores a batch of three members with a callback.
+func (c *clusterSite) pushBatch(ctx context.Context, pusher *client.Client, n int) {
+	began, id := time.Now(), fmt.Sprintf("batch-%d", n)
+	b, err := pusher.NewBatch(ctx, client.BatchConfig{ID: id, OnComplete: client.RawJob{Class: "Any", JID: id + "-complete"}})
+	if err != nil {
+		return
+	}
+	var receipt client.Receipt
+	for member := range 3 {
+		jid := fmt.Sprintf("%s-%d", id, member)
+		receipt, err = pusher.Push(ctx, client.RawJob{Class: "Any", ArgsJSON: jsonArgs(n, 300), JID: jid, Batch: b})
+		c.note(jid, receipt, err, began)
+		if err != nil {
+			return
+		}
+	}
+	c.note(id+"-complete", receipt, b.Seal(ctx), began)
+}
+
+func (c *clusterSite) note(jid string, receipt client.Receipt, err error, began time.Time) {
+	if err != nil || receipt.Status == client.StatusDuplicate {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored[jid] = storing{began, time.Now(), receipt.Shard}
+}
+
+// endedOn counts the runs that have ended on each shard.
+func (c *clusterSite) endedOn() map[string]int {
+	ends := c.book.ends("")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := make(map[string]int)
+	for _, end := range ends {
+		if at, known := c.stored[end.JID]; known {
+			counts[at.shard]++
+		}
+	}
+	return counts
+}
 
 // kill kills the living worker that has started a job last; another one is started in its place.
 func (c *clusterSite) kill() {
@@ -169,7 +335,12 @@ func (c *clusterSite) kill() {
 	c.workers.mu.Unlock()
 	for _, start := range slices.Backward(c.book.starts("")) {
 		if living[start.Worker] {
-			c.killed[start.Worker] = killing{settled: c.settled(), at: time.Now()}
+			k := killing{settled: make(map[string]settlement)}
+			for _, space := range c.keyspaces {
+				k.settled[space.name] = space.settled()
+			}
+			k.at = time.Now()
+			c.killed[start.Worker] = k
 			_ = syscall.Kill(start.Worker, syscall.SIGKILL)
 			return
 		}
@@ -177,10 +348,10 @@ func (c *clusterSite) kill() {
 	require.FailNow(c.t, "no worker lives that has started a job")
 }
 
-// A killing is when a worker was killed, and what was settled for sure of what it had ended.
+// A killing is when a worker was killed, and what was settled for sure of what it had ended, by shard.
 type killing struct {
 	at      time.Time
-	settled settlement
+	settled map[string]settlement
 }
 
 // A settlement says which ends of runs have been settled: those before at, but for the jobs that were in hand then.
@@ -190,59 +361,85 @@ type settlement struct {
 }
 
 // settled is the settlement of now, or of when the slot began to move: from then on nothing is settled for sure.
-func (c *clusterSite) settled() settlement {
-	c.t.Helper()
-	if c.resting != nil {
-		return *c.resting
+func (k *clusterSpace) settled() settlement {
+	k.t.Helper()
+	if k.resting != nil {
+		return *k.resting
 	}
 	s := settlement{at: time.Now(), inHand: make(map[string]bool)}
-	for _, key := range texts(c.do("KEYS", c.keys.Working("default", "*"))) {
-		for _, payload := range c.list(key) {
+	for _, key := range texts(k.do("KEYS", k.keys.Working("default", "*"))) {
+		for _, payload := range k.list(key) {
 			j, err := job.Parse(payload)
-			require.NoError(c.t, err)
+			require.NoError(k.t, err)
 			s.inHand[j.JID()] = true
 		}
 	}
 	return s
 }
 
-// migrate moves the slot to another node key by key, slower than a session lasts. midway is called in the middle.
-func (c *clusterSite) migrate(to *drivertest.Server, midway func()) {
-	t, from, slot := c.t, c.server, strconv.Itoa(c.slot)
+// A move is that of a keyspace to another node.
+type move struct {
+	of *clusterSpace
+	to *drivertest.Server
+}
+
+// migrate moves slots to other nodes at once, key by key, slower than a session lasts. midway is called in the
+// middle.
+func (c *clusterSite) migrate(midway func(), moves ...move) {
+	t := c.t
 	t.Helper()
-	host, port, err := net.SplitHostPort(to.Addr())
-	require.NoError(t, err)
-	rests := c.settled()
-	c.resting = &rests
-	c.mark(from, oracle.Ends(c.tenure))
-	other := c.on(to)
-	other.do("CLUSTER", "SETSLOT", slot, "IMPORTING", from.Node(t))
-	c.do("CLUSTER", "SETSLOT", slot, "MIGRATING", to.Node(t))
-	before := len(c.book.starts(""))
-	count, _ := c.do("CLUSTER", "COUNTKEYSINSLOT", slot).(int64)
-	require.Greater(t, count, int64(8))
-	for moved := 0; ; moved++ {
-		keys := texts(c.do("CLUSTER", "GETKEYSINSLOT", slot, "1"))
-		if len(keys) == 0 {
-			break
-		}
-		require.Contains(t, []any{"OK", "NOKEY"}, c.do("MIGRATE", host, port, keys[0], "0", "10000")) // it may expire just then
-		time.Sleep((sessionTTL + 2*time.Second) / time.Duration(count))                               // the pace of a resharding
-		if moved == int(count)/2 {
+	began, before, most := time.Now(), len(c.book.starts("")), int64(0)
+	for _, m := range moves {
+		rests := m.of.settled()
+		m.of.resting = &rests
+		c.mark(m.of.server, oracle.Ends(m.of.prefix, m.of.tenure))
+		slot := strconv.Itoa(m.of.slot)
+		m.of.site.on(m.to).do("CLUSTER", "SETSLOT", slot, "IMPORTING", m.of.server.Node(t))
+		m.of.do("CLUSTER", "SETSLOT", slot, "MIGRATING", m.to.Node(t))
+		count, _ := m.of.do("CLUSTER", "COUNTKEYSINSLOT", slot).(int64)
+		require.Greater(t, count, int64(8))
+		most = max(most, count)
+	}
+	for moved, left := int64(0), moves; len(left) > 0; moved++ {
+		left = slices.DeleteFunc(slices.Clone(left), func(m move) bool { return !m.key(t) })
+		time.Sleep((sessionTTL + 2*time.Second) / time.Duration(most)) // the pace of a resharding
+		if moved == most/2 {
 			midway()
 		}
 	}
-	c.tenure++
-	c.mark(to, oracle.Begins(c.tenure))
-	for _, node := range append([]*drivertest.Server{to, from}, c.Servers...) {
-		if parts, _ := c.on(node).do("ROLE").([]any); parts[0] == "master" {
-			c.on(node).do("CLUSTER", "SETSLOT", slot, "NODE", to.Node(t))
+	for _, m := range moves {
+		m.of.tenure++
+		c.mark(m.to, oracle.Begins(m.of.prefix, m.of.tenure))
+		for _, node := range append([]*drivertest.Server{m.to, m.of.server}, c.Servers...) {
+			other := m.of.site.on(node)
+			if parts, _ := other.do("ROLE").([]any); parts[0] == "master" {
+				other.do("CLUSTER", "SETSLOT", strconv.Itoa(m.of.slot), "NODE", m.to.Node(t))
+			}
 		}
+		m.of.site = m.of.site.on(m.to)
 	}
-	c.site = other
-	t.Logf("%d keys moved in %v, in which %d jobs started", count, time.Since(rests.at), len(c.book.starts(""))-before)
-	c.runsOn("the migration")
-	c.resting = nil
+	t.Logf("%d slots of at most %d keys moved in %v, in which %d jobs started", len(moves), most, time.Since(began), len(c.book.starts(""))-before)
+	var of []*clusterSpace
+	for _, m := range moves {
+		of = append(of, m.of)
+	}
+	c.runOn("the migration", of...)
+	for _, k := range of {
+		k.resting = nil
+	}
+}
+
+// key moves one key of the slot, and reports whether there was one.
+func (m move) key(t *testing.T) bool {
+	t.Helper()
+	host, port, err := net.SplitHostPort(m.to.Addr())
+	require.NoError(t, err)
+	keys := texts(m.of.do("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(m.of.slot), "1"))
+	if len(keys) == 0 {
+		return false
+	}
+	require.Contains(t, []any{"OK", "NOKEY"}, m.of.do("MIGRATE", host, port, keys[0], "0", "10000")) // it may expire just then
+	return true
 }
 
 // arrived is within what time of the end of a migration work goes on. The promise is two seconds; a machine that is
@@ -254,50 +451,97 @@ func arrived() time.Duration {
 	return 10 * time.Second
 }
 
-// runsOn makes sure that jobs start in time, from now on.
-func (c *clusterSite) runsOn(after string) {
+// runOn makes sure that jobs of keyspaces start in time, from now on.
+func (c *clusterSite) runOn(after string, spaces ...*clusterSpace) {
 	c.t.Helper()
-	ended := time.Now()
-	var first time.Time
+	from := time.Now()
+	first := make(map[string]time.Time)
 	eventually(c.t, "jobs to run after "+after, func() bool {
 		starts := c.book.starts("")
-		first = starts[len(starts)-1].At
-		return first.After(ended)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, start := range starts {
+			if at, known := c.stored[start.JID]; known && first[at.shard].IsZero() && start.At.After(from) {
+				first[at.shard] = start.At
+			}
+		}
+		return !slices.ContainsFunc(spaces, func(k *clusterSpace) bool { return first[k.name].IsZero() })
 	})
-	c.t.Logf("a job started %v after %s", first.Sub(ended), after)
-	require.Less(c.t, first.Sub(ended), arrived(), "after %s", after)
-	before := len(c.book.ends(""))
-	eventually(c.t, "more jobs to run", func() bool { return len(c.book.ends("")) > before+20 })
+	for _, k := range spaces {
+		c.t.Logf("a job of %s started %v after %s", k.prefix, first[k.name].Sub(from), after)
+		require.Less(c.t, first[k.name].Sub(from), arrived(), "after %s", after)
+	}
+	before := c.endedOn()
+	eventually(c.t, "more jobs to run", func() bool {
+		now := c.endedOn()
+		return !slices.ContainsFunc(spaces, func(k *clusterSpace) bool { return now[k.name] < before[k.name]+20/len(c.keyspaces)+1 })
+	})
 }
 
-// failOverByCommand makes the replica of the node that serves the keyspace its primary, as for an upgrade.
-func (c *clusterSite) failOverByCommand() *drivertest.Server {
+// takeOver waits until another node serves what a node served, and answers what that is.
+func (c *clusterSite) takeOver(old *drivertest.Server) (of []*clusterSpace) {
 	c.t.Helper()
-	old, replica := c.server, c.replicas[c.server]
-	c.on(replica).do("CLUSTER", "FAILOVER")
-	c.site = c.on(c.AwaitPrimary(c.t, c.keys.Queues(), old))
-	require.Same(c.t, replica, c.server)
+	for _, k := range c.keyspaces {
+		if k.server == old {
+			k.site = k.site.on(c.AwaitPrimary(c.t, k.keys.Queues(), old))
+			require.Same(c.t, c.replicas[old], k.server)
+			of = append(of, k)
+		}
+	}
+	return of
+}
+
+// failOverByCommand makes the replica of a node its primary, as for an upgrade.
+func (c *clusterSite) failOverByCommand(old *drivertest.Server) *drivertest.Server {
+	c.t.Helper()
+	c.site.on(c.replicas[old]).do("CLUSTER", "FAILOVER")
+	of := c.takeOver(old)
 	eventually(c.t, "the old primary to follow", func() bool { return follows(c.t, old) })
-	c.runsOn("the failover by command")
-	return replica
+	c.runOn("the failover by command", of...)
+	return c.replicas[old]
 }
 
-// primaryDies kills the node that serves the keyspace. Its replica takes over, and it comes back as a replica.
-func (c *clusterSite) primaryDies() failover {
+// primaryDies kills a node. Its replica takes over, and it comes back as a replica. Meanwhile the keyspaces on other
+// nodes that do not rest are worked on.
+func (c *clusterSite) primaryDies(old *drivertest.Server) {
 	c.t.Helper()
-	old, replica := c.server, c.replicas[c.server]
 	c.requireOneSlot() // while it counts
 	f := failover{before: time.Now()}
 	old.Kill()
 	f.silent = time.Now()
-	c.site = c.on(c.AwaitPrimary(c.t, c.keys.Queues(), old))
+	var others []*clusterSpace
+	for _, k := range c.keyspaces {
+		switch {
+		case k.server == old:
+			c.lame[k] = true
+		case k.resting == nil:
+			others = append(others, k)
+		}
+	}
+	before := c.endedOn()
+	of := c.takeOver(old)
 	f.switched = time.Now()
-	require.Same(c.t, replica, c.server)
+	c.failover = f
+	now := c.endedOn()
+	for _, k := range others {
+		require.Greater(c.t, now[k.name], before[k.name], "%s rested while another node was away", k.prefix)
+	}
 	c.t.Logf("a replica took over %v after its primary was killed", f.switched.Sub(f.silent))
-	c.runsOn("the failover")
+	c.runOn("the failover", of...)
 	old.Restart(c.t)
 	eventually(c.t, "the killed node to follow", func() bool { return follows(c.t, old) })
-	return f
+}
+
+// finish lets all jobs end, and holds what must hold then.
+func (c *clusterSite) finish() {
+	c.t.Helper()
+	c.stopPush()
+	for _, k := range c.keyspaces {
+		eventually(c.t, "every job to end", func() bool { return k.waiting() == 0 })
+	}
+	c.workers.end()
+	c.requireAccounted()
+	c.requireOneSlot()
 }
 
 // requireOneSlot holds that no node was ever asked for keys of two slots, by what the nodes count of their errors.
@@ -314,54 +558,73 @@ func (c *clusterSite) requireOneSlot() {
 	require.Positive(c.t, refused, "no node counts its errors")
 }
 
-// requireAccounted holds that each stored job has been done, and ran again only if its worker was killed or if the
-// killed node had not passed on that it had been taken or settled.
+// forgot is whether the node that took over may not know what the killed one acknowledged of a shard between two
+// instants.
+func (c *clusterSite) forgot(shard string, from, to time.Time) bool {
+	for k := range c.lame {
+		if k.name == shard {
+			return to.After(c.failover.before.Add(-replicated)) && from.Before(c.failover.silent.Add(replicated))
+		}
+	}
+	return false
+}
+
+// requireAccounted holds that each stored job has been done, and ran again only if it had failed, if its worker was
+// killed or if the killed node had not passed on that it had been taken or settled.
 func (c *clusterSite) requireAccounted() {
 	t := c.t
 	t.Helper()
-	starts, ends := make(map[string][]mark), make(map[string][]mark)
+	type attempt struct{ jid, retry string }
+	starts, ends := make(map[attempt][]mark), make(map[string]mark) // the latter by run
+	done := make(map[string]bool)
 	for _, m := range c.book.marks() {
-		where := starts
-		if m.What == "end" {
-			where = ends
+		if m.What == "start" {
+			starts[attempt{m.JID, m.RetryCount}] = append(starts[attempt{m.JID, m.RetryCount}], m)
+			continue
 		}
-		where[m.JID] = append(where[m.JID], m)
+		ends[m.Run] = m
+		done[m.JID] = done[m.JID] || m.Class != failsOnce || m.RetryCount != ""
 	}
-	lost, twice := 0, 0
-	for n, at := range c.stored.acked {
-		if len(ends[jidOf(n)]) == 0 {
+	lost, twice, kinds := 0, 0, make(map[string]int)
+	for jid, at := range c.stored {
+		if !done[jid] {
 			lost++
-			require.True(t, c.failover.forgot(at), "job %s, stored at %v, is not done", n, at)
+			require.True(t, c.forgot(at.shard, at.from, at.to), "job %s of shard %q, stored at %v, is not done", jid, at.shard, at.to)
 		}
 	}
-	for jid, runs := range starts {
+	for of, runs := range starts {
+		kinds[runs[0].Class+of.retry]++
+		shard := c.stored[of.jid].shard
 		for i, run := range runs[:len(runs)-1] {
 			twice++
 			kill, killed := c.killed[run.Worker]
-			end := slices.IndexFunc(ends[jid], func(m mark) bool { return m.PID == run.PID })
-			inHand := killed && run.At.Before(kill.at) && (end < 0 || kill.settled.inHand[jid] || ends[jid][end].At.After(kill.settled.at))
-			forgotten := run.At.After(c.failover.before.Add(-replicated)) && run.At.Before(c.failover.switched) ||
-				end >= 0 && c.failover.forgot(ends[jid][end].At)
-			require.True(t, inHand || forgotten, "job %s ran at %v, and again at %v", jid, run.At, runs[i+1].At)
+			end, ended := ends[run.Run]
+			inHand := killed && run.At.Before(kill.at) && (!ended || kill.settled[shard].inHand[of.jid] || end.At.After(kill.settled[shard].at))
+			require.True(t, inHand || c.forgot(shard, run.At, c.failover.switched) || ended && c.forgot(shard, end.At, end.At),
+				"job %s of shard %q ran at %v, ended at %v, and ran again at %v; its worker was killed at %v, and had settled what had ended at %v",
+				of.jid, shard, run.At, end.At, runs[i+1].At, kill.at, kill.settled[shard].at)
 		}
 	}
-	t.Logf("%d jobs stored, %d of them lost; %d workers killed, %d runs repeated", len(c.stored.acked), lost, len(c.killed), twice)
+	t.Logf("%d jobs stored, %d of them lost; %v; %d workers killed, %d runs repeated", len(c.stored), lost, kinds, len(c.killed), twice)
 }
 
-// judge lets the oracle judge the history of the keyspace, when its workers are gone. A replica whose primary fails
-// over to it has all that either has written down.
+// judge lets the oracle judge the histories of the keyspaces, when their workers are gone. A replica whose primary
+// fails over to it has all that either has written down.
 func (c *clusterSite) judge() {
 	if c.t.Failed() {
 		return
 	}
-	var dirs []string
+	var dirs, prefixes []string
 	for _, replica := range c.replicas {
 		dirs = append(dirs, c.dirs[replica])
+	}
+	for _, k := range c.keyspaces {
+		prefixes = append(prefixes, k.prefix)
 	}
 	for _, node := range c.Servers {
 		node.Kill()
 	}
-	report, err := oracle.ReplayTenures(dirs, oracle.Prefix(c.prefix), oracle.MaxInterruptions(50))
+	report, err := oracle.ReplayTenures(dirs, prefixes, oracle.OneFleet(), oracle.MaxInterruptions(programCrashes))
 	require.NoError(c.t, err)
 	tellViolations(c.t, report)
 }

@@ -20,8 +20,7 @@ import (
 
 // A supervisor restarts each of its workers whenever it dies.
 type supervisor struct {
-	s      *site
-	words  []string
+	launch func() *process
 	mu     sync.Mutex
 	all    []*process
 	ending chan struct{}
@@ -29,7 +28,12 @@ type supervisor struct {
 }
 
 func (s *site) supervise(workers int, words ...string) *supervisor {
-	c := &supervisor{s: s, words: words, ending: make(chan struct{})}
+	return s.superviseBy(workers, func() *process { return s.start(words...) })
+}
+
+// superviseBy is supervise for workers that a function starts.
+func (s *site) superviseBy(workers int, launch func() *process) *supervisor {
+	c := &supervisor{launch: launch, ending: make(chan struct{})}
 	for range workers {
 		p := c.start()
 		c.loops.Go(func() { c.watch(p) })
@@ -39,7 +43,7 @@ func (s *site) supervise(workers int, words ...string) *supervisor {
 }
 
 func (c *supervisor) start() *process {
-	p := c.s.start(c.words...)
+	p := c.launch()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = append(c.all, p)

@@ -118,7 +118,7 @@ func newAwayShards(t *testing.T, name string) *awayShards {
 	s.site, s.list = s.sites[0], strings.Join(list, " ")
 	flags := program.Flags{URL: s.list, Client: name, Prefix: s.prefix}
 	var err error
-	_, s.client, err = flags.Open()
+	s.client, err = flags.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.client.Close() })
 	return s

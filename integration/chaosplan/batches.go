@@ -9,11 +9,18 @@ const (
 	Death    = "death"
 )
 
-// BatchID names the nth batch, and NestedID the one that is in it.
-func BatchID(n int) string { return fmt.Sprintf("batch-%d", n) }
+// BatchID names the nth batch, in a fleet with so many shards. One with another in it begins with the name of a
+// shard, so that both are there.
+func BatchID(n, shards int) string {
+	id := fmt.Sprintf("batch-%d", n)
+	if shards > 1 && HasNested(n) {
+		return fmt.Sprintf("%d.%s", n/10%shards, id)
+	}
+	return id
+}
 
 // NestedID names the batch that is in the nth one.
-func NestedID(n int) string { return BatchID(n) + "-nested" }
+func NestedID(n, shards int) string { return BatchID(n, shards) + "-nested" }
 
 // HasNested reports whether another batch is in the nth one, and HasKeys whether the members of both have keys,
 // by which each is stored once, however often it is pushed. Members of the others are pushed anew by a pusher

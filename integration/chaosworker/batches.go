@@ -106,11 +106,12 @@ func (f *flags) pushBatches(client *belay.Client) error {
 // (see chaosplan.HasKeys) also its members.
 func (f *flags) pushBatch(ctx context.Context, client *belay.Client, n int) error {
 	pause := f.pace * chunk / time.Duration(f.size) // half of the time that this pusher has for a batch
-	return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.BatchID(n)}, chaosplan.HasKeys(n), f.size, pause, func(b *belay.Batch) error {
+	shards := len(client.Spaces())
+	return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.BatchID(n, shards)}, chaosplan.HasKeys(n), f.size, pause, func(b *belay.Batch) error {
 		if !chaosplan.HasNested(n) {
 			return nil
 		}
-		return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.NestedID(n), Parent: b}, chaosplan.HasKeys(n), f.size/10, pause, nil)
+		return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.NestedID(n, shards), Parent: b}, chaosplan.HasKeys(n), f.size/10, pause, nil)
 	})
 }
 

@@ -66,7 +66,7 @@ func (f *flags) run() error {
 	if err != nil {
 		return err
 	}
-	redis, client, err := f.Open()
+	client, err := f.Open()
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (f *flags) run() error {
 		return f.pushBatches(client)
 	}
 	if f.pusher >= 0 {
-		return newPusher(f, plan, book, client, redis).run(ctx)
+		return newPusher(f, plan, book, client).run(ctx)
 	}
 	return work(ctx, f, plan, book, client)
 }

@@ -34,12 +34,10 @@ type pusher struct {
 	plan   *chaosplan.Plan
 	book   *history.Writer
 	client *belay.Client
-	redis  driver.Client
-	keys   lua.Keys
 }
 
-func newPusher(f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client, redis driver.Client) *pusher {
-	return &pusher{flags: f, plan: plan, book: book, client: client, redis: redis, keys: lua.NewKeys(f.Prefix)}
+func newPusher(f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client) *pusher {
+	return &pusher{flags: f, plan: plan, book: book, client: client}
 }
 
 // run ends when all has been pushed. What those before it have begun, who were killed, is left as it is.
@@ -190,7 +188,9 @@ func (p *pusher) cancel(ctx context.Context, j chaosplan.Job) {
 	p.book.Append(history.Event{Kind: history.Marked, Token: j.Token, JID: j.JID})
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, _ = p.keys.Mark([]lua.Mark{{JID: j.JID}}).Do(within, p.redis)
+	for _, space := range p.client.Spaces() {
+		_, _ = space.Keys.Mark([]lua.Mark{{JID: j.JID}}).Do(within, space.Driver)
+	}
 }
 
 func note(batch []*try, receipts []belay.Receipt, err error) error {
@@ -205,21 +205,25 @@ func note(batch []*try, receipts []belay.Receipt, err error) error {
 	return err
 }
 
-// pushRaw stores one job by plain commands, as Ruby's Sidekiq does.
+// pushRaw stores one job by plain commands, as Ruby's Sidekiq does. Ruby knows one shard: the jobs of each second
+// of the run are of another.
 func (p *pusher) pushRaw(ctx context.Context, t *try) error {
-	now, err := lua.TimeOf(p.redis.Do(ctx, lua.AskTime)[0])
+	spaces := p.client.Spaces()
+	space := spaces[int(t.job.At/time.Second)%len(spaces)]
+	redis, keys := space.Driver, space.Keys
+	now, err := lua.TimeOf(redis.Do(ctx, lua.AskTime)[0])
 	if err != nil {
 		return note([]*try{t}, []belay.Receipt{{Status: belay.StatusNotPushed}}, err) // asking stores nothing
 	}
 	j := t.job
 	payload := fmt.Sprintf(`{"retry":true,"queue":%q,"class":%q,"args":%s,"jid":%q,"created_at":%s,"enqueued_at":%[5]s}`,
 		j.Queue, j.Class, asJSON(j), j.JID, seconds(now))
-	calls := []driver.Call{driver.Command("SADD", p.keys.Queues(), j.Queue), driver.Command("LPUSH", p.keys.Queue(j.Queue), payload)}
+	calls := []driver.Call{driver.Command("SADD", keys.Queues(), j.Queue), driver.Command("LPUSH", keys.Queue(j.Queue), payload)}
 	if j.Spec.DelayMillis > 0 {
 		due := now.Add(time.Duration(j.Spec.DelayMillis) * time.Millisecond)
-		calls = []driver.Call{driver.Command("ZADD", p.keys.Schedule(), seconds(due), payload)}
+		calls = []driver.Call{driver.Command("ZADD", keys.Schedule(), seconds(due), payload)}
 	}
-	status, replies := belay.StatusQueued, p.redis.Do(ctx, calls...)
+	status, replies := belay.StatusQueued, redis.Do(ctx, calls...)
 	switch err = replies[len(replies)-1].Err; {
 	case err != nil && driver.Certain(err):
 		status = belay.StatusNotPushed

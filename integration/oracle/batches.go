@@ -97,6 +97,7 @@ func (s *stride) writeBatch(of *batch, c []string) {
 }
 
 func (s *stride) alter(of *batch) {
+	s.settles(nil, "batch", of.id)
 	if !slices.Contains(s.altered, of) {
 		s.altered = append(s.altered, of)
 	}

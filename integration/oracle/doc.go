@@ -28,6 +28,8 @@
 //   - a batch counts its members in the steps that store and end them, and the step that decides a callback
 //     stores it; it is listed with the second of its end, at most a day after its success, and all its keys go
 //     in one step;
+//   - of the shards of one fleet, with [OneFleet], each job is accepted on one, and each lock, gate, batch and
+//     periodic job is on one;
 //   - a lock comes in the step that stores its job, has an end, is listed until then, and goes with its
 //     job's end, with its start where the payload says so, or with its time; and the one more run that a
 //     duplicate asked for comes in the step in which the first run ends, and with the lock;
@@ -54,7 +56,7 @@
 //   - locks of jobs that a foreign program or an option's hand has ended: they stand until they run out;
 //   - which of the allowed moves was the best: other tests check that a job is taken, or recovered in time.
 //
-// [ReplayTenures] judges a keyspace whose slot moves through a Redis Cluster. What carries the slot is no step;
+// [ReplayTenures] judges keyspaces whose slots move through a Redis Cluster. What carries a slot is no step;
 // so a key that a script, or its time, deletes alone while the slot moves is taken for one that moved.
 //
 // It reads key names by their first words, which nothing else in Belay does, except working lists: whose

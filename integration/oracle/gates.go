@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/belayq/belay/lua"
 )
 
 // gates are what is known of limits.
@@ -57,8 +59,12 @@ type gateStep struct {
 	freed   [][2]string // identities and SHA-1s
 }
 
-// changes notes that a step changes a gate.
+// changes notes that a step changes a gate. That of a class rule counts on each shard alone.
 func (s *stride) changes(gate string) {
+	limit, _, _ := strings.Cut(gate, ":")
+	if _, rule := lua.ClassOfLimit(limit); !rule {
+		s.settles(nil, "gate", gate)
+	}
 	if s.gates.before == nil {
 		s.gates = gateStep{before: make(map[string]int), started: make(map[string]int), ledgers: make(map[string]bool)}
 	}

@@ -128,6 +128,9 @@ func (s *stride) trip(of *subject) *trip {
 func (s *stride) in(e *entry, l leg) {
 	l.entry = e
 	s.passes(l)
+	if e.of.named {
+		s.settles(e.of, "job", e.of.jid)
+	}
 	if !l.merged {
 		e.of.copies++
 	}
@@ -147,6 +150,19 @@ func (s *stride) out(e *entry, l leg) {
 		}
 	}
 	t.outs = append(t.outs, l)
+}
+
+// settles notes that something is on this shard, and reports it if it is on another one too.
+func (s *stride) settles(of *subject, kind, name string) {
+	homes := s.k.homes
+	if homes == nil {
+		return
+	}
+	home, known := homes[kind+" "+name]
+	if known && home != s.k.prefix {
+		s.violate(of, Shards, "the %s %s is on %s and on %s", kind, name, home, s.k.prefix)
+	}
+	homes[kind+" "+name] = s.k.prefix
 }
 
 // lists finds the spot of a list command, nil when it is none of jobs. One that comes to a sorted set or to a

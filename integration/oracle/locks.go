@@ -86,6 +86,7 @@ func (s *stride) setLock(digest string, c []string) {
 		s.leaveWith(digest, c[2])
 		return
 	}
+	s.settles(nil, "lock", digest)
 	l := &lock{digest: digest, value: c[2]}
 	for at := 3; at+1 < len(c); at++ {
 		if strings.EqualFold(c[at], "PXAT") {

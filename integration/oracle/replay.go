@@ -25,15 +25,23 @@ func Prefix(prefix string) Option {
 }
 
 // Prefixes says that what stands before a key's first colon is its keyspace's prefix, whatever it is: each
-// keyspace is judged by itself, and the report is of all of them. No prefix may hold a colon.
+// keyspace is judged by itself, and the report is of all of them. No prefix may hold a colon outside the hash tag
+// that it is.
 func Prefixes() Option {
 	return func(r *replay) {
 		r.split = func(key string) (string, bool) {
 			at := strings.IndexByte(key, ':')
+			if tag := strings.Index(key, "}:"); tag > 0 && key[0] == '{' {
+				at = tag + 1
+			}
 			return key[:at+1], at >= 0
 		}
 	}
 }
+
+// OneFleet says that the keyspaces are the shards of one fleet: a job, and what must be in one place for all jobs
+// with it, is on one of them.
+func OneFleet() Option { return func(r *replay) { r.homes = make(map[string]string) } }
 
 // Allow lets jobs go from a place to another by hands that are not Belay's, a test's or an operator's;
 // nothing is asked of such a move. Nowhere to a place is planting a job there, a place to Nowhere deleting
@@ -94,6 +102,8 @@ type replay struct {
 	largest     int
 	crashLimit  int    // crashes that a job may be in hand for
 	traced      string // a jid whose steps are kept
+	// homes are the prefixes of what must be on one shard; nil without OneFleet.
+	homes map[string]string
 
 	spaces map[string]*keyspace
 	report Report

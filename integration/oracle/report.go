@@ -32,6 +32,7 @@ const (
 	Batches       Rule = "batches"        // count their members in the steps that end them, and are called back once
 	Next          Rule = "next jobs"      // are stored, all of them, in the step in which the job before them ends
 	Gates         Rule = "gates"          // count what runs and what is admitted, and let no more start than they may
+	Shards        Rule = "shards"         // a job, a lock, a gate, a batch and a periodic job are each on one shard
 	Vanished      Rule = "vanished"       // the totals do not agree
 	CannotJudge   Rule = "cannot judge"   // a write that this package does not understand
 )

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,48 +14,98 @@ import (
 // [Ends]. The rest of the name must make it a key of a slot that stays on the node.
 const TenureKey = "oracle-tenure"
 
-// Begins is the value that marks that a node serves the keyspace from now on, as the nth node, from 1. It is
-// set before the node gets the slot.
-func Begins(n int) string { return strconv.Itoa(n) + " begins" }
+// Begins is the value that marks that a node serves the keyspace of a prefix from now on, as its nth node, from
+// 1. It is set before the node gets the slot.
+func Begins(prefix string, n int) string { return strconv.Itoa(n) + " begins " + prefix }
 
-// Ends is the value that marks that the slot is about to leave the nth node. It is set before the first key
-// does.
-func Ends(n int) string { return strconv.Itoa(n) + " ends" }
+// Ends is the value that marks that the slot of the keyspace is about to leave its nth node. It is set before
+// the first key does.
+func Ends(prefix string, n int) string { return strconv.Itoa(n) + " ends " + prefix }
 
-// ReplayTenures is Replay for a keyspace whose slot moved from node to node of a Redis Cluster. dirs are the
-// directories of a server of each shard that has everything which the shard ever wrote down. The test has
-// marked the nodes' tenures. What moves a slot is no step: RESTORE-ASKING, by which a node gets a key, and
-// the DEL by which the other one drops it.
-func ReplayTenures(dirs []string, options ...Option) (*Report, error) {
+// ReplayTenures is Replay for the keyspaces of some prefixes, whose slots moved from node to node of a Redis
+// Cluster: one after the other, each by the steps of the nodes that served it. dirs are the directories of a
+// server for each primary that has everything which the primary ever wrote down. The test has marked the
+// nodes' tenures. What moves a slot is no step: RESTORE-ASKING, by which a node gets a key, and the DEL by which
+// the other one drops it.
+func ReplayTenures(dirs, prefixes []string, options ...Option) (*Report, error) {
+	options = append([]Option{Prefixes()}, options...)
 	r := newReplay(options)
-	r.report.open, r.report.options = func() (source, error) { return openTenures(dirs) }, options
+	r.report.open, r.report.options = func() (source, error) { return &succession{dirs: dirs, prefixes: prefixes}, nil }, options
 	return r.run()
+}
+
+// A succession is the histories of several keyspaces, one after the other.
+type succession struct {
+	dirs, prefixes []string
+	now            *tenures
+	steps          int
+	truncated      string
+}
+
+// Next returns the next step; io.EOF after the last.
+func (s *succession) Next() (step Step, err error) {
+	for {
+		if s.now == nil {
+			if len(s.prefixes) == 0 {
+				return Step{}, io.EOF
+			}
+			if s.now, err = openTenures(s.dirs, s.prefixes[0]); err != nil {
+				return Step{}, err
+			}
+			s.prefixes = s.prefixes[1:]
+		}
+		step, err = s.now.Next()
+		if !errors.Is(err, io.EOF) {
+			s.steps++
+			step.Number = s.steps
+			return step, err
+		}
+		if s.truncated == "" {
+			s.truncated = s.now.truncated()
+		}
+		if err := s.Close(); err != nil {
+			return Step{}, err
+		}
+	}
+}
+
+// Truncated says how one of the logs ends, if it ends within a step.
+func (s *succession) Truncated() string { return s.truncated }
+
+// Close closes the logs that are read.
+func (s *succession) Close() (err error) {
+	if s.now != nil {
+		err = s.now.Close()
+	}
+	s.now = nil
+	return err
 }
 
 // tenures reads the logs of several nodes as one: each node's steps of the time in which it served the
 // keyspace.
 type tenures struct {
+	prefix  string
 	nodes   []*node
 	serving *node // nil between two tenures
 	n       int   // the tenure that is read, or that was read last
-	steps   int
 }
 
 // A node is one log, read up to the marker of its next tenure.
 type node struct {
 	*Log
+	prefix  string
 	begins  int // the tenure whose marker was read last; 0 when the log has no other
 	leaving bool
 }
 
-func openTenures(dirs []string) (*tenures, error) {
-	t := &tenures{}
+func openTenures(dirs []string, prefix string) (*tenures, error) {
+	t := &tenures{prefix: prefix}
 	for _, dir := range dirs {
 		log, err := Open(dir)
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
-		n := &node{Log: log}
+		n := &node{Log: log, prefix: prefix}
 		t.nodes = append(t.nodes, n)
 		if err := n.advance(Step{}); err != nil {
 			return nil, errors.Join(err, t.Close())
@@ -81,11 +132,9 @@ func (t *tenures) Next() (Step, error) {
 				return Step{}, err
 			}
 			t.serving = nil
-		case marker(&step) == Ends(t.n):
+		case marker(&step) == Ends(t.prefix, t.n):
 			t.serving.leaving = true
 		default:
-			t.steps++
-			step.Number = t.steps
 			return step, nil
 		}
 	}
@@ -103,16 +152,38 @@ func (t *tenures) turn() bool {
 	return false
 }
 
+// Next returns the next step that is about the keyspace; io.EOF after the last. Scripts have keys of one
+// keyspace.
+func (n *node) Next() (Step, error) {
+	for {
+		step, err := n.Log.Next()
+		if err != nil || slices.ContainsFunc(step.Commands, n.concerns) {
+			return step, err
+		}
+	}
+}
+
+// concerns reports whether a command has a key of the keyspace, or marks a tenure of it.
+func (n *node) concerns(c []string) bool {
+	if len(c) < 2 {
+		return true
+	}
+	if strings.HasPrefix(c[1], TenureKey) {
+		return strings.HasSuffix(c[len(c)-1], " "+n.prefix)
+	}
+	return n.prefix == "" || strings.HasPrefix(c[1], n.prefix+":")
+}
+
 // advance reads up to the marker of the next tenure, from a step that begins to bring it. There may be
 // nothing but the keys that come for it, and of those the ones that expire before.
 func (n *node) advance(step Step) (err error) {
 	expiring := make(map[string]bool)
 	for ; err == nil; step, err = n.Next() {
-		number, begins := strings.CutSuffix(marker(&step), " begins")
+		number, begins := strings.CutSuffix(marker(&step), Begins(n.prefix, 0)[1:])
 		switch {
 		case begins:
 			if n.begins, err = strconv.Atoi(number); err != nil {
-				return fmt.Errorf("unknown value of %s: %q", TenureKey, number)
+				return fmt.Errorf("unknown value of %s: %q", TenureKey, marker(&step))
 			}
 			return nil
 		case len(step.Commands) == 0: // before the first
@@ -120,7 +191,7 @@ func (n *node) advance(step Step) (err error) {
 			expiring[step.Commands[0][1]] = step.Commands[0][2] != "0"
 		case alone(&step, "DEL") && expiring[step.Commands[0][1]]:
 		default:
-			return fmt.Errorf("a node of the Cluster that does not serve the keyspace writes: %s", describe(step.Commands, ""))
+			return fmt.Errorf("a node of the Cluster that does not serve the keyspace %s writes: %s", n.prefix, describe(step.Commands, ""))
 		}
 	}
 	n.begins = 0
@@ -143,14 +214,14 @@ func marker(step *Step) string {
 	return ""
 }
 
-// Truncated says how one of the logs ends, if it ends within a step.
-func (t *tenures) Truncated() (text string) {
+// truncated says how one of the logs ends, if it ends within a step.
+func (t *tenures) truncated() string {
 	for _, n := range t.nodes {
-		if text == "" {
-			text = n.Truncated()
+		if text := n.Truncated(); text != "" {
+			return text
 		}
 	}
-	return text
+	return ""
 }
 
 // Close closes the logs.

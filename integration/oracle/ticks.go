@@ -30,6 +30,7 @@ func (s *stride) notes(c []string) {
 	}
 	for at := 2; at+1 < len(c); at += 2 {
 		name, value := c[at], c[at+1]
+		s.settles(nil, "periodic job", name)
 		s.noted[name] = value
 		if strings.HasPrefix(value, "since ") && s.k.clockMoves {
 			delete(s.k.ticks, name) // a clock was set back, and the ticks of that time come again

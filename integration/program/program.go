@@ -34,26 +34,21 @@ func (f *Flags) Add() {
 	flag.StringVar(&f.Prefix, "prefix", "", "prefix of every key")
 }
 
-// Open opens Belay's client, of one keyspace or of shards, with the Redis client that the flags name, and
-// returns the driver of its first keyspace too. The caller closes the client.
-func (f *Flags) Open() (redis driver.Client, c *belay.Client, err error) {
-	c, err = client.Open(f.URL, belay.ClientConfig{Prefix: f.Prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
+// Open opens Belay's client, of one keyspace or of shards, with the Redis client that the flags name.
+func (f *Flags) Open() (*belay.Client, error) {
+	return client.Open(f.URL, client.Config{Prefix: f.Prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
 		if f.Client == "rueidis" {
 			return rueidisdriver.Open(url, options...)
 		}
 		return goredisdriver.Open(url, options...)
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.Driver(), c, nil
 }
 
 // Work runs a worker, to which prepare gives its handlers, until TERM.
 func (f *Flags) Work(config belay.ServerConfig, prepare func(server *belay.Server) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	_, client, err := f.Open()
+	client, err := f.Open()
 	if err != nil {
 		return err
 	}

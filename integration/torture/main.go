@@ -1,7 +1,8 @@
 // Command torture spends a given time on whatever breaks job systems: first the crash-point sweep, which kills
 // a process at each command it sends, then a storm of unique jobs and one of batches, then rounds of chaos,
-// with Belay's default settings, with fast ones, and with kills alone, in turn. Everything is drawn from one
-// seed, and its last lines are the verdict. It exits with 1 when anything was lost or unlawful.
+// with Belay's default settings, with fast ones, and with kills alone, in turn. With -shards the storms and the
+// rounds work over several shards, and the sweep, whose plays are of one keyspace, is left out. Everything is drawn
+// from one seed, and its last lines are the verdict. It exits with 1 when anything was lost or unlawful.
 //
 // Run it in the module's folder; it builds and runs the tests of ./integration, which say more about what they
 // do.
@@ -62,6 +63,7 @@ func parse(args []string) (*torture, error) {
 		}
 		return err
 	})
+	shards := flags.Int("shards", 0, "over how many shards of their Redis the storms and the rounds work; 0 is one keyspace without shards")
 	minutes := flags.Float64("minutes", 25, "how long it is to take, about, besides the build; fractions are allowed")
 	out := flags.String("out", "", "file to which a line of JSON is added for each round")
 	flags.SetOutput(io.Discard) // main prints an error once
@@ -75,7 +77,9 @@ func parse(args []string) (*torture, error) {
 	case err != nil:
 		return nil, err
 	case flags.NArg() > 0:
-		return nil, fmt.Errorf("%q is no flag: it takes -seed, -minutes and -out, and no other words", flags.Arg(0))
+		return nil, fmt.Errorf("%q is no flag: it takes -seed, -minutes, -shards and -out, and no other words", flags.Arg(0))
+	case *shards < 0 || *shards == 1 || *shards > 16:
+		return nil, fmt.Errorf("-shards must be 0, or from 2 to 16, not %d", *shards)
 	case !(*minutes > 0 && *minutes <= most): // so written, what is no number is refused too
 		return nil, fmt.Errorf("-minutes must be more than 0 and at most %d, not %v", most, *minutes)
 	}
@@ -84,7 +88,7 @@ func parse(args []string) (*torture, error) {
 		return nil, err
 	}
 	lasting := time.Duration(*minutes * float64(time.Minute)).Round(time.Second)
-	return &torture{plan: newPlan(seed, lasting), out: path}, nil
+	return &torture{plan: newPlan(seed, lasting, *shards), out: path}, nil
 }
 
 // lineFile is the file for the rounds' lines, by a path that a test finds too, which runs in another folder.

@@ -36,6 +36,7 @@ var turns = [...]string{"default", "fast", "kills"}
 type plan struct {
 	seed    uint64
 	lasting time.Duration
+	shards  int // of the storms and the rounds; 0 is one keyspace without shards
 	// sweep, and storm, how long each of the two storms is, are 0 when they are left out.
 	sweep, storm time.Duration
 	rounds       []round
@@ -55,10 +56,12 @@ func (r round) digest() string {
 }
 
 // newPlan shares out the time, which is whole seconds. There is one round at least, even if it takes longer.
-func newPlan(seed uint64, lasting time.Duration) plan {
-	p := plan{seed: seed, lasting: lasting}
+func newPlan(seed uint64, lasting time.Duration, shards int) plan {
+	p := plan{seed: seed, lasting: lasting, shards: shards}
 	if lasting >= worth {
-		p.sweep = share(lasting, sweepShare)
+		if shards == 0 {
+			p.sweep = share(lasting, sweepShare)
+		}
 		p.storm = min(share(lasting, stormShare), maxStorm)
 	}
 	for left := lasting - p.sweep - 2*p.storm; len(p.rounds) == 0 || left >= least+overhead; {
@@ -87,8 +90,11 @@ func nextRound(seed uint64, n int, left time.Duration) (r round, takes time.Dura
 // leftOut names what there is no time for.
 func (p plan) leftOut() []string {
 	var out []string
-	if p.sweep == 0 {
+	switch {
+	case p.storm == 0:
 		out = append(out, fmt.Sprintf("the sweep and the storms (they are in %g minutes and more)", worth.Minutes()))
+	case p.sweep == 0:
+		out = append(out, "the sweep (its plays are of one keyspace)")
 	}
 	for _, name := range turns {
 		if !slices.ContainsFunc(p.rounds, func(r round) bool { return r.settings == name }) {
@@ -101,8 +107,14 @@ func (p plan) leftOut() []string {
 // describe returns the plan in lines, and a short name for all that is in it: equal plans have equal digests.
 func (p plan) describe() (text, digest string) {
 	var lines strings.Builder
+	if p.shards > 0 {
+		fmt.Fprintf(&lines, "  over %d shards\n", p.shards)
+	}
 	if p.sweep > 0 {
-		fmt.Fprintf(&lines, "  sweep: seed %d, %v\n  storms of unique jobs and of batches: seed %d, %v each\n", p.seed, p.sweep, p.seed, p.storm)
+		fmt.Fprintf(&lines, "  sweep: seed %d, %v\n", p.seed, p.sweep)
+	}
+	if p.storm > 0 {
+		fmt.Fprintf(&lines, "  storms of unique jobs and of batches: seed %d, %v each\n", p.seed, p.storm)
 	}
 	for n, r := range p.rounds {
 		fmt.Fprintf(&lines, "  round %d: seed %d, plan %s, %s settings, %v of faults\n", n+1, r.seed, r.digest(), r.settings, r.span)

@@ -165,7 +165,10 @@ func word(passed bool) string {
 func (t *torture) test(ctx context.Context, name string, lasting time.Duration, env ...string) (output string, passed bool, err error) {
 	cmd := exec.CommandContext(ctx, t.program, "-test.run", "^"+name+"$", "-test.v", "-test.timeout", (2*lasting + stuck).String())
 	cmd.Dir = "integration"
-	cmd.Env = append(append(os.Environ(), env...), "TMPDIR="+t.dir)
+	cmd.Env = append(append(os.Environ(), env...), "TMPDIR="+t.dir, "BELAY_SHARDS=")
+	if t.plan.shards > 0 {
+		cmd.Env = append(cmd.Env, "BELAY_SHARDS="+strconv.Itoa(t.plan.shards))
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // and with it dies all that it has started
 	runtime.LockOSThread()                                             // whose end is what the signal tells
 	defer runtime.UnlockOSThread()

@@ -17,7 +17,7 @@ func stage(t *testing.T, script string) *torture {
 	require.NoError(t, os.Mkdir("integration", 0o700))
 	program := filepath.Join(dir, "tests")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700))
-	return &torture{plan: newPlan(3, 18*time.Second), dir: dir, program: program}
+	return &torture{plan: newPlan(3, 18*time.Second, 0), dir: dir, program: program}
 }
 
 // report is what a test does that passed.

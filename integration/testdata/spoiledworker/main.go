@@ -31,7 +31,7 @@ func main() {
 }
 
 func work(f *program.Flags, queues []string, all bool) error {
-	_, client, err := f.Open()
+	client, err := f.Open()
 	if err != nil {
 		return err
 	}

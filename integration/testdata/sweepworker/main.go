@@ -73,7 +73,7 @@ func main() {
 	var queues []string
 	flag.Func("queue", "to take from; again for more", func(name string) error { queues = append(queues, name); return nil })
 	flag.Parse()
-	_, client, err := f.Open()
+	client, err := f.Open()
 	if err != nil {
 		program.Exit(err)
 	}
