@@ -21,7 +21,6 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/limit"
-	"github.com/belayq/belay/lua"
 )
 
 // belaySubject returns what Belay's subject does, by the task's measure: what its peers do too, what is
@@ -39,13 +38,13 @@ func belaySubject() map[string]subject.Func {
 	return all
 }
 
-// openClient opens the client of that name, for the keys with a prefix.
-func openClient(name, url, prefix string) (driver.Client, error) {
+// openClient opens the client of that name.
+func openClient(name, url string, options ...driver.Option) (driver.Client, error) {
 	switch name {
 	case "", "go-redis":
-		return goredisdriver.Open(url, driver.ForPrefix(prefix))
+		return goredisdriver.Open(url, options...)
 	case "rueidis":
-		return rueidisdriver.Open(url, driver.ForPrefix(prefix))
+		return rueidisdriver.Open(url, options...)
 	default:
 		return nil, fmt.Errorf("client %q: it is go-redis or rueidis", name)
 	}
@@ -54,7 +53,7 @@ func openClient(name, url, prefix string) (driver.Client, error) {
 // A belayPeer is Belay in a subject: a client, and a worker over the same connections.
 type belayPeer struct {
 	*client.Client
-	conn   driver.Client
+	conn   driver.Client // of the first shard, if there are several
 	task   subject.Task
 	worker *launcher.Launcher
 	ended  chan error // nil until the worker runs
@@ -63,20 +62,19 @@ type belayPeer struct {
 // openBelay opens what the task names. It dials as many connections as there are producers, so that none is
 // dialled while the clock runs. The caller closes it.
 func openBelay(ctx context.Context, task subject.Task) (*belayPeer, error) {
-	conn, err := openClient(task.Client, task.URL, task.Prefix)
+	c, err := client.Open(task.URL, client.Config{Prefix: task.Prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
+		return openClient(task.Client, url, options...)
+	})
 	if err != nil {
 		return nil, err
 	}
-	p := &belayPeer{conn: conn, task: task}
-	callers := max(1, task.Producers)
-	err = measure.Share(callers, callers, func(int) error { return conn.Do(ctx, driver.Command("PING"))[0].Err })
-	if err == nil {
-		p.Client, err = client.New(conn, client.Config{Prefix: task.Prefix})
+	for _, space := range c.Spaces() {
+		callers := max(1, task.Producers)
+		if err := measure.Share(callers, callers, func(int) error { return space.Driver.Do(ctx, driver.Command("PING"))[0].Err }); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return p, nil
+	return &belayPeer{Client: c, conn: c.Driver(), task: task}, nil
 }
 
 // withBelay returns a subject that does one measure with Belay's client open.
@@ -216,7 +214,10 @@ func (p *belayPeer) class() launcher.Class {
 
 // employ makes the worker. Zero fields of the config mean Belay's defaults.
 func (p *belayPeer) employ(config launcher.Config) (err error) {
-	config.Client, config.Prefix = p.conn, p.task.Prefix
+	for _, space := range p.Spaces() {
+		config.Shards = append(config.Shards, launcher.Shard{Name: space.Name, Client: space.Driver, Prefix: space.Prefix})
+	}
+	config.Home = p.Home()
 	p.worker, err = launcher.New(config)
 	return err
 }
@@ -271,13 +272,23 @@ func (p *belayPeer) WaitAcknowledged(ctx context.Context, runs int) error {
 }
 
 // processed returns how many runs have been counted.
-func (p *belayPeer) processed(ctx context.Context) (int, error) {
-	reply := p.conn.Do(ctx, driver.Command("GET", lua.NewKeys(p.task.Prefix).Processed()))[0]
-	text, counted := reply.Value.(string)
-	if reply.Err != nil || !counted {
-		return 0, reply.Err
+func (p *belayPeer) processed(ctx context.Context) (sum int, err error) {
+	for _, space := range p.Spaces() {
+		reply := space.Driver.Do(ctx, driver.Command("GET", space.Keys.Processed()))[0]
+		if reply.Err != nil {
+			return 0, reply.Err
+		}
+		text, counted := reply.Value.(string)
+		if !counted {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
 	}
-	return strconv.Atoi(text)
+	return sum, nil
 }
 
 // Settings returns the settings in use.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,8 +27,12 @@ type bench struct {
 	redis    *server
 	// prefix is that of Belay's keys. It has a hash tag if the Redis is a Cluster, and is empty otherwise.
 	prefix string
-	// look is the bench's own connection, to observe Redis from outside.
-	look driver.Client
+	// look is the bench's own connection, to observe Redis from outside; others are those to the other servers of
+	// a list of shards.
+	look   driver.Client
+	others []driver.Client
+	// sharded reports whether the keyspace is divided into shards, which only Belay knows.
+	sharded bool
 	// owned reports that all data in Redis is the bench's, and may be deleted: Redis was empty right before the
 	// bench first wrote to it.
 	owned    bool
@@ -55,14 +60,14 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 	if b.redis, err = startServer(ctx, o.redis); err != nil {
 		return b, err
 	}
-	if parts, err := driver.Structure(b.redis.url); err == nil && strings.HasSuffix(parts.Scheme, "+cluster") {
-		b.prefix = clusterPrefix
-	}
-	look, err := goredisdriver.Open(b.redis.url, driver.ForPrefix(b.prefix))
-	if err != nil { // what it answers then is no nil of an interface, and must not be closed
+	if err := b.openLooks(b.redis.url); err != nil {
 		return b, err
 	}
-	b.look = look
+	if b.sharded && o.given["peers"] && len(o.peers) > 0 {
+		return b, errors.New("--peers: they know no shards; give --peers none")
+	} else if b.sharded {
+		b.options.peers = nil
+	}
 	if err := b.mustBeEmpty(ctx); err != nil {
 		return b, err
 	}
@@ -70,6 +75,39 @@ func openBench(ctx context.Context, o options, progress io.Writer) (b *bench, er
 	b.versions["redis"], _ = fieldOf(text, "redis_version")
 	return b, err
 }
+
+// openLooks opens the bench's own connections to the servers of a URL, or of a list of shards.
+func (b *bench) openLooks(text string) error {
+	list, err := driver.SplitList(text)
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		url, shards, err := driver.SplitShards(text)
+		if err != nil {
+			return err
+		}
+		b.sharded, list = shards > 0, []driver.NamedURL{{URL: url}}
+		if parts, err := driver.Structure(url); err == nil && strings.HasSuffix(parts.Scheme, "+cluster") {
+			if b.prefix = clusterPrefix; shards > 0 {
+				return errors.New("--redis: the bench looks at one node of a Cluster: leave ?shards out, or list servers as NAME=URL")
+			}
+		}
+	}
+	b.sharded = b.sharded || list[0].Name != ""
+	for _, item := range list {
+		look, err := goredisdriver.Open(item.URL, driver.ForPrefix(b.prefix))
+		if err != nil { // what it answers then is no nil of an interface, and must not be closed
+			return err
+		}
+		b.others = append(b.others, look)
+	}
+	b.look, b.others = b.others[0], b.others[1:]
+	return nil
+}
+
+// looks are the bench's own connections to all servers.
+func (b *bench) looks() []driver.Client { return append([]driver.Client{b.look}, b.others...) }
 
 // ourVersion returns the commit of this checkout, or "unknown".
 func ourVersion(ctx context.Context) string {
@@ -85,13 +123,19 @@ func (b *bench) close() {
 		if b.owned && b.redis.external() {
 			_ = b.empty(context.Background()) // left as it was found; its owner sees if it was not
 		}
-		_ = b.look.Close()
+		b.closeLooks()
 	}
 	if b.redis != nil {
 		b.redis.stop()
 	}
 	if b.postgres != nil {
 		b.postgres.stop()
+	}
+}
+
+func (b *bench) closeLooks() {
+	for _, look := range b.looks() {
+		_ = look.Close()
 	}
 }
 
@@ -102,13 +146,15 @@ func (b *bench) say(format string, args ...any) {
 
 // mustBeEmpty refuses a database that is in use: the bench empties it between runs.
 func (b *bench) mustBeEmpty(ctx context.Context) error {
-	reply := b.look.Do(ctx, driver.Command("DBSIZE"))[0]
-	if reply.Err != nil {
-		return fmt.Errorf("look at %s: %w", b.hide(b.redis.url), reply.Err)
-	}
-	if keys, _ := reply.Value.(int64); keys != 0 {
-		return fmt.Errorf("the database of --redis %s holds %d keys and would be emptied between runs: name an empty one, "+
-			"such as redis://HOST:PORT/9", b.hide(b.redis.url), keys)
+	for _, look := range b.looks() {
+		reply := look.Do(ctx, driver.Command("DBSIZE"))[0]
+		if reply.Err != nil {
+			return fmt.Errorf("look at %s: %w", b.hide(b.redis.url), reply.Err)
+		}
+		if keys, _ := reply.Value.(int64); keys != 0 {
+			return fmt.Errorf("the database of --redis %s holds %d keys and would be emptied between runs: name an empty one, "+
+				"such as redis://HOST:PORT/9", b.hide(b.redis.url), keys)
+		}
 	}
 	return nil
 }
@@ -124,7 +170,11 @@ func (b *bench) empty(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // millions of keys take seconds
 	defer cancel()
-	return b.look.Do(ctx, driver.Command("FLUSHDB", "SYNC"))[0].Err
+	var errs []error
+	for _, look := range b.looks() {
+		errs = append(errs, look.Do(ctx, driver.Command("FLUSHDB", "SYNC"))[0].Err)
+	}
+	return errors.Join(errs...)
 }
 
 func main() {

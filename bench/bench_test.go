@@ -212,7 +212,7 @@ func TestRounds(t *testing.T) {
 
 func TestARedisThatIsInUseIsRefusedAndLeftAsItIs(t *testing.T) {
 	url := "redis://" + drivertest.Start(t).Addr() + "/3"
-	conn, err := openClient("go-redis", url, "")
+	conn, err := openClient("go-redis", url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	require.NoError(t, conn.Do(t.Context(), driver.Command("SET", "theirs", "1"))[0].Err)
@@ -225,7 +225,7 @@ func TestARedisThatComesIntoUseBeforeTheFirstRunIsLeftAsItIs(t *testing.T) {
 	url := "redis://" + drivertest.Start(t).Addr() + "/3"
 	b, err := openBench(t.Context(), options{redis: url}, new(bytes.Buffer))
 	require.NoError(t, err)
-	conn, err := openClient("go-redis", url, "")
+	conn, err := openClient("go-redis", url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	require.NoError(t, conn.Do(t.Context(), driver.Command("SET", "theirs", "1"))[0].Err)
@@ -242,7 +242,7 @@ func TestARedisOfTheirsIsLeftEmptyAndRunning(t *testing.T) {
 	_, err = b.do(bounded(t), b.belays()[0], subject.Task{Measure: "drain", Jobs: 50, Concurrency: 5}, nil)
 	require.NoError(t, err)
 	b.close()
-	conn, err := openClient("rueidis", url, "")
+	conn, err := openClient("rueidis", url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	require.Equal(t, int64(0), conn.Do(t.Context(), driver.Command("DBSIZE"))[0].Value)

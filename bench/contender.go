@@ -42,6 +42,9 @@ func (b *bench) floors(what string) []contender { return b.overClients(report.Fl
 
 func (b *bench) overClients(kind report.Kind, name string) []contender {
 	var all []contender
+	if b.sharded && kind == report.Floor {
+		return nil // the bare scripts are those of one keyspace
+	}
 	for _, client := range b.clients() {
 		all = append(all, contender{name: name + ", " + client, kind: kind, client: client, command: b.self})
 	}

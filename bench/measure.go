@@ -51,7 +51,7 @@ func allMeasures() []measurement {
 	return []measurement{
 		drainMeasure, enqueueMeasure, memoryMeasure, backlogMeasure,
 		latencyMeasure, scheduleMeasure, recoveryMeasure, fleetMeasure, rttMeasure, clusterMeasure, batchesMeasure,
-		limitsMeasure,
+		limitsMeasure, shardsMeasure,
 	}
 }
 

@@ -31,7 +31,7 @@ func (o *options) addTo(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.peers, "peers", peerNames(), "`peers` to measure beside Belay, or none")
 	flags.BoolVar(&o.install, "install", false, "install missing runtimes of peers, as root with apt-get; without it such a peer is left out")
 	flags.StringVar(&o.client, "client", "", "Belay's Redis `client`: go-redis or rueidis (default both)")
-	flags.StringVar(&o.redis, "redis", "", "`URL` of a Redis with an empty database, which is emptied between runs (default: start one)")
+	flags.StringVar(&o.redis, "redis", "", "`URL` of a Redis with an empty database, which is emptied between runs, or a list of shards, 'NAME=URL NAME=URL', for Belay alone (default: start one)")
 	flags.StringVar(&o.out, "out", "", "folder for report.md and each measure's .json and .svg; report.md keeps the sections of other measures there")
 	flags.BoolVar(&o.full, "full", false, "fill every row: more repeats, more jobs; takes hours, not minutes")
 	flags.IntVar(&o.repeat, "repeat", 0, "number of runs of each system (default: the measure's own)")

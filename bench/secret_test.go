@@ -48,7 +48,7 @@ func TestAPasswordIsInNothingThatIsSaidOrWritten(t *testing.T) {
 		require.NotContains(t, string(text), "s3cret", name)
 	}
 
-	conn, err := openClient("go-redis", at("s3cret", "3"), "")
+	conn, err := openClient("go-redis", at("s3cret", "3"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	require.NoError(t, conn.Do(t.Context(), driver.Command("SET", "theirs", "1"))[0].Err)

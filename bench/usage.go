@@ -16,16 +16,31 @@ import (
 // A usage is what Redis had done, and what it held, at an instant.
 type usage struct {
 	at time.Time
-	// cpu is the processor time, user and system.
-	cpu time.Duration
+	// cpu is the processor time, user and system, and cpus that of each server.
+	cpu  time.Duration
+	cpus []time.Duration
 	// calls are script calls; trips are how often Redis had read from its clients, but for GET, which asks how
 	// far a drain has come: a pipeline that is not too large is one read.
 	calls, trips, commands, connections, memory float64
 }
 
-// usage looks at Redis.
-func (b *bench) usage(ctx context.Context) (u usage, err error) {
-	text, err := b.info(ctx)
+// usage looks at Redis. With several servers it is the sum.
+func (b *bench) usage(ctx context.Context) (sum usage, err error) {
+	for _, look := range b.looks() {
+		u, err := usageOf(ctx, look)
+		if err != nil {
+			return sum, err
+		}
+		sum.at = u.at
+		sum.cpu, sum.cpus = sum.cpu+u.cpu, append(sum.cpus, u.cpu)
+		sum.calls, sum.trips, sum.commands = sum.calls+u.calls, sum.trips+u.trips, sum.commands+u.commands
+		sum.connections, sum.memory = sum.connections+u.connections, sum.memory+u.memory
+	}
+	return sum, nil
+}
+
+func usageOf(ctx context.Context, look driver.Client) (u usage, err error) {
+	text, err := infoOf(ctx, look)
 	if err != nil {
 		return u, err
 	}
@@ -45,8 +60,10 @@ func (b *bench) usage(ctx context.Context) (u usage, err error) {
 }
 
 // info is all that Redis tells about itself.
-func (b *bench) info(ctx context.Context) (string, error) {
-	reply := b.look.Do(ctx, driver.Command("INFO", "everything"))[0]
+func (b *bench) info(ctx context.Context) (string, error) { return infoOf(ctx, b.look) }
+
+func infoOf(ctx context.Context, look driver.Client) (string, error) {
+	reply := look.Do(ctx, driver.Command("INFO", "everything"))[0]
 	if reply.Err != nil {
 		return "", fmt.Errorf("ask Redis for INFO: %w", reply.Err)
 	}
@@ -97,6 +114,15 @@ func (b *bench) run(ctx context.Context, c contender, task subject.Task) (f foun
 // us is the processor time that a job took of Redis between two events, in microseconds.
 func (f found) us(from, to string, jobs float64) float64 {
 	return float64((f.redis[to].cpu - f.redis[from].cpu).Nanoseconds()) / 1000 / jobs
+}
+
+// most is us of the server that took most of it, if each has had an equal part of the jobs.
+func (f found) most(from, to string, jobs float64) (most float64) {
+	for n, after := range f.redis[to].cpus {
+		took := float64((after - f.redis[from].cpus[n]).Nanoseconds()) / 1000
+		most = max(most, took*float64(len(f.redis[to].cpus))/jobs)
+	}
+	return most
 }
 
 // share is Redis' share of a core between two events, in percent.

@@ -62,6 +62,8 @@ func (f Findings) Count(severity Severity) int {
 type Config struct {
 	// Prefix is put before every key, with a colon between. Default: none.
 	Prefix string
+	// Shards are the prefixes of the shards of a client, for Rule, in the place of Prefix. Default: no shards.
+	Shards []string
 	// Queues are the names of the queues to take from. Default: "default".
 	Queues []string
 	// PayloadLimit is the maximum length of a pushed payload in bytes. Default: job.DefaultPayloadLimit.

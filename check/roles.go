@@ -41,7 +41,7 @@ var purposes = map[Role][]purpose{
 func Roles() []Role { return []Role{RoleWorker, RoleProducer, RoleOperator, RoleDashboard} }
 
 // Rule returns the ACL SETUSER command that allows a user what the programs of a role do in the keyspace of
-// cfg.Prefix, and nothing else. It changes neither the user's passwords nor those of others. Redis checks a
+// cfg.Prefix, or in those of cfg.Shards, and nothing else. It changes neither the user's passwords nor those of others. Redis checks a
 // script's commands one by one, so a user that may run scripts can do no more in them than outside. It returns
 // an error if the role does not exist, or the user cannot have that name.
 //
@@ -56,13 +56,17 @@ func Rule(role Role, user string, cfg Config) (string, error) {
 		return "", err
 	}
 	rule := strings.Fields("ACL SETUSER " + user + " on resetkeys resetchannels clearselectors -@all")
-	keyless, channels, commands := commandsOf(of, cfg)
+	if len(cfg.Shards) == 0 {
+		cfg.Shards = []string{cfg.Prefix}
+	}
+	begin := beginning(cfg.Shards)
+	keyless, channels, commands := commandsOf(of, begin)
 	rule = append(rule, "+select") // the URL may name a database
-	if _, tagged := driver.HashTag(cfg.Prefix); tagged {
+	if _, tagged := driver.HashTag(cfg.Shards[0]); tagged {
 		rule = append(rule, "+cluster|slots") // and may be that of a Cluster
 	}
 	rule = append(rule, keyless...)
-	if all := "~" + escaped(cfg.Prefix) + "*"; commands[all] != nil {
+	if all := "~" + begin + "*"; commands[all] != nil {
 		rule = append(append(rule, inOrder(slices.Concat(slices.Collect(maps.Values(commands))...))...), all)
 		return strings.Join(append(rule, channels...), " "), nil
 	}
@@ -82,9 +86,9 @@ func Rule(role Role, user string, cfg Config) (string, error) {
 }
 
 // commandsOf returns, as words of a rule, the commands without a key, the channels, and for each pattern of
-// keys the commands that these purposes need.
-func commandsOf(of []purpose, cfg Config) (keyless, channels []string, commands map[string][]string) {
-	keys := lua.NewKeys(strings.TrimSuffix(escaped(cfg.Prefix), ":"))
+// keys the commands that these purposes need. All keys begin as the pattern begin.
+func commandsOf(of []purpose, begin string) (keyless, channels []string, commands map[string][]string) {
+	keys := lua.NewKeys(strings.TrimSuffix(begin, ":"))
 	one, other := needs(keys, samples[0]), needs(keys, samples[1])
 	commands = map[string][]string{}
 	for i, n := range one {
@@ -128,15 +132,51 @@ func common(one, other string) string {
 	if one == other {
 		return one
 	}
-	shorter := min(len(one), len(other))
-	head, tail := 0, 0
-	for head < shorter && one[head] == other[head] {
-		head++
-	}
-	for tail < shorter-head && one[len(one)-1-tail] == other[len(other)-1-tail] {
-		tail++
-	}
+	head := commonHead(one, other)
+	tail := min(commonTail(one, other), len(one)-head, len(other)-head)
 	return one[:head] + "*" + one[len(one)-tail:]
+}
+
+// commonHead and commonTail return how long the common beginning and the common end of two texts are.
+func commonHead(one, other string) (n int) {
+	for n < min(len(one), len(other)) && one[n] == other[n] {
+		n++
+	}
+	return n
+}
+
+func commonTail(one, other string) (n int) {
+	for n < min(len(one), len(other)) && one[len(one)-1-n] == other[len(other)-1-n] {
+		n++
+	}
+	return n
+}
+
+// beginning returns a pattern of the beginnings of all keys with these prefixes. Where they differ it is that of
+// any number, so that the rule fits shards that are added, if it is a number in each of them.
+func beginning(prefixes []string) string {
+	texts := make([]string, len(prefixes))
+	for i, prefix := range prefixes {
+		texts[i] = escaped(prefix)
+	}
+	first := texts[0]
+	if !slices.ContainsFunc(texts, func(text string) bool { return text != first }) {
+		return first
+	}
+	head, tail := len(first), len(first)
+	for _, text := range texts {
+		head = min(head, commonHead(first, text))
+	}
+	for _, text := range texts {
+		tail = min(tail, commonTail(first, text), len(first)-head, len(text)-head)
+	}
+	between := "[0-9]*"
+	for _, text := range texts {
+		if part := text[head : len(text)-tail]; part == "" || strings.Trim(part, "0123456789") != "" {
+			between = "*"
+		}
+	}
+	return first[:head] + between + first[len(first)-tail:]
 }
 
 // escaped returns the beginning of all keys with this prefix as a pattern. A rule cannot contain white space or

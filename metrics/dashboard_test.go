@@ -35,6 +35,8 @@ type variable struct {
 var (
 	metricName  = regexp.MustCompile(`\bbelay_[a-z_]+`)
 	legendLabel = regexp.MustCompile(`{{(\w+)}}`)
+	// sumOfShards matches the metrics of the fleet that are parts of a sum where there are shards.
+	sumOfShards = regexp.MustCompile(`max.*belay_(queue_jobs|queue_quarantined_jobs|scheduled_jobs|retry_jobs|dead_jobs|batches|fleet_)`)
 	labelValues = regexp.MustCompile(`label_values\((\w+), (\w+)\)`)
 	// filled replaces Grafana's variables, as Grafana does for the choice "All".
 	filled = strings.NewReplacer("$queue", ".*", "$class", ".*", "$__rate_interval", "10s")
@@ -58,6 +60,9 @@ func requireDashboard(t *testing.T, address, exposed, rules string) {
 	queries := board.queries(t)
 	require.Greater(t, len(queries), 30, "the search found too few queries")
 	for where, query := range queries {
+		if sumOfShards.MatchString(query.text) {
+			require.Contains(t, query.text, "shard)", "%s: the maximum of shards is not their sum", where)
+		}
 		require.NotContains(t, query.text, "$", "%s: a variable that this test does not fill in", where)
 		deadline := time.Now().Add(patience)
 		for len(series(address, query.text)) == 0 {

@@ -21,6 +21,7 @@ Each finding is ok, warn (it works, but is worth knowing) or bad (it does not wo
 
 With --acl ROLE it prints an ACL SETUSER command instead, for redis-cli: it lets the user of --user do in this prefix
 what the programs of that role do, and nothing else. It needs no Redis, and it neither sets nor changes a password.
+With shards the user gets this on all of them: run the command on each of their servers, and on each node of a Cluster.
   worker     runs jobs and pushes them: belay work, belay return
   producer   pushes jobs: belay push. It can neither read nor delete what waits
   operator   sees everything and acts on it: belay web, top, queues, dead, cancel, periodic and the like
@@ -71,13 +72,26 @@ func printChecks(cmd *cobra.Command, space client.Space) error {
 
 // printRule prints the permissions of a role.
 func printRule(cmd *cobra.Command, at *redisFlags, role check.Role, user string) error {
+	c, err := at.connect(client.Config{}) // it connects to nothing
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	shards, err := at.chosen(c)
+	if err != nil {
+		return err
+	}
+	var prefixes []string
+	for _, shard := range shards {
+		prefixes = append(prefixes, spaceOf(c, shard).Prefix)
+	}
 	switch {
 	case !slices.Contains(check.Roles(), role):
 		return usage("--acl %q: it is worker, producer, operator or dashboard", string(role))
 	case user == "":
 		return usage("--acl needs --user NAME, the Redis user that gets the permissions")
 	}
-	rule, err := check.Rule(role, user, check.Config{Prefix: at.prefix})
+	rule, err := check.Rule(role, user, check.Config{Shards: prefixes})
 	if err != nil {
 		return usage("--user: %w", err)
 	}
