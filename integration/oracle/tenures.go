@@ -135,8 +135,8 @@ func alone(step *Step, name string) bool {
 	return len(step.Commands) == 1 && step.Commands[0][0] == name
 }
 
-// removal reports whether a step removes keys that have moved away or expired: with DEL in Redis, and with UNLINK in
-// Valkey, whose lazyfree settings are on by default.
+// removal reports whether a step removes keys that have moved away or expired: with DEL in Redis, and with
+// UNLINK in Valkey, whose lazyfree settings are on by default.
 func removal(step *Step) bool { return alone(step, "DEL") || alone(step, "UNLINK") }
 
 // marker is the value of a TenureKey that a step sets; "" for any other step.
