@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
@@ -132,13 +133,19 @@ func busy(o *outage) {
 	<-ended
 }
 
-// locked asks for a password that the worker does not have. A connected client stays connected, hence none may
-// be.
+// locked asks for a password that the worker does not have, or, of a worker that runs as a user of its own, accepts its
+// password no more. A connected client stays connected, hence none may be.
 func locked(o *outage) {
-	o.order("CONFIG", "SET", "requirepass", "secret")
+	lock, unlock := []string{"CONFIG", "SET", "requirepass", "secret"}, []string{"CONFIG", "SET", "requirepass", ""}
+	if user := o.s.users[check.RoleWorker]; user != "" {
+		require.Empty(o.t, o.s.users.denied(o.server))
+		defer o.order("ACL", "LOG", "RESET") // refused logins are what this is about
+		lock, unlock = []string{"ACL", "SETUSER", user, "off"}, []string{"ACL", "SETUSER", user, "on"}
+	}
+	o.order(lock...)
 	o.order("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	o.last()
-	o.order("CONFIG", "SET", "requirepass", "")
+	o.order(unlock...)
 }
 
 // fullOfClients lets no client connect any more.

@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 		for _, client := range []string{"go-redis", "rueidis"} {
 			answer := h.invoke("", "check", "--client", client)
 			require.Zero(t, answer.code, answer.out+answer.errs)
-			require.Regexp(t, `(?m)^ok    version +Redis \d`, answer.out)
+			require.Regexp(t, `(?m)^ok    version +(Redis|Valkey) \d`, answer.out)
 			require.Empty(t, answer.errs)
 		}
 	})

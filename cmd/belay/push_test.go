@@ -60,7 +60,7 @@ func TestPush(t *testing.T) {
 			require.Len(t, load.Then(), 1)
 			require.Contains(t, j.Then()[1], `"class":"Audit"`)
 			found := h.invoke("", "find", j.JID())
-			require.Contains(t, found.out, "next jobs: 3, Load, Report, Audit")
+			require.Contains(t, found.out, "next jobs: 3, Load, Report, Audit", found.errs)
 		}
 		for in, want := range map[string]string{
 			`{"class":"Load"}` + "\n" + `{"args":[]}`:  `--then, line 2: it has no "class"`,
@@ -185,7 +185,8 @@ func TestPushFileOverAConnectionThatBreaks(t *testing.T) {
 	for i, payload := range stored {
 		require.Contains(t, payload, fmt.Sprintf("\"jid\":\"%d\"", n-1-i))
 	}
-	require.Equal(t, 8, proxy.Accepted()-1, "the line was cut that often")
+	// A slow call ends its connection, too.
+	require.GreaterOrEqual(t, proxy.Accepted()-1, 8, "the line was cut that often")
 	require.Len(t, h.payloads("KEYS", h.key("belay:pushes:*")), 1, "as much memory as one push takes")
 }
 

@@ -126,7 +126,7 @@ func (t *tenures) Next() (Step, error) {
 			t.serving.begins, t.serving = 0, nil
 		case err != nil:
 			return Step{}, err
-		case t.serving.leaving && alone(&step, "DEL"):
+		case t.serving.leaving && removal(&step):
 		case alone(&step, "RESTORE-ASKING"): // the slot comes back
 			if err := t.serving.advance(step); err != nil {
 				return Step{}, err
@@ -189,7 +189,7 @@ func (n *node) advance(step Step) (err error) {
 		case len(step.Commands) == 0: // before the first
 		case alone(&step, "RESTORE-ASKING"):
 			expiring[step.Commands[0][1]] = step.Commands[0][2] != "0"
-		case alone(&step, "DEL") && expiring[step.Commands[0][1]]:
+		case removal(&step) && expiring[step.Commands[0][1]]:
 		default:
 			return fmt.Errorf("a node of the Cluster that does not serve the keyspace %s writes: %s", n.prefix, describe(step.Commands, ""))
 		}
@@ -205,6 +205,10 @@ func (n *node) advance(step Step) (err error) {
 func alone(step *Step, name string) bool {
 	return len(step.Commands) == 1 && step.Commands[0][0] == name
 }
+
+// removal reports whether a step removes keys that have moved away or expired: with DEL in Redis, and with
+// UNLINK in Valkey, whose lazyfree settings are on by default.
+func removal(step *Step) bool { return alone(step, "DEL") || alone(step, "UNLINK") }
 
 // marker is the value of a TenureKey that a step sets; "" for any other step.
 func marker(step *Step) string {

@@ -34,10 +34,12 @@ func TestTenures(t *testing.T) {
 	one.tenure(oracle.Ends("", 1))
 	one.take() // while all of its keys are still there
 	one.step(c("DEL " + mine))
-	one.step(c("DEL queue:other belay:process:" + me))
+	one.step(c("UNLINK queue:other belay:process:" + me)) // as Valkey writes it
 	two.moved(mine, "queue:other", "belay:process:"+me)
-	two.step(c("RESTORE-ASKING belay:sweeper " + ms(0.5) + " dump ABSTTL"))
-	two.step(c("DEL belay:sweeper")) // it has expired
+	for _, removes := range []string{"DEL", "UNLINK"} {
+		two.step(c("RESTORE-ASKING belay:sweeper " + ms(0.5) + " dump ABSTTL"))
+		two.step(c(removes + " belay:sweeper")) // it has expired
+	}
 	two.tenure(oracle.Begins("", 2))
 	two.push(payload("2"))
 	two.settle(1, 0, c("LREM "+mine+" -1", payload("1")))
