@@ -30,6 +30,7 @@ local function may_use()
     or must_be(admitted, 'hash', 'HSET', admitted, '', '') or may('HSETNX', admitted, '', '') or may('HGET', admitted, '')
     or may('HMGET', admitted, '') or may('HDEL', admitted, '')
     or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('ZREM', waiting, '') or may('ZMSCORE', waiting, '')
+    or may('EXISTS', waiting)
 end
 
 -- size_of: what the size of a gate's limit says. g.size, if it is not empty, is used if no size is stored.
