@@ -20,7 +20,8 @@
 --          again, if it is free: the job is requeued, and waits as it did);
 --          "" (no gate) | "gate" | "first" (it waits before others) | "alone" (it takes its slot before
 --          waiters, and does not wait); its queue; how many jobs, and for each: its bytes; with a lock: digest,
---          owner, ms to keep what was left or to hold the lock; with a gate: its name, and the SHA-1 of the bytes
+--          owner, ms to keep what was left or to hold the lock; with a gate: its name, and the SHA-1 of the
+--          job's bytes
 -- Returns  {"started", {positions of jobs that are not in our list any more}, {of jobs that wait now}, {of
 --          those alone that must not begin now}, {positions of jobs, and with each what was left with its
 --          lock}}

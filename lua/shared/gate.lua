@@ -30,6 +30,7 @@ local function may_use()
     or must_be(admitted, 'hash', 'HSET', admitted, '', '') or may('HSETNX', admitted, '', '') or may('HGET', admitted, '')
     or may('HMGET', admitted, '') or may('HDEL', admitted, '')
     or must_be(waiting, 'zset', 'ZADD', waiting, '0', '') or may('ZREM', waiting, '') or may('ZMSCORE', waiting, '')
+    or may('EXISTS', waiting)
 end
 
 -- size_of: what the size of a gate's limit says. g.size, if it is not empty, is used if no size is stored.
@@ -65,9 +66,9 @@ local function may_admit(g)
 end
 
 -- may_look: nil if nothing can stop look half-way for these gates, of which there is at least one; else the
--- error. It only reads: before its first write, a script needs no permission to read. It reads how many waiters
--- each gate has, unless its list is not used now: the index does not name it (unlisted), and as many jobs as are
--- wanted may start. Few gates have a state or a stop.
+-- error. It only reads: before its first write, a script needs no permission to read. It reads how many
+-- waiters each gate has, unless its list is not used now: the index does not name it (unlisted), and as many
+-- jobs as are wanted may start. Few gates have a state or a stop.
 local function may_look(asked)
   local stops, wrong = {}, nil
   for at = 1, #asked do
@@ -94,8 +95,8 @@ local function may_look(asked)
   return wrong
 end
 
--- read_counts: reads the counts "r" or "a" of gates, of which there is at least one. A count that has changed in
--- this call stays.
+-- read_counts: reads the counts "r" or "a" of gates, of which there is at least one. A count that has changed
+-- in this call stays.
 local function read_counts(asked, kind)
   local fields = {}
   for at = 1, #asked do
@@ -175,8 +176,8 @@ local function look_again(g, now_ms)
   return string.format('%.3f', (now_ms + (g.room > 0 and 0 or g.wait_ms)) / 1000)
 end
 
--- grant: jobs of a gate are admitted to a queue. Returns how many of them count: one that is equal in every byte
--- may be admitted already, and not have lapsed.
+-- grant: jobs of a gate are admitted to a queue. Returns how many of them count: one that is equal in every
+-- byte may be admitted already, and not have lapsed.
 local function grant(hashes, since_ms, name, queue)
   local set, text, granted = {}, string.format('%.0f\n%s\n%s', since_ms, name, queue), {}
   for at, had in ipairs(redis.call('HMGET', admitted, unpack(hashes))) do

@@ -3,10 +3,10 @@
 -- nothing for a while. "keeps": the job goes back to its queue, where it is admitted. "leaves": the slot is
 -- freed, and the poller admits the waiters.
 -- The keys of a part are those of use_gates, and with "frees" after them: paused queues, queues (the set of
--- names), and the lists of some queues. Its text are the names of these queues, each on a line; with the others
--- the job's queue; empty with "waits" for a job that does not wait. Its arguments are, for each job: the SHA-1 of
--- its bytes; for "frees" and "waits" also the gate's name, and the position of the gate's keys; and for "waits"
--- the ms of the stop.
+-- names), and the lists of some queues. Its text are the names of these queues, each on a line; with the
+-- others the job's queue; empty with "waits" for a job that does not wait. Its arguments are, for each job:
+-- the SHA-1 of its bytes; for "frees" and "waits" also the gate's name, and the position of the gate's keys;
+-- and for "waits" the ms of the stop.
 -- include gate
 local freed, freed_in_order, gone, is_gone, named = {}, {}, {}, {}, {} -- named: positions of keys, by gate
 local ledger, lists, paused, queue_names -- ledger: whether there is any slot or admission
