@@ -31,9 +31,9 @@ const (
 )
 
 // A watch finds sessions whose subscription is gone. Two processes of a fleet watch: the watcher, and a deputy
-// that judges by the same rules, so that the death of a watcher is found too, and those that come with it. Each session has a channel of its
-// own, and Redis drops its subscription as soon as the process is killed. A broken connection does the same,
-// so what counts is that no heartbeat follows either.
+// that judges by the same rules and looks at all sessions too. So the death of a watcher is found, and other
+// deaths that come with it. Each session has a channel of its own, and Redis drops its subscription as soon as
+// the process is killed. A broken connection does the same, so what counts is that no heartbeat follows either.
 type watch struct {
 	heldAs atomic.Value // a string: the identity under which this process has its lease; "" if it has none
 	lease  string       // the key of that lease

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- presence: read which living sessions have their subscription, a page at a time.
 -- Why one script: whether a session has its subscription and its expiry are of the same instant, by Redis'
--- clock. Only an absent session's expiry is read: to make a text of it costs more than all else about a session.
+-- clock. Only an absent session's expiry is read: to make a text of it costs as much as all else about one.
 -- KEYS     1 alive
 -- ARGV     1 what the channels of all sessions begin with  2 identity of the reader  3 how many to skip
 --          4 sessions at most
