@@ -119,10 +119,12 @@ type clusterSite struct {
 // A clusterSpace is one of its keyspaces. Its server is the node that serves it.
 type clusterSpace struct {
 	*site
-	name    string // of the shard
-	slot    int
-	tenure  int
-	resting time.Time // when its slot, which moves now, began to; zero when it does not
+	name   string // of the shard
+	slot   int
+	tenure int
+	// restedFrom is when its slot began to move last, or its node fell silent, and restedTo when jobs ran again:
+	// zero while they do not.
+	restedFrom, restedTo time.Time
 }
 
 // A storing is a job that Redis said it has: between what instants it said so of the job, and for a callback of its
@@ -363,17 +365,22 @@ type killing struct {
 	settled map[string]time.Time
 }
 
-// settled is until when all ends of runs are settled: a moment ago, or a moment before the slot began to move. On a
-// machine that is busy with other tests the moment is longer.
+// rest notes that no job can be taken or settled from now on.
+func (k *clusterSpace) rest() { k.restedFrom, k.restedTo = time.Now(), time.Time{} }
+
+func (k *clusterSpace) rests() bool { return !k.restedFrom.IsZero() && k.restedTo.IsZero() }
+
+// settled is until when all ends of runs are settled: a moment ago, or a moment before its rest, which lasts for each
+// worker until that one has found the node. On a machine that is busy with other tests the moment is longer.
 func (k *clusterSpace) settled() time.Time {
-	now := time.Now()
-	if !k.resting.IsZero() {
-		now = k.resting
+	now, moment := time.Now(), time.Second
+	if os.Getenv("BELAY_LONG") != "1" {
+		moment = 5 * time.Second
 	}
-	if os.Getenv("BELAY_LONG") == "1" {
-		return now.Add(-time.Second)
+	if k.rests() || now.Sub(k.restedTo) < arrived()+moment {
+		now = k.restedFrom
 	}
-	return now.Add(-5 * time.Second)
+	return now.Add(-moment)
 }
 
 // A move is that of a keyspace to another node.
@@ -389,7 +396,7 @@ func (c *clusterSite) migrate(midway func(), moves ...move) {
 	t.Helper()
 	began, before, most := time.Now(), len(c.book.starts("")), int64(0)
 	for _, m := range moves {
-		m.of.resting = time.Now()
+		m.of.rest()
 		c.mark(m.of.server, oracle.Ends(m.of.prefix, m.of.tenure))
 		slot := strconv.Itoa(m.of.slot)
 		m.of.site.on(m.to).do("CLUSTER", "SETSLOT", slot, "IMPORTING", m.of.server.Node(t))
@@ -422,9 +429,6 @@ func (c *clusterSite) migrate(midway func(), moves ...move) {
 		of = append(of, m.of)
 	}
 	c.runOn("the migration", of...)
-	for _, k := range of {
-		k.resting = time.Time{}
-	}
 }
 
 // key moves one key of the slot, and reports whether there was one.
@@ -466,6 +470,7 @@ func (c *clusterSite) runOn(after string, spaces ...*clusterSpace) {
 		return !slices.ContainsFunc(spaces, func(k *clusterSpace) bool { return first[k.name].IsZero() })
 	})
 	for _, k := range spaces {
+		k.restedTo = time.Now()
 		c.t.Logf("a job of %s started %v after %s", k.prefix, first[k.name].Sub(from), after)
 		require.Less(c.t, first[k.name].Sub(from), arrived(), "after %s", after)
 	}
@@ -512,7 +517,8 @@ func (c *clusterSite) primaryDies(old *drivertest.Server) {
 		switch {
 		case k.server == old:
 			c.lame[k] = true
-		case k.resting.IsZero():
+			k.rest()
+		case !k.rests():
 			others = append(others, k)
 		}
 	}
@@ -556,15 +562,20 @@ func (c *clusterSite) requireOneSlot() {
 	require.Positive(c.t, refused, "no node counts its errors")
 }
 
-// forgot is whether the node that took over may not know what the killed one acknowledged of a shard between two
-// instants.
-func (c *clusterSite) forgot(shard string, from, to time.Time) bool {
+// lapsed is whether something of a shard happened, from an instant to another, while its node was being killed or
+// just before, so that the node that took over may not know it; or, until, later.
+func (c *clusterSite) lapsed(shard string, from, to, until time.Time) bool {
 	for k := range c.lame {
 		if k.name == shard {
-			return to.After(c.failover.before.Add(-replicated)) && from.Before(c.failover.silent.Add(replicated))
+			return to.After(c.failover.before.Add(-replicated)) && from.Before(until)
 		}
 	}
 	return false
+}
+
+// forgot is lapsed for what the killed node acknowledged.
+func (c *clusterSite) forgot(shard string, from, to time.Time) bool {
+	return c.lapsed(shard, from, to, c.failover.silent.Add(replicated))
 }
 
 // requireAccounted holds that each stored job has been done, and ran again only if it had failed, if its worker was
@@ -600,7 +611,7 @@ func (c *clusterSite) requireAccounted() {
 			kill, killed := c.killed[run.Worker]
 			end, ended := ends[run.Run]
 			inHand := killed && run.At.Before(kill.at) && (!ended || end.At.After(kill.settled[shard]))
-			require.True(t, inHand || c.forgot(shard, run.At, c.failover.switched) || ended && c.forgot(shard, end.At, end.At),
+			require.True(t, inHand || c.lapsed(shard, run.At, run.At, c.failover.switched) || ended && c.forgot(shard, end.At, end.At),
 				"job %s of shard %q ran at %v, ended at %v, and ran again at %v; its worker was killed at %v, and had settled what had ended at %v",
 				of.jid, shard, run.At, end.At, runs[i+1].At, kill.at, kill.settled[shard])
 		}
