@@ -166,7 +166,7 @@ func (b batchStorm) judge() {
 			total, err := strconv.Atoi(b.field(id, "total"))
 			require.NoError(b.t, err, id)
 			batches, members = batches+1, members+total
-			if want := b.total(n, depth); chaosplan.HasKeys(n) {
+			if want := b.total(n, depth); chaosplan.HasKeys(n, len(b.shards)) {
 				require.Equal(b.t, want, total, "%s: each of its members was stored once", id)
 			} else {
 				require.GreaterOrEqual(b.t, total, want, id)

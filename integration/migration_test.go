@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -110,9 +111,10 @@ type clusterSite struct {
 	failover  failover
 	lame      map[*clusterSpace]bool // what the killed node served
 
-	mu       sync.Mutex
-	stored   map[string]storing // by jid
-	stopPush func()
+	mu         sync.Mutex
+	stored     map[string]storing // by jid
+	duplicates int
+	stopPush   func()
 }
 
 // A clusterSpace is one of its keyspaces. Its server is the node that serves it.
@@ -121,7 +123,7 @@ type clusterSpace struct {
 	name    string // of the shard
 	slot    int
 	tenure  int
-	resting *settlement // when its slot, which moves now, began to; nil when it does not
+	resting *settlement // when its slot, which moves now, began to, or its node was killed; nil once jobs have run again
 }
 
 // A storing is a job that Redis said it has: between what instants it said so of the job, and for a callback of its
@@ -273,7 +275,9 @@ func (c *clusterSite) push(ctx context.Context, pusher *client.Client, n int) {
 	case 4, 5, 6:
 		same := n % 31
 		j.ArgsJSON, j.Unique = jsonArgs(same, 300), &dedup.Rule{Until: dedup.UntilExecuted}
-		j.ShardKey = fmt.Sprintf("customer %d", same)
+		if same%2 == 0 {
+			j.ShardKey = fmt.Sprintf("customer %d", same)
+		}
 	case 7:
 		c.pushBatch(ctx, pusher, n)
 		return
@@ -282,10 +286,13 @@ func (c *clusterSite) push(ctx context.Context, pusher *client.Client, n int) {
 	c.note(j.JID, receipt, err, began)
 }
 
+// callback is how the jid of a batch's callback ends.
+const callback = "-complete"
+
 // pushBatch stores a batch of three members with a callback.
 func (c *clusterSite) pushBatch(ctx context.Context, pusher *client.Client, n int) {
 	began, id := time.Now(), fmt.Sprintf("batch-%d", n)
-	b, err := pusher.NewBatch(ctx, client.BatchConfig{ID: id, OnComplete: client.RawJob{Class: "Any", JID: id + "-complete"}})
+	b, err := pusher.NewBatch(ctx, client.BatchConfig{ID: id, OnComplete: client.RawJob{Class: "Any", JID: id + callback}})
 	if err != nil {
 		return
 	}
@@ -298,15 +305,19 @@ func (c *clusterSite) pushBatch(ctx context.Context, pusher *client.Client, n in
 			return
 		}
 	}
-	c.note(id+"-complete", receipt, b.Seal(ctx), began)
+	c.note(id+callback, receipt, b.Seal(ctx), began)
 }
 
 func (c *clusterSite) note(jid string, receipt client.Receipt, err error, began time.Time) {
-	if err != nil || receipt.Status == client.StatusDuplicate {
+	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if receipt.Status == client.StatusDuplicate {
+		c.duplicates++
+		return
+	}
 	c.stored[jid] = storing{began, time.Now(), receipt.Shard}
 }
 
@@ -360,7 +371,13 @@ type settlement struct {
 	inHand map[string]bool // by jid
 }
 
-// settled is the settlement of now, or of when the slot began to move: from then on nothing is settled for sure.
+// rest says that from now on nothing is settled for sure.
+func (k *clusterSpace) rest() {
+	s := k.settled()
+	k.resting = &s
+}
+
+// settled is the settlement of now, or of when the keyspace began to rest.
 func (k *clusterSpace) settled() settlement {
 	k.t.Helper()
 	if k.resting != nil {
@@ -390,8 +407,7 @@ func (c *clusterSite) migrate(midway func(), moves ...move) {
 	t.Helper()
 	began, before, most := time.Now(), len(c.book.starts("")), int64(0)
 	for _, m := range moves {
-		rests := m.of.settled()
-		m.of.resting = &rests
+		m.of.rest()
 		c.mark(m.of.server, oracle.Ends(m.of.prefix, m.of.tenure))
 		slot := strconv.Itoa(m.of.slot)
 		m.of.site.on(m.to).do("CLUSTER", "SETSLOT", slot, "IMPORTING", m.of.server.Node(t))
@@ -424,9 +440,6 @@ func (c *clusterSite) migrate(midway func(), moves ...move) {
 		of = append(of, m.of)
 	}
 	c.runOn("the migration", of...)
-	for _, k := range of {
-		k.resting = nil
-	}
 }
 
 // key moves one key of the slot, and reports whether there was one.
@@ -468,6 +481,7 @@ func (c *clusterSite) runOn(after string, spaces ...*clusterSpace) {
 		return !slices.ContainsFunc(spaces, func(k *clusterSpace) bool { return first[k.name].IsZero() })
 	})
 	for _, k := range spaces {
+		k.resting = nil
 		c.t.Logf("a job of %s started %v after %s", k.prefix, first[k.name].Sub(from), after)
 		require.Less(c.t, first[k.name].Sub(from), arrived(), "after %s", after)
 	}
@@ -506,6 +520,11 @@ func (c *clusterSite) failOverByCommand(old *drivertest.Server) *drivertest.Serv
 func (c *clusterSite) primaryDies(old *drivertest.Server) {
 	c.t.Helper()
 	c.requireOneSlot() // while it counts
+	for _, k := range c.keyspaces {
+		if k.server == old {
+			k.rest()
+		}
+	}
 	f := failover{before: time.Now()}
 	old.Kill()
 	f.silent = time.Now()
@@ -558,15 +577,20 @@ func (c *clusterSite) requireOneSlot() {
 	require.Positive(c.t, refused, "no node counts its errors")
 }
 
-// forgot is whether the node that took over may not know what the killed one acknowledged of a shard between two
-// instants.
-func (c *clusterSite) forgot(shard string, from, to time.Time) bool {
+// lapsed is whether something of a shard happened, from an instant to another, while its node was being killed or
+// just before, so that the node that took over may not know it; or, until, later.
+func (c *clusterSite) lapsed(shard string, from, to, until time.Time) bool {
 	for k := range c.lame {
 		if k.name == shard {
-			return to.After(c.failover.before.Add(-replicated)) && from.Before(c.failover.silent.Add(replicated))
+			return to.After(c.failover.before.Add(-replicated)) && from.Before(until)
 		}
 	}
 	return false
+}
+
+// forgot is lapsed for what the killed node acknowledged.
+func (c *clusterSite) forgot(shard string, from, to time.Time) bool {
+	return c.lapsed(shard, from, to, c.failover.silent.Add(replicated))
 }
 
 // requireAccounted holds that each stored job has been done, and ran again only if it had failed, if its worker was
@@ -585,27 +609,32 @@ func (c *clusterSite) requireAccounted() {
 		ends[m.Run] = m
 		done[m.JID] = done[m.JID] || m.Class != failsOnce || m.RetryCount != ""
 	}
-	lost, twice, kinds := 0, 0, make(map[string]int)
+	lost, twice, batches := 0, 0, 0
 	for jid, at := range c.stored {
+		if done[jid] && strings.HasSuffix(jid, callback) {
+			batches++
+		}
 		if !done[jid] {
 			lost++
 			require.True(t, c.forgot(at.shard, at.from, at.to), "job %s of shard %q, stored at %v, is not done", jid, at.shard, at.to)
 		}
 	}
 	for of, runs := range starts {
-		kinds[runs[0].Class+of.retry]++
 		shard := c.stored[of.jid].shard
 		for i, run := range runs[:len(runs)-1] {
 			twice++
 			kill, killed := c.killed[run.Worker]
 			end, ended := ends[run.Run]
 			inHand := killed && run.At.Before(kill.at) && (!ended || kill.settled[shard].inHand[of.jid] || end.At.After(kill.settled[shard].at))
-			require.True(t, inHand || c.forgot(shard, run.At, c.failover.switched) || ended && c.forgot(shard, end.At, end.At),
+			require.True(t, inHand || c.lapsed(shard, run.At, run.At, c.failover.switched) || ended && c.forgot(shard, end.At, end.At),
 				"job %s of shard %q ran at %v, ended at %v, and ran again at %v; its worker was killed at %v, and had settled what had ended at %v",
 				of.jid, shard, run.At, end.At, runs[i+1].At, kill.at, kill.settled[shard].at)
 		}
 	}
-	t.Logf("%d jobs stored, %d of them lost; %v; %d workers killed, %d runs repeated", len(c.stored), lost, kinds, len(c.killed), twice)
+	t.Logf("%d jobs stored, %d of them lost; %d duplicates refused, %d batches over; %d workers killed, %d runs repeated", len(c.stored), lost,
+		c.duplicates, batches, len(c.killed), twice)
+	require.Positive(t, batches)
+	require.Positive(t, c.duplicates)
 }
 
 // judge lets the oracle judge the histories of the keyspaces, when their workers are gone. A replica whose primary

@@ -28,4 +28,7 @@ func NestedID(n, shards int) string { return BatchID(n, shards) + "-nested" }
 func HasNested(n int) bool { return n%10 == 4 }
 
 // HasKeys reports whether the members of the nth batch have keys.
-func HasKeys(n int) bool { return n%4 < 2 }
+//
+// With shards a key of a member must be on the shard of its batch, and the ids of nested ones do not say which text
+// is placed there: those have none.
+func HasKeys(n, shards int) bool { return n%4 < 2 && (shards < 2 || !HasNested(n)) }

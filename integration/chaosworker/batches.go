@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay"
+	push "github.com/belayq/belay/client"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 )
@@ -93,8 +94,12 @@ func (f *flags) pushBatches(client *belay.Client) error {
 			case <-time.After(wait):
 			}
 			// An error is of an outage, or says that the end of the process has come.
-			if f.pushBatch(ctx, client, n) == nil {
+			err := f.pushBatch(ctx, client, n)
+			if err == nil {
 				break
+			}
+			if _, invalid := errors.AsType[*push.InvalidError](err); invalid {
+				return err // a mistake of the run: it would be refused for ever
 			}
 		}
 	}
@@ -107,11 +112,11 @@ func (f *flags) pushBatches(client *belay.Client) error {
 func (f *flags) pushBatch(ctx context.Context, client *belay.Client, n int) error {
 	pause := f.pace * chunk / time.Duration(f.size) // half of the time that this pusher has for a batch
 	shards := len(client.Spaces())
-	return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.BatchID(n, shards)}, chaosplan.HasKeys(n), f.size, pause, func(b *belay.Batch) error {
+	return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.BatchID(n, shards)}, chaosplan.HasKeys(n, shards), f.size, pause, func(b *belay.Batch) error {
 		if !chaosplan.HasNested(n) {
 			return nil
 		}
-		return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.NestedID(n, shards), Parent: b}, chaosplan.HasKeys(n), f.size/10, pause, nil)
+		return makeBatch(ctx, client, belay.BatchConfig{ID: chaosplan.NestedID(n, shards), Parent: b}, chaosplan.HasKeys(n, shards), f.size/10, pause, nil)
 	})
 }
 
@@ -127,6 +132,7 @@ func rows(b *belay.Batch, from, to int, keys bool) iter.Seq[belay.RawJob] {
 			if keys {
 				j.JID = fmt.Sprintf("%s-row-%d", b.ID(), n)
 				j.Key, j.KeyFor = j.JID, hour
+				j.ShardKey = b.ID() // which places the key where the batch is
 			}
 			if !yield(j) {
 				return
