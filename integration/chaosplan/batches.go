@@ -29,6 +29,6 @@ func HasNested(n int) bool { return n%10 == 4 }
 
 // HasKeys reports whether the members of the nth batch have keys.
 //
-// With shards a key of a member must be on the shard of its batch, and the ids of nested ones do not say which text
-// is placed there: those have none.
+// With shards a key of a member must be on the shard of its batch, and the ids of nested ones do not say which
+// text is placed there: those have none.
 func HasKeys(n, shards int) bool { return n%4 < 2 && (shards < 2 || !HasNested(n)) }

@@ -205,8 +205,8 @@ func note(batch []*try, receipts []belay.Receipt, err error) error {
 	return err
 }
 
-// pushRaw stores one job by plain commands, as Ruby's Sidekiq does. Ruby knows one shard: the jobs of each second
-// of the run are of another.
+// pushRaw stores one job by plain commands, as Ruby's Sidekiq does. Ruby knows one shard: the jobs of each
+// second of the run are of another.
 func (p *pusher) pushRaw(ctx context.Context, t *try) error {
 	spaces := p.client.Spaces()
 	space := spaces[int(t.job.At/time.Second)%len(spaces)]

@@ -25,8 +25,8 @@ func Prefix(prefix string) Option {
 }
 
 // Prefixes says that what stands before a key's first colon is its keyspace's prefix, whatever it is: each
-// keyspace is judged by itself, and the report is of all of them. No prefix may hold a colon outside the hash tag
-// that it is.
+// keyspace is judged by itself, and the report is of all of them. No prefix may hold a colon outside the hash
+// tag that it is.
 func Prefixes() Option {
 	return func(r *replay) {
 		r.split = func(key string) (string, bool) {
@@ -39,8 +39,8 @@ func Prefixes() Option {
 	}
 }
 
-// OneFleet says that the keyspaces are the shards of one fleet: a job, and what must be in one place for all jobs
-// with it, is on one of them.
+// OneFleet says that the keyspaces are the shards of one fleet: a job, and what must be in one place for all
+// jobs with it, is on one of them.
 func OneFleet() Option { return func(r *replay) { r.homes = make(map[string]string) } }
 
 // Allow lets jobs go from a place to another by hands that are not Belay's, a test's or an operator's;

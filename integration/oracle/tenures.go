@@ -25,8 +25,8 @@ func Ends(prefix string, n int) string { return strconv.Itoa(n) + " ends " + pre
 // ReplayTenures is Replay for the keyspaces of some prefixes, whose slots moved from node to node of a Redis
 // Cluster: one after the other, each by the steps of the nodes that served it. dirs are the directories of a
 // server for each primary that has everything which the primary ever wrote down. The test has marked the
-// nodes' tenures. What moves a slot is no step: RESTORE-ASKING, by which a node gets a key, and the DEL by which
-// the other one drops it.
+// nodes' tenures. What moves a slot is no step: RESTORE-ASKING, by which a node gets a key, and the DEL by
+// which the other one drops it.
 func ReplayTenures(dirs, prefixes []string, options ...Option) (*Report, error) {
 	options = append([]Option{Prefixes()}, options...)
 	r := newReplay(options)

@@ -1,8 +1,8 @@
 // Command torture spends a given time on whatever breaks job systems: first the crash-point sweep, which kills
 // a process at each command it sends, then a storm of unique jobs and one of batches, then rounds of chaos,
 // with Belay's default settings, with fast ones, and with kills alone, in turn. With -shards the storms and the
-// rounds work over several shards, and the sweep, whose plays are of one keyspace, is left out. Everything is drawn
-// from one seed, and its last lines are the verdict. It exits with 1 when anything was lost or unlawful.
+// rounds work over several shards, and the sweep, whose plays are of one keyspace, is left out. Everything is
+// drawn from one seed, and its last lines are the verdict. It exits with 1 when anything was lost or unlawful.
 //
 // Run it in the module's folder; it builds and runs the tests of ./integration, which say more about what they
 // do.
