@@ -27,8 +27,8 @@ type bench struct {
 	redis    *server
 	// prefix is that of Belay's keys. It has a hash tag if the Redis is a Cluster, and is empty otherwise.
 	prefix string
-	// look is the bench's own connection, to observe Redis from outside; others are those to the other servers of
-	// a list of shards.
+	// look is the bench's own connection, to observe Redis from outside; others are those to the other servers
+	// of a list of shards.
 	look   driver.Client
 	others []driver.Client
 	// sharded reports whether the keyspace is divided into shards, which only Belay knows.

@@ -41,9 +41,9 @@ var purposes = map[Role][]purpose{
 func Roles() []Role { return []Role{RoleWorker, RoleProducer, RoleOperator, RoleDashboard} }
 
 // Rule returns the ACL SETUSER command that allows a user what the programs of a role do in the keyspace of
-// cfg.Prefix, or in those of cfg.Shards, and nothing else. It changes neither the user's passwords nor those of others. Redis checks a
-// script's commands one by one, so a user that may run scripts can do no more in them than outside. It returns
-// an error if the role does not exist, or the user cannot have that name.
+// cfg.Prefix, or in those of cfg.Shards, and nothing else. It changes neither the user's passwords nor those
+// of others. Redis checks a script's commands one by one, so a user that may run scripts can do no more in
+// them than outside. It returns an error if the role does not exist, or the user cannot have that name.
 //
 // A key of Sidekiq's is named after the host of a process, so all roles but the producer's may use their
 // commands on every key of the prefix. A producer has a selector for each kind of key.
@@ -152,8 +152,8 @@ func commonTail(one, other string) (n int) {
 	return n
 }
 
-// beginning returns a pattern of the beginnings of all keys with these prefixes. Where they differ it is that of
-// any number, so that the rule fits shards that are added, if it is a number in each of them.
+// beginning returns a pattern of the beginnings of all keys with these prefixes. If they differ by a number it
+// has any number there, so that the rule fits shards that are added.
 func beginning(prefixes []string) string {
 	texts := make([]string, len(prefixes))
 	for i, prefix := range prefixes {

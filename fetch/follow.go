@@ -156,12 +156,14 @@ func (k *Keyspace) hasLeft(q *queueState, now time.Time) bool {
 }
 
 // allotWaits divides the waits of the process among the intakes of all keyspaces: as many as each has queues,
-// the smallest first, and equal parts of the rest.
+// the smallest first, and equal parts of the rest. With more keyspaces than waits some keyspaces have none,
+// and takes read them. Each process begins at another keyspace, or the same ones would have no waits of any
+// process.
 func (l *Loop) allotWaits() {
 	left := lua.MaxWaits
 	var intakes []*intake
-	for _, k := range l.spaces {
-		intakes = append(intakes, k.intakes...)
+	for i := range l.spaces {
+		intakes = append(intakes, l.spaces[(l.waitsFrom+i)%len(l.spaces)].intakes...)
 	}
 	bySize := slices.SortedStableFunc(slices.Values(intakes), func(a, b *intake) int {
 		return len(a.order.Names()) - len(b.order.Names())

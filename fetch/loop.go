@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ type Loop struct {
 	spaces     []*Keyspace
 	begin      int       // the index of the keyspace that begins the next round of calls
 	taker      *Keyspace // the first keyspace that takes jobs in this round
+	waitsFrom  int       // drawn: where allotWaits begins
 	freed      bool      // a settle has made processors idle in this round
 	quarantine quarantine
 	quiet      bool // the loop takes no more jobs, until it ends
@@ -196,6 +198,7 @@ func NewLoop(cfg Config) *Loop {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
 	l := &Loop{
 		cfg: cfg, pool: newPool(), events: make(chan event, maxEvents), requests: make(chan func(), 256),
+		waitsFrom: rand.N(1 << 16),
 	}
 	l.quarantine.loop = l
 	for _, share := range cfg.Shares {

@@ -433,6 +433,31 @@ func TestKeyspacesShareTheWaits(t *testing.T) {
 	s.run(1, 1, 1)
 }
 
+// Where a process has more keyspaces than waits, each keyspace has waits of some processes.
+func TestNoKeyspaceLacksTheWaitsOfAllProcesses(t *testing.T) {
+	t.Parallel()
+	const spaces, processes = lua.MaxWaits + 4, 200
+	waits := make([]int, spaces)
+	for range processes {
+		l := NewLoop(Config{Shares: []Share{{Order: strictly(t, "mail"), Concurrency: 1}}})
+		for range spaces {
+			k := &Keyspace{}
+			k.intakes = []*intake{newIntake(k, l.shares[0])}
+			l.spaces = append(l.spaces, k)
+		}
+		l.allotWaits()
+		total := 0
+		for i, k := range l.spaces {
+			waits[i] += k.intakes[0].quota
+			total += k.intakes[0].quota
+		}
+		require.Equal(t, lua.MaxWaits, total)
+	}
+	for i := range spaces {
+		require.Greater(t, waits[i], processes/4, "of %d processes, for the keyspace %d", processes, i)
+	}
+}
+
 // A call must never wait for the loop to read its event.
 func TestEventsHaveRoomForTheCallsOfAllKeyspaces(t *testing.T) {
 	t.Parallel()
