@@ -71,7 +71,7 @@ if redis.call('ZCOUNT', alive, from, to) < processes then
 end
 local unheld, leases_there = {}, signals_at > 5 and brief and redis.call('EXISTS', unpack(KEYS, 5, signals_at - 1))
 if leases_there == signals_at - 5 then
-  if there == 0 and #lapsed == 0 then
+  if there == 0 and #lapsed == 0 and #received == 0 and newest == '' then
     return { state, tonumber(time[1]), tonumber(time[2]), processes }
   end
 else

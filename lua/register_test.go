@@ -158,6 +158,19 @@ func TestBeat(t *testing.T) {
 				require.Equal(w, StateDead, ask(w, w.keys.BriefHeartbeat(identity, someTTL, hands...)).State)
 			})
 		}},
+		promise{"a_brief_one_reports_a_signal_or_a_mark_alone", func(w *world) {
+			identity := w.process("q")
+			lease := Watched{w.keys.Sweeper(), time.Minute}
+			require.True(w, ask(w, Lease(lease.Key, "another", lease.Hold)))
+			w.redis("LPUSH", w.keys.Signals(identity), "TSTP")
+			reply := ask(w, w.keys.BriefHeartbeat(identity, someTTL, lease))
+			require.Equal(w, []string{"TSTP"}, reply.Signals)
+			require.Empty(w, reply.Marked)
+			ask(w, w.keys.Mark([]Mark{{JID: "a"}}))
+			reply = ask(w, w.keys.BriefHeartbeat(identity, someTTL, lease))
+			require.Empty(w, reply.Signals)
+			require.NotEmpty(w, reply.Marked)
+		}},
 		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
 			me, timeTraveller := w.process("q"), w.process("q")
 			w.redis("ZADD", w.keys.Alive(), "99999999999999", timeTraveller)
