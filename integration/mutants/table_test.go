@@ -525,7 +525,7 @@ var bugs = []mutant{
 		return d.pass(ctx)
 	}
 `, `	if d.calls {
-		bounded, cancel := context.WithTimeout(ctx, l.vitalsDeadline())
+		bounded, cancel := context.WithTimeout(ctx, s.launcher.vitalsDeadline())
 		defer cancel()
 		return d.pass(bounded)
 	}
