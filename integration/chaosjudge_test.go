@@ -59,6 +59,7 @@ func (r *chaos) judge() {
 // lasting are the beginnings of the names of keys that may stay for good, or until they expire.
 var lasting = []string{
 	"queues", "dead", "paused", "stat:", "belay:stat:", "belay:alive", "belay:up", "belay:tombstones", "belay:process:", "belay:ticker", "belay:sweeper",
+	"belay:watcher", // with that of the deputy
 	"belay:claim:", "belay:drain:", "belay:drain-asked:", "belay:pushes:", "processes",
 	"belay:periodic", "belay:cancelled",
 	"belay:shard",
