@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/belayq/belay/bench/report"
@@ -18,18 +19,10 @@ var shardsMeasure = measurement{
 	read: fmt.Sprintf("A take asks each shard for an equal part of the idle processors, so a worker gets smaller batches from each, and a smaller "+
 		"batch costs more for each job. Compare the server alone with %d times the concurrency on %d servers: the batches are alike then, as they are in a "+
 		"fleet that grows with the number of servers. jobs/s shows what one worker process and this machine allow, not what the servers would.", shardServers, shardServers),
-	alone:  true,
-	unused: []string{"profile", "redis"},
-	metrics: []report.Metric{
-		{Name: "redis run", Unit: "µs CPU/job", Less: true, Plot: true},
-		{Name: "redis push", Unit: "µs CPU/job", Less: true},
-		{Name: "jobs/s", Unit: "jobs/s"},
-		{Name: "script calls", Unit: "per job", Less: true},
-		{Name: "round trips", Unit: "per job", Less: true},
-		{Name: ratioToServer, Unit: "times", Less: true},
-		{Name: busiestToServer, Unit: "times", Less: true},
-	},
-	run: shardsCost,
+	alone:   true,
+	unused:  []string{"profile", "redis"},
+	metrics: append(slices.Clone(serverMetrics), report.Metric{Name: busiestToServer, Unit: "times", Less: true}),
+	run:     shardsCost,
 }
 
 const (

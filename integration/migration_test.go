@@ -17,10 +17,8 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/goredisdriver"
-	"github.com/belayq/belay/driver/rueidisdriver"
 	"github.com/belayq/belay/integration/oracle"
+	"github.com/belayq/belay/integration/program"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -235,12 +233,8 @@ const producers = 3
 // pushMany stores jobs until finish is called, as ordinary producers do.
 func (c *clusterSite) pushMany() {
 	c.t.Helper()
-	pusher, err := client.Open(c.site.url, client.Config{Prefix: c.site.prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
-		if c.site.client == "rueidis" {
-			return rueidisdriver.Open(url, options...)
-		}
-		return goredisdriver.Open(url, options...)
-	})
+	flags := program.Flags{URL: c.site.url, Client: c.site.client, Prefix: c.site.prefix}
+	pusher, err := flags.Open()
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = pusher.Close() })
 	producing, stop := context.WithCancel(c.t.Context())

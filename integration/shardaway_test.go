@@ -300,14 +300,7 @@ func (s *awayShards) requireCaughtUpOnce(began, ended time.Time) {
 
 // requireEachOnce requires that each job that is certainly stored runs once, and that no other runs twice.
 func (s *awayShards) requireEachOnce() {
-	eventually(s.t, "all queues to be empty", func() bool {
-		for _, one := range s.sites {
-			if one.waiting() > 0 {
-				return false
-			}
-		}
-		return true
-	})
+	eventually(s.t, "all queues to be empty", func() bool { return waitingIn(s.sites) == 0 })
 	starts, ends := make(map[string]int), make(map[string]int)
 	for _, m := range s.book.marks() {
 		if m.What == "start" {

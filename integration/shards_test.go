@@ -14,7 +14,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// askedShards is BELAY_SHARDS: over how many shards of its Redis a fleet works; 0 without it, for one keyspace.
+// askedShards is BELAY_SHARDS: over how many shards of its Redis a fleet works; fewer than two, and without it 0,
+// for one keyspace.
 func askedShards(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("BELAY_SHARDS")
@@ -29,7 +30,7 @@ func askedShards(t *testing.T) int {
 // overShards makes the programs of a site work over so many shards, and returns their keyspaces: that of the site
 // without shards.
 func overShards(s *site, shards int) []*site {
-	if shards == 0 {
+	if shards < 2 {
 		return []*site{s}
 	}
 	of := shardsOf(s, shards)
@@ -45,7 +46,7 @@ func shardsIn(of []*site) string {
 	return "?shards=" + strconv.Itoa(len(of))
 }
 
-// waiting is site.waiting of all keyspaces.
+// waitingIn is site.waiting of all keyspaces.
 func waitingIn(of []*site) (jobs int) {
 	for _, s := range of {
 		jobs += s.waiting()

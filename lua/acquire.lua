@@ -19,13 +19,7 @@ local act, name, size, holder, hold_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ton
 use_gates(1)
 local g = gate_at(name, 6)
 g.size = size
-local wrong = may_use()
-if not wrong then
-  read_counts({ g }, 'r')
-  read_counts({ g }, 'a')
-  wrong = may_look({ g })
-end
-wrong = wrong or may('HSETNX', limits, '', '')
+local wrong = may_use() or may_look({ g }) or may('HSETNX', limits, '', '')
   or must_be(leases, 'zset', 'ZADD', leases, '0', '') or may('ZREM', leases, '') or may('ZSCORE', leases, '')
 if wrong then
   return wrong
@@ -39,13 +33,14 @@ if redis.call('ZSCORE', leases, lease) then
     return { 'held', 0 }
   end
   redis.call('ZREM', leases, lease)
-  change_count(g.r, -1)
+  change_count(name .. '\nr', -1)
   write_counts()
   redis.call('ZADD', waiting, 'XX', string.format('%.3f', now_ms / 1000), name)
   return { 'free', 0 }
 elseif act ~= 'take' then
   return { 'lost', 0 }
 end
+read_counts({ g }, 'r', 'a')
 look(g, now_ms)
 keep_size(g, time[1])
 if g.room <= 0 or g.waiters > 0 then

@@ -17,19 +17,14 @@ local name, queue, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
 -- include gate
 use_gates(1)
 local g = gate_at(name, 6)
-local wrong = may_use()
-if not wrong then
-  read_counts({ g }, 'r')
-  read_counts({ g }, 'a')
-  wrong = may_admit(g) or may_look({ g })
-end
-wrong = wrong or must_be(paused, 'set', 'SISMEMBER', paused, '')
+local wrong = may_use() or may_admit(g) or may_look({ g }) or must_be(paused, 'set', 'SISMEMBER', paused, '')
   or must_be(queue_list, 'list', 'LPUSH', queue_list, '')
 if wrong then
   return wrong
 end
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+read_counts({ g }, 'r', 'a')
 local plain = not look(g, now_ms) or redis.call('SISMEMBER', paused, queue) == 1
 local moved, elsewhere = admit(g, most, queues, now_ms, function(next_queue)
   return next_queue == queue and queue_list or nil, plain

@@ -15,38 +15,19 @@ import (
 // and jobs of ten gates with room for three, nearly all of which wait. It is the server's CPU time, its network
 // included, by INFO cpu, from the take to the end; of all turns the median.
 func BenchmarkLimited(b *testing.B) {
-	for _, size := range []int{50, 10, 1} {
-		b.Run(strconv.Itoa(size), func(b *testing.B) {
-			w, identity := benchWorld(b)
-			m := gateMeter{world: w, identity: identity, size: size, spent: make(map[string][]float64)}
-			for b.Loop() {
-				m.turn("plain", nil)
-				m.turn("at-once", func(job int) *Gate { return gateOf("l:"+strconv.Itoa(job%1000), 1000) })
-				m.turn("waits", func(job int) *Gate { return gateOf("w:"+strconv.Itoa(job%10), 3) })
-			}
-			for name, micros := range m.spent {
-				slices.Sort(micros)
-				b.ReportMetric(micros[len(micros)/2], name+"-µs/job")
-			}
-		})
-	}
-}
-
-// A gateMeter lets jobs run, so many at once.
-type gateMeter struct {
-	*world
-	identity string
-	size     int
-	calls    int64
-	spent    map[string][]float64 // µs a job
+	measured(b, []int{50, 10, 1}, func(m *meter) {
+		m.gated("plain", nil)
+		m.gated("at-once", func(job int) *Gate { return gateOf("l:"+strconv.Itoa(job%1000), 1000) })
+		m.gated("waits", func(job int) *Gate { return gateOf("w:"+strconv.Itoa(job%10), 3) })
+	})
 }
 
 // gatedTurn is how many jobs run between two readings of the clock.
 const gatedTurn = 500
 
-// turn pushes jobs with these gates, and lets them run. Those that have ended are settled with the next take, as
+// gated pushes jobs with these gates, and lets them run. Those that have ended are settled with the next take, as
 // a process does.
-func (m *gateMeter) turn(name string, gateOf func(job int) *Gate) {
+func (m *meter) gated(name string, gateOf func(job int) *Gate) {
 	m.Helper()
 	jobs, gates := m.benchJobs(gatedTurn), make(map[string]*Gate)
 	m.push("q", jobs[:250]...)
@@ -66,9 +47,9 @@ func (m *gateMeter) turn(name string, gateOf func(job int) *Gate) {
 		calls = nil
 		if begun := m.begin(taken, gates); len(begun) > 0 {
 			left -= len(begun)
-			m.calls++
+			m.number++
 			calls = []driver.Call{m.keys.Settle(Settlement{
-				Identity: m.identity, Number: m.calls, Mark: m.calls, Jobs: begun, Queues: []string{"q"}, Today: m.today,
+				Identity: m.identity, Number: m.number, Mark: m.number, Jobs: begun, Queues: []string{"q"}, Today: m.today,
 			}).Call}
 		}
 	}
@@ -78,7 +59,7 @@ func (m *gateMeter) turn(name string, gateOf func(job int) *Gate) {
 }
 
 // begin starts jobs that were taken, and returns the ends of those that begin.
-func (m *gateMeter) begin(taken Taken, gates map[string]*Gate) (begun []Settled) {
+func (m *meter) begin(taken Taken, gates map[string]*Gate) (begun []Settled) {
 	m.Helper()
 	if len(taken.Jobs) == 0 {
 		return nil

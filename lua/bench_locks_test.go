@@ -18,12 +18,18 @@ import (
 // that a busy machine is busy for both. It is the server's CPU time, its network included, by INFO cpu; of
 // all turns the median.
 func BenchmarkUnique(b *testing.B) {
-	for _, size := range []int{100, 10, 1} {
+	measured(b, []int{100, 10, 1}, (*meter).turn)
+}
+
+// measured takes turns with calls of so many jobs, and reports the median of each figure.
+func measured(b *testing.B, sizes []int, turn func(m *meter)) {
+	b.Helper()
+	for _, size := range sizes {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
 			w, identity := benchWorld(b)
 			m := meter{world: w, spent: make(map[string][]float64), identity: identity, size: size}
 			for b.Loop() {
-				m.turn()
+				turn(&m)
 			}
 			for name, micros := range m.spent {
 				slices.Sort(micros)

@@ -37,10 +37,7 @@ local asked, by_name, any_admitted = {}, {}, false -- asked: the gates in their 
 
 -- read_gates: reads the counts of all gates, and which of them have waiters.
 local function read_gates()
-  read_counts(asked, 'r')
-  if any_admitted then
-    read_counts(asked, 'a')
-  end
+  read_counts(asked, 'r', any_admitted and 'a' or nil)
   local names = {}
   for number = 1, redis.call('EXISTS', waiting) == 1 and count_gates or 0 do
     names[number] = asked[number].name

@@ -72,15 +72,11 @@ func printChecks(cmd *cobra.Command, space client.Space) error {
 
 // printRule prints the permissions of a role.
 func printRule(cmd *cobra.Command, at *redisFlags, role check.Role, user string) error {
-	c, err := at.connect(client.Config{}) // it connects to nothing
+	c, shards, err := at.connectChosen() // it connects to nothing
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	shards, err := at.chosen(c)
-	if err != nil {
-		return err
-	}
 	var prefixes []string
 	for _, shard := range shards {
 		prefixes = append(prefixes, spaceOf(c, shard).Prefix)

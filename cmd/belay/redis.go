@@ -98,6 +98,20 @@ func (f *redisFlags) connect(cfg client.Config) (*client.Client, error) {
 	return c, nil
 }
 
+// connectChosen is connect, and returns the shards too that the flags choose. After an error no driver is open.
+func (f *redisFlags) connectChosen() (*client.Client, []inspect.Shard, error) {
+	c, err := f.connect(client.Config{})
+	if err != nil {
+		return nil, nil, err
+	}
+	shards, err := f.chosen(c)
+	if err != nil {
+		_ = c.Close()
+		return nil, nil, err
+	}
+	return c, shards, nil
+}
+
 // open makes the client of one keyspace, without a connection. With shards that is the one of --shard. It sets
 // the prefix of that keyspace.
 func (f *redisFlags) open() (driver.Client, error) {
@@ -192,15 +206,11 @@ func withShardsOf(
 	at *redisFlags, do func(*cobra.Command, *client.Client, []inspect.Shard, []string) error,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		c, err := at.connect(client.Config{})
+		c, shards, err := at.connectChosen()
 		if err != nil {
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		shards, err := at.chosen(c)
-		if err != nil {
-			return err
-		}
 		mask, err := at.masks(cmd)
 		if err != nil {
 			return err

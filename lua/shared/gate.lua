@@ -95,14 +95,16 @@ local function may_look(asked)
   return wrong
 end
 
--- read_counts: reads the counts "r" or "a" of gates, of which there is at least one. A count that has changed
--- in this call stays.
-local function read_counts(asked, kind)
+-- read_counts: reads the counts "r", "a" or both of gates, of which there is at least one. A count that has
+-- changed in this call stays.
+local function read_counts(asked, ...)
   local fields = {}
-  for at = 1, #asked do
-    local g = asked[at]
-    local field = g.name .. '\n' .. kind
-    g[kind], fields[at] = field, field
+  for _, kind in ipairs({ ... }) do
+    for at = 1, #asked do
+      local g = asked[at]
+      local field = g.name .. '\n' .. kind
+      g[kind], fields[#fields + 1] = field, field
+    end
   end
   for at, count in ipairs(redis.call('HMGET', gates, unpack(fields))) do
     counts[fields[at]] = counts[fields[at]] or count and tonumber(count) or 0
