@@ -9,7 +9,7 @@ SHELL := /bin/bash
 ifndef TOGETHER
 .NOTPARALLEL:
 endif
-.PHONY: help quick test check rest need format vet belayvet lint lua race integration browser postgres mutants \
+.PHONY: help quick test check rest idle need format vet belayvet lint lua race integration browser postgres mutants \
 	bench-guard torture fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others. Four
@@ -60,11 +60,15 @@ check: ## everything but mutants and torture
 	if [ $$failed = 1 ]; then echo "== what failed"; tools/failures "$$log"; fi; exit $$failed
 
 # Two steps run at a time, and make prints each step's output when it has ended. The tests of real processes
-# have bounds of seconds on the wall clock, so they run alone.
+# have bounds of seconds on the wall clock, so beside them runs only what takes the time that they leave idle.
 rest: bench-guard ## what `check` runs after `test`
-	@failed=0; for steps in integration "race browser postgres" "vet lint belayvet"; do \
+	@failed=0; for steps in "integration idle" "race browser postgres"; do \
 		$(MAKE) --no-print-directory -k -j 2 -O TOGETHER=1 TESTED=1 $$steps || failed=1; done; \
 	exit $$failed
+
+# The checks that run no program of ours, with the lowest priority.
+idle:
+	@nice -n 19 $(MAKE) --no-print-directory -k vet lint belayvet
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"

@@ -20,10 +20,10 @@ var listenPromises = []promise{
 	{name: "what_announces_a_script_comes_after_it_though_the_script_had_to_be_loaded", keep: anAnnouncement},
 	{name: "a_listen_ends_with_its_context_and_closes_its_connection", keep: aListenEnds},
 	{name: "a_broken_connection_ends_a_listen", keep: aBrokenListen, fake: noClientKill},
-	{name: "a_silent_server_ends_a_listen", keep: aSilentListen, anyKind: true, fake: noSignals},
+	{name: "a_silent_server_ends_a_listen", keep: aSilentListen, anyKind: true, fake: noSignals, rests: true},
 	{name: "a_replaced_server_that_another_connection_finds_ends_a_listen", keep: aMisledListen, fake: noReplica},
-	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen, anyKind: true, memory: true},
-	{name: "a_listen_without_probes_outlasts_a_silent_server", keep: anUnprobedListen, fake: noSignals},
+	{name: "a_quiet_channel_ends_no_listen", keep: aQuietListen, anyKind: true, memory: true, rests: true},
+	{name: "a_listen_without_probes_outlasts_a_silent_server", keep: anUnprobedListen, fake: noSignals, rests: true},
 	{name: "a_denied_channel_is_an_error_reply", keep: aDeniedListen, fake: noACL},
 }
 

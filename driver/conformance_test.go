@@ -29,6 +29,8 @@ type promise struct {
 	memory bool
 	// anyKind means that it does not depend on the way to the server.
 	anyKind bool
+	// rests means that it waits ten seconds for something that comes late or must not come, and does nothing else.
+	rests bool
 }
 
 // TestConformance holds what the interfaces of package driver promise, for each adapter, on a real Redis
@@ -39,12 +41,14 @@ func TestConformance(t *testing.T) {
 	all := kinds(t)
 	var running sync.WaitGroup
 	defer running.Wait()
-	room := make(chan struct{}, 4) // more than -parallel, because most of them wait
-	run := func(name string, test func(t *testing.T)) {
+	room := make(chan struct{}, 6) // most of them wait
+	run := func(name string, p promise, test func(t *testing.T)) {
 		running.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			t.Run(name, test)
+			if !p.rests { // all of those at once take as long as one
+				room <- struct{}{}
+				defer func() { <-room }()
+			}
+			t.Run(name+"/"+p.name, test)
 		})
 	}
 	for name, maker := range adapters.For("{conformance}") {
@@ -53,7 +57,7 @@ func TestConformance(t *testing.T) {
 				if kind.found && p.anyKind {
 					continue
 				}
-				run(name+"/"+server+"/"+p.name, func(t *testing.T) {
+				run(name+"/"+server, p, func(t *testing.T) {
 					if kind.fake && p.fake != "" {
 						t.Skip("miniredis: " + p.fake)
 					}
@@ -64,7 +68,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, p := range promises {
 		if p.memory {
-			run("belaytest/memory/"+p.name, func(t *testing.T) {
+			run("belaytest/memory", p, func(t *testing.T) {
 				client := belaytest.New(t).Client().Driver()
 				p.keep(t, &world{maker: func(string) (driver.Client, error) { return client, nil }, memory: true})
 			})
