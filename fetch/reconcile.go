@@ -61,16 +61,6 @@ func (c *reconcile) foundQuarantined() bool {
 	return slices.ContainsFunc(c.orphaned, func(o orphan) bool { return o.list.quarantined })
 }
 
-// leave removes a run from the ledger after its job has left its list. A page that was requested before may
-// still contain the job.
-func (k *Keyspace) leave(r *Run) {
-	if under := k.reconcile.readings[r.ownList()]; under != nil && r.owner == k.session {
-		under.left[r.Bytes]++
-	}
-	r.owner.left++
-	k.ledger.move(r, gone)
-}
-
 // read starts a reading of a list, unless there is one.
 func (c *reconcile) read(list ownList, maxOrphaned int) {
 	if c.readings[list] == nil {
@@ -305,4 +295,42 @@ func (k *Keyspace) addTooLarge(p *pipeline) {
 			}
 		})
 	}
+}
+
+// reclaim makes runs of orphaned entries. If no processor is idle, an entry is requeued, as after an idle wait:
+// so a process on a slow link leaves it to processes that have room. A quarantined job is reclaimed when there
+// is no other run.
+func (k *Keyspace) reclaim() {
+	var rest []orphan
+	for _, o := range k.reconcile.orphaned {
+		r := k.reclaimOne(o)
+		if r == nil {
+			rest = append(rest, o)
+			continue
+		}
+		k.log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished)
+	}
+	c := &k.reconcile
+	c.orphaned = rest
+	if c.unsure && c.looked && len(c.readings) == 0 && len(c.orphaned) == 0 { // all that our lists hold is in the ledger
+		c.unsure, c.doubts = false, 0
+		k.readQueuesAgain()
+	}
+}
+
+// reclaimOne makes a run of an orphaned entry, or returns nil while it may not.
+func (k *Keyspace) reclaimOne(o orphan) *Run {
+	switch {
+	case !k.session.Leased():
+		return nil
+	case o.list.quarantined:
+		if k.reconcile.quarantinedFrom == "" {
+			return nil
+		}
+		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.nothingElse())
+	case !k.loop.quiet && k.loop.quarantine.busy():
+		return nil
+	}
+	r := newRun(k, k.session, o.list.queue, o.bytes)
+	return k.arrive(r, r.intake.share.idle() > 0)
 }
