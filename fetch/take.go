@@ -171,6 +171,44 @@ func (k *Keyspace) learnWhy(in *intake, why lua.Why) {
 	}
 }
 
+// reclaim makes runs of orphaned entries. If no processor is idle, an entry is requeued, as after an idle wait:
+// so a process on a slow link leaves it to processes that have room. A quarantined job is reclaimed when there
+// is no other run.
+func (k *Keyspace) reclaim() {
+	var rest []orphan
+	for _, o := range k.reconcile.orphaned {
+		r := k.reclaimOne(o)
+		if r == nil {
+			rest = append(rest, o)
+			continue
+		}
+		k.log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished)
+	}
+	c := &k.reconcile
+	c.orphaned = rest
+	if c.unsure && c.looked && len(c.readings) == 0 && len(c.orphaned) == 0 { // all that our lists hold is in the ledger
+		c.unsure, c.doubts = false, 0
+		k.readQueuesAgain()
+	}
+}
+
+// reclaimOne makes a run of an orphaned entry, or returns nil while it may not.
+func (k *Keyspace) reclaimOne(o orphan) *Run {
+	switch {
+	case !k.session.Leased():
+		return nil
+	case o.list.quarantined:
+		if k.reconcile.quarantinedFrom == "" {
+			return nil
+		}
+		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.nothingElse())
+	case !k.loop.quiet && k.loop.quarantine.busy():
+		return nil
+	}
+	r := newRun(k, k.session, o.list.queue, o.bytes)
+	return k.arrive(r, r.intake.share.idle() > 0)
+}
+
 // Several keyspaces share the processors. Those with jobs get equal parts, so that a long queue of one does
 // not keep the jobs of another waiting. While a Redis does not answer, its takes reserve no more than its
 // part. A keyspace whose last take brought nothing has no part. It looks for jobs with a take for one, at
