@@ -68,9 +68,7 @@ func (r *ready) mayCoalesce() bool {
 
 // pushCoalesced stores a job together with the jobs that others push to its queue at this moment.
 func (s *space) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
-	pushing := s.groups.pushing.Add(1)
-	defer s.groups.pushing.Add(-1)
-	if pushing < coalesceFrom || ctx.Err() != nil || int64(time.Since(s.born)) < s.groups.aloneUntil.Load() {
+	if ctx.Err() != nil || int64(time.Since(s.born)) < s.groups.aloneUntil.Load() {
 		return s.pushAlone(ctx, r)
 	}
 	until, _ := ctx.Deadline()

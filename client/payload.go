@@ -2,7 +2,6 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,6 +55,27 @@ func (j *RawJob) draft(w *writer, begin time.Time) (draft, error) {
 	}
 	return d, err
 }
+
+// checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
+// time.Unix(math.MaxInt64, 0) as an instant in the past.
+func (j *RawJob) checkTime() error {
+	switch {
+	case j.In != 0 && !j.At.IsZero():
+		return errors.New("both In and At are set; set one")
+	case j.In < -farthest:
+		return fmt.Errorf("its delay is %v: did the calculation overflow?", j.In)
+	case j.At.IsZero() && j.In <= farthest:
+		return nil
+	case j.In > farthest || j.At.Unix() > time.Now().Add(farthest).Unix():
+		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
+	case j.At.Unix() < 0:
+		return errors.New("it is scheduled for before 1970: was the time never set? Leave it out to run the job now")
+	}
+	return nil
+}
+
+// farthest is how far ahead a job may be scheduled. A longer delay is probably a mistaken unit.
+const farthest = 100 * 365 * 24 * time.Hour
 
 // seal encrypts the arguments, after they have been compared with those of other jobs.
 func (d *draft) seal(rule *seal.Rule) error {
@@ -224,6 +244,66 @@ func retryJSON(rule job.RetryRule) (string, error) {
 	}
 }
 
+// checkField is job.CheckExtra for a client's jobs. It refuses the field of a lock, because a job that did not
+// take that lock would release the lock of another job. Only the push may set the mark of a duplicate; in a job
+// that is not unique the mark is an ordinary field.
+func (j *RawJob) checkField(field job.Edit) error {
+	if field.Name == dedup.DuplicateOf && j.Unique != nil {
+		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
+	}
+	if field.Name == seal.Field && j.Encrypt != nil {
+		return fmt.Errorf("the field %q cannot be set like this in a job that is encrypted: the push sets it", field.Name)
+	}
+	if field.Name == dedup.FieldName {
+		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
+	}
+	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
+		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
+	}
+	if field.Name == job.FieldThen || field.Name == job.FieldAfter {
+		return fmt.Errorf("the field %q cannot be set like this; use Then", field.Name)
+	}
+	return job.CheckExtra(field)
+}
+
+func checkRetryFor(d time.Duration) error {
+	if d < 0 || d%time.Second != 0 {
+		return fmt.Errorf("retry for %v: it must be a whole number of seconds", d)
+	}
+	return nil
+}
+
+func checkTimeout(d time.Duration) error {
+	if d < time.Millisecond {
+		return fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", d)
+	}
+	return nil
+}
+
+func checkLimit(name string, limit time.Duration) error {
+	if limit < time.Millisecond || limit > farthest {
+		return fmt.Errorf("%s %v: it must be at least 1ms, and at most a hundred years", name, limit)
+	}
+	return nil
+}
+
+// maxJID bounds the ids that callers set, because every log line has them.
+const maxJID = 255
+
+// checkJID refuses ids that Ruby's tools cannot find again: the tools match ids by glob, and put them into
+// URLs.
+func checkJID(jid string) error {
+	if len(jid) > maxJID {
+		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
+	}
+	for _, r := range jid {
+		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {
+			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
+		}
+	}
+	return nil
+}
+
 // encode writes the payload. The next jobs are its last field before the args: what reads only the beginning of
 // a payload must find the fields of the job itself there.
 func (d *draft) encode(w *writer) string {
@@ -288,18 +368,4 @@ func (w *writer) jid() string {
 	jid := w.jids[0]
 	w.jids = w.jids[1:]
 	return jid
-}
-
-// stampEvery is how long the jobs of a bulk push have the same time in their payloads.
-const stampEvery = time.Millisecond
-
-// nowFor is space.nowFor. here is the time by this machine's clock.
-func (w *writer) nowFor(ctx context.Context, s *space, due, here time.Time) time.Time {
-	if !due.IsZero() {
-		return s.nowFor(ctx, due)
-	}
-	if !w.bulk || here.Sub(w.readAt) >= stampEvery || w.clockOf != s {
-		w.clockOf, w.readAt, w.now = s, here, s.nowFor(ctx, due)
-	}
-	return w.now
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belayq/belay/dedup"
@@ -39,6 +40,17 @@ func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
 	}
 	r.pushed.call(receipt, err)
 	return receipt, err
+}
+
+// push stores one job in the keyspace.
+func (s *space) push(ctx context.Context, r ready) (Receipt, error) {
+	if r.mayCoalesce() {
+		defer s.groups.pushing.Add(-1)
+		if s.groups.pushing.Add(1) >= coalesceFrom {
+			return s.pushCoalesced(ctx, r)
+		}
+	}
+	return s.pushAlone(ctx, r)
 }
 
 func (s *space) pushAlone(ctx context.Context, r ready) (Receipt, error) {
@@ -106,6 +118,55 @@ func (c *Client) pass(ctx context.Context, w *writer, j *RawJob) (ready, error) 
 		}
 	}
 	return ready{}, nil
+}
+
+// setDefaults makes the job what middleware gets.
+func (j *RawJob) setDefaults(w *writer) {
+	if j.Queue == "" {
+		j.Queue = DefaultQueue
+	}
+	if j.JID == "" {
+		j.JID = w.jid()
+	}
+	// Clipped, so that middleware that appends does not write into the caller's array, which other jobs may
+	// share.
+	j.Args, j.Tags, j.Extra = slices.Clip(j.Args), slices.Clip(j.Tags), slices.Clip(j.Extra)
+}
+
+// stampEvery is how long the jobs of a bulk push have the same time in their payloads.
+const stampEvery = time.Millisecond
+
+// nowFor is space.nowFor, and for the jobs of a bulk push the same for a while. here is the time by this
+// machine's clock.
+func (w *writer) nowFor(ctx context.Context, s *space, due, here time.Time) time.Time {
+	if !due.IsZero() {
+		return s.nowFor(ctx, due)
+	}
+	if !w.bulk || here.Sub(w.readAt) >= stampEvery || w.clockOf != s {
+		w.clockOf, w.readAt, w.now = s, here, s.nowFor(ctx, due)
+	}
+	return w.now
+}
+
+// sureFor is how long the estimate of Redis' time is used for a job that would be early if it were wrong.
+const sureFor = time.Second
+
+// nowFor returns Redis' time for the push of a job that is due at an instant, or at once if that is zero. If
+// the job seems to be due, the estimate is at most a second old: an older one may be from before Redis' clock
+// was set back, and the job would run early.
+func (s *space) nowFor(ctx context.Context, due time.Time) time.Time {
+	if s.askAt.Load() == 0 { // the first time by a call of its own, because the payload has the time
+		s.askTime(ctx)
+	}
+	now := s.clock.Now()
+	if due.IsZero() || due.After(now) {
+		return now
+	}
+	answered := s.askAt.Load() - int64(clockFor)
+	if int64(time.Since(s.born))-answered > int64(sureFor) {
+		s.askTime(ctx)
+	}
+	return s.clock.Now()
 }
 
 // complete checks the job and writes its payload at a time. The payload of a prepared job names its lock also

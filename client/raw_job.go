@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -168,19 +167,6 @@ func (j *RawJob) OnPushed(callback func(r Receipt, err error)) {
 	j.pushed = append(slices.Clip(j.pushed), callback)
 }
 
-// setDefaults makes the job what middleware gets.
-func (j *RawJob) setDefaults(w *writer) {
-	if j.Queue == "" {
-		j.Queue = DefaultQueue
-	}
-	if j.JID == "" {
-		j.JID = w.jid()
-	}
-	// Clipped, so that middleware that appends does not write into the caller's array, which other jobs may
-	// share.
-	j.Args, j.Tags, j.Extra = slices.Clip(j.Args), slices.Clip(j.Tags), slices.Clip(j.Extra)
-}
-
 // Check returns, joined, the errors for which any client would refuse to push the job, or nil. It does not
 // check what depends on the client, middleware and PayloadLimit, and whether there are keys for Encrypt.
 func (j RawJob) Check() error {
@@ -192,87 +178,6 @@ func (j RawJob) Check() error {
 		return err
 	}
 	return j.checkPayload(d.encode(&w))
-}
-
-// checkField is job.CheckExtra for a client's jobs. It refuses the field of a lock, because a job that did not
-// take that lock would release the lock of another job. Only the push may set the mark of a duplicate; in a job
-// that is not unique the mark is an ordinary field.
-func (j *RawJob) checkField(field job.Edit) error {
-	if field.Name == dedup.DuplicateOf && j.Unique != nil {
-		return fmt.Errorf("the field %q cannot be set like this in a job that is unique: the push sets it", field.Name)
-	}
-	if field.Name == seal.Field && j.Encrypt != nil {
-		return fmt.Errorf("the field %q cannot be set like this in a job that is encrypted: the push sets it", field.Name)
-	}
-	if field.Name == dedup.FieldName {
-		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
-	}
-	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
-		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
-	}
-	if field.Name == job.FieldThen || field.Name == job.FieldAfter {
-		return fmt.Errorf("the field %q cannot be set like this; use Then", field.Name)
-	}
-	return job.CheckExtra(field)
-}
-
-// farthest is how far ahead a job may be scheduled. A longer delay is probably a mistaken unit.
-const farthest = 100 * 365 * 24 * time.Hour
-
-// checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
-// time.Unix(math.MaxInt64, 0) as an instant in the past.
-func (j *RawJob) checkTime() error {
-	switch {
-	case j.In != 0 && !j.At.IsZero():
-		return errors.New("both In and At are set; set one")
-	case j.In < -farthest:
-		return fmt.Errorf("its delay is %v: did the calculation overflow?", j.In)
-	case j.At.IsZero() && j.In <= farthest:
-		return nil
-	case j.In > farthest || j.At.Unix() > time.Now().Add(farthest).Unix():
-		return errors.New("it is scheduled for more than a hundred years ahead; was a unit mistaken?")
-	case j.At.Unix() < 0:
-		return errors.New("it is scheduled for before 1970: was the time never set? Leave it out to run the job now")
-	}
-	return nil
-}
-
-func checkRetryFor(d time.Duration) error {
-	if d < 0 || d%time.Second != 0 {
-		return fmt.Errorf("retry for %v: it must be a whole number of seconds", d)
-	}
-	return nil
-}
-
-func checkTimeout(d time.Duration) error {
-	if d < time.Millisecond {
-		return fmt.Errorf("timeout %v: it must be at least 1ms; leave it out for none", d)
-	}
-	return nil
-}
-
-func checkLimit(name string, limit time.Duration) error {
-	if limit < time.Millisecond || limit > farthest {
-		return fmt.Errorf("%s %v: it must be at least 1ms, and at most a hundred years", name, limit)
-	}
-	return nil
-}
-
-// maxJID bounds the ids that callers set, because every log line has them.
-const maxJID = 255
-
-// checkJID refuses ids that Ruby's tools cannot find again: the tools match ids by glob, and put them into
-// URLs.
-func checkJID(jid string) error {
-	if len(jid) > maxJID {
-		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
-	}
-	for _, r := range jid {
-		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {
-			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
-		}
-	}
-	return nil
 }
 
 // checkPayload checks the parts that draft cannot check: the JSON of further fields, because a payload that no

@@ -3,8 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-
-	"github.com/belayq/belay/driver"
 )
 
 // Status is the known outcome of a push.
@@ -96,27 +94,3 @@ func (e *InvalidError) Error() string {
 }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
-
-// outcomeOf returns the error for the caller of a push whose call returned err.
-func outcomeOf(err error) error {
-	if err == nil || errors.Is(err, ErrStale) {
-		return err
-	}
-	var refused *driver.ServerError // below the return, because it is allocated
-	switch {
-	case !driver.Certain(err):
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
-	case errors.As(err, &refused) && refused.Code == "OOM":
-		return fmt.Errorf("%w: %w", ErrFull, err)
-	default:
-		return fmt.Errorf("belay: not pushed: %w", err)
-	}
-}
-
-// statusOf returns the status of the jobs of a call whose caller gets err.
-func statusOf(err error) Status {
-	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrStale) {
-		return StatusUnknown
-	}
-	return StatusNotPushed
-}

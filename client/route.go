@@ -67,14 +67,6 @@ func (c *Client) boundKeys(w *writer, j *RawJob) (keys []boundKey) {
 	return keys
 }
 
-// push stores one job in the shard.
-func (s *space) push(ctx context.Context, r ready) (Receipt, error) {
-	if r.mayCoalesce() {
-		return s.pushCoalesced(ctx, r)
-	}
-	return s.pushAlone(ctx, r)
-}
-
 // pushPlaced is push for a client with shards.
 func (c *Client) pushPlaced(ctx context.Context, r ready) (receipt Receipt, err error) {
 	err = c.try(ctx, destination{r.space, r.bound}, func(s *space) (err error) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -226,6 +227,30 @@ func (s *space) store(ctx context.Context, key *lua.IdempotencyKey, l load) (a a
 	s.refusals.log(time.Now(), l.jobs, pushed.Holders)
 	a.holders = pushed.Holders
 	return a, nil
+}
+
+// outcomeOf returns the error for the caller of a push whose call returned err.
+func outcomeOf(err error) error {
+	if err == nil || errors.Is(err, ErrStale) {
+		return err
+	}
+	var refused *driver.ServerError // below the return, because it is allocated
+	switch {
+	case !driver.Certain(err):
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	case errors.As(err, &refused) && refused.Code == "OOM":
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	default:
+		return fmt.Errorf("belay: not pushed: %w", err)
+	}
+}
+
+// statusOf returns the status of the jobs of a call whose caller gets err.
+func statusOf(err error) Status {
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrStale) {
+		return StatusUnknown
+	}
+	return StatusNotPushed
 }
 
 // errOver is an error of the server: it is certain that nothing was stored, and it is no outage.

@@ -57,25 +57,6 @@ func (l heldLock) whileHeld(session *Session) lua.Lock {
 	return lock
 }
 
-// prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
-func (k *Keyspace) prepare(r *Run) {
-	gateOf := k.gate.Load()
-	if gateOf != nil || r.mayOwn && dedup.Has(r.Bytes) {
-		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
-		if parsed, err := r.Job(); err == nil {
-			r.lock = k.lockOf(parsed)
-			if gateOf != nil {
-				r.gate, r.first = (*gateOf)(parsed), parsed.InterruptedCount() > 0
-			}
-		}
-	}
-	if r.gate == nil && !r.lock.startsLock() {
-		k.ledger.move(r, ready)
-		return
-	}
-	k.ledger.move(r, awaitingStart)
-}
-
 // lockOf returns the lock that a payload names; nil for none.
 func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
 	lock, err := dedup.Read(parsed)

@@ -125,28 +125,6 @@ func (k *Keyspace) unsettled() bool {
 		k.ledger.count(awaitingStart, ready, running, abandoned, returned, finished, unsent, isolated) > 0
 }
 
-// call sends the calls that are due, but for idle waits.
-func (k *Keyspace) call(now time.Time) {
-	k.lease.session = nil
-	k.retryBlocked(now)
-	k.endBackOffs(now)
-	if k.outage.away && len(k.loop.spaces) > 1 {
-		k.leaveUnstarted()
-	}
-	if k.outage.resting(now) {
-		return
-	}
-	k.reclaim()
-	k.loop.quarantine.advance(k, now)
-	for k.maySend() {
-		p := k.compose(now)
-		if p == nil {
-			break
-		}
-		k.send(p)
-	}
-}
-
 // leaveUnstarted removes the runs from the ledger that have not begun, because Redis is away, if the session
 // has no lease any more. They occupy processors that other keyspaces need. The jobs stay in their working
 // lists, where reconciling finds them.
@@ -203,49 +181,4 @@ func (k *Keyspace) wake(now time.Time) time.Time {
 func (k *Keyspace) close() error {
 	k.closeWaits()
 	return k.link.Close()
-}
-
-// compose makes the next pipeline, or nil if there is nothing to send.
-func (k *Keyspace) compose(now time.Time) *pipeline {
-	p := &pipeline{space: k}
-	if k.outage.away && k.session != nil && !k.session.Over() {
-		return k.composeProbe(p)
-	}
-	k.addSettles(p)
-	k.addStarts(p)
-	again := k.ledger.count(unacked) > 0
-	switch {
-	case again:
-		// A settle that has failed once is sent without other calls, which could fail with it. Its runs occupy
-		// no processor, so a process that took jobs meanwhile could have any number of unacked ones.
-	case k.loop.quarantine.mayTake(k):
-		k.addTakeQuarantined(p)
-	default:
-		k.addTakes(p, now)
-	}
-	k.addTooLarge(p)
-	k.addDrain(p)
-	k.addLengths(p)
-	if !again {
-		k.addReading(p)
-	}
-	k.addRenewals(p)
-	k.addForgets(p)
-	if len(p.parts) == 0 {
-		return nil
-	}
-	return p
-}
-
-// composeProbe makes the one pipeline that is sent during an outage. It reads the lengths of our lists, which
-// is as small as a call can be. If the reply comes, Redis is not away but the link is slow, and the next call
-// that carries jobs asks for fewer. The reply also shows what the failed call has left in our lists.
-func (k *Keyspace) composeProbe(p *pipeline) *pipeline {
-	if k.reconcile.asking {
-		return nil
-	}
-	p.small = true
-	k.reconcile.due = true
-	k.addLengths(p)
-	return p
 }

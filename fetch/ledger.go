@@ -189,6 +189,16 @@ func (k *Keyspace) finish(r *Run, outcome job.Outcome) {
 	}
 }
 
+// leave removes a run from the ledger after its job has left its list. A page that was requested before may
+// still contain the job.
+func (k *Keyspace) leave(r *Run) {
+	if under := k.reconcile.readings[r.ownList()]; under != nil && r.owner == k.session {
+		under.left[r.Bytes]++
+	}
+	r.owner.left++
+	k.ledger.move(r, gone)
+}
+
 // count returns how many runs are in any of these states.
 func (l *Loop) count(in ...state) (count int) {
 	for _, k := range l.spaces {

@@ -46,7 +46,7 @@ type Loop struct {
 //
 //  1. It passes the jobs that may start to the processors (startReady).
 //  2. For each keyspace it sends a pipeline: settles of the runs that have ended, then takes for the
-//     processors that are idle (Keyspace.turn). If all queues are empty, it waits on each of them with a
+//     processors that are idle (Keyspace.call). If all queues are empty, it waits on each of them with a
 //     blocking call instead.
 //  3. If the process stops, it continues the stop (advance).
 //  4. It sleeps until a run has ended, a call has returned, or something is due.
@@ -104,6 +104,73 @@ func (l *Loop) call(now time.Time) {
 	if l.taker != nil {
 		l.begin = (l.taker.index + 1) % len(l.spaces)
 	}
+}
+
+// call sends the calls that are due, but for idle waits.
+func (k *Keyspace) call(now time.Time) {
+	k.lease.session = nil
+	k.retryBlocked(now)
+	k.endBackOffs(now)
+	if k.outage.away && len(k.loop.spaces) > 1 {
+		k.leaveUnstarted()
+	}
+	if k.outage.resting(now) {
+		return
+	}
+	k.reclaim()
+	k.loop.quarantine.advance(k, now)
+	for k.maySend() {
+		p := k.compose(now)
+		if p == nil {
+			break
+		}
+		k.send(p)
+	}
+}
+
+// compose makes the next pipeline, or nil if there is nothing to send.
+func (k *Keyspace) compose(now time.Time) *pipeline {
+	p := &pipeline{space: k}
+	if k.outage.away && k.session != nil && !k.session.Over() {
+		return k.composeProbe(p)
+	}
+	k.addSettles(p)
+	k.addStarts(p)
+	again := k.ledger.count(unacked) > 0
+	switch {
+	case again:
+		// A settle that has failed once is sent without other calls, which could fail with it. Its runs occupy
+		// no processor, so a process that took jobs meanwhile could have any number of unacked ones.
+	case k.loop.quarantine.mayTake(k):
+		k.addTakeQuarantined(p)
+	default:
+		k.addTakes(p, now)
+	}
+	k.addTooLarge(p)
+	k.addDrain(p)
+	k.addLengths(p)
+	if !again {
+		k.addReading(p)
+	}
+	k.addRenewals(p)
+	k.addForgets(p)
+	if len(p.parts) == 0 {
+		return nil
+	}
+	return p
+}
+
+// composeProbe makes the one pipeline that is sent during an outage. It reads the lengths of our lists, which
+// is as small as a call can be. If the reply comes, Redis is not away but the link is slow, and the next call
+// that carries jobs asks for fewer. The reply also shows what the failed call has left in our lists.
+func (k *Keyspace) composeProbe(p *pipeline) *pipeline {
+	if k.reconcile.asking {
+		return nil
+	}
+	p.small = true
+	k.reconcile.due = true
+	k.addLengths(p)
+	return p
 }
 
 // startReady passes the jobs that may start to the processors.

@@ -61,16 +61,6 @@ func (c *reconcile) foundQuarantined() bool {
 	return slices.ContainsFunc(c.orphaned, func(o orphan) bool { return o.list.quarantined })
 }
 
-// leave removes a run from the ledger after its job has left its list. A page that was requested before may
-// still contain the job.
-func (k *Keyspace) leave(r *Run) {
-	if under := k.reconcile.readings[r.ownList()]; under != nil && r.owner == k.session {
-		under.left[r.Bytes]++
-	}
-	r.owner.left++
-	k.ledger.move(r, gone)
-}
-
 // read starts a reading of a list, unless there is one.
 func (c *reconcile) read(list ownList, maxOrphaned int) {
 	if c.readings[list] == nil {

@@ -193,39 +193,9 @@ func isList(w lua.Watched) bool { return w.Hold == 0 }
 
 func (s *Session) confirm(sentSinceBoot time.Duration) { s.confirmedAt.Store(int64(sentSinceBoot)) }
 
-// leaseMargin is by how much the lease of a watched session ends before its absence can declare it dead: for
-// small steps of a clock that a watcher does not notice, and for the time from a lease's check to the start.
-const leaseMargin = 300 * time.Millisecond
-
 // Watch must be called before the session subscribes to its channel. From then on the absence of the
 // subscription may declare it dead, so its lease is shorter, for good: a watcher may have seen it present.
 func (s *Session) Watch() { s.watched.Store(true) }
-
-// Leased reports whether a job may be started now: the last confirmed heartbeat is so recent that no process
-// can have declared this session dead. A session that is not watched has a margin of one heartbeat.
-func (s *Session) Leased() bool {
-	age := lua.SinceBoot() - time.Duration(s.confirmedAt.Load())
-	limit := s.record.TTL - s.record.Beat
-	if s.watched.Load() {
-		limit = min(limit, s.record.Beat+lua.AbsentAfter-leaseMargin)
-	}
-	return !s.over.Load() && age < limit
-}
-
-// lease caches the result of Session.Leased for the runs that one event or turn has made ready: reading the
-// clock that counts suspends is a system call, and the jobs of a batch start within microseconds.
-type lease struct {
-	session *Session
-	holds   bool
-}
-
-// leased returns whether the session's runs may start.
-func (k *Keyspace) leased(session *Session) bool {
-	if k.lease.session != session {
-		k.lease.session, k.lease.holds = session, session.Leased()
-	}
-	return k.lease.holds
-}
 
 // Formerly returns the identity that the process had before this session; "" for the first session.
 func (s *Session) Formerly() string { return s.record.Formerly }

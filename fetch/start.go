@@ -3,7 +3,9 @@ package fetch
 import (
 	"time"
 
+	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // bring adds a job that a take or a wait has returned to the ledger, unless a job with the same bytes runs
@@ -49,6 +51,25 @@ func (k *Keyspace) admit(r *Run, wanted bool) {
 	} else {
 		k.finish(r, job.Requeued())
 	}
+}
+
+// prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
+func (k *Keyspace) prepare(r *Run) {
+	gateOf := k.gate.Load()
+	if gateOf != nil || r.mayOwn && dedup.Has(r.Bytes) {
+		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
+		if parsed, err := r.Job(); err == nil {
+			r.lock = k.lockOf(parsed)
+			if gateOf != nil {
+				r.gate, r.first = (*gateOf)(parsed), parsed.InterruptedCount() > 0
+			}
+		}
+	}
+	if r.gate == nil && !r.lock.startsLock() {
+		k.ledger.move(r, ready)
+		return
+	}
+	k.ledger.move(r, awaitingStart)
 }
 
 // arriveQuarantined makes a run of a quarantined job.
@@ -109,6 +130,36 @@ func (k *Keyspace) startReady(runs []*Run) []*Run {
 		}
 	}
 	return runs
+}
+
+// leaseMargin is by how much the lease of a watched session ends before its absence can declare it dead: for
+// small steps of a clock that a watcher does not notice, and for the time from a lease's check to the start.
+const leaseMargin = 300 * time.Millisecond
+
+// Leased reports whether a job may be started now: the last confirmed heartbeat is so recent that no process
+// can have declared this session dead. A session that is not watched has a margin of one heartbeat.
+func (s *Session) Leased() bool {
+	age := lua.SinceBoot() - time.Duration(s.confirmedAt.Load())
+	limit := s.record.TTL - s.record.Beat
+	if s.watched.Load() {
+		limit = min(limit, s.record.Beat+lua.AbsentAfter-leaseMargin)
+	}
+	return !s.over.Load() && age < limit
+}
+
+// lease caches the result of Session.Leased for the runs that one event or turn has made ready: reading the
+// clock that counts suspends is a system call, and the jobs of a batch start within microseconds.
+type lease struct {
+	session *Session
+	holds   bool
+}
+
+// leased returns whether the session's runs may start.
+func (k *Keyspace) leased(session *Session) bool {
+	if k.lease.session != session {
+		k.lease.session, k.lease.holds = session, session.Leased()
+	}
+	return k.lease.holds
 }
 
 // drop removes a run from the ledger whose job stays in our list.

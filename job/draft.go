@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"time"
 )
 
@@ -34,6 +35,43 @@ type Draft struct {
 func (d Draft) Encode() string {
 	var e Encoder
 	return string(e.Append(make([]byte, 0, d.size()), &d))
+}
+
+// MarshalArgs writes a payload's args, as Marshal does. No args are [], never null: Ruby loses a job with
+// null args when it pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
+func MarshalArgs(args []any) (string, error) {
+	out, err := AppendArgs(nil, args)
+	return string(out), err
+}
+
+// AppendArgs is MarshalArgs, which writes behind out. After an error the result has no meaning.
+func AppendArgs(out []byte, args []any) ([]byte, error) {
+	start, nested := len(out), false
+	out = append(out, '[')
+	for i, arg := range args {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var err error
+		before := len(out)
+		if out, err = appendArg(out, arg); err != nil {
+			return nil, fmt.Errorf("write argument %d: %w", i+1, err)
+		}
+		nested = nested || out[before] == '[' || out[before] == '{'
+	}
+	out = append(out, ']')
+	if !nested {
+		return out, nil
+	}
+	switch _, why := skipValue(string(out[start:]), 0, 1); why {
+	case sound:
+		return out, nil
+	case tooDeep:
+		return nil, fmt.Errorf("write arguments: %w", errTooDeep)
+	default:
+		// This cannot happen: this package wrote all of it.
+		return nil, fmt.Errorf("write arguments: %w", errNotUTF8)
+	}
 }
 
 // An Encoder encodes drafts as Draft.Encode does. It formats a timestamp once for all drafts in a row that have

@@ -42,43 +42,6 @@ func Marshal(v any) (string, error) {
 	return string(out), nil
 }
 
-// MarshalArgs writes a payload's args, as Marshal does. No args are [], never null: Ruby loses a job with
-// null args when it pushes it again. It refuses args that would nest the payload deeper than MaxDepth.
-func MarshalArgs(args []any) (string, error) {
-	out, err := AppendArgs(nil, args)
-	return string(out), err
-}
-
-// AppendArgs is MarshalArgs, which writes behind out. After an error the result has no meaning.
-func AppendArgs(out []byte, args []any) ([]byte, error) {
-	start, nested := len(out), false
-	out = append(out, '[')
-	for i, arg := range args {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		var err error
-		before := len(out)
-		if out, err = appendArg(out, arg); err != nil {
-			return nil, fmt.Errorf("write argument %d: %w", i+1, err)
-		}
-		nested = nested || out[before] == '[' || out[before] == '{'
-	}
-	out = append(out, ']')
-	if !nested {
-		return out, nil
-	}
-	switch _, why := skipValue(string(out[start:]), 0, 1); why {
-	case sound:
-		return out, nil
-	case tooDeep:
-		return nil, fmt.Errorf("write arguments: %w", errTooDeep)
-	default:
-		// This cannot happen: this package wrote all of it.
-		return nil, fmt.Errorf("write arguments: %w", errNotUTF8)
-	}
-}
-
 var errTooDeep = fmt.Errorf("nested deeper than %d, or a value that contains itself", MaxDepth)
 
 // appendArg writes one value.

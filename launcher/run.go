@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"runtime/pprof"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -87,6 +89,51 @@ func (r *run) cancelledByBelay() bool {
 	return (r.Session.Context.Err() != nil || r.lost()) && !r.timedOut
 }
 
+// A processor runs one job at a time. It shares its current run, which Running lists, and its goroutine's
+// number, by which a dump finds its stack.
+type processor struct {
+	id        int
+	pool      *pool
+	current   atomic.Pointer[run]
+	goroutine atomic.Int64
+	shared    *sharedContext // of its runs; nil before the first
+}
+
+func (p *processor) loop() {
+	p.goroutine.Store(goroutine())
+	defer func() {
+		// Only a handler or a callback that ends its goroutine (runtime.Goexit, t.FailNow) leaves a current
+		// run behind. It gets its outcome, and the processor continues in a new goroutine, also if that happens
+		// again here.
+		r := p.current.Load()
+		if r == nil {
+			return
+		}
+		defer func() {
+			defer func() {
+				r.finish()
+				go p.loop()
+			}()
+			if !r.decided() { // the class' backoff function ended the goroutine twice
+				r.outcome = job.Died(r.Bytes)
+			}
+			r.callAfter()
+		}()
+		if !r.decided() {
+			r.decide(retry.ErrGoexit)
+		}
+	}()
+	named := pprof.WithLabels(context.Background(), pprof.Labels("belay_processor", strconv.Itoa(p.id)))
+	for {
+		taken, ok := p.pool.launcher.loop.Take()
+		if !ok {
+			return
+		}
+		pprof.SetGoroutineLabels(named) // again, because a handler may have changed them
+		p.execute(taken)
+	}
+}
+
 // execute runs a taken job, from its bytes to its result.
 func (p *processor) execute(taken *fetch.Run) {
 	l := p.pool.launcher
@@ -112,6 +159,45 @@ func (p *processor) execute(taken *fetch.Run) {
 		r.callAfter()
 	}
 	r.finish()
+}
+
+// A sharedContext is the context under which a processor runs jobs, one after the other. To cancel a run, the
+// context is cancelled, and the processor makes a new one for the next run. Most runs are never cancelled, and
+// a context for each would be most of the cost of a short run.
+type sharedContext struct {
+	context.Context
+	session context.Context
+	cancel  context.CancelCauseFunc
+	run     atomic.Pointer[run] // the current run; noRun between two runs, cancelledRun after a cancellation
+}
+
+var noRun, cancelledRun = &run{}, &run{}
+
+// contextFor returns the context for a run. It is the context of the previous run, unless that was cancelled.
+func (p *processor) contextFor(r *run) *sharedContext {
+	session := r.Session.Context
+	if p.shared != nil && p.shared.session == session && p.shared.run.CompareAndSwap(noRun, r) {
+		return p.shared
+	}
+	if p.shared != nil {
+		p.shared.cancel(nil) // no run uses it, and its parent context must release it
+	}
+	p.shared = &sharedContext{session: session}
+	p.shared.Context, p.shared.cancel = context.WithCancelCause(session)
+	p.shared.run.Store(r)
+	return p.shared
+}
+
+// release ends the use of the context by a run.
+func (c *sharedContext) release(r *run) { c.run.CompareAndSwap(r, noRun) }
+
+// cancelRun ends the context of a run, unless the run has ended.
+func (c *sharedContext) cancelRun(r *run, cause error) bool {
+	first := c.run.CompareAndSwap(r, cancelledRun)
+	if first {
+		c.cancel(cause)
+	}
+	return first
 }
 
 // killUnreadable moves a job to the dead set whose payload cannot be read.

@@ -173,9 +173,11 @@ func (d *demonstration) await(ctx context.Context, redis *demoRedis) error {
 				d.say("SIGKILL to %v with %s running", p, plural(running, "1 job", "%d jobs"))
 			}
 		}
-		d.fleet.listen(ctx)
-		for _, kill := range d.fleet.recovered() {
-			d.say("%s of %v started again %.1f s after its end", plural(kill.jobs, "the job", "the %d jobs"), kill.worker, time.Since(kill.at).Seconds())
+		tick, cancel := context.WithTimeout(ctx, demoTick)
+		d.fleet.listen(tick, nil)
+		cancel()
+		for _, p := range d.fleet.recovered() {
+			d.say("%s of %v started again %.1f s after its end", plural(p.interrupted, "the job", "the %d jobs"), p, time.Since(p.killedAt).Seconds())
 		}
 	}
 	return nil

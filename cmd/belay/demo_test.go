@@ -12,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/internal/drivertest"
+	"github.com/belayq/belay/lua"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -98,7 +101,7 @@ func TestTheDemonstrationCountsWhatWorkersReport(t *testing.T) {
 	killed, other := &demoProcess{running: make(map[string]bool)}, &demoProcess{running: make(map[string]bool)}
 	read := func(from *demoProcess, lines ...string) {
 		for _, line := range lines {
-			f.note(demoLine{from: from, text: line})
+			f.note(from, line)
 		}
 	}
 	require.False(t, f.mayKill(killed))
@@ -111,10 +114,26 @@ func TestTheDemonstrationCountsWhatWorkersReport(t *testing.T) {
 	read(other, "start b", "end b")
 	require.Empty(t, f.recovered(), "one of its jobs has not run again")
 	read(other, "start c", "end c", "end b")
-	kills := f.recovered()
-	require.Len(t, kills, 1)
-	require.Equal(t, killed, kills[0].worker)
-	require.Equal(t, 2, kills[0].jobs)
+	require.Equal(t, []*demoProcess{killed}, f.recovered())
+	require.Equal(t, 2, killed.interrupted)
 	require.Empty(t, f.recovered(), "once")
 	require.Equal(t, report{Done: 3, Reruns: 2, Interrupted: 2, Kills: 1}, f.report)
+}
+
+// A job that is not done is in Redis, wherever it waits there, or lost.
+func TestTheDemonstrationSearchesForJobsThatAreNotDone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for name, url := range map[string]string{"embedded": "", "real": h.server.URL()} {
+		s, err := openDemoRedis(t.Context(), &redisFlags{url: url, client: "go-redis", prefix: h.prefix, set: &pflag.FlagSet{}})
+		require.NoError(t, err, name)
+		defer s.close()
+		require.NoError(t, s.enqueue(t.Context(), 3))
+		keys := lua.NewKeys(s.at.prefix)
+		move := driver.Command("LMOVE", keys.Queue(demoQueue), keys.Quarantine(demoQueue), "LEFT", "RIGHT")
+		require.NoError(t, s.jobs.Driver().Do(t.Context(), move)[0].Err)
+		r := report{Enqueued: 5, Done: 1}
+		require.NoError(t, s.settle(&r), name)
+		require.Equal(t, report{Enqueued: 5, Done: 1, Unfinished: 3, Lost: 1}, r, name)
+	}
 }

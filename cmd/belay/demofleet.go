@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -15,12 +14,12 @@ import (
 )
 
 // A demoFleet is the demonstration's worker processes and what they have reported. One goroutine owns it; a
-// goroutine for each process sends it the lines that the process writes.
+// goroutine for each process sends it what the process reports, as functions to call.
 //
 // A job is done when its handler reported the end, whatever Redis holds.
 type demoFleet struct {
 	spawner *spawner
-	lines   chan demoLine
+	events  chan func()
 	alive   []*demoProcess
 	started int
 
@@ -28,37 +27,23 @@ type demoFleet struct {
 	starts      map[string]int // by jid
 	done        map[string]bool
 	interrupted map[string]bool // jobs that were running in a killed worker
-	kills       []*demoKill     // those whose jobs have not all run again
-}
-
-// A demoKill is a worker that was killed, and the jobs that it was running and that have not run again.
-type demoKill struct {
-	worker  *demoProcess
-	at      time.Time
-	jobs    int
-	waiting map[string]bool // by jid
+	killed      []*demoProcess  // those whose jobs have not all run again
 }
 
 // A demoProcess is one worker process.
 type demoProcess struct {
-	number  int
-	pid     int
-	running map[string]bool // the jobs, by jid
-	logged  tail            // the end of its log; to be read after its end
-	ended   bool            // and all its lines were read
-	how     string          // how it ended
+	number      int
+	pid         int
+	running     map[string]bool // the jobs, by jid; of a killed one those that have not run again
+	logged      tail            // the end of its log; to be read after its end
+	ended       bool            // and all its reports were read
+	how         string          // how it ended
+	killedAt    time.Time
+	interrupted int // how many jobs it was running when it was killed
 }
 
 func (p *demoProcess) String() string {
 	return fmt.Sprintf("worker %d (pid %d)", p.number, p.pid)
-}
-
-// A demoLine is a line that a worker wrote, or its end.
-type demoLine struct {
-	from *demoProcess
-	text string
-	end  bool
-	how  string
 }
 
 const (
@@ -68,7 +53,7 @@ const (
 
 func newDemoFleet() *demoFleet {
 	return &demoFleet{
-		spawner: newSpawner(false), lines: make(chan demoLine),
+		spawner: newSpawner(false), events: make(chan func()),
 		starts: make(map[string]int), done: make(map[string]bool), interrupted: make(map[string]bool),
 	}
 }
@@ -95,9 +80,9 @@ func (f *demoFleet) start(redis *demoRedis) error {
 	}
 	f.started++
 	p := &demoProcess{number: f.started, running: make(map[string]bool)}
-	cmd := exec.Command(self, demoWorkerName, "--client", redis.client, "--prefix", redis.prefix)
+	cmd := exec.Command(self, demoWorkerName, "--client", redis.at.client, "--prefix", redis.at.prefix)
 	// Not in a flag: every user can read the command line of a process.
-	cmd.Env = append(withoutRedis(os.Environ()), urlVariables[0]+"="+redis.url)
+	cmd.Env = append(withoutRedis(os.Environ()), urlVariables[0]+"="+redis.at.url)
 	reports, output, err := os.Pipe()
 	if err != nil {
 		return err
@@ -114,47 +99,44 @@ func (f *demoFleet) start(redis *demoRedis) error {
 	go func() {
 		// To the end: what was written before a SIGKILL is still in the pipe.
 		for scanner := bufio.NewScanner(reports); scanner.Scan(); {
-			f.lines <- demoLine{from: p, text: scanner.Text()}
+			line := scanner.Text()
+			f.events <- func() { f.note(p, line) }
 		}
 		_ = reports.Close()
 		how := ending(<-exit)
 		finish(cmd, demoTimeout)
-		f.lines <- demoLine{from: p, end: true, how: how}
+		f.events <- func() { p.ended, p.how = true, how }
 	}()
 	return nil
 }
 
-// listen takes a line, and more for demoTick, or until ctx ends.
-func (f *demoFleet) listen(ctx context.Context) {
-	for tick := time.After(demoTick); ; {
+// listen handles events until ctx ends, or until p has ended if it is not nil.
+func (f *demoFleet) listen(ctx context.Context, p *demoProcess) {
+	for ctx.Err() == nil && (p == nil || !p.ended) {
 		select {
-		case line := <-f.lines:
-			f.note(line)
-		case <-tick:
-			return
+		case event := <-f.events:
+			event()
 		case <-ctx.Done():
-			return
 		}
 	}
 }
 
 // note counts what a line reports.
-func (f *demoFleet) note(line demoLine) {
-	p, r := line.from, &f.report
-	if jid, ok := strings.CutPrefix(line.text, lineStart); ok {
+func (f *demoFleet) note(p *demoProcess, line string) {
+	r := &f.report
+	if jid, ok := strings.CutPrefix(line, lineStart); ok {
 		if f.starts[jid]++; f.starts[jid] > 1 {
 			r.Reruns++
 		}
-		p.running[jid] = true
-		for _, kill := range f.kills {
-			delete(kill.waiting, jid)
+		for _, killed := range f.killed {
+			delete(killed.running, jid)
 		}
-	} else if jid, ok := strings.CutPrefix(line.text, lineEnd); ok {
+		p.running[jid] = true
+	} else if jid, ok := strings.CutPrefix(line, lineEnd); ok {
 		f.done[jid] = true
 		r.Done = len(f.done)
 		delete(p.running, jid)
 	}
-	p.ended, p.how = line.end, line.how
 }
 
 // kill kills a worker that has running jobs, none of which was interrupted before, and returns how many were
@@ -167,21 +149,20 @@ func (f *demoFleet) kill() (p *demoProcess, running int) {
 	}
 	p = f.alive[i]
 	killGroup(p.pid)
-	f.awaitEnd(context.Background(), p)
+	f.listen(context.Background(), p)
 	f.alive = slices.Delete(f.alive, i, i+1) // the next kill hits another worker, as new ones come last
 	return p, f.interrupt(p)
 }
 
-// recovered returns the kills whose jobs have all run again since the last call.
-func (f *demoFleet) recovered() (kills []*demoKill) {
-	f.kills = slices.DeleteFunc(f.kills, func(kill *demoKill) bool {
-		if len(kill.waiting) > 0 {
-			return false
+// recovered returns the killed workers whose jobs have all run again since the last call.
+func (f *demoFleet) recovered() (workers []*demoProcess) {
+	f.killed = slices.DeleteFunc(f.killed, func(p *demoProcess) bool {
+		if len(p.running) == 0 {
+			workers = append(workers, p)
 		}
-		kills = append(kills, kill)
-		return true
+		return len(p.running) == 0
 	})
-	return kills
+	return workers
 }
 
 func (f *demoFleet) mayKill(p *demoProcess) bool {
@@ -199,22 +180,11 @@ func (f *demoFleet) interrupt(p *demoProcess) (running int) {
 		f.interrupted[jid] = true
 	}
 	f.report.Interrupted = len(f.interrupted)
-	if len(p.running) > 0 {
+	if p.interrupted, p.killedAt = len(p.running), time.Now(); p.interrupted > 0 {
 		f.report.Kills++
-		f.kills = append(f.kills, &demoKill{worker: p, at: time.Now(), jobs: len(p.running), waiting: maps.Clone(p.running)})
+		f.killed = append(f.killed, p)
 	}
-	return len(p.running)
-}
-
-// awaitEnd takes lines until a worker has ended, or ctx has.
-func (f *demoFleet) awaitEnd(ctx context.Context, p *demoProcess) {
-	for !p.ended && ctx.Err() == nil {
-		select {
-		case line := <-f.lines:
-			f.note(line)
-		case <-ctx.Done():
-		}
-	}
+	return p.interrupted
 }
 
 // stop stops all workers as an operator does, and kills those that do not end.
@@ -226,9 +196,9 @@ func (f *demoFleet) stop() {
 	limited, cancel := context.WithTimeout(context.Background(), demoShutdown+4*time.Second)
 	defer cancel()
 	for _, p := range f.alive {
-		f.awaitEnd(limited, p)
+		f.listen(limited, p)
 		killGroup(p.pid)
-		f.awaitEnd(context.Background(), p)
+		f.listen(context.Background(), p)
 	}
 	f.alive = nil
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// A demoRedis is the Redis of a demonstration, and its prefix in it.
+// A demoRedis is the Redis of a demonstration, and its keyspace in it.
 type demoRedis struct {
-	url, client, prefix string
-	name                string // "embedded", or the version of a real one
-	redis               driver.Client
-	embedded            *miniredis.Miniredis // nil for a real one
+	at       *redisFlags // with its URL and the prefix of the demonstration's own
+	name     string      // "embedded", or the version of a real one
+	jobs     *client.Client
+	embedded *miniredis.Miniredis // nil for a real one
 }
 
 func (s *demoRedis) String() string {
@@ -37,10 +37,8 @@ func openDemoRedis(ctx context.Context, at *redisFlags) (s *demoRedis, err error
 	if err := at.check(); err != nil {
 		return nil, err
 	}
-	s = &demoRedis{client: at.client, prefix: demoPrefix + rand.Text()[:10], name: "embedded"}
-	if at.prefix != "" {
-		s.prefix = at.prefix + ":" + s.prefix
-	}
+	s = &demoRedis{at: at, name: "embedded"}
+	at.prefix += word(at.prefix != "", ":") + demoPrefix + rand.Text()[:10]
 	defer func() {
 		if err != nil {
 			s.close()
@@ -54,11 +52,14 @@ func openDemoRedis(ctx context.Context, at *redisFlags) (s *demoRedis, err error
 		}
 		at.url = "redis://" + s.embedded.Addr() + "/0"
 	}
-	s.url = at.url
-	if s.redis, err = at.open(); err != nil || s.embedded != nil {
+	redis, err := at.open()
+	if err != nil {
 		return s, err
 	}
-	version, err := driver.CheckVersion(ctx, s.redis) // one that is too old for Belay's scripts is refused
+	if s.jobs, err = at.keyspace(redis); err != nil || s.embedded != nil {
+		return s, err
+	}
+	version, err := driver.CheckVersion(ctx, redis) // one that is too old for Belay's scripts is refused
 	if err != nil {
 		return s, fmt.Errorf("read the version of Redis: %w", err)
 	}
@@ -67,15 +68,11 @@ func openDemoRedis(ctx context.Context, at *redisFlags) (s *demoRedis, err error
 }
 
 func (s *demoRedis) enqueue(ctx context.Context, jobs int) error {
-	pusher, err := client.New(s.redis, client.Config{Prefix: s.prefix})
-	if err != nil {
-		return err
-	}
 	all := func(yield func(client.RawJob) bool) {
 		for i := 0; i < jobs && yield(client.RawJob{Class: demoClass, Queue: demoQueue, Args: []any{i}}); i++ {
 		}
 	}
-	if _, err := pusher.PushMany(ctx, all); err != nil {
+	if _, err := s.jobs.PushMany(ctx, all); err != nil {
 		return fmt.Errorf("enqueue the jobs: %w", err)
 	}
 	return nil
@@ -89,21 +86,11 @@ func (s *demoRedis) settle(r *report) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
 	defer cancel()
-	keyspace, err := client.New(s.redis, client.Config{Prefix: s.prefix})
-	if err != nil {
-		return err
+	check := inspect.CheckShards(ctx, s.jobs)[0]
+	if check.Problem != "" {
+		return fmt.Errorf("search for unfinished jobs: %s", check.Problem)
 	}
-	inspector := inspect.New(keyspace)
-	status, unread := inspector.Status(ctx)
-	lists, err := inspector.Working(ctx)
-	if err = cmp.Or(unread, err); err != nil {
-		return fmt.Errorf("search for unfinished jobs: %w", err)
-	}
-	there := int(status.Enqueued + status.Scheduled + status.Retries + status.Dead)
-	for _, list := range lists {
-		there += max(list.Size, 0)
-	}
-	r.Unfinished = min(missing, there)
+	r.Unfinished = min(missing, int(check.Left.Jobs()))
 	r.Lost = missing - r.Unfinished
 	return nil
 }
@@ -112,11 +99,11 @@ func (s *demoRedis) settle(r *report) error {
 const demoTimeout = 3 * time.Second
 
 func (s *demoRedis) close() {
-	if s.redis != nil {
+	if s.jobs != nil {
 		if s.embedded == nil {
 			s.sweep()
 		}
-		_ = s.redis.Close()
+		_ = s.jobs.Close()
 	}
 	if s.embedded != nil {
 		s.embedded.Close()
@@ -129,9 +116,9 @@ func (s *demoRedis) sweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), demoTimeout)
 	defer cancel()
 	// Each identity that a worker ever had is alive or has a tombstone.
-	keys := lua.NewKeys(s.prefix)
+	keys, redis := s.jobs.Spaces()[0].Keys, s.jobs.Driver()
 	names := ownKeys(keys, time.Now())
-	for _, reply := range s.redis.Do(ctx,
+	for _, reply := range redis.Do(ctx,
 		driver.Command("ZRANGE", keys.Alive(), "0", "-1"),
 		driver.Command("ZRANGE", keys.Tombstones(), "0", "-1"),
 		driver.Command("SMEMBERS", keys.Processes())) {
@@ -144,7 +131,7 @@ func (s *demoRedis) sweep() {
 		}
 	}
 	for page := range slices.Chunk(names, lua.MaxItems) {
-		_ = s.redis.Do(ctx, driver.Command(append([]string{"UNLINK"}, page...)...))
+		_ = redis.Do(ctx, driver.Command(append([]string{"UNLINK"}, page...)...))
 	}
 }
 

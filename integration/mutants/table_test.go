@@ -114,7 +114,7 @@ var bugs = []mutant{
 		name: "takes are unfair",
 		harm: "a keyspace with a long queue has all processors, and the jobs of the others wait until it is empty",
 		edits: []edit{{
-			"fetch/queues.go", `	part := processors / c.count
+			"fetch/take.go", `	part := processors / c.count
 `, `	part := processors
 `,
 		}},
@@ -308,7 +308,7 @@ var bugs = []mutant{
 		name: "the lease of a watched session is not shorter",
 		harm: "a process starts jobs after the instant at which its absence has declared it dead",
 		edits: []edit{{
-			"fetch/session.go", `	if s.watched.Load() {`, `	if s.watched.Load() && s == nil {`,
+			"fetch/start.go", `	if s.watched.Load() {`, `	if s.watched.Load() && s == nil {`,
 		}},
 		pkg: "./fetch", run: "TestTheLeaseOfAWatchedSessionIsShorter",
 		caught: "TestTheLeaseOfAWatchedSessionIsShorter", says: "Should be false",
@@ -317,7 +317,7 @@ var bugs = []mutant{
 		name: "a lease does not end",
 		harm: "a process that is cut off runs jobs after it was declared dead, beside the process that recovered them",
 		edits: []edit{{
-			"fetch/session.go", `	return !s.over.Load() && age < limit`, `	return !s.over.Load() && (age < limit || limit > 0)`,
+			"fetch/start.go", `	return !s.over.Load() && age < limit`, `	return !s.over.Load() && (age < limit || limit > 0)`,
 		}},
 		pkg: "./integration", run: "TestAWorkerThatResetsCutOffStartsNothing/go-redis",
 		caught: "TestAWorkerThatResetsCutOffStartsNothing/go-redis", says: "it started something",
@@ -337,7 +337,7 @@ var bugs = []mutant{
 		name: "a handler that ends its goroutine is not noticed",
 		harm: "its processor is lost, and its job counts as running as long as the process lives",
 		edits: []edit{{
-			"launcher/processor.go", `		r := p.current.Load()
+			"launcher/run.go", `		r := p.current.Load()
 		if r == nil {
 			return`, `		r := p.current.Load()
 		if r != nil {
