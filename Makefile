@@ -25,6 +25,8 @@ READING := ^Test(ImportsGoDown|RootLinks|EveryPackage|NoFileNames|ReadersFind|Tr
 MODULES := bench cmd/belayvet contrib/gitlab contrib/otel contrib/outbox examples/outbox integration/browser integration/postgres
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
 PURE := ./job/... ./retry ./dedup/... ./driver ./link ./internal/drivertest/resp ./integration/verdict ./integration/chaosplan
+# The checks without their bugs, which `check` has run.
+UNPLANTED := ^TestChecksPassWithoutABug$$
 # `rest` leaves out what `test` has run.
 SKIPPED := $(if $(TESTED),$(SELECTED)|$(PAGE),^$$)
 SEED ?=
@@ -125,8 +127,8 @@ browser: ## the dashboard, and Sidekiq's own, in Chromium: every page and button
 	@cd integration/browser && BELAY_BROWSER_OUT="$(abspath $(OUT))" go test -count=1 -skip '$(SKIPPED)' ./...
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
-	@echo "== mutants: go test -count=1 ./integration/mutants"
-	@go test -count=1 -timeout 30m ./integration/mutants
+	@echo "== mutants: go test -count=1 $(if $(TESTED),-skip '$(UNPLANTED)' )./integration/mutants"
+	@go test -count=1 -timeout 30m $(if $(TESTED),-skip '$(UNPLANTED)') ./integration/mutants
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"
