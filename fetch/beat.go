@@ -28,13 +28,12 @@ type HeartbeatReply struct {
 func isList(w lua.Watched) bool { return w.Hold == 0 }
 
 // Beat renews the session and returns Redis' reply, which includes the watched keys: leases, and those of
-// Keyspace.Watched. subscribed reports that the session has its subscription: then most heartbeats of an idle
-// process cost Redis little, and do not ask for subscriptions. A session that is dead or unknown stays so:
-// register another. One goroutine at a time may call it.
-func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, subscribed bool, watched ...lua.Watched) (HeartbeatReply, error) {
+// Keyspace.Watched. Most heartbeats of an idle process cost Redis little. A session that is dead or unknown stays
+// so: register another. One goroutine at a time may call it.
+func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...lua.Watched) (HeartbeatReply, error) {
 	calm := s.calm
 	s.calm = nil
-	if calm != nil && subscribed && s.prolonged < maxProlonged && slices.ContainsFunc(watched, isList) {
+	if calm != nil && s.prolonged < maxProlonged && slices.ContainsFunc(watched, isList) {
 		reply, err := s.prolong(ctx, client, keys, clock, calm, watched)
 		if reply.State == lua.StateAlive || err != nil {
 			return reply, err
@@ -64,7 +63,7 @@ func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys,
 		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
 		s.over.Store(true)
 	}
-	if s.prolonged = 0; reply.Calm() && !reply.Restored {
+	if s.prolonged = 0; reply.Calm() && !reply.Restored && reply.Subscribed >= 0 { // or a command would be denied
 		s.calm = &reply
 	}
 	return reply, nil
@@ -81,10 +80,10 @@ func (s *Session) answered(answer lua.HeartbeatReply, clock *lua.Clock, sentAt t
 }
 
 const (
-	// maxProlonged is how many heartbeats in a row are no script. The next one shows a subscription that only
-	// this process believes in, and a lease of a dead process that a clock which was set back has made long:
-	// within the shortest TTL, which is four heartbeats.
-	maxProlonged = 3
+	// maxProlonged is how many heartbeats in a row are no script. Only the script notices a lease without an end,
+	// or with one so far off as only a clock that was set back makes it, which is noticed at once. So it need
+	// not come often.
+	maxProlonged = 7
 	// maxDrift: of so much time one part may be what Redis' clock is slower than this machine's. Clocks that are
 	// being set slowly differ by half of it.
 	maxDrift = 500
@@ -116,7 +115,7 @@ func (s *Session) prolong(ctx context.Context, client driver.Client, keys lua.Ke
 		return none, nil
 	}
 	reply := s.answered(lua.HeartbeatReply{
-		State: lua.StateAlive, Now: found.Now, Expiry: found.Expiry, Marked: found.Marked, Subscribed: -1,
+		State: lua.StateAlive, Now: found.Now, Expiry: found.Expiry, Marked: found.Marked, Subscribed: found.Subscribed,
 	}, clock, sentAt, sentSinceBoot, watched)
 	early := found.Now.Add(s.record.TTL).Sub(found.Expiry)
 	if early < 0 || early > last.RTT+reply.RTT+margin || !found.Expiry.After(found.Now) {

@@ -17,7 +17,7 @@ func (s *shard) beat(ctx context.Context) error {
 	}
 	leases := s.leases()
 	watched := append(leases.watched(), s.space.Watched(session)...)
-	reply, err := session.Beat(ctx, s.lanes.heart, s.keys, s.clock, s.presence.Since() != 0, watched...)
+	reply, err := session.Beat(ctx, s.lanes.heart, s.keys, s.clock, watched...)
 	if err != nil {
 		s.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)

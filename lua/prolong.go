@@ -15,17 +15,18 @@ type Prolonged struct {
 	// Now is Redis' time, and Expiry is when the session lapses without a further heartbeat, by Redis' clock. It is
 	// not after Now if the session is dead, has lapsed, or is not known to Redis.
 	Now, Expiry time.Time
-	// Marked is HeartbeatReply.Marked.
-	Marked string
+	// Marked and Subscribed are those of a HeartbeatReply.
+	Marked     string
+	Subscribed int
 	// Calm reports that a Heartbeat would have nothing to report: all watched leases and the record exist, and
 	// there are no signals, no lapsed processes, and none of the other watched keys.
 	Calm bool
 }
 
 // Prolong returns the calls of a heartbeat without a script, in one pipeline, and what reads their replies. They
-// prolong the session of identity by this much and look at what a Heartbeat looks at: not at subscriptions, and
-// at a lease only for its existence. now is Redis' time as far as the caller knows. A session that has lapsed
-// since then is noticed by the next heartbeat.
+// prolong the session of identity by this much and look at what a Heartbeat looks at, but at a lease only for its
+// existence. now is Redis' time as far as the caller knows. A session that has lapsed since then is noticed by
+// the next heartbeat. A denied command is an error, also where a Heartbeat goes without it.
 //
 // In a script the same commands cost Redis four times as much. They need no transaction. The first one is the
 // only one that writes, and whatever it does is safe: it adds to an expiry. That of a dead session is 0, so no
@@ -40,9 +41,10 @@ func (k Keys) Prolong(identity string, by time.Duration, now time.Time, watched 
 		driver.Command(slices.Concat([]string{"EXISTS", k.Record(identity)}, leases)...),
 		driver.Command(append([]string{"EXISTS"}, others...)...),
 		driver.Command("ZSCORE", k.Cancelled(), ""),
+		driver.Command("PUBSUB", "NUMSUB", k.Presence(identity)),
 	}
 	return calls, func(replies []driver.Reply) (p Prolonged, err error) {
-		expiry, marked := readerOf(replies[0].Value), readerOf(replies[5].Value)
+		expiry, marked, channel := readerOf(replies[0].Value), readerOf(replies[5].Value), readerOf(replies[6].Value)
 		for _, reply := range replies {
 			err = cmp.Or(err, reply.Err)
 		}
@@ -55,9 +57,9 @@ func (k Keys) Prolong(identity string, by time.Duration, now time.Time, watched 
 		if score := expiry.textOrNil(); score != "" {
 			p.Expiry, err = parseMillis(score)
 		}
-		p.Marked = marked.textOrNil()
+		p.Marked, _, p.Subscribed = marked.textOrNil(), channel.text(), channel.number()
 		lapsed, exist, others := replies[2].Value, replies[3].Value, replies[4].Value
 		p.Calm = lapsed == int64(0) && exist == int64(1+len(leases)) && others == int64(0)
-		return p, cmp.Or(err, expiry.end(), marked.end())
+		return p, cmp.Or(err, expiry.end(), marked.end(), channel.end())
 	}
 }
