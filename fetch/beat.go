@@ -28,8 +28,8 @@ type HeartbeatReply struct {
 func isList(w lua.Watched) bool { return w.Hold == 0 }
 
 // Beat renews the session and returns Redis' reply, which includes the watched keys: leases, and those of
-// Keyspace.Watched. Most heartbeats of an idle process cost Redis little. A session that is dead or unknown stays
-// so: register another. One goroutine at a time may call it.
+// Keyspace.Watched. Most heartbeats of an idle process cost Redis little. A session that is dead or unknown
+// stays so: register another. One goroutine at a time may call it.
 func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, watched ...lua.Watched) (HeartbeatReply, error) {
 	calm := s.calm
 	s.calm = nil
@@ -80,29 +80,30 @@ func (s *Session) answered(answer lua.HeartbeatReply, clock *lua.Clock, sentAt t
 }
 
 const (
-	// maxProlonged is how many heartbeats in a row are no script. Only the script notices a lease without an end,
-	// or with one so far off as only a clock that was set back makes it, which is noticed at once. So it need
-	// not come often.
+	// maxProlonged is how many heartbeats in a row are no script. Only the script notices a lease without an
+	// end, or with one so far off as only a clock that was set back makes it, which is noticed at once. So it
+	// need not come often.
 	maxProlonged = 7
-	// maxDrift: of so much time one part may be what Redis' clock is slower than this machine's. Clocks that are
-	// being set slowly differ by half of it.
+	// maxDrift: of so much time one part may be what Redis' clock is slower than this machine's. Clocks that
+	// are being set slowly differ by half of it.
 	maxDrift = 500
 )
 
 // prolong is a heartbeat without a script, after a calm one. Its reply is that of a session that is alive and
 // has nothing to do, or the zero reply: then the caller must send a Heartbeat, at once.
 //
-// Only Redis knows its time, so it cannot be told an expiry. But by the last heartbeat this process knows the
-// session's expiry and what time it was at Redis, and since then at least so much time has passed there as here
-// between that reply and now. The expiry that follows is early by two round trips at most, and never late:
-// others take an expiry beyond the TTL for one from before the clock was set back. The reply shows by how much
-// it is early, and the lease is shorter by that. If more than the round trips were, a clock was set.
+// Only Redis knows its time, so the call names no expiry, but what to add to it. By the last heartbeat this
+// process knows the session's expiry and what time it was at Redis, and at least as much time has passed
+// there as here since that reply came. So the sum is early by two round trips at most, and never late: others
+// take an expiry beyond the TTL for one from before the clock was set back. The reply shows by how much it is
+// early, and the lease ends so much sooner. If it is more than the round trips were, a clock was set.
 func (s *Session) prolong(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, last *HeartbeatReply, watched []lua.Watched) (none HeartbeatReply, err error) {
 	sentAt, sentSinceBoot, margin := time.Now(), lua.SinceBoot(), s.record.Beat/8
 	passed := sentAt.Sub(last.answeredAt)
 	now := last.Now.Add(passed - passed/maxDrift)
 	by := now.Add(s.record.TTL).Sub(last.Expiry)
-	// If the call is lost and executed after the next heartbeat, the expiry is late by this until the one after.
+	// A call that is executed after the heartbeat that follows it makes the expiry late by so much, until the
+	// one after that. On a slow link the expiry would be too early.
 	if last.RTT > margin || by < time.Millisecond || by > 2*s.record.Beat {
 		return none, nil
 	}

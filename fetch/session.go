@@ -41,9 +41,9 @@ type Session struct {
 	// quarantineQueue is the queue of the last quarantined job that was taken, as the record has it.
 	quarantineQueue atomic.Pointer[string]
 
-	// calm is the last heartbeat, if the next one may prolong the session without a script: nil after one that
-	// failed, and after one that found something. prolonged is how many have done so in a row. Both are confined
-	// to the goroutine that calls Beat.
+	// calm is the last heartbeat, if the next one may do without a script: nil after one that failed, and after
+	// one that found something. prolonged is how many have done without in a row. Both are confined to the
+	// goroutine that calls Beat.
 	calm      *HeartbeatReply
 	prolonged int
 

@@ -74,8 +74,8 @@ func (k Keys) Heartbeat(identity string, ttl time.Duration, watched ...Watched) 
 		func(r reader) (HeartbeatReply, error) { return readHeartbeat(r, ttl, leases) })
 }
 
-// apart returns the watched leases, how long this process would hold each, and the keys that exist only if there
-// is something to report: the signals come first.
+// apart returns the watched leases, how long this process would hold each, and the keys that exist only if
+// there is something to report: the signals come first.
 func (k Keys) apart(identity string, watched []Watched) (leases, holds, others []string) {
 	others = []string{k.Signals(identity)}
 	for _, w := range watched {

@@ -12,26 +12,26 @@ import (
 
 // Prolonged is the reply to Keys.Prolong.
 type Prolonged struct {
-	// Now is Redis' time, and Expiry is when the session lapses without a further heartbeat, by Redis' clock. It is
-	// not after Now if the session is dead, has lapsed, or is not known to Redis.
+	// Now is Redis' time, and Expiry is when the session lapses without a further heartbeat, by Redis' clock.
+	// It is not after Now if the session is dead, has lapsed, or is not known to Redis.
 	Now, Expiry time.Time
 	// Marked and Subscribed are those of a HeartbeatReply.
 	Marked     string
 	Subscribed int
-	// Calm reports that a Heartbeat would have nothing to report: all watched leases and the record exist, and
-	// there are no signals, no lapsed processes, and none of the other watched keys.
+	// Calm reports that a Heartbeat would have nothing to report: all watched leases and the record exist,
+	// and there are no signals, no lapsed processes, and none of the other watched keys.
 	Calm bool
 }
 
-// Prolong returns the calls of a heartbeat without a script, in one pipeline, and what reads their replies. They
-// prolong the session of identity by this much and look at what a Heartbeat looks at, but at a lease only for its
-// existence. now is Redis' time as far as the caller knows. A session that has lapsed since then is noticed by
-// the next heartbeat. A denied command is an error, also where a Heartbeat goes without it.
+// Prolong returns the calls of a heartbeat without a script, in one pipeline, and what reads their replies.
+// They prolong the session of identity by this much and look at what a Heartbeat looks at, but at a lease
+// only for its existence. now is Redis' time as far as the caller knows; what has lapsed since then is not
+// seen. A denied command is an error, also where a Heartbeat does without it.
 //
-// In a script the same commands cost Redis four times as much. They need no transaction. The first one is the
-// only one that writes, and whatever it does is safe: it adds to an expiry. That of a dead session is 0, so no
-// sum of such calls brings it near the present, however late they arrive. What the others read is reported only
-// as "nothing", each for its own instant; of anything else a Heartbeat reads again all at once.
+// In a script the same commands cost Redis three times as much. They need no transaction. Only the first one
+// writes, and it adds to an expiry. A dead session has 0, so no such calls bring it near the present, however
+// late they arrive. What the others read matters only if it is nothing, each for its own instant; anything
+// else is for a Heartbeat to read, all at one instant.
 func (k Keys) Prolong(identity string, by time.Duration, now time.Time, watched ...Watched) ([]driver.Call, func([]driver.Reply) (Prolonged, error)) {
 	leases, _, others := k.apart(identity, watched)
 	calls := []driver.Call{
