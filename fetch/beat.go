@@ -81,9 +81,10 @@ func (s *Session) answered(answer lua.HeartbeatReply, clock *lua.Clock, sentAt t
 
 const (
 	// maxProlonged is how many heartbeats in a row are no script. Only the script notices a lease without an
-	// end, or with one so far off as only a clock that was set back makes it, which is noticed at once. So it
-	// need not come often.
-	maxProlonged = 7
+	// end, and a record that was lost and written to since, by a call that does not make it whole. Neither
+	// happens by itself, so half a minute between two scripts is short enough. If a clock was set back, which
+	// makes leases and expiries long, the script comes at once.
+	maxProlonged = 19
 	// maxDrift: of so much time one part may be what Redis' clock is slower than this machine's. Clocks that
 	// are being set slowly differ by half of it.
 	maxDrift = 500
@@ -107,16 +108,16 @@ func (s *Session) prolong(ctx context.Context, client driver.Client, keys lua.Ke
 	if last.RTT > margin || by < time.Millisecond || by > 2*s.record.Beat {
 		return none, nil
 	}
-	calls, read := keys.Prolong(s.Identity, by, now, watched...)
+	calls, read := keys.Prolong(s.Identity, by, now, last.Marked, watched...)
 	found, err := read(client.Do(ctx, calls...))
 	switch {
 	case driver.Outage(err):
 		return none, err
-	case err != nil || !found.Calm || found.Marked != last.Marked:
+	case err != nil || !found.Calm:
 		return none, nil
 	}
 	reply := s.answered(lua.HeartbeatReply{
-		State: lua.StateAlive, Now: found.Now, Expiry: found.Expiry, Marked: found.Marked, Subscribed: found.Subscribed,
+		State: lua.StateAlive, Now: found.Now, Expiry: found.Expiry, Marked: last.Marked, Subscribed: found.Subscribed,
 	}, clock, sentAt, sentSinceBoot, watched)
 	early := found.Now.Add(s.record.TTL).Sub(found.Expiry)
 	if early < 0 || early > last.RTT+reply.RTT+margin || !found.Expiry.After(found.Now) {

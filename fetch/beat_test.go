@@ -93,10 +93,10 @@ func TestMostHeartbeatsOfACalmProcessAreNoScript(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {
 		for name, test := range map[string]func(t *testing.T, p *pulse){
-			"seven_of_eight": func(t *testing.T, p *pulse) {
+			"nineteen_of_twenty": func(t *testing.T, p *pulse) {
 				for range 2 {
 					p.sends("heartbeat")
-					for range 7 {
+					for range 19 {
 						before := p.expiry()
 						reply := p.sends("ZADD")
 						require.Equal(t, lua.StateAlive, reply.State)
