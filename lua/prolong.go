@@ -28,10 +28,10 @@ type Prolonged struct {
 // seen. marked is what the last Heartbeat has reported. A denied command is an error, also where a Heartbeat
 // does without it.
 //
-// In a script the same commands cost Redis three times as much. They need no transaction. Only the first one
-// writes, and it adds to an expiry. A dead session has 0, so no such calls bring it near the present, however
-// late they arrive. What the others read matters only if it is nothing, each for its own instant; anything
-// else is for a Heartbeat to read, all at one instant.
+// In a script the same commands cost Redis more than twice as much. They need no transaction. Only the first
+// one writes, and it adds to an expiry. A dead session has 0, so no such calls bring it near the present,
+// however late they arrive. What the others read matters only if it is nothing, each for its own instant;
+// anything else is for a Heartbeat to read, all at one instant.
 func (k Keys) Prolong(identity string, by time.Duration, now time.Time, marked string, watched ...Watched) ([]driver.Call, func([]driver.Reply) (Prolonged, error)) {
 	leases, _, others := k.apart(identity, watched)
 	if marked == "" {
