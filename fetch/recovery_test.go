@@ -41,7 +41,7 @@ func (r *rig) newJanitor() (*janitor.Janitor, *Session) {
 func (r *rig) recover(j *janitor.Janitor, session *Session, until func() bool) {
 	r.t.Helper()
 	drivertest.Eventually(r.t, func() bool {
-		reply, err := session.Beat(context.Background(), r.direct, r.keys, r.clock, false)
+		reply, err := session.Beat(context.Background(), r.direct, r.keys, r.clock)
 		require.NoError(r.t, err)
 		j.Look(reply.HeartbeatReply, reply.SentAt, 0)
 		require.NoError(r.t, j.Pass(context.Background(), session.Identity))

@@ -120,7 +120,7 @@ func (r *rig) beat() HeartbeatReply {
 
 func (r *rig) heartbeat() HeartbeatReply {
 	r.t.Helper()
-	beat, err := r.session.Beat(context.Background(), r.direct, r.keys, r.clock, false, r.k.Watched(r.session)...)
+	beat, err := r.session.Beat(context.Background(), r.direct, r.keys, r.clock, r.k.Watched(r.session)...)
 	require.NoError(r.t, err)
 	return beat
 }

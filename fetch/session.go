@@ -41,6 +41,12 @@ type Session struct {
 	// quarantineQueue is the queue of the last quarantined job that was taken, as the record has it.
 	quarantineQueue atomic.Pointer[string]
 
+	// calm is the last heartbeat, if the next one may do without a script: nil after one that failed, and after
+	// one that found something. prolonged is how many have done without in a row. Both are confined to the
+	// goroutine that calls Beat.
+	calm      *HeartbeatReply
+	prolonged int
+
 	// The fields below are confined to the loop's goroutine.
 	seq         int64    // number of the last run; a run's number is drawn here and never used again
 	held        int      // runs in the ledger
@@ -138,58 +144,6 @@ func (s *Session) Serve(ctx context.Context, client driver.Client, keys lua.Keys
 	s.queues.Store(&namedQueues{queues, revision})
 	return true, nil
 }
-
-// Beat renews the session and returns Redis' reply, which includes the watched keys: leases, and those of
-// Keyspace.Watched. brief asks for a lua.Keys.BriefHeartbeat. A session that is dead or unknown stays so:
-// register another.
-func (s *Session) Beat(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, brief bool, watched ...lua.Watched) (HeartbeatReply, error) {
-	heartbeat := keys.Heartbeat
-	if brief {
-		heartbeat = keys.BriefHeartbeat
-	}
-	sentAt, sentSinceBoot := time.Now(), lua.SinceBoot()
-	reply, err := heartbeat(s.Identity, s.record.TTL, watched...).Do(ctx, client)
-	if err != nil {
-		return HeartbeatReply{}, err
-	}
-	clock.Saw(reply.Now, sentAt, time.Now())
-	restored := false
-	if reply.State == lua.StateUnrecorded {
-		if restored, err = s.restore(ctx, client, keys); err != nil {
-			return HeartbeatReply{}, err
-		}
-		if reply.State = lua.StateUnknown; restored {
-			reply.State = lua.StateAlive
-		}
-	}
-	switch reply.State {
-	case lua.StateAlive:
-		s.confirm(sentSinceBoot)
-	case lua.StateDead:
-		s.over.Store(true)
-		s.end(ErrOwnershipLost)
-	default:
-		// Redis has lost its data, so no other process has the jobs either. Their handlers may finish.
-		s.over.Store(true)
-	}
-	return HeartbeatReply{HeartbeatReply: reply, SentAt: sentSinceBoot, RTT: lua.SinceBoot() - sentSinceBoot, watched: slices.ContainsFunc(watched, isList), Restored: restored}, nil
-}
-
-// A HeartbeatReply is the reply to a heartbeat.
-type HeartbeatReply struct {
-	lua.HeartbeatReply
-	// Restored reports that the session's record had been lost and that the heartbeat restored it.
-	Restored bool
-	// SentAt is when the heartbeat was sent, since boot.
-	SentAt time.Duration
-	// RTT is how long the reply took.
-	RTT time.Duration
-	// watched reports that the heartbeat has looked at the process' lists.
-	watched bool
-}
-
-// isList reports whether a watched key is one of Keyspace.Watched.
-func isList(w lua.Watched) bool { return w.Hold == 0 }
 
 func (s *Session) confirm(sentSinceBoot time.Duration) { s.confirmedAt.Store(int64(sentSinceBoot)) }
 

@@ -154,6 +154,6 @@ func (i *Inspector) show(ctx context.Context, recoverer *janitor.Janitor) (left 
 	if len(alive) > 0 {
 		return left, fmt.Errorf("%w: %s", ErrWorkersLive, strings.Join(alive, ", "))
 	}
-	recoverer.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: now, Lapsed: names, More: len(names) >= lua.MaxItems, Processes: left}, sent, took)
+	recoverer.Look(lua.HeartbeatReply{State: lua.StateAlive, Now: now, Lapsed: names, More: len(names) >= lua.MaxItems}, sent, took)
 	return left, nil
 }

@@ -116,13 +116,6 @@ func (j *Janitor) SweepLater(me string) bool {
 	return false
 }
 
-// Processes returns the number of processes according to the last heartbeat reply; 0 before the first one.
-func (j *Janitor) Processes() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.last.Processes
-}
-
 // SweepLease returns the lease of the process that sweeps.
 func (j *Janitor) SweepLease() lua.Watched {
 	return lua.Watched{Key: j.cfg.Keys.Sweeper(), Hold: sweeperBeats * j.cfg.Beat}

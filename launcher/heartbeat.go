@@ -17,10 +17,9 @@ func (s *shard) beat(ctx context.Context) error {
 	}
 	leases := s.leases()
 	watched := append(leases.watched(), s.space.Watched(session)...)
-	reply, err := session.Beat(ctx, s.lanes.heart, s.keys, s.clock, s.presence.brief(), watched...)
+	reply, err := session.Beat(ctx, s.lanes.heart, s.keys, s.clock, watched...)
 	if err != nil {
 		s.janitor.Blind()
-		s.presence.doubt()
 		return fmt.Errorf("beat: %w", err)
 	}
 	s.answered()

@@ -20,10 +20,6 @@ const (
 	presenceRest = 15 * time.Second
 	// steadyPresence is after how long a subscription that ends counts as the first that does.
 	steadyPresence = 10 * time.Second
-	// fullBeat: of the heartbeats of a session with a subscription, each fullBeat-th is not brief. Within a TTL
-	// one shows a subscription that only this process believes in, and a lease of a dead process that a clock
-	// which was set back has made long.
-	fullBeat = beatsPerTTL
 )
 
 // A presence is the subscription of the process' session to a channel of its own. Redis drops it as soon as the
@@ -38,24 +34,7 @@ type presence struct {
 	end       context.CancelFunc // ends the subscription; nil without one
 	since     time.Duration      // since when it is confirmed, since boot; 0 while it is not
 	rtt       time.Duration      // of the last heartbeat
-	beats     int                // heartbeats since the first one
 	restUntil time.Time
-}
-
-// brief reports whether the next heartbeat may be brief.
-func (p *presence) brief() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.beats++
-	return p.since != 0 && p.beats%fullBeat != 0
-}
-
-// doubt makes the next heartbeat a full one. A heartbeat has failed: the next one may reach another server,
-// which the subscription has not followed.
-func (p *presence) doubt() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.beats = fullBeat - 1
 }
 
 // handleHeartbeat begins or renews the subscription of a session whose heartbeat was confirmed, where that is

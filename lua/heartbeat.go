@@ -40,14 +40,14 @@ type HeartbeatReply struct {
 	State State
 	// Now is Redis' time.
 	Now time.Time
+	// Expiry is when a session that is alive lapses without a further heartbeat, by Redis' clock.
+	Expiry time.Time
 	// Lapsed are the identities whose session has expired, and dead ones whose lists have not been found
 	// empty: the latest to lapse. More reports that there may be others, which Keys.Lapsed reads.
 	Lapsed []string
 	More   bool
 	// Signals are names sent through Sidekiq's remote control, oldest first.
 	Signals []string
-	// Processes is how many are alive, or lapsed and not yet recovered.
-	Processes int
 	// Free are the watched leases that no process holds, by key.
 	Free []string
 	// There is the number of the watched keys that exist, without the leases.
@@ -55,26 +55,29 @@ type HeartbeatReply struct {
 	// Marked is the score of the newest mark, for Marks.Notice; empty if there are none.
 	Marked string
 	// Subscribed is how many subscriptions the channel of the session has on the server that has answered; -1
-	// if Redis does not permit the question, or if the heartbeat was brief.
+	// if Redis does not permit the question, or if it was not asked.
 	Subscribed int
+}
+
+// Calm reports whether the session is alive and there is nothing to do about any other part of the reply.
+func (r HeartbeatReply) Calm() bool {
+	return r.State == StateAlive && len(r.Lapsed)+len(r.Signals)+len(r.Free)+r.There == 0
 }
 
 // Heartbeat keeps identity alive for ttl from now, by Redis' clock, and looks at some leases and at most
 // 2*MaxQueues+2 other keys.
 func (k Keys) Heartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
-	return k.heartbeat(identity, ttl, false, watched)
-}
-
-// BriefHeartbeat is a Heartbeat that costs Redis less. It does not ask for subscriptions, and reports a lease
-// as free only if its key is missing, not if a clock that was set back has made it too long.
-func (k Keys) BriefHeartbeat(identity string, ttl time.Duration, watched ...Watched) Ask[HeartbeatReply] {
-	return k.heartbeat(identity, ttl, true, watched)
-}
-
-func (k Keys) heartbeat(identity string, ttl time.Duration, brief bool, watched []Watched) Ask[HeartbeatReply] {
 	keys := []string{k.Record(identity), k.Alive(), k.Tombstones(), k.Up()}
-	var leases, holds []string
-	others := []string{k.Signals(identity), k.Cancelled()}
+	leases, holds, others := k.apart(identity, watched)
+	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), strconv.Itoa(len(leases)), k.Presence(identity)}
+	return asking(heartbeatScript, slices.Concat(keys, leases, append(others[:1:1], k.Cancelled()), others[1:]), append(args, holds...),
+		func(r reader) (HeartbeatReply, error) { return readHeartbeat(r, ttl, leases) })
+}
+
+// apart returns the watched leases, how long this process would hold each, and the keys that exist only if
+// there is something to report: the signals come first.
+func (k Keys) apart(identity string, watched []Watched) (leases, holds, others []string) {
+	others = []string{k.Signals(identity)}
 	for _, w := range watched {
 		if w.Hold == 0 {
 			others = append(others, w.Key)
@@ -82,20 +85,12 @@ func (k Keys) heartbeat(identity string, ttl time.Duration, brief bool, watched 
 		}
 		leases, holds = append(leases, w.Key), append(holds, millis(w.Hold))
 	}
-	args := []string{identity, millis(ttl), strconv.Itoa(maxNamed), strconv.Itoa(maxSignals), strconv.Itoa(len(leases))}
-	if !brief {
-		args = append(append(args, k.Presence(identity)), holds...)
-	}
-	return asking(heartbeatScript, slices.Concat(keys, leases, others), args, func(r reader) (HeartbeatReply, error) {
-		return readHeartbeat(r, leases)
-	})
+	return leases, holds, others
 }
 
-func readHeartbeat(r reader, leases []string) (reply HeartbeatReply, err error) {
-	reply.State, reply.Now, reply.Processes, reply.Subscribed = State(r.text()), r.time(), r.number(), -1
-	if !r.more() {
-		return reply, r.err // there is nothing to report
-	}
+func readHeartbeat(r reader, ttl time.Duration, leases []string) (reply HeartbeatReply, err error) {
+	reply.State, reply.Now = State(r.text()), r.time()
+	reply.Expiry = reply.Now.Truncate(time.Millisecond).Add(ttl)
 	reply.Lapsed, reply.Signals = r.innerTexts(), r.innerTexts()
 	reply.More = len(reply.Lapsed) >= maxNamed
 	for _, at := range r.positions() {

@@ -1,26 +1,23 @@
 #!lua flags=allow-oom
 -- heartbeat: keep a session alive for one more TTL; report lapsed processes, free leases and lists that exist.
 -- Why one script: a process that was declared dead must never renew its session, or two would own its jobs.
--- An idle fleet costs what its heartbeats cost, and each command in a script costs as much as a plain one. So
--- one EXISTS and one ZCOUNT find that there is nothing to report, and only otherwise is each thing read.
+-- Most heartbeats of an idle process are no script: see Keys.Prolong. It can only prolong a session, so all
+-- else is decided here.
 -- KEYS     1 record  2 alive  3 tombstones  4 since when a process has always been alive  5… leases, then
 --          signals (Ruby's remote control), marks of cancelled jobs, and keys that may exist
--- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most  5 how many leases  then, unless the
---          heartbeat is brief, 6 channel of the session's subscription and 7… for each lease how many ms this
---          process would hold it. A brief one asks for no subscription, and takes a lease that exists for one
---          that is held
+-- ARGV     1 identity  2 ttl_ms  3 names at most  4 signals at most  5 how many leases  6 channel of the
+--          session's subscription  7… for each lease how many ms this process would hold it
 -- Returns  {"alive" | "dead" (for ever) | "unknown" (Redis has lost the session) | "unrecorded" (it has lost
---          only the record: register again under this identity), seconds, microseconds, how many are alive or
---          lapsed}, and, unless the heartbeat is brief and there is nothing to report, {lapsed identities},
+--          only the record: register again under this identity), seconds, microseconds, {lapsed identities},
 --          {signals}, {positions of the leases that no process holds, from 1}, how many of the keys that may
 --          exist do, score of the newest mark or empty, subscriptions to the channel on this server, -1 if the
---          user may not ask, or if the heartbeat is brief
+--          user may not ask}
 -- Repeat   renews again; a signal whose reply was lost is gone, as in Ruby
 -- Cost     O(log processes + names + leases + keys)
 local record, alive, tombstones, up = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local identity, ttl_ms, most, most_signals, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[6]
-local first_hold, brief = 7, not channel
-local signals_at = 5 + ARGV[5]
+local first_lease, first_hold = 5, 7
+local signals_at = first_lease + ARGV[5]
 local signals, marks = KEYS[signals_at], KEYS[signals_at + 1]
 
 -- include busy
@@ -59,8 +56,8 @@ if there > 0 then
   newest = type(newest) == 'string' and newest or ''
   there = signals_at + 1 < #KEYS and redis.call('EXISTS', unpack(KEYS, signals_at + 2)) or 0
 end
-local lapsed, processes = {}, redis.call('ZCARD', alive)
-if redis.call('ZCOUNT', alive, from, to) < processes then
+local lapsed = {}
+if redis.call('ZCOUNT', alive, from, to) < redis.call('ZCARD', alive) then
   -- The latest first: processes that cannot be recovered stay, and must not hide those that lapse now.
   lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most)
   -- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL
@@ -69,17 +66,10 @@ if redis.call('ZCOUNT', alive, from, to) < processes then
     lapsed[#lapsed + 1] = name
   end
 end
-local unheld, leases_there = {}, signals_at > 5 and brief and redis.call('EXISTS', unpack(KEYS, 5, signals_at - 1))
-if leases_there == signals_at - 5 then
-  if there == 0 and #lapsed == 0 and #received == 0 and newest == '' then
-    return { state, tonumber(time[1]), tonumber(time[2]), processes }
-  end
-else
-  for at = 5, signals_at - 1 do
-    if brief and redis.call('EXISTS', KEYS[at]) == 0 or not brief and not busy(KEYS[at], ARGV[at - 5 + first_hold]) then
-      unheld[#unheld + 1] = at - 4
-    end
+local unheld = {}
+for at = first_lease, signals_at - 1 do
+  if not busy(KEYS[at], ARGV[at - first_lease + first_hold]) then
+    unheld[#unheld + 1] = at - first_lease + 1
   end
 end
-return { state, tonumber(time[1]), tonumber(time[2]), processes, lapsed, received, unheld, there, newest,
-  brief and -1 or subscribers(channel) }
+return { state, tonumber(time[1]), tonumber(time[2]), lapsed, received, unheld, there, newest, subscribers(channel) }

@@ -3,14 +3,10 @@ package lua
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belayq/belay/internal/drivertest"
 )
 
 func TestRegister(t *testing.T) {
@@ -84,12 +80,6 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, []string{gone}, reply.Lapsed)
 			require.NotContains(w, reply.Lapsed, alive)
 		}},
-		promise{"counts_the_living_and_the_lapsed", func(w *world) {
-			me, gone := w.process("q"), w.process("q")
-			w.lapse(gone)
-			require.Equal(w, 2, ask(w, w.keys.Heartbeat(me, someTTL)).Processes)
-			require.Equal(w, 2, ask(w, w.keys.Heartbeat("unknown", someTTL)).Processes)
-		}},
 		promise{"counts_those_keys_that_are_there_whatever_they_are", func(w *world) {
 			identity := w.process("q")
 			var hands []Watched
@@ -125,51 +115,6 @@ func TestBeat(t *testing.T) {
 			require.Equal(w, []string{w.keys.Poller()}, free())
 			w.redis("SET", w.keys.Sweeper(), "without an end")
 			require.Equal(w, []string{w.keys.Poller(), w.keys.Sweeper()}, free())
-		}},
-		promise{"a_brief_one_reports_the_same_but_subscriptions_and_leases_that_are_too_long", func(w *world) {
-			identity, gone := w.process("q"), w.process("q")
-			w.subscribe(identity)
-			w.lapse(gone)
-			lease := Watched{w.keys.Poller(), time.Minute}
-			hands := []Watched{{Key: w.keys.Working("q", identity)}, lease, {w.keys.Sweeper(), time.Minute}}
-			require.True(w, ask(w, Lease(w.keys.Sweeper(), "another", time.Minute)))
-			w.push("q", "a")
-			w.take(identity, 1, "q")
-			w.redis("LPUSH", w.keys.Signals(identity), "TSTP")
-			before := w.now()
-			reply := ask(w, w.keys.BriefHeartbeat(identity, 6*time.Second, hands...))
-			require.Equal(w, StateAlive, reply.State)
-			w.within((before+6)*1000-1, w.score(w.keys.Alive(), identity), (w.now()+6)*1000)
-			require.Equal(w, []string{gone}, reply.Lapsed)
-			require.Equal(w, []string{"TSTP"}, reply.Signals)
-			require.Equal(w, 2, reply.Processes)
-			require.Equal(w, 1, reply.There)
-			require.Equal(w, []string{lease.Key}, reply.Free)
-			require.Equal(w, -1, reply.Subscribed)
-			require.Equal(w, 1, ask(w, w.keys.Heartbeat(identity, 6*time.Second)).Subscribed)
-
-			w.redis("SET", lease.Key, "from before the clock was set back", "PX", "3660000")
-			require.Empty(w, ask(w, w.keys.BriefHeartbeat(identity, someTTL, hands...)).Free)
-			require.Equal(w, []string{lease.Key}, ask(w, w.keys.Heartbeat(identity, someTTL, hands...)).Free)
-			w.redis("LPUSH", w.keys.Signals(identity), "TERM")
-			w.lapse(identity)
-			require.Equal(w, StateDead, ask(w, w.keys.Recover(identity, []string{"q"}, nil, w.today)).State)
-			w.unchanged(func() {
-				require.Equal(w, StateDead, ask(w, w.keys.BriefHeartbeat(identity, someTTL, hands...)).State)
-			})
-		}},
-		promise{"a_brief_one_reports_a_signal_or_a_mark_alone", func(w *world) {
-			identity := w.process("q")
-			lease := Watched{w.keys.Sweeper(), time.Minute}
-			require.True(w, ask(w, Lease(lease.Key, "another", lease.Hold)))
-			w.redis("LPUSH", w.keys.Signals(identity), "TSTP")
-			reply := ask(w, w.keys.BriefHeartbeat(identity, someTTL, lease))
-			require.Equal(w, []string{"TSTP"}, reply.Signals)
-			require.Empty(w, reply.Marked)
-			ask(w, w.keys.Mark([]Mark{{JID: "a"}}))
-			reply = ask(w, w.keys.BriefHeartbeat(identity, someTTL, lease))
-			require.Empty(w, reply.Signals)
-			require.NotEmpty(w, reply.Marked)
 		}},
 		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
 			me, timeTraveller := w.process("q"), w.process("q")
@@ -240,42 +185,6 @@ func TestBeat(t *testing.T) {
 			w.unchanged(func() { require.Equal(w, StateUnknown, ask(w, w.keys.Heartbeat(identity, someTTL)).State) })
 		}},
 	)
-}
-
-// What an idle fleet costs is what its heartbeats cost, and each command in a script costs as much as a plain one.
-func TestAnIdleHeartbeatRunsFewCommands(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, openGoredis, drivertest.Start(t).URL())
-	identity := w.process("q")
-	w.subscribe(identity)
-	var watched []Watched
-	for _, lease := range []string{w.keys.Poller(), w.keys.Sweeper(), w.keys.Watcher(), w.keys.Deputy()} {
-		require.True(t, ask(w, Lease(lease, "another", time.Minute)))
-		watched = append(watched, Watched{lease, time.Minute})
-	}
-	for _, key := range append(w.keys.ListsOf([]string{"q"}, identity), w.keys.Paused()) {
-		watched = append(watched, Watched{Key: key})
-	}
-	commands := func() int {
-		info, _ := w.redis("INFO", "stats").(string)
-		_, rest, _ := strings.Cut(info, "total_commands_processed:")
-		digits, _, _ := strings.Cut(rest, "\r")
-		count, err := strconv.Atoi(digits)
-		require.NoError(t, err)
-		return count
-	}
-	for _, heartbeat := range []struct {
-		ask  Ask[HeartbeatReply]
-		most int // inside the script
-	}{
-		{w.keys.BriefHeartbeat(identity, someTTL, watched...), 8},
-		{w.keys.Heartbeat(identity, someTTL, watched...), 12},
-	} {
-		ask(w, heartbeat.ask) // loads the script
-		before := commands()
-		ask(w, heartbeat.ask)
-		require.LessOrEqual(t, commands()-before-2, heartbeat.most, "without the call itself and INFO")
-	}
 }
 
 func TestDeregister(t *testing.T) {

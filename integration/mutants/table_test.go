@@ -314,6 +314,33 @@ var bugs = []mutant{
 		caught: "TestTheLeaseOfAWatchedSessionIsShorter", says: "Should be false",
 	},
 	{
+		name: "a heartbeat without a script sets an expiry",
+		harm: "one that comes late revives a process whose jobs others are moving, and it takes new ones",
+		edits: []edit{{
+			"lua/prolong.go", `"XX", "INCR", millis(by), identity),`, `"XX", "INCR", strconv.FormatInt(now.Add(by).UnixMilli(), 10), identity),`,
+		}},
+		pkg: "./lua", run: "TestProlong/revives_none_that_was_declared_dead",
+		caught: "TestProlong/revives_none_that_was_declared_dead", says: "Should be false",
+	},
+	{
+		name: "a lease counts from when a heartbeat was sent, however early its expiry is",
+		harm: "a process starts jobs after the instant at which its absence has declared it dead",
+		edits: []edit{{
+			"fetch/beat.go", `	s.confirm(max(sentSinceBoot-early, `, `	s.confirm(max(sentSinceBoot, `,
+		}},
+		pkg: "./fetch", run: "TestALeaseCountsFromNoLaterThanTheExpiryDoes",
+		caught: "TestALeaseCountsFromNoLaterThanTheExpiryDoes", says: "Should be false",
+	},
+	{
+		name: "a heartbeat without a script does not see that the clock was set",
+		harm: "a process keeps an expiry that others take for one from before the clock was set back",
+		edits: []edit{{
+			"fetch/beat.go", `	if early < 0 || early > `, `	if early > `,
+		}},
+		pkg: "./fetch", run: "TestAHeartbeatThatFindsSomethingIsFollowedAtOnceByTheScript",
+		caught: "TestAHeartbeatThatFindsSomethingIsFollowedAtOnceByTheScript", says: "Not equal",
+	},
+	{
 		name: "a lease does not end",
 		harm: "a process that is cut off runs jobs after it was declared dead, beside the process that recovered them",
 		edits: []edit{{

@@ -174,6 +174,7 @@ type process struct {
 	quarantineQueue string
 	emptiedAt       int     // the step in which its lists were found empty after its end; 0 for not yet
 	tombstoned      bool    // it is gone for good
+	diedAtMs        float64 // by Redis' clock
 	forgotten       bool    // and so is its tombstone
 	expiry, before  float64 // until when it is alive, now and before the step in which that last changed
 	expiryChangedAt int

@@ -168,6 +168,16 @@ func (s *stride) beats(identity string, untilMs float64) {
 	}
 }
 
+// prolongs notes that a process is alive for longer. A call may come after its end, which it must not change.
+func (s *stride) prolongs(identity string, ms float64) {
+	p := s.k.process(identity)
+	if until := p.expiry + ms; !p.tombstoned || until > p.diedAtMs {
+		s.beats(identity, until)
+	} else {
+		p.expires(until, s.Number)
+	}
+}
+
 // set takes in SET: a claim names the janitor that is about to judge a process.
 func (s *stride) set(c []string) {
 	if identity, ok := strings.CutPrefix(c[1], s.k.prefix+"belay:claim:"); ok {
@@ -198,7 +208,7 @@ const absentAfter = 900
 func (s *stride) dies(identity string, atMs float64, once bool) {
 	p := s.k.process(identity)
 	again := p.tombstoned
-	p.tombstoned = true
+	p.tombstoned, p.diedAtMs = true, atMs
 	if again || once || s.base || !p.known {
 		return
 	}

@@ -96,9 +96,11 @@ func TestACleanHistoryHasNoViolations(t *testing.T) {
 			a.step(c("LREM "+mine+" 1", p("1")), c("RPUSH "+queue, p("1")))
 		}, []string{"working->queue (found)"}, "1 in queue"},
 		"requeued by a process that does not know yet that it is dead": {func(a *aof) {
+			a.step(c("ZADD belay:alive XX INCR 300 " + me))
 			a.push(p("1"))
 			a.take()
 			a.recover()
+			a.step(c("ZADD belay:alive XX INCR 1500 " + me)) // its expiry stays in the past
 			a.settle(0, 0, c("LREM "+mine+" -1", p("1")), c("RPUSH "+queue, p("1")))
 		}, []string{"working->queue (requeued)"}, "1 in queue"},
 		"what cannot be read, twice, out of every place": {func(a *aof) {
@@ -258,7 +260,13 @@ func TestABreachIsSeen(t *testing.T) {
 		"declared dead at one look":        {func(a *aof) { taken(a); a.look(me, 5, 6.2); a.declareDead(me, 6.3) }, []oracle.Rule{oracle.Living}},
 		"declared dead at two hasty looks": {func(a *aof) { a.look(me, 6.1, 6.2); a.declareDead(me, 6.3) }, []oracle.Rule{oracle.Living}},
 		"declared dead by none":            {func(a *aof) { a.declareDead(me, 9) }, []oracle.Rule{oracle.Living}},
-		"beats after its death":            {func(a *aof) { dead(a); a.step(c("ZADD belay:alive " + ms(15) + " " + me)) }, []oracle.Rule{oracle.Living}},
+		"declared dead, but prolonged": {func(a *aof) {
+			taken(a)
+			a.step(c("ZADD belay:alive XX INCR 9000 " + me))
+			a.recover()
+		}, []oracle.Rule{oracle.Living}},
+		"prolonged beyond its death": {func(a *aof) { dead(a); a.step(c("ZADD belay:alive XX INCR " + ms(15) + " " + me)) }, []oracle.Rule{oracle.Living}},
+		"beats after its death":      {func(a *aof) { dead(a); a.step(c("ZADD belay:alive " + ms(15) + " " + me)) }, []oracle.Rule{oracle.Living}},
 		"recovered without the first of a field that was there twice": {func(a *aof) {
 			a.push(p("1", `"class":"C"`))
 			a.take()

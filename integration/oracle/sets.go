@@ -43,6 +43,10 @@ func (s *stride) zadd(c []string) {
 		break
 	}
 	key := c[1]
+	if adds && key == s.k.keys.Alive() {
+		s.prolongs(c[at+1], scoreOf(c[at]))
+		return
+	}
 	if adds && s.k.matters(key) {
 		s.violate(nil, CannotJudge, "%s with INCR on %s is not understood", c[0], key)
 		return
