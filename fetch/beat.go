@@ -95,16 +95,16 @@ const (
 //
 // Only Redis knows its time, so the call names no expiry, but what to add to it. By the last heartbeat this
 // process knows the session's expiry and what time it was at Redis, and at least as much time has passed
-// there as here since that reply came. So the sum is early by two round trips at most, and never late: others
-// take an expiry beyond the TTL for one from before the clock was set back. The reply shows by how much it is
-// early, and the lease ends so much sooner. If it is more than the round trips were, a clock was set.
+// there as here since that reply came. So the sum is early by two round trips at most, and never late. The
+// reply shows by how much it is early, and the lease ends so much sooner. If it is more than the round trips
+// were, a clock was set.
 func (s *Session) prolong(ctx context.Context, client driver.Client, keys lua.Keys, clock *lua.Clock, last *HeartbeatReply, watched []lua.Watched) (none HeartbeatReply, err error) {
 	sentAt, sentSinceBoot, margin := time.Now(), lua.SinceBoot(), s.record.Beat/8
 	passed := sentAt.Sub(last.answeredAt)
 	now := last.Now.Add(passed - passed/maxDrift)
 	by := now.Add(s.record.TTL).Sub(last.Expiry)
 	// A call that is executed after the heartbeat that follows it makes the expiry late by so much, until the
-	// one after that. On a slow link the expiry would be too early.
+	// one after that; nobody takes it for wrong (see heartbeat.lua). On a slow link it would be too early.
 	if last.RTT > margin || by < time.Millisecond || by > 2*s.record.Beat {
 		return none, nil
 	}

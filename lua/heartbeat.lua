@@ -26,9 +26,13 @@ local signals, marks = KEYS[signals_at], KEYS[signals_at + 1]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 -- In two parts: %d is fast, has 31 bits at least, and a score in ms needs more.
-local till_ms = now_ms + ttl_ms
-local from = string.format('(%d%03d', time[1], now_ms % 1000)
-local to = string.format('%d%03d', math.floor(till_ms / 1000), till_ms % 1000)
+local function score(ms)
+  return string.format('%d%03d', math.floor(ms / 1000), ms % 1000)
+end
+local now, till = score(now_ms), score(now_ms + ttl_ms)
+-- A call of Keys.Prolong that comes late, after this script, adds less than a TTL to an expiry. One that is
+-- further off than that was written before the clock was set back.
+local too_late = score(now_ms + 2 * ttl_ms)
 local state, expiry = 'alive', redis.call('ZSCORE', alive, identity)
 -- Whatever writes a tombstone ends the session in alive, so one that has not lapsed is not dead.
 local lapsed_self = not expiry or tonumber(expiry) <= now_ms
@@ -41,7 +45,7 @@ if state == 'alive' then
   if lapsed_self then
     note_up(alive, up, now_ms)
   end
-  redis.call('ZADD', alive, to, identity)
+  redis.call('ZADD', alive, till, identity)
 end
 local received, newest, there = {}, '', redis.call('EXISTS', unpack(KEYS, signals_at))
 if there > 0 then
@@ -57,12 +61,11 @@ if there > 0 then
   there = signals_at + 1 < #KEYS and redis.call('EXISTS', unpack(KEYS, signals_at + 2)) or 0
 end
 local lapsed = {}
-if redis.call('ZCOUNT', alive, from, to) < redis.call('ZCARD', alive) then
+if redis.call('ZCOUNT', alive, '(' .. now, too_late) < redis.call('ZCARD', alive) then
   -- The latest first: processes that cannot be recovered stay, and must not hide those that lapse now.
   lapsed = redis.call('ZRANGE', alive, now_ms, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, most)
-  -- An expiry further off than a TTL was written before the clock was set back. A process with a longer TTL
-  -- than ours is named here too; recover checks again.
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. to, '+inf', 'LIMIT', 0, most)) do
+  -- A process with a longer TTL than ours may be named here too; recover checks again.
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', alive, '(' .. too_late, '+inf', 'LIMIT', 0, most)) do
     lapsed[#lapsed + 1] = name
   end
 end

@@ -39,7 +39,7 @@ if not died then
     return { 'unknown' }
   end
   local expiry = tonumber(redis.call('ZSCORE', alive, identity) or 0)
-  local dead_now = expiry <= now_ms or expiry > now_ms + ttl_ms
+  local dead_now = expiry <= now_ms or expiry > now_ms + 2 * ttl_ms -- as in heartbeat
   if last_expiry then
     local age_ms = now_ms - looked_ms
     dead_now = expiry == last_expiry and expiry > now_ms and age_ms >= 0 and age_ms <= max_age_ms

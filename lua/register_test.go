@@ -3,6 +3,7 @@ package lua
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -116,10 +117,16 @@ func TestBeat(t *testing.T) {
 			w.redis("SET", w.keys.Sweeper(), "without an end")
 			require.Equal(w, []string{w.keys.Poller(), w.keys.Sweeper()}, free())
 		}},
-		promise{"an_expiry_further_off_than_a_ttl_counts_as_lapsed", func(w *world) {
-			me, timeTraveller := w.process("q"), w.process("q")
-			w.redis("ZADD", w.keys.Alive(), "99999999999999", timeTraveller)
-			require.Equal(w, []string{timeTraveller}, ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed)
+		promise{"an_expiry_further_off_than_two_ttls_counts_as_lapsed", func(w *world) {
+			me, other := w.process("q"), w.process("q")
+			expiry := w.now()*1000 + 2*someTTL.Seconds()*1000
+			for _, c := range []struct {
+				by     float64
+				lapsed []string
+			}{{-60_000, []string{}}, {60_000, []string{other}}} {
+				w.redis("ZADD", w.keys.Alive(), strconv.FormatFloat(expiry+c.by, 'f', 0, 64), other)
+				require.Equal(w, c.lapsed, ask(w, w.keys.Heartbeat(me, someTTL)).Lapsed)
+			}
 		}},
 		promise{"names_a_bounded_number", func(w *world) {
 			me := w.process("q")

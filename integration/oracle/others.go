@@ -213,7 +213,7 @@ func (s *stride) dies(identity string, atMs float64, once bool) {
 		return
 	}
 	until := p.expiryBefore(s.Number)
-	if until > atMs+p.ttlMs {
+	if until > atMs+2*p.ttlMs {
 		return // written before the clock was set back
 	}
 	if until > atMs {
