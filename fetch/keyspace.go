@@ -175,7 +175,7 @@ func (k *Keyspace) wake(now time.Time) time.Time {
 	if k.ledger.count(blocked) > 0 {
 		at = earlier(at, k.blockedAt)
 	}
-	return earlier(at, k.loop.quarantine.wake())
+	return earlier(earlier(at, k.lateAt(now)), k.loop.quarantine.wake())
 }
 
 func (k *Keyspace) close() error {

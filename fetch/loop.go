@@ -119,7 +119,7 @@ func (k *Keyspace) call(now time.Time) {
 	}
 	k.reclaim()
 	k.loop.quarantine.advance(k, now)
-	for k.maySend() {
+	for k.maySend(now) {
 		p := k.compose(now)
 		if p == nil {
 			break

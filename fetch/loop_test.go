@@ -384,3 +384,27 @@ func TestTurns(t *testing.T) {
 	l.over.Store(true)
 	require.True(t, l.Turns(ctx), "it does not run any more")
 }
+
+// The settle of a large job can take seconds to reach Redis. Other jobs are settled and taken meanwhile, with a
+// client that has several connections; nothing overtakes on one.
+func TestALatePipelineDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, clients["go-redis"], 8, "mail")
+	gate := faultproxy.NewGate()
+	t.Cleanup(gate.Open)
+	r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.shaOfSettle(), Nth: 1, Do: faultproxy.Hold(gate)})
+	r.push("mail", 2)
+	r.pump("the jobs", func() bool { return len(r.running) == 2 })
+	large, small := r.running[0], r.running[1]
+	r.running = nil
+	r.finish(large, job.Done())
+	r.pump("the settle of the large one", func() bool { return r.k.ledger.count(settling) == 1 })
+	r.finish(small, job.Done())
+	r.pump("the settle of the small one", func() bool { return r.count(r.keys.Processed()) == "1" })
+	r.push("mail", 1)
+	r.pump("the next job", func() bool { return len(r.running) == 1 })
+	require.False(t, r.k.outage.away, "the settle of the large one is still on its way")
+	gate.Open()
+	r.end(done)
+	require.Equal(t, "3", r.count(r.keys.Processed()))
+}

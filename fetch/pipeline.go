@@ -13,12 +13,17 @@ import (
 // half batches; more than four brought nothing.
 const maxInFlight = 4
 
+// lateReply is after how long without a reply a pipeline does not delay the next one. It carries large jobs, or
+// the link is slow.
+const lateReply = 100 * time.Millisecond
+
 // flights counts the calls in flight to one keyspace, and has the pace of the link.
 type flights struct {
 	link       *link.Link
-	inFlight   int // pipelines
-	operations int // pipelines and waits in flight that may bring jobs
-	lastOp     int // number of operations that have begun so far
+	inFlight   int       // pipelines
+	sentAt     time.Time // when the last one was sent
+	operations int       // pipelines and waits in flight that may bring jobs
+	lastOp     int       // number of operations that have begun so far
 }
 
 // begin counts an operation that may bring jobs; when it has ended, operations goes down again.
@@ -72,12 +77,23 @@ func (p *pipeline) reserve(in *intake, jobs int) {
 // maySend reports whether another pipeline may be sent. While one is in flight, a further one is sent only for
 // its part of the processors. So with a long round trip several pipelines are in flight, and with a short one
 // a pipeline carries all results that came during the previous one. Fewer results than that are sent when the
-// next reply has come.
-func (k *Keyspace) maySend() bool {
-	if k.inFlight == 0 {
+// next reply has come, or is late.
+func (k *Keyspace) maySend(now time.Time) bool {
+	switch {
+	case k.inFlight == 0:
 		return true
+	case k.inFlight == maxInFlight:
+		return false
 	}
-	return k.inFlight < maxInFlight && k.ledger.count(finished, awaitingStart) >= max(k.loop.Concurrency()/maxInFlight, 1)
+	return k.ledger.count(finished, awaitingStart) >= max(k.loop.Concurrency()/maxInFlight, 1) || now.Sub(k.sentAt) >= lateReply
+}
+
+// lateAt returns when the reply to the last pipeline is late; zero if none is in flight, and if it is late now.
+func (f *flights) lateAt(now time.Time) time.Time {
+	if late := f.sentAt.Add(lateReply); f.inFlight > 0 && late.After(now) {
+		return late
+	}
+	return time.Time{}
 }
 
 // send puts the pipeline in flight.
@@ -87,6 +103,7 @@ func (k *Keyspace) send(p *pipeline) {
 		calls = append(calls, part.calls...)
 	}
 	k.inFlight++
+	k.sentAt = time.Now()
 	if p.small {
 		p.trip = k.link.BeginSmall(calls)
 	} else {
