@@ -41,6 +41,7 @@ end
 -- job, and its text. Then for each job: step arguments of the script's own, from group.first on, and those of
 -- each kind. A script's own arguments are the job's bytes, and then its new bytes, if it has both.
 -- group.parts is nil for jobs that own nothing. group.after is the index of the first argument after the group.
+-- group is the table to use; without it a new one.
 local function read_owned(at, step, group)
   local count, of_kinds = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   group = group or {}
