@@ -144,7 +144,7 @@ for _, group in ipairs(groups) do
     end
     local moves = not holder and leaves(ARGV[arg], group, ARGV[arg + 1], position)
     if moves then
-      end_owned(group, number + 1, now_ms)
+      end_owned(group, { number + 1 }, now_ms)
     end
     if holder then
       held[#held + 1] = position

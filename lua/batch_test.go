@@ -2,12 +2,17 @@ package lua
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 )
 
@@ -188,6 +193,21 @@ func TestBatch(t *testing.T) {
 			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures())
 			require.Equal(w, []string{"Complete", "Success"}, w.called())
 		}},
+		promise{"forgets_far_from_its_end_that_a_member_failed_or_died_when_it_is_done", func(w *world) {
+			identity := w.batchOf("1", "2", "3", "4", "5")
+			w.redis("SADD", w.keys.BatchFailed("b1"), "1", "2")
+			w.redis("SADD", w.keys.BatchDead("b1"), "2")
+			w.settle(identity, 1, memberEnd("1", job.Done(), MemberDone), memberEnd("2", job.Done(), MemberDone))
+			require.Equal(w, [5]int{5, 3, 0, 0, 0}, w.figures())
+		}},
+		promise{"calls_in_the_step_that_ends_its_last_members_in_several_groups", func(w *world) {
+			identity := w.batchOf("1", "2", "3", "4")
+			w.settle(identity, 1, memberEnd("1", job.Done(), MemberDone), memberEnd("2", job.Discarded(false), MemberDone))
+			require.Empty(w, w.called())
+			require.Equal(w, [5]int{4, 2, 0, 0, 0}, w.figures())
+			w.settle(identity, 2, memberEnd("3", job.Done(), MemberDone), memberEnd("4", job.Discarded(false), MemberDone))
+			require.Equal(w, []string{"Complete", "Success"}, w.called())
+		}},
 		promise{"counts_nothing_for_a_job_that_the_process_had_lost", func(w *world) {
 			identity := w.batchOf("1")
 			w.redis("DEL", w.keys.Working("q", identity))
@@ -268,6 +288,138 @@ func TestBatch(t *testing.T) {
 			})
 		}},
 	)
+}
+
+// A batchModel is batch b1 with its members in plain maps, and the process that runs them.
+type batchModel struct {
+	*world
+	random                *rand.Rand
+	identity              string
+	number                int64
+	pending, failed, dead map[string]bool
+	removed               int
+	called                []string
+}
+
+// TestBatchCountsLikeAModel ends members in any way, some of them in one step, until all are done, and compares
+// after every step the counts and the callbacks with the model.
+func TestBatchCountsLikeAModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			m := &batchModel{world: newWorld(t, openGoredis, drivertest.Redis(t).URL()), random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable
+				pending: make(map[string]bool), failed: make(map[string]bool), dead: make(map[string]bool)}
+			var jids []string
+			for n := range 30 {
+				jids = append(jids, strconv.Itoa(n))
+				m.pending[jids[n]] = true
+			}
+			m.identity = m.batchOf(jids...)
+			for len(m.pending) > 0 {
+				m.step()
+			}
+		})
+	}
+}
+
+// step settles some of the members that are pending. A dead one is retried by an operator first.
+func (m *batchModel) step() {
+	m.Helper()
+	var ends []Settled
+	left := slices.Sorted(maps.Keys(m.pending))
+	m.random.Shuffle(len(left), func(i, k int) { left[i], left[k] = left[k], left[i] })
+	left = left[:min(len(left), 1+m.random.IntN(6))]
+	for _, jid := range left {
+		if m.dead[jid] {
+			retry := ActGroup{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{
+				{Old: row(jid), New: row(jid), Owned: Owned{Member: memberOf(row(jid), MemberRevived)}},
+			}}
+			require.Equal(m, Acted{}, ask(m.world, m.keys.Act(Source{Key: m.keys.Dead()}, []ActGroup{retry})))
+			m.take(m.identity, 1, "q")
+			delete(m.dead, jid)
+			m.compare()
+		}
+	}
+	for _, jid := range left {
+		ends = append(ends, m.end(jid))
+	}
+	if len(m.failed) == len(m.pending) {
+		m.call("Complete")
+	}
+	if len(m.pending) == 0 {
+		m.call("Success")
+	}
+	m.number++
+	m.settle(m.identity, m.number, ends...)
+	m.compare()
+	for jid := range m.pending { // those that failed or went back run again, and those that were lost are found
+		if !m.dead[jid] && m.redis("LPOS", m.keys.Working("q", m.identity), row(jid)) == nil {
+			m.redis("ZREM", m.keys.Retry(), row(jid))
+			m.redis("LREM", m.keys.Queue("q"), "1", row(jid))
+			m.redis("LPUSH", m.keys.Working("q", m.identity), row(jid))
+		}
+	}
+}
+
+// end chooses how a member ends, and notes in the model what that means.
+func (m *batchModel) end(jid string) Settled {
+	m.Helper()
+	switch m.random.IntN(10) {
+	case 0:
+		m.failed[jid] = true
+		return memberEnd(jid, job.Retried(row(jid), time.Hour), MemberFailed)
+	case 1:
+		m.failed[jid], m.dead[jid] = true, true
+		m.call("Death")
+		return memberEnd(jid, job.Died(row(jid)), MemberDied)
+	case 2:
+		return memberEnd(jid, job.Requeued(), "")
+	case 3:
+		m.redis("LREM", m.keys.Working("q", m.identity), "1", row(jid))
+		return memberEnd(jid, job.Done(), MemberDone)
+	}
+	delete(m.pending, jid)
+	delete(m.failed, jid)
+	switch m.random.IntN(4) {
+	case 0:
+		m.removed++
+		return memberEnd(jid, job.Cancelled(), MemberRemoved)
+	case 1:
+		return memberEnd(jid, job.Discarded(false), MemberDone)
+	}
+	return memberEnd(jid, job.Done(), MemberDone)
+}
+
+// call notes that a callback is called, unless it was.
+func (m *batchModel) call(what string) {
+	if !slices.Contains(m.called, what) {
+		m.called = append(m.called, what)
+	}
+}
+
+func (m *batchModel) compare() {
+	m.Helper()
+	require.Equal(m, [5]int{30, len(m.pending), len(m.failed), len(m.dead), m.removed}, m.figures())
+	require.Equal(m, m.called, m.world.called())
+}
+
+// The cost of most settles of a large batch. Redis takes longer for each command and each check of a permission
+// than for some members.
+func TestFarFromItsEndABatchCostsFewCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, openGoredis, drivertest.Start(t).URL()) // its statistics are of nothing else
+	commands := func(identity string, number int64, ended Settled) int {
+		calls := `(?m)^cmdstat_[^:]*:calls=(\d+)`
+		before := w.sum(calls, "commandstats")
+		require.Equal(t, allSettled, w.settle(identity, number, ended))
+		return int(w.sum(calls, "commandstats") - before)
+	}
+	plain := w.hold("a", "b")
+	commands(plain, 1, end("q", "a", job.Done())) // it begins the day's counters
+	identity := w.batchOf("1", "2", "3")
+	few := commands(plain, 2, end("q", "b", job.Done()))
+	require.Equal(t, 3, commands(identity, 1, memberEnd("1", job.Done(), MemberDone))-few, "two counts, and one change")
 }
 
 // nested makes b2 in b1: its end jobs are members of b1.

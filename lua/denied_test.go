@@ -159,6 +159,14 @@ var moves = []move{
 			memberEnd("2", job.Retried(row("2"), time.Hour), MemberFailed), memberEnd("3", job.Died(row("3")), MemberDied),
 			memberEnd("4", job.Cancelled(), MemberRemoved))))
 	}},
+	{script: "settle", jobs: []string{row("1"), row("2"), row("3"), row("4")}, once: true, begin: func(w *world) call {
+		return try(w, w.keys.Settle(w.settlement(w.batchOf("1", "2", "3", "4"), 1, memberEnd("1", job.Done(), MemberDone)))) // far from its end
+	}},
+	{script: "settle", jobs: []string{row("1"), row("2"), row("3"), row("4")}, once: true, begin: func(w *world) call {
+		identity := w.batchOf("1", "2", "3", "4")
+		w.redis("SADD", w.keys.BatchFailed("b1"), "1")
+		return try(w, w.keys.Settle(w.settlement(identity, 1, memberEnd("1", job.Done(), MemberDone))))
+	}},
 	{script: "settle", jobs: []string{"done", "next a", "next b"}, once: true, begin: func(w *world) call {
 		done := endWith("done", job.Done(), [2]string{"r", "next a"}, [2]string{"s", "next b"})
 		return try(w, w.keys.Settle(w.settlement(w.hold("done"), 1, done)))

@@ -69,7 +69,7 @@ end
 while redis.call('ZADD', dead, 'NX', time[1] + time[2] / 1000000, job) == 0 do
   job = job .. ' '
 end
-end_owned(group, 1, time[1] * 1000 + math.floor(time[2] / 1000))
+end_owned(group, { 1 }, time[1] * 1000 + math.floor(time[2] / 1000))
 finish_owned()
 count_runs(processed, processed_today, 1, day_seconds)
 count_runs(failed, failed_today, 1, day_seconds)

@@ -211,7 +211,7 @@ local function enter(g, group, job, bytes)
     elseif not enters then
       return 'busy'
     end
-  elseif redis.call('LREM', group.list, 1, bytes) == 0 then -- the newest are at this end
+  elseif redis.call('LREM', group.list, '1', bytes) == 0 then -- the newest are at this end
     return 'lost'
   else
     next_in_list(group, bytes, true)

@@ -231,9 +231,9 @@ end
 local function pending_of(group)
   local pending = {}
   if group.jids then
-    local last = group.jids + group.count - 1
-    for job, is in ipairs(redis.call('SMISMEMBER', group.pending, unpack(ARGV, group.jids, last))) do
-      if is == 1 then
+    local found = redis.call('SMISMEMBER', group.pending, unpack(ARGV, group.jids, group.jids + group.count - 1))
+    for job = 1, #found do -- ipairs would call a function for each
+      if found[job] == 1 then
         pending[ARGV[group.jids + job - 1]] = 1
       end
     end

@@ -31,7 +31,7 @@ var bugs = []mutant{
 		name: "settle does not check the owner",
 		harm: "a worker that was declared dead stores a retry of a job that runs elsewhere, and counts it twice",
 		edits: []edit{{
-			"lua/settle.lua", `if redis.call('LREM', working, -1, ARGV[arg]) == 0 then`, `if redis.call('LREM', working, -1, ARGV[arg]) < 0 then`,
+			"lua/settle.lua", `if redis.call('LREM', working, '-1', ARGV[arg]) == 0 then`, `if redis.call('LREM', working, '-1', ARGV[arg]) < 0 then`,
 		}},
 		pkg: "./lua", run: "TestSettle/writes_nothing_for_a_job_we_lost",
 		caught: "TestSettle/writes_nothing_for_a_job_we_lost", says: "Lost:[]int(nil)",
@@ -753,7 +753,7 @@ var bugs = []mutant{
 		name: "a job that dies by a crash keeps the state of a waiting one",
 		harm: "a job is dead, and callers that wait for its result wait for ever",
 		edits: []edit{{
-			"lua/shared/orphans.lua", `        end_owned(group, job + 1, now_ms)
+			"lua/shared/orphans.lua", `    end_owned(group, jobs, now_ms)
 `, ``,
 		}},
 		pkg: "./lua", run: "TestTrackedJobs/that_a_crash",
@@ -837,7 +837,7 @@ var bugs = []mutant{
 		name: "a batch is complete when it is empty",
 		harm: "a batch with a dead member is never complete, and a program that waits for it waits for ever",
 		edits: []edit{{
-			"lua/shared/batch.lua", `if left == (some_failed and redis.call('SCARD', failed) or 0) then`, `if left == 0 then`,
+			"lua/shared/batch.lua", `if left == (b.some_failed and redis.call('SCARD', failed) or 0) then`, `if left == 0 then`,
 		}},
 		pkg: "./lua", run: "TestBatch/is_complete_when",
 		caught: "TestBatch/is_complete_when_each_member_has_run_and_over_when_each_is_done/go-redis", says: "Complete",
@@ -878,8 +878,8 @@ var bugs = []mutant{
 		name: "the callbacks are called after the settle",
 		harm: "a worker that dies between the two calls loses the callbacks of its batch",
 		edits: []edit{{
-			"lua/shared/member.lua", `kinds.done = { may = may_count, over = note, finish = count_all }`,
-			`kinds.done = { may = may_count, over = note, finish = function() end }`,
+			"lua/shared/member.lua", `kinds.done = { may = may_member, all = note, finish = count_all }`,
+			`kinds.done = { may = may_member, all = note, finish = function() end }`,
 		}},
 		pkg: "./lua", run: "TestBatch/calls_complete",
 		caught: "TestBatch/calls_complete_and_success_in_the_step_that_ends_its_last_member/go-redis", says: "Not equal",
@@ -918,7 +918,7 @@ var bugs = []mutant{
 		edits: []edit{{
 			"lua/settle.lua", `      answer[#answer + 1] = position + job
 `, `      answer[#answer + 1] = position + job
-      if owns then end_owned(group, job, now_ms) end
+      if moved then end_owned(group, { job }, now_ms) end
 `,
 		}},
 		pkg: "./lua", run: "TestGate/an_end",

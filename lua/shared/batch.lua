@@ -4,9 +4,17 @@
 -- "BID/QUEUE", the field of its members. pending has the members that are not done, and "not sealed" until the
 -- batch is sealed; failed those that have failed and are not done; dead those that died.
 
--- may_count: nil if nothing can stop count half-way; else the error.
-local function may_count(b)
+-- may_count: nil if nothing can stop count half-way; else the error. most is nil, or count only ends so many
+-- members as done, or fewer. Then it sets b.far if more have not run: no callback can be called, count needs
+-- few commands, and only these are checked. A large batch is far from its end nearly always.
+local function may_count(b, most)
   local info, pending, failed, dead, list, batches = unpack(KEYS, b.key, b.key + 5)
+  local left, fell = most and redis.pcall('SCARD', pending), most and redis.pcall('SCARD', failed)
+  b.far = type(left) == 'number' and type(fell) == 'number' and left - fell > most
+  b.some_failed = b.far and fell > 0
+  if b.far then
+    return may('SREM', pending, '') or b.some_failed and (may('SREM', failed, '') or must_be(dead, 'set', 'SREM', dead, '')) or nil
+  end
   return must_be(info, 'hash', 'HSETNX', info, '', '') or may('HMGET', info, '') or may('HINCRBY', info, '', '0')
     or must_be(pending, 'set', 'SREM', pending, '') or may('SMISMEMBER', pending, '') or may('SCARD', pending)
     or must_be(failed, 'set', 'SADD', failed, '') or may('SREM', failed, '') or may('SCARD', failed)
@@ -34,9 +42,23 @@ local function call(b, what, now_ms)
   redis.pcall('PUBLISH', KEYS[b.key + 7], 'batch ' .. bid) -- a hint
 end
 
+-- remove: members are pending no more. Returns how many were.
+local function remove(b, jids)
+  local pending, failed, dead = unpack(KEYS, b.key + 1, b.key + 3)
+  if #jids > 0 and b.some_failed then
+    redis.call('SREM', failed, unpack(jids))
+    redis.call('SREM', dead, unpack(jids))
+  end
+  return #jids > 0 and redis.call('SREM', pending, unpack(jids)) or 0
+end
+
 -- count: counts what became of members, and calls the callbacks that this decides. b.failed, b.died, b.done,
 -- b.removed and b.revived are lists of jids. Those that are no members any more count nowhere.
 local function count(b, now_ms)
+  if b.far then
+    remove(b, b.done)
+    return
+  end
   local info, pending, failed, dead = unpack(KEYS, b.key, b.key + 3)
   if redis.call('TYPE', info).ok == 'none' then -- must_be has used TYPE before
     return
@@ -64,21 +86,14 @@ local function count(b, now_ms)
   if #b.revived > 0 then
     redis.call('SREM', dead, unpack(b.revived))
   end
-  local some_failed = redis.call('SCARD', failed) > 0
-  local function remove(jids)
-    if #jids > 0 and some_failed then
-      redis.call('SREM', failed, unpack(jids))
-      redis.call('SREM', dead, unpack(jids))
-    end
-    return #jids > 0 and redis.call('SREM', pending, unpack(jids)) or 0
-  end
-  remove(b.done)
-  local removed = remove(b.removed)
+  b.some_failed = redis.call('SCARD', failed) > 0
+  remove(b, b.done)
+  local removed = remove(b, b.removed)
   if removed > 0 then
     redis.call('HINCRBY', info, 'removed', removed)
   end
   local left = redis.call('SCARD', pending)
-  if left == (some_failed and redis.call('SCARD', failed) or 0) then
+  if left == (b.some_failed and redis.call('SCARD', failed) or 0) then
     call(b, 'complete', now_ms)
   end
   if left == 0 then

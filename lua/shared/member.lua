@@ -3,33 +3,43 @@
 -- a dead one. The keys of a part are those of batch, its text is the batch's, and its argument for each job is
 -- the jid.
 -- include batch
-local counted, batches_in_order = {}, {}
+local batches, batches_in_order = {}, {}
 
--- jids_of: the list of what becomes of the members of a part, which is the same for all of them.
-local function jids_of(part, now_ms)
+local function may_member(part)
   local info = KEYS[part.key]
-  local b = counted[info]
+  local b = batches[info]
   if not b then
-    b = { key = part.key, of = part.of, now_ms = now_ms, done = {}, failed = {}, died = {}, removed = {}, revived = {} }
-    counted[info], batches_in_order[#batches_in_order + 1] = b, b
+    b = { key = part.key, of = part.of, most = 0, done = {}, failed = {}, died = {}, removed = {}, revived = {},
+      far = true, some_failed = false, now_ms = false }
+    batches[info], batches_in_order[#batches_in_order + 1] = b, b
   end
-  part.jids = b[part.name]
-  return part.jids
+  part.batch = b
+  if b.far then -- else all is checked
+    b.most = b.most + part.group.count
+    return may_count(b, part.name == 'done' and b.most or nil)
+  end
 end
 
-local function note(part, job, now_ms)
-  local jids = part.jids or jids_of(part, now_ms)
-  jids[#jids + 1] = ARGV[part.at + (job - 1) * part.group.step]
+local function note(part, jobs, now_ms)
+  local b, step, args = part.batch, part.group.step, ARGV
+  local jids, before_first = b[part.name], part.at - step
+  local count = #jids
+  for at = 1, #jobs do
+    jids[count + at] = args[before_first + step * jobs[at]]
+  end
+  b.now_ms = now_ms
 end
 
 -- Each batch is counted once, after all jobs have moved: each count costs as much as some members.
 local function count_all()
   for _, b in ipairs(batches_in_order) do
-    count(b, b.now_ms)
+    if b.now_ms then -- else no member has moved
+      count(b, b.now_ms)
+    end
   end
 end
 
-kinds.done = { may = may_count, over = note, finish = count_all }
+kinds.done = { may = may_member, all = note, finish = count_all }
 kinds.failed = kinds.done
 kinds.died = kinds.done
 kinds.removed = kinds.done

@@ -29,6 +29,7 @@ end
 local function move_orphans(groups, dead, time, now_ms)
   local moved, killed = 0, 0
   for _, group in ipairs(groups) do
+    local jobs = {}
     for job = 0, group.count - 1 do
       local arg = group.first + group.step * job
       local old, new = ARGV[arg], ARGV[arg + 1]
@@ -40,9 +41,10 @@ local function move_orphans(groups, dead, time, now_ms)
           redis.call('ZADD', dead, time[1] + (time[2] + moved) / 1000000, new)
           killed = killed + 1
         end
-        end_owned(group, job + 1, now_ms)
+        jobs[#jobs + 1] = job + 1
       end
     end
+    end_owned(group, jobs, now_ms)
   end
   finish_owned()
   return moved, killed

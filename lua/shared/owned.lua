@@ -1,9 +1,10 @@
 -- owned: what belongs to a job, and is taken, moved or released in the step that moves the job. Each kind of
 -- belonging is a file that adds itself to kinds, under each name that says what a script does with it:
 --   may(part)                 nil if nothing can stop its changes half-way; else the error
---   over(part, job, now_ms)   changes what belongs to a job that has moved
+--   over(part, job, now_ms)   optional: changes what belongs to a job that has moved
+--   all(part, jobs, now_ms)   optional: does so for several jobs of the group
 --   blocks(part, job)         optional: the jid of another job for which this one must stay; nil for none
---   finish(part)              optional: makes the changes that over has gathered, once for a kind
+--   finish(part)              optional: makes the changes that over or all has gathered, once for a kind
 -- A part is one kind of belonging of one group: its keys begin at part.key, its arguments for the first job at
 -- part.at, part.width of them, and for each later job group.step after the one before. part.of is a text that
 -- all jobs of the group have in common; empty for most kinds.
@@ -11,21 +12,26 @@ local kinds, finishing = {}, {} -- finishing has one part of each kind that has 
 
 -- These files add themselves when one of their kinds is needed: most jobs own nothing, and in a call for them
 -- alone it would be a large part of the cost to make these functions. So it would be for jobs that have only a
--- slot.
-local know_kinds, know_slots = function()
+-- slot, or are only members of a batch.
+local function know_kinds()
 -- include unlock
 -- include end_state
--- include member
 -- include next
-end, function()
+end
+local function know_members()
+-- include follow
+-- include member
+end
+local function know_slots()
 -- include slot
 -- include waiter
 end
-local of_slots = { frees = true, waits = true, keeps = true, leaves = true, waiter = true }
 
 local function kind_of(name)
   if not kinds[name] then
-    (of_slots[name] and know_slots or know_kinds)()
+    local members, slots, word = ' done failed died removed revived ', ' frees waits keeps leaves waiter ', ' ' .. name .. ' '
+    local know = string.find(members, word, 1, true) and know_members or string.find(slots, word, 1, true) and know_slots or know_kinds
+    know()
   end
   return kinds[name]
 end
@@ -35,9 +41,11 @@ end
 -- job, and its text. Then for each job: step arguments of the script's own, from group.first on, and those of
 -- each kind. A script's own arguments are the job's bytes, and then its new bytes, if it has both.
 -- group.parts is nil for jobs that own nothing. group.after is the index of the first argument after the group.
-local function read_owned(at, step)
+-- group is the table to use; without it a new one.
+local function read_owned(at, step, group)
   local count, of_kinds = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local group = { count = count, own = step, first = at + 2 + 4 * of_kinds, parts = of_kinds > 0 and {} or nil }
+  group = group or {}
+  group.count, group.own, group.first, group.parts = count, step, at + 2 + 4 * of_kinds, of_kinds > 0 and {} or nil
   for number = 1, of_kinds do
     local head = at - 2 + 4 * number
     local name, width = ARGV[head], tonumber(ARGV[head + 2])
@@ -72,11 +80,17 @@ local function blocked(group, job)
   end
 end
 
--- end_owned: changes what belongs to one of a group's jobs that has moved. A group without parts needs no call.
-local function end_owned(group, job, now_ms)
-  local parts = group.parts
-  for number = 1, parts and #parts or 0 do
-    parts[number].kind.over(parts[number], job, now_ms)
+-- end_owned: changes what belongs to those of a group's jobs that have moved: a list of their numbers. A group
+-- without parts needs no call.
+local function end_owned(group, jobs, now_ms)
+  for _, part in ipairs(group.parts or {}) do
+    local kind = part.kind
+    for at = 1, kind.over and #jobs or 0 do
+      kind.over(part, jobs[at], now_ms)
+    end
+    if kind.all then
+      kind.all(part, jobs, now_ms)
+    end
   end
 end
 
