@@ -42,7 +42,8 @@ type BatchConfig struct {
 	// handler finds the batch with BatchOf. A callback has no In, At, Key, Unique, ExpiresIn or Deadline, is in
 	// no batch, and its payload has at most 16 KiB. Default: none.
 	OnComplete, OnSuccess, OnDeath RawJob
-	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them.
+	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them; for a nested
+	// batch without callbacks that of the parent's.
 	Queue string
 	// Parent is the batch in which this one is nested. The parent is complete once this batch is complete and
 	// its OnComplete has run, and over once this batch is over and its OnSuccess is done. It counts a nested
@@ -144,6 +145,9 @@ func (cfg *BatchConfig) queue() (string, error) {
 	}
 	if other != "" {
 		return queue, fmt.Errorf("its callbacks have the queues %q and %q: set BatchConfig.Queue, the queue of all of them", queue, other)
+	}
+	if queue == "" && cfg.Parent != nil { // its end jobs run where those of the parent do
+		queue = cfg.Parent.name.Queue
 	}
 	return cmp.Or(queue, DefaultQueue), nil
 }
