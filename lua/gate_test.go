@@ -527,6 +527,19 @@ func TestAcquire(t *testing.T) {
 			w.redis("ZADD", w.keys.Leases(), "99999999999999", "l:k\nh1")
 			require.Equal(w, 1, ask(w, w.keys.FreeLeases()), "from before the clock was set back")
 		}},
+		promise{"takes_the_slot_of_a_holder_that_is_gone_though_no_worker_lives", func(w *world) {
+			other := gateOf("l:other", 1)
+			ask(w, w.keys.Acquire(*one, "gone"))
+			ask(w, w.keys.Acquire(*other, "gone too"))
+			require.False(w, ask(w, w.keys.Acquire(*one, "next")).Held, "its lease is not over")
+			w.redis("ZADD", w.keys.Leases(), "1", one.Name+"\ngone", "1", other.Name+"\ngone too")
+			require.True(w, ask(w, w.keys.Acquire(*one, "next")).Held)
+			require.Equal(w, [3]int{1, 0, 0}, w.counts(one))
+			require.Equal(w, [3]int{}, w.counts(other))
+			require.False(w, ask(w, w.keys.RenewLease(*one, "gone")))
+			require.False(w, ask(w, w.keys.Acquire(*one, "third")).Held)
+			require.Zero(w, ask(w, w.keys.FreeLeases()))
+		}},
 		promise{"uses_a_permit", func(w *world) {
 			require.True(w, ask(w, w.keys.Acquire(*limited, "h1")).Held)
 			require.True(w, ask(w, w.keys.ReleaseLease(*limited, "h1")))
