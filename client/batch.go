@@ -67,9 +67,27 @@ func (b *Batch) ID() string { return b.name.ID }
 // ErrBatchOver if a batch with the ID is sealed, or if the parent is over, ErrOldWorker while a process of an
 // older version is registered, which would not count its members, and else that of a push.
 func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) {
-	if cfg.ID == "" {
-		cfg.ID = c.newBatchID(cfg.Parent)
+	anywhere := c.place != nil && cfg.ID == "" && cfg.Parent == nil
+	for tried := 1; ; tried++ {
+		own := cfg
+		if own.ID == "" {
+			own.ID = c.newBatchID(own.Parent)
+		}
+		elsewhere := anywhere && tried < len(c.place.bound)
+		b, err := c.newBatch(ctx, own, elsewhere)
+		if err == nil {
+			return b, nil
+		}
+		if !elsewhere || ctx.Err() != nil || !absent(err) {
+			return nil, err
+		}
+		c.batchSpace(own.ID).note(ctx, err)
 	}
+}
+
+// newBatch makes a batch that has an ID. If another shard will do as well, the call is not sent again to one that is
+// away.
+func (c *Client) newBatch(ctx context.Context, cfg BatchConfig, elsewhere bool) (*Batch, error) {
 	b, made, err := c.batchOf(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("belay: make the batch: %w", err)
@@ -77,7 +95,8 @@ func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) 
 	if err := b.space.mayPush(ctx, lua.BatchProtocol); err != nil {
 		return nil, b.space.of(err)
 	}
-	word, err := doAgain(ctx, b.space, durability{}, b.space.keys.NewBatch(made)) // the first durable push of a member waits for it
+	// The first durable push of a member waits for it.
+	word, err := doAgain(ctx, b.space, durability{}, b.space.keys.NewBatch(made), elsewhere)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, outcomeOf(err))
@@ -175,15 +194,16 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 }
 
 // doAgain sends a call that may be repeated, and sends it again while Redis does not answer, for
-// Config.RepeatFor. The answer of a durable one may come with ErrReplicas.
-func doAgain[T any](ctx context.Context, s *space, d durability, ask lua.Ask[T]) (answer T, err error) {
+// Config.RepeatFor. The answer of a durable one may come with ErrReplicas. If it can be sent elsewhere, it is sent
+// again only if it may have been executed.
+func doAgain[T any](ctx context.Context, s *space, d durability, ask lua.Ask[T], elsewhere bool) (answer T, err error) {
 	begun, backoff := time.Now(), link.Backoff{First: minPause, Max: maxPause}
 	for {
 		reply, confirmed := s.do(ctx, load{durability: d}, true, ask.Call)
 		if answer, err = ask.Read(reply); err == nil {
 			return answer, confirmed.err
 		}
-		if !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !s.cfg.mayRepeat(ctx, begun, backoff.Next()) {
+		if elsewhere && absent(outcomeOf(err)) || !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !s.cfg.mayRepeat(ctx, begun, backoff.Next()) {
 			return answer, err
 		}
 	}
@@ -214,7 +234,7 @@ func (c *Client) batchSpace(id string) *space {
 }
 
 // newBatchID draws the id of a batch. With shards it begins with the name of one, so that a program that has
-// only the id finds the batch: that of the parent, or one at random.
+// only the id finds the batch: that of the parent, or one at random that is not left out.
 func (c *Client) newBatchID(parent *Batch) string {
 	id := job.NewJID()
 	switch {
@@ -223,6 +243,12 @@ func (c *Client) newBatchID(parent *Batch) string {
 	case parent != nil:
 		return parent.space.name + "." + id
 	}
+	for range 16 * len(c.place.bound) { // so that a shard that is left out is hardly ever drawn
+		if !c.leftOut(c.place.of(id)) {
+			break
+		}
+		id = job.NewJID()
+	}
 	return c.spaces[c.place.of(id)].name + "." + id
 }
 
@@ -230,7 +256,7 @@ func (c *Client) newBatchID(parent *Batch) string {
 // batch is not over while one of them runs. A batch that is not sealed is neither complete nor over. With
 // Config.Replicas Seal waits for replicas as a push does; after ErrReplicas it may be called again.
 func (b *Batch) Seal(ctx context.Context) error {
-	sealed, err := doAgain(ctx, b.space, b.client.durability(0, 0), b.space.keys.SealBatch(b.name))
+	sealed, err := doAgain(ctx, b.space, b.client.durability(0, 0), b.space.keys.SealBatch(b.name), false)
 	switch {
 	case err != nil:
 		return fmt.Errorf("belay: seal the batch %s: %w", b.name.ID, err)
@@ -243,7 +269,7 @@ func (b *Batch) Seal(ctx context.Context) error {
 // Invalidate makes members that have not started be dropped, as if they were cancelled: workers learn of it
 // with their next heartbeat. Members that run find out with BatchInvalid.
 func (b *Batch) Invalidate(ctx context.Context) error {
-	_, err := doAgain(ctx, b.space, durability{}, b.space.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}))
+	_, err := doAgain(ctx, b.space, durability{}, b.space.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}), false)
 	if err != nil {
 		return fmt.Errorf("belay: invalidate the batch %s: %w", b.name.ID, err)
 	}
