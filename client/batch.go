@@ -42,8 +42,8 @@ type BatchConfig struct {
 	// handler finds the batch with BatchOf. A callback has no In, At, Key, Unique, ExpiresIn or Deadline, is in
 	// no batch, and its payload has at most 16 KiB. Default: none.
 	OnComplete, OnSuccess, OnDeath RawJob
-	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them; for a nested
-	// batch without callbacks that of the parent's.
+	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them; for a
+	// nested batch without callbacks that of the parent's.
 	Queue string
 	// Parent is the batch in which this one is nested. The parent is complete once this batch is complete and
 	// its OnComplete has run, and over once this batch is over and its OnSuccess is done. It counts a nested
@@ -85,8 +85,8 @@ func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) 
 	}
 }
 
-// newBatch makes a batch that has an ID. If another shard will do as well, the call is not sent again to one that is
-// away.
+// newBatch makes a batch that has an ID. If another shard will do as well, the call is not sent again to one
+// that is away.
 func (c *Client) newBatch(ctx context.Context, cfg BatchConfig, elsewhere bool) (*Batch, error) {
 	b, made, err := c.batchOf(ctx, cfg)
 	if err != nil {
@@ -194,8 +194,8 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 }
 
 // doAgain sends a call that may be repeated, and sends it again while Redis does not answer, for
-// Config.RepeatFor. The answer of a durable one may come with ErrReplicas. If it can be sent elsewhere, it is sent
-// again only if it may have been executed.
+// Config.RepeatFor. The answer of a durable one may come with ErrReplicas. If it can be sent elsewhere, it is
+// sent again only if it may have been executed.
 func doAgain[T any](ctx context.Context, s *space, d durability, ask lua.Ask[T], elsewhere bool) (answer T, err error) {
 	begun, backoff := time.Now(), link.Backoff{First: minPause, Max: maxPause}
 	for {

@@ -140,8 +140,8 @@ func limitOf(stored lua.Limit) Limit {
 	return l
 }
 
-// gates reads the gates with jobs of one limit, or of all of them for an empty name, sorted by name. Those that are
-// wanted are among them, however many there are.
+// gates reads the gates with jobs of one limit, or of all of them for an empty name, sorted by name. Those that
+// are wanted are among them, however many there are.
 func (i *Inspector) gates(ctx context.Context, r *reading, of string, wanted ...string) ([]Gate, error) {
 	counts := make(map[string]*Gate)
 	gate := func(name string) *Gate {

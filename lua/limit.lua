@@ -2,8 +2,8 @@
 -- limit: store, keep or remove the sizes of limits.
 -- Why one script: an operator's size is never replaced by one of code, whichever comes first; and a size that a
 -- worker registers at this moment does not expire.
--- If the processes that declare the size in force are gone for half of the time that is long, that of another one
--- replaces it: so jobs do not go back to their queues in between.
+-- If the processes that declare the size in force are gone for half of the time that is long, that of another
+-- one replaces it: so jobs do not go back to their queues in between.
 -- No allow-oom: a start stores the size of its program, if there is none.
 -- KEYS     1 limits  2 since when a process has always been alive
 -- ARGV     1 "starts" (a process that has it in its code starts) | "seen" (such a process lives) | "set" (an
