@@ -173,6 +173,31 @@ func TestNestedBatchesEndFromTheInside(t *testing.T) {
 	})
 }
 
+// The end jobs of a nested batch without callbacks run where those of its parent do, and not in the default queue,
+// which no worker may take.
+func TestNestedBatchWithoutCallbacksEndsInTheQueueOfItsParent(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		server := newServer(t, client, belay.ServerConfig{Queues: belay.Queues("imports")})
+		row, done := belay.Define[int]("Row", belay.Queue("imports")), belay.Define[int]("Done", belay.Queue("imports"))
+		row.Handle(server, func(context.Context, int) error { return nil })
+		done.Handle(server, func(context.Context, int) error { return nil })
+		running(t, server)
+		batch, err := belay.NewBatch(ctx, client, belay.BatchConfig{OnSuccess: done.Job(1)}, func(of *belay.Batch) error {
+			_, err := belay.NewBatch(ctx, client, belay.BatchConfig{Parent: of}, func(inner *belay.Batch) error {
+				_, err := row.Enqueue(ctx, client, 1, belay.InBatch(inner))
+				return err
+			})
+			return err
+		})
+		require.NoError(t, err)
+		_, err = batch.Wait(ctx)
+		require.NoError(t, err)
+	})
+}
+
 func TestMembersOfAnInvalidBatchAreDropped(t *testing.T) {
 	t.Parallel()
 	eachDriver(t, func(t *testing.T, client *belay.Client) {

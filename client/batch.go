@@ -42,7 +42,8 @@ type BatchConfig struct {
 	// handler finds the batch with BatchOf. A callback has no In, At, Key, Unique, ExpiresIn or Deadline, is in
 	// no batch, and its payload has at most 16 KiB. Default: none.
 	OnComplete, OnSuccess, OnDeath RawJob
-	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them.
+	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them; for a
+	// nested batch without callbacks that of the parent's.
 	Queue string
 	// Parent is the batch in which this one is nested. The parent is complete once this batch is complete and
 	// its OnComplete has run, and over once this batch is over and its OnSuccess is done. It counts a nested
@@ -66,9 +67,27 @@ func (b *Batch) ID() string { return b.name.ID }
 // ErrBatchOver if a batch with the ID is sealed, or if the parent is over, ErrOldWorker while a process of an
 // older version is registered, which would not count its members, and else that of a push.
 func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) {
-	if cfg.ID == "" {
-		cfg.ID = c.newBatchID(cfg.Parent)
+	anywhere := c.place != nil && cfg.ID == "" && cfg.Parent == nil
+	for tried := 1; ; tried++ {
+		own := cfg
+		if own.ID == "" {
+			own.ID = c.newBatchID(own.Parent)
+		}
+		elsewhere := anywhere && tried < len(c.place.bound)
+		b, err := c.newBatch(ctx, own, elsewhere)
+		if err == nil {
+			return b, nil
+		}
+		if !elsewhere || ctx.Err() != nil || !absent(err) {
+			return nil, err
+		}
+		c.batchSpace(own.ID).note(ctx, err)
 	}
+}
+
+// newBatch makes a batch that has an ID. If another shard will do as well, the call is not sent again to one
+// that is away.
+func (c *Client) newBatch(ctx context.Context, cfg BatchConfig, elsewhere bool) (*Batch, error) {
 	b, made, err := c.batchOf(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("belay: make the batch: %w", err)
@@ -76,7 +95,8 @@ func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) 
 	if err := b.space.mayPush(ctx, lua.BatchProtocol); err != nil {
 		return nil, b.space.of(err)
 	}
-	word, err := doAgain(ctx, b.space, durability{}, b.space.keys.NewBatch(made)) // the first durable push of a member waits for it
+	// The first durable push of a member waits for it.
+	word, err := doAgain(ctx, b.space, durability{}, b.space.keys.NewBatch(made), elsewhere)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, outcomeOf(err))
@@ -145,6 +165,9 @@ func (cfg *BatchConfig) queue() (string, error) {
 	if other != "" {
 		return queue, fmt.Errorf("its callbacks have the queues %q and %q: set BatchConfig.Queue, the queue of all of them", queue, other)
 	}
+	if queue == "" && cfg.Parent != nil { // its end jobs run where those of the parent do
+		queue = cfg.Parent.name.Queue
+	}
 	return cmp.Or(queue, DefaultQueue), nil
 }
 
@@ -171,15 +194,16 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 }
 
 // doAgain sends a call that may be repeated, and sends it again while Redis does not answer, for
-// Config.RepeatFor. The answer of a durable one may come with ErrReplicas.
-func doAgain[T any](ctx context.Context, s *space, d durability, ask lua.Ask[T]) (answer T, err error) {
+// Config.RepeatFor. The answer of a durable one may come with ErrReplicas. If it can be sent elsewhere, it is
+// sent again only if it may have been executed.
+func doAgain[T any](ctx context.Context, s *space, d durability, ask lua.Ask[T], elsewhere bool) (answer T, err error) {
 	begun, backoff := time.Now(), link.Backoff{First: minPause, Max: maxPause}
 	for {
 		reply, confirmed := s.do(ctx, load{durability: d}, true, ask.Call)
 		if answer, err = ask.Read(reply); err == nil {
 			return answer, confirmed.err
 		}
-		if !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !s.cfg.mayRepeat(ctx, begun, backoff.Next()) {
+		if elsewhere && absent(outcomeOf(err)) || !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !s.cfg.mayRepeat(ctx, begun, backoff.Next()) {
 			return answer, err
 		}
 	}
@@ -210,7 +234,7 @@ func (c *Client) batchSpace(id string) *space {
 }
 
 // newBatchID draws the id of a batch. With shards it begins with the name of one, so that a program that has
-// only the id finds the batch: that of the parent, or one at random.
+// only the id finds the batch: that of the parent, or one at random that is not left out.
 func (c *Client) newBatchID(parent *Batch) string {
 	id := job.NewJID()
 	switch {
@@ -219,6 +243,12 @@ func (c *Client) newBatchID(parent *Batch) string {
 	case parent != nil:
 		return parent.space.name + "." + id
 	}
+	for range 16 * len(c.place.bound) { // so that a shard that is left out is hardly ever drawn
+		if !c.leftOut(c.place.of(id)) {
+			break
+		}
+		id = job.NewJID()
+	}
 	return c.spaces[c.place.of(id)].name + "." + id
 }
 
@@ -226,7 +256,7 @@ func (c *Client) newBatchID(parent *Batch) string {
 // batch is not over while one of them runs. A batch that is not sealed is neither complete nor over. With
 // Config.Replicas Seal waits for replicas as a push does; after ErrReplicas it may be called again.
 func (b *Batch) Seal(ctx context.Context) error {
-	sealed, err := doAgain(ctx, b.space, b.client.durability(0, 0), b.space.keys.SealBatch(b.name))
+	sealed, err := doAgain(ctx, b.space, b.client.durability(0, 0), b.space.keys.SealBatch(b.name), false)
 	switch {
 	case err != nil:
 		return fmt.Errorf("belay: seal the batch %s: %w", b.name.ID, err)
@@ -239,7 +269,7 @@ func (b *Batch) Seal(ctx context.Context) error {
 // Invalidate makes members that have not started be dropped, as if they were cancelled: workers learn of it
 // with their next heartbeat. Members that run find out with BatchInvalid.
 func (b *Batch) Invalidate(ctx context.Context) error {
-	_, err := doAgain(ctx, b.space, durability{}, b.space.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}))
+	_, err := doAgain(ctx, b.space, durability{}, b.space.keys.Mark([]lua.Mark{lua.BatchMark(b.name.ID)}), false)
 	if err != nil {
 		return fmt.Errorf("belay: invalidate the batch %s: %w", b.name.ID, err)
 	}

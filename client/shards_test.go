@@ -246,6 +246,33 @@ func TestAShardThatIsAway(t *testing.T) {
 	})
 }
 
+// A batch that the program gives no ID may be on any shard, so it is made on one that is not away.
+func TestABatchIsMadeWhereAShardAnswers(t *testing.T) {
+	onShards(t, func(s *sharded) {
+		require.NoError(s, s.client.Admit(s.Context()))
+		for _, shard := range s.client.spaces {
+			shard.cfg.RepeatFor = time.Minute
+		}
+		for _, shard := range []string{"a", "b", "c"} { // so that no shard is asked for the versions of its workers
+			_, err := s.client.NewBatch(s.Context(), BatchConfig{ID: shard + ".0"})
+			require.NoError(s, err)
+		}
+		s.proxies[1].Close()
+		begun := time.Now()
+		for range 20 {
+			b, err := s.client.NewBatch(s.Context(), BatchConfig{})
+			require.NoError(s, err)
+			require.NotEqual(s, "b", b.space.name)
+			require.NoError(s, b.Seal(s.Context()))
+		}
+		require.Less(s, time.Since(begun), time.Minute/2, "no call was repeated where another shard would do")
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		_, err := s.client.NewBatch(ctx, BatchConfig{ID: "b.1"})
+		require.ErrorContains(s, err, "b")
+	})
+}
+
 // digest returns the digest of the lock of a job.
 func (s *sharded) digest(j RawJob) string {
 	var w writer

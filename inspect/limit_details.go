@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/limit"
 	"github.com/belayq/belay/lua"
 )
 
@@ -58,12 +59,16 @@ func (i *Inspector) Limit(ctx context.Context, name string, key *string) (d Limi
 			d.Limit = limitOf(stored)
 		}
 	}
-	gates, err := i.gates(ctx, &r, name)
+	var only []string // the gate for the key: as it is, or a digest of the key
+	if key != nil {
+		only = []string{name + ":" + *key, limit.Limit{Name: name}.Gate(*key).Name}
+	}
+	gates, err := i.gates(ctx, &r, name, only...)
 	if err != nil {
 		return d, found, err
 	}
 	for _, gate := range gates {
-		if found = true; key == nil || gate.Key == *key {
+		if found = true; key == nil || slices.Contains(only, gate.Name) {
 			d.add(gate)
 			d.Gates = append(d.Gates, gate)
 		}

@@ -140,8 +140,9 @@ func limitOf(stored lua.Limit) Limit {
 	return l
 }
 
-// gates reads the gates with jobs of one limit, or of all of them for an empty name, sorted by name.
-func (i *Inspector) gates(ctx context.Context, r *reading, of string) ([]Gate, error) {
+// gates reads the gates with jobs of one limit, or of all of them for an empty name, sorted by name. Those that
+// are wanted are among them, however many there are.
+func (i *Inspector) gates(ctx context.Context, r *reading, of string, wanted ...string) ([]Gate, error) {
 	counts := make(map[string]*Gate)
 	gate := func(name string) *Gate {
 		if counts[name] == nil {
@@ -174,6 +175,9 @@ func (i *Inspector) gates(ctx context.Context, r *reading, of string) ([]Gate, e
 		waiting = slices.DeleteFunc(waiting, func(name string) bool { return !strings.HasPrefix(name, of+":") })
 		if len(waiting) > maxShown {
 			r.problem("%d gates have waiting jobs, and %d of them are listed", len(waiting), maxShown)
+			slices.SortStableFunc(waiting, func(a, b string) int {
+				return cmp.Compare(slices.Index(wanted, b), slices.Index(wanted, a))
+			})
 			waiting = waiting[:maxShown]
 		}
 	}

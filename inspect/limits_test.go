@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/limit"
 	"github.com/belayq/belay/lua"
 )
 
@@ -261,6 +262,18 @@ func TestLimits(t *testing.T) {
 			require.Equal(w, []int64{1500, 1000, 1500}, []int64{limits.Limits[0].Running, limits.Limits[0].Waiting, int64(limits.Limits[0].Gates)})
 			require.Len(w, limits.Problems, 1)
 			require.Equal(w, int64(1000), w.status().Waiting)
+			for _, key := range []string{"1450", "0003", strings.Repeat("k", 201), "line\nfeed"} {
+				gate := limit.Limit{Name: "t"}.Gate(key).Name
+				w.wait(gate, "q", sample("A", "the last"))
+				d, _, err := w.inspector.Limit(w.Context(), "t", &key)
+				require.NoError(w, err)
+				require.Len(w, d.Gates, 1, gate)
+				require.Equal(w, gate, d.Gates[0].Name)
+				require.NotZero(w, d.Waiting)
+				require.Equal(w, "the last", d.Waiters[len(d.Waiters)-1].ID)
+				w.do("DEL", w.keys.WaitingList(gate))
+				w.do("ZREM", w.keys.Waiting(), gate)
+			}
 			check, err := w.inspector.CheckLimits(w.Context())
 			require.NoError(w, err)
 			require.Len(w, check.Wrong, maxShown)

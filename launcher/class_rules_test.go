@@ -156,6 +156,30 @@ func TestAClassWithARuleAndALimitObeysTheRule(t *testing.T) {
 	})
 }
 
+// A process that has not read yet that the rule of a class is over runs no job of it past the limit of the program.
+func TestAJobWaitsForTheLimitOfItsClassWhenARuleIsOver(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		cfg := r.config()
+		cfg.PollWait = 1
+		l := r.build(cfg)
+		ran := make(chan bool, 100)
+		own := &launcher.ClassLimit{Limit: limit.Limit{Name: "own", Concurrency: 1}, Key: func(*job.Job) (string, error) { return "k", nil }}
+		l.Handle("Limited", func(context.Context, *job.Job) error { ran <- true; return nil }, launcher.Class{Limit: own})
+		gate := r.rule(lua.ClassRule{Class: "Limited"})
+		r.start(l)
+		r.obeyed("Limited", "limit 0")
+		r.do("DEL", r.keys.Classes()) // without the event
+		r.do("HDEL", r.keys.Limits(), strings.TrimSuffix(gate.Name, ":"))
+		r.push("Limited", "[]")
+		r.eventually("the job to wait", func() bool { return r.waiters(gate) == 1 })
+		require.Empty(t, ran)
+		r.rule(lua.ClassRule{Class: "Other"})
+		r.obeyed("Other", "limit 0")
+		receive(t, "a run", ran)
+	})
+}
+
 // A class that an operator drops starts no job, whether it waits in the queue or for the rule before.
 func TestADroppedClassEndsItsJobsBeforeTheyStart(t *testing.T) {
 	t.Parallel()

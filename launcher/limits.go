@@ -61,13 +61,10 @@ func (s *shard) setGate() {
 // class goes before the limit that the program declares. A job whose key cannot be computed has the empty key,
 // because it must not run past the limit. If its arguments cannot be read, its run reports that.
 func (s *shard) gateOf(j *job.Job) *lua.Gate {
-	if gate := s.rules.Gate(j); gate != nil {
-		return gate
-	}
 	registered, _ := registeredIn(s.launcher.handlers, j)
 	own := registered.class.Limit
-	if own == nil {
-		return nil
+	if gate := s.rules.Gate(j, own != nil); gate != nil || own == nil {
+		return gate
 	}
 	gate := own.Gate(s.launcher.keyOf(own, j))
 	return &gate

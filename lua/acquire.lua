@@ -10,7 +10,7 @@
 -- Returns  {"held", 0} | {"busy", ms after which to try again} | {"lost", 0} (it has none to prolong or to give
 --          up) | {"free", 0} (given up)
 -- Repeat   prolongs the lease, and uses no second permit; "lost" after it was given up
--- Cost     O(log leases), O(starts that no rate counts any more)
+-- Cost     O(log leases), O(starts that no rate counts any more), at a full gate O(256 * log leases)
 local leases = KEYS[9]
 local act, name, size, holder, hold_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 
@@ -21,6 +21,7 @@ local g = gate_at(name, 6)
 g.size = size
 local wrong = may_use() or may_look({ g }) or may('HSETNX', limits, '', '')
   or must_be(leases, 'zset', 'ZADD', leases, '0', '') or may('ZREM', leases, '') or may('ZSCORE', leases, '')
+  or may('ZRANGEBYSCORE', leases, '0', '0')
 if wrong then
   return wrong
 end
@@ -43,7 +44,18 @@ end
 read_counts({ g }, 'r', 'a')
 look(g, now_ms)
 keep_size(g, time[1])
+if g.room <= 0 then
+  -- The poller frees the slots of holders that are gone. But there may be no worker, and so no poller.
+  for _, over in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', string.format('%.0f', now_ms), 'LIMIT', 0, 256)) do
+    local of = string.match(over, '^[^\n]*')
+    redis.call('ZREM', leases, over)
+    change_count(of .. '\nr', -1)
+    redis.call('ZADD', waiting, 'XX', time[1], of)
+  end
+  look(g, now_ms)
+end
 if g.room <= 0 or g.waiters > 0 then
+  write_counts()
   return { 'busy', math.ceil(g.wait_ms) }
 end
 redis.call('ZADD', leases, until_ms, lease)

@@ -54,8 +54,9 @@ func ParseClassRule(class, text string) (ClassRule, error) {
 const classLimit = "class."
 
 // Gate returns the gate of the class' jobs while it has a rule. The gate has no size of the program, only the
-// one that SetClassRule stores. The gate of a class whose jobs are dropped lets all of them start: it says that
-// the process will drop them. The class is escaped, because the name of a limit has no colon.
+// one that SetClassRule stores. The gate of a class whose jobs are dropped lets all of them start, as long as
+// the rule is there: it says that the process will drop them. The class is escaped, because the name of a limit
+// has no colon.
 func (r ClassRule) Gate() Gate {
 	return Gate{Name: classLimit + url.QueryEscape(r.Class) + ":", Size: Size{Drops: r.Drop}}
 }

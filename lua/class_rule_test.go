@@ -41,13 +41,13 @@ func TestClassRules(t *testing.T) {
 			changed, _ := w.readRules(rules, marks, identity)
 			require.Empty(w, changed)
 			require.False(w, rules.Any())
-			require.Nil(w, rules.Gate(a))
+			require.Nil(w, rules.Gate(a, true))
 			w.rule(two)
 			w.rule(ClassRule{Class: "Reports::Daily", Drop: true})
 			changed, removed := w.readRules(rules, marks, identity)
 			require.Equal(w, []ClassRule{two, {Class: "Reports::Daily", Drop: true}}, changed)
 			require.Empty(w, removed)
-			require.Equal(w, two.Gate(), *rules.Gate(a))
+			require.Equal(w, two.Gate(), *rules.Gate(a, false))
 			require.False(w, rules.Drops(a))
 			require.True(w, rules.Drops(ruby), "by the class that it wraps")
 			require.Equal(w, ClassRuleRemoved, ask(w, w.keys.RemoveClassRule("Reports::Daily")))
@@ -58,7 +58,7 @@ func TestClassRules(t *testing.T) {
 			require.Equal(w, ClassRuleRemoved, ask(w, w.keys.RemoveClassRule("A")))
 			w.readRules(rules, marks, identity)
 			require.False(w, rules.Any())
-			require.Nil(w, rules.Gate(a))
+			require.Nil(w, rules.Gate(a, true))
 		}},
 		promise{"change_nothing_the_second_time", func(w *world) {
 			for _, rule := range []ClassRule{paused, two, dropped} {
@@ -124,6 +124,24 @@ func TestClassRules(t *testing.T) {
 			require.Equal(w, []string{"a"}, w.list(w.keys.Queue("q")))
 			require.Equal(w, allSettled, w.endGated(identity, 1, &gate, job.Done(), "b", "c"))
 			require.Equal(w, [3]int{}, w.counts(&gate))
+		}},
+		promise{"end_not_before_the_limit_of_the_program_is_asked", func(w *world) {
+			rules, marks, identity := &ClassRules{}, &Marks{}, w.process("q")
+			for _, rule := range []ClassRule{paused, dropped} {
+				w.rule(rule)
+				w.readRules(rules, marks, identity)
+				ask(w, w.keys.RemoveClassRule("A"))
+				gate := rules.Gate(created(w, "a", time.Now()), true)
+				require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, gate, "a"))
+				require.Equal(w, int64(0), w.redis("EXISTS", w.keys.Limits()), "a start has stored a size")
+				w.redis("ZADD", w.keys.Waiting(), "1", gate.Name) // a second has passed
+				w.pollGates()
+				require.Equal(w, []TakenJobs{{Queue: 0, Bytes: []string{"a"}}}, w.take(identity, 1, "q").Jobs)
+				w.readRules(rules, marks, identity)
+				require.Equal(w, Started{}, ask(w, w.keys.Start(identity, startsOf("q", gateOf("l:k", 1), "a"))))
+				require.Equal(w, allSettled, w.endGated(identity, 1, gateOf("l:k", 1), job.Done(), "a"))
+				w.redis("DEL", w.keys.Limits())
+			}
 		}},
 		// A paused class that is dropped runs nothing meanwhile.
 		promise{"are_not_run_past_by_processes_that_have_not_read_them", func(w *world) {

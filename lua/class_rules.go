@@ -69,12 +69,18 @@ func (c *ClassRules) all() map[string]classGate {
 // Any reports whether there is a rule.
 func (c *ClassRules) Any() bool { return c.known.Load() != nil }
 
-// Gate returns the gate of a job whose class has a rule; nil for another one.
-func (c *ClassRules) Gate(j *job.Job) *Gate {
-	if found, ruled := c.of(j); ruled {
-		return &found.gate
+// Gate returns the gate of a job whose class has a rule; nil for another one. If the rule is gone by the time
+// at which the job asks its gate, the job starts; it waits instead if the class is limited by its program,
+// because it must not start past that limit.
+func (c *ClassRules) Gate(j *job.Job, limited bool) *Gate {
+	found, ruled := c.of(j)
+	if !ruled {
+		return nil
 	}
-	return nil
+	if limited && !found.rule.Drop {
+		found.gate.Size.Paused = true
+	}
+	return &found.gate
 }
 
 // Drops reports whether a rule ends the job before its start.

@@ -19,7 +19,8 @@ type LimitAct string
 const (
 	// LimitStarts registers the limit of a process that starts: its size replaces another one's of code.
 	LimitStarts LimitAct = "starts"
-	// LimitSeen registers the limit of a process that runs: its size is stored if there is none.
+	// LimitSeen registers the limit of a process that runs: its size is stored if there is none, or if that of
+	// code which is in force was not registered for half of KeepLimit, while workers were alive.
 	LimitSeen LimitAct = "seen"
 	// LimitSet stores the size of an operator. Code does not replace it.
 	LimitSet LimitAct = "set"

@@ -133,8 +133,9 @@ for _, g in ipairs(asked) do
   if not look(g, now_ms) then
     g.waiters = 0 -- without a size nothing waits, and the waiters that there are will leave
   end
-  if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' then
-    -- The process has not read that it must drop the job, and would run it.
+  if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' or rule_is_gone(g) then
+    -- The process has not read that it must drop the job, and would run it. Or it has not read that the rule is
+    -- gone, and would drop the job, or run it past the limit of its program.
     g.room, g.wait_ms = 0, 1000
   end
 end

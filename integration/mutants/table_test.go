@@ -1005,7 +1005,7 @@ var bugs = []mutant{
 		name: "a paused class that is dropped starts its jobs",
 		harm: "jobs run that an operator has paused and then dropped, in workers that have not read the second rule",
 		edits: []edit{{
-			"lua/start.lua", `if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' then`, `if false then`,
+			"lua/start.lua", `if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' or`, `if`,
 		}},
 		pkg: "./lua", run: "TestClassRules/are_not_run",
 		caught: "TestClassRules/are_not_run_past_by_processes_that_have_not_read_them/go-redis", says: "Not equal",
@@ -1014,7 +1014,7 @@ var bugs = []mutant{
 		name: "the class' own limit goes before its rule",
 		harm: "an operator cannot pause a class that declares a limit",
 		edits: []edit{{
-			"launcher/limits.go", `if gate := s.rules.Gate(j); gate != nil {`, `if gate := s.rules.Gate(j); gate != nil && len(s.launcher.limits) == 0 {`,
+			"launcher/limits.go", `if gate := s.rules.Gate(j, own != nil); gate != nil || own == nil {`, `if gate := s.rules.Gate(j, own != nil); own == nil {`,
 		}},
 		pkg: "./launcher", run: "TestAClassWithARule",
 		caught: "TestAClassWithARuleAndALimitObeysTheRule/go-redis", says: "waited in vain for the others to wait",

@@ -165,9 +165,15 @@ local function look(g, now_ms)
   return true
 end
 
+-- rule_is_gone: whether a gate is that of an operator's rule for a class which is not there any more, and the
+-- process, which has not read that, would then not do right. No other limit's name has a dot.
+local function rule_is_gone(g)
+  return not sizes[g.of] and g.size ~= '' and string.find(g.of, '.', 1, true)
+end
+
 -- keep_size: stores the size of the program, if it has one, for a limit that has none.
 local function keep_size(g, seconds)
-  if not sizes[g.of] and not g.limit.none then
+  if not sizes[g.of] and not g.limit.none and not rule_is_gone(g) then
     sizes[g.of] = g.size .. ' code ' .. seconds
     redis.call('HSETNX', limits, g.of, sizes[g.of])
   end
