@@ -94,7 +94,7 @@ for _, group in ipairs(groups) do
   local working, home, step, owns, arg = group.working, group.home, group.step, group.parts, group.first
   local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
-    if redis.call('LREM', working, -1, ARGV[arg]) == 0 then
+    if redis.call('LREM', working, '-1', ARGV[arg]) == 0 then
       answer[#answer + 1] = position + job
     else
       ended = ended + 1
