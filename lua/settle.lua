@@ -94,7 +94,7 @@ for _, group in ipairs(groups) do
   local working, home, step, owns, arg = group.working, group.home, group.step, group.parts, group.first
   local requeued, ended = group.exit == 'requeued', 0
   for job = 1, group.count do
-    -- The count is a text: Redis 7.0 makes one of a number by printf, which was a sixteenth of the cost of a job.
+    -- The count is a text: Redis 7.0 prints a number by printf, which was a sixteenth of the cost of a job.
     if redis.call('LREM', working, '-1', ARGV[arg]) == 0 then
       answer[#answer + 1] = position + job
     else
