@@ -19,7 +19,6 @@ import (
 	"github.com/belayq/belay/integration/history"
 	court "github.com/belayq/belay/integration/verdict"
 	"github.com/belayq/belay/internal/drivertest"
-	"github.com/belayq/belay/lua"
 )
 
 // chaosSpan is how long things go wrong in the ordinary run; with the rest it takes about 40 s.
@@ -104,7 +103,8 @@ func newChaos(t *testing.T, plan *chaosplan.Plan) *chaos {
 	})
 	// What it has acknowledged survives it, whenever it is killed.
 	r.clock = clocked(t, r.redis, "--appendfsync", "always")
-	r.site = &site{t: t, server: r.clock.server, prefix: "chaos", keys: lua.NewKeys("chaos"), url: r.clock.server.URL(), client: "go-redis"}
+	r.site = &site{t: t, server: r.clock.server, url: r.clock.server.URL(), client: "go-redis"}
+	r.site.use("chaos")
 	r.shards = overShards(r.site, askedShards(t))
 	return r
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
@@ -62,7 +63,8 @@ func (r *chaos) newSlot(name, client string, words ...string) *slot {
 	r.t.Helper()
 	link := slowlink.New(r.t, r.clock.server.Addr(), slowlink.Speed{})
 	s := &slot{run: r, name: name, link: link, proxy: faultproxy.New(r.t, link.Addr())}
-	s.words = append([]string{"--redis", s.proxy.URL() + shardsIn(r.shards), "--client", client, "--prefix", r.site.prefix, "--dir", r.dir}, words...)
+	url := r.site.by(s.proxy.URL() + shardsIn(r.shards)).urlOf(check.RoleWorker)
+	s.words = append([]string{"--redis", url, "--client", client, "--prefix", r.site.prefix, "--dir", r.dir}, words...)
 	s.loop.Go(s.supervise)
 	r.t.Cleanup(func() {
 		s.end(syscall.SIGKILL)

@@ -28,10 +28,9 @@ func clicked() int {
 	return 200
 }
 
-// each is how long one of them takes to move, and span is how long all of them do.
-const each = 12 * time.Millisecond
-
-func span() time.Duration { return time.Duration(clicked()) * each }
+// quickest is how long one of them takes to move at least. On a busy machine it takes longer, or the clicks would
+// come later and later, and none would be in time.
+const quickest = 12 * time.Millisecond
 
 // A click is what an operator asks of a job on a page that was loaded before.
 type click struct {
@@ -76,6 +75,8 @@ var buttons = map[string][]string{
 // A melee is jobs that move and two operators who click at them in the same moment.
 type melee struct {
 	*site
+	count  int                 // of the jobs of each kind
+	each   time.Duration       // how long one of them takes to move
 	clicks map[string][]*click // by jid
 	pages  map[string]string   // by jid
 	mu     sync.Mutex
@@ -88,9 +89,9 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 	t.Parallel()
 	s, ruby := newRubySite(t, oracle.Operators(), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Dead))
 	operators := []*operator{{ruby: ruby}, {ruby: startRuby(t, s.url)}}
-	m, begin := &melee{site: s}, time.Time{}
+	m, begin := &melee{site: s, count: clicked(), each: max(quickest, 3*pace(t, s, operators))}, time.Time{}
 	for slack := 3 * time.Second; ; slack *= 2 { // in which the pages are loaded
-		begin = time.Now().Add(slack + span())
+		begin = time.Now().Add(slack + time.Duration(m.count)*m.each)
 		m.prepare(operators, begin)
 		if time.Now().Before(begin) {
 			break
@@ -100,6 +101,14 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 	}
 	time.Sleep(time.Until(begin)) // nothing is due before, and what waits in a queue is to go as slowly
 	m.work()
+	clickAll(t, operators)
+	eventually(t, "everything to come to rest", func() bool { return s.waiting() == 0 && m.counted() })
+	m.requireOneWinnerEach()
+}
+
+// clickAll has all operators click at once, until their last click.
+func clickAll(t *testing.T, operators []*operator) {
+	t.Helper()
 	var ready sync.WaitGroup
 	ready.Add(len(operators))
 	ended := make(chan error, len(operators))
@@ -109,8 +118,19 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 	for range operators {
 		require.NoError(t, receive(t, "an operator's last click", ended))
 	}
-	eventually(t, "everything to come to rest", func() bool { return s.waiting() == 0 && m.counted() })
-	m.requireOneWinnerEach()
+}
+
+// pace is how long it takes operators who do not pause to click at one job of each kind. Nothing works meanwhile.
+func pace(t *testing.T, s *site, operators []*operator) time.Duration {
+	t.Helper()
+	m := &melee{site: s, count: 20, each: time.Millisecond}
+	m.prepare(operators, time.Now())
+	began := time.Now()
+	clickAll(t, operators)
+	took := time.Since(began) / time.Duration(m.count)
+	t.Logf("clicks at one job of each kind take %v", took)
+	m.do("FLUSHALL")
+	return took
 }
 
 // prepare stores all jobs, of which none is due before an instant, chooses the clicks at them, and loads the pages.
@@ -122,13 +142,13 @@ func (m *melee) prepare(operators []*operator, begin time.Time) {
 	}
 	for page, verbs := range buttons {
 		// Each has its part of the span: of two jobs with one score Ruby does not answer which of them it had.
-		for n, part := range rand.Perm(clicked()) {
-			at := begin.Add(time.Duration(part)*each + rand.N(each))
+		for n, part := range rand.Perm(m.count) {
+			at := begin.Add(time.Duration(part)*m.each + rand.N(m.each))
 			jid := m.store(page, n, at)
 			m.pages[jid] = page
 			for _, o := range operators {
 				if verb := verbs[rand.N(len(verbs))]; verb != "" {
-					c := &click{page: page, verb: verb, jid: jid, at: at.Add(rand.N(8*time.Millisecond) - 2*time.Millisecond)}
+					c := &click{page: page, verb: verb, jid: jid, at: at.Add(rand.N(m.each*2/3) - m.each/6)}
 					o.clicks = append(o.clicks, c)
 					m.clicks[jid] = append(m.clicks[jid], c)
 				}
@@ -137,7 +157,7 @@ func (m *melee) prepare(operators []*operator, begin time.Time) {
 		for _, o := range operators {
 			var size int
 			o.ruby.ask(m.t, &size, "load_page", page)
-			require.Equal(m.t, clicked(), size)
+			require.Equal(m.t, m.count, size)
 		}
 	}
 }
@@ -173,7 +193,7 @@ func (m *melee) work() {
 			m.runs[j.JID()]++
 			m.mu.Unlock()
 			if queue == "slow" {
-				time.Sleep(each)
+				time.Sleep(m.each)
 			}
 			return nil
 		})

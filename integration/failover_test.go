@@ -96,8 +96,7 @@ func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
 			t.Cleanup(func() { judge(t, first, dir) }) // it reads what happens on the other one, too
 			second := drivertest.Start(t)
 			post := newSignpost(t, first.Addr())
-			s := newSite(t, first)
-			s.users = nil // the other server has none
+			s := newSite(t, first, second)
 			s.client, s.url = client, post.url()
 			s.on(second).follow(first)
 
@@ -191,8 +190,7 @@ func TestAFailoverThatLosesATakeRunsNoJobBesideItself(t *testing.T) {
 			t.Parallel()
 			first, second := drivertest.Start(t, "--repl-diskless-sync-delay", "0"), drivertest.Start(t)
 			post := newSignpost(t, first.Addr())
-			s := newSite(t, first)
-			s.users = nil // the other server has none
+			s := newSite(t, first, second)
 			s.client, s.url = client, post.url()
 			book := newLedger(t)
 			s.do("SADD", s.keys.Paused(), "default") // so that nothing is taken before it is on the replica

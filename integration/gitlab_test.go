@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/integration/oracle"
-	"github.com/belayq/belay/lua"
 )
 
 // A gitlabRuby is a process of the real Sidekiq with a fetch that keeps jobs as GitLab's reliable fetch does:
@@ -68,7 +67,7 @@ func TestWhatAKilledGitLabProcessHeldRunsInGo(t *testing.T) {
 			t.Parallel()
 			// The oracle does not know GitLab's lists: to it they are nowhere.
 			s := newSite(t, audited(t, oracle.Prefix(""), oracle.Foreign(5*time.Second), oracle.Allow(oracle.Queue, oracle.Nowhere), oracle.Allow(oracle.Nowhere, oracle.Queue)))
-			s.prefix, s.keys = "", lua.NewKeys("")
+			s.use("")
 			end := filepath.Join(t.TempDir(), "end")
 			hold := func(r *gitlabRuby, jobs int) (jids []string) {
 				for range jobs {
@@ -128,7 +127,7 @@ func TestGitLabsCleanerTakesNothingOfBelay(t *testing.T) {
 				options = append(options, oracle.Prefix(""))
 			}
 			s := newSite(t, audited(t, options...))
-			s.prefix, s.keys = prefix, lua.NewKeys(prefix)
+			s.use(prefix)
 			namespace := ""
 			if prefix != "" {
 				namespace = prefix + ":"

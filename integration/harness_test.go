@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/lua"
@@ -49,10 +50,18 @@ type site struct {
 	users  users
 }
 
-func newSite(t *testing.T, server *drivertest.Server) *site {
+func newSite(t *testing.T, server *drivertest.Server, heirs ...*drivertest.Server) *site {
 	t.Helper()
-	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	return &site{t: t, server: server, prefix: prefix, keys: lua.NewKeys(prefix), url: withPassword(server.URL(), "default"), client: "go-redis", users: newUsers(t, server, prefix)}
+	s := &site{t: t, server: server, url: withPassword(server.URL(), "default"), client: "go-redis"}
+	s.use(strings.TrimSuffix(drivertest.Prefix(t), ":"), heirs...)
+	return s
+}
+
+// use makes the keyspace of a prefix that of the site. heirs are servers that may have it later.
+func (s *site) use(prefix string, heirs ...*drivertest.Server) {
+	s.t.Helper()
+	s.prefix, s.keys = prefix, lua.NewKeys(prefix)
+	s.users = newUsers(s.t, check.Config{Prefix: prefix}, append(heirs, s.server)...)
 }
 
 // ordinarySite is a keyspace on an audited server, for tests in which the choice of a client plays no part.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/integration/oracle"
@@ -166,6 +167,11 @@ func newClusterSite(t *testing.T, name string, shards int) *clusterSite {
 		}
 	}
 	t.Cleanup(c.judge)
+	of := check.Config{}
+	for _, k := range c.keyspaces {
+		of.Shards = append(of.Shards, k.prefix)
+	}
+	c.site.users = newUsers(t, of, c.Servers...)
 	for _, k := range c.keyspaces {
 		c.mark(k.server, oracle.Begins(k.prefix, k.tenure))
 	}

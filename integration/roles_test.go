@@ -22,30 +22,42 @@ import (
 // there are none: programs run as the user that may do everything, as the tests themselves always do.
 type users map[check.Role]string
 
-// newUsers makes the users of a keyspace if programs run as such.
-func newUsers(t *testing.T, server *drivertest.Server, prefix string) users {
+// newUsers makes the users of a keyspace, or of shards, if programs run as such, on each server that may come to
+// have it.
+func newUsers(t *testing.T, of check.Config, servers ...*drivertest.Server) users {
 	t.Helper()
 	if !drivertest.Roles() {
 		return users{}
 	}
-	return makeUsers(t, server, prefix)
+	return makeUsers(t, of, servers...)
 }
 
-// makeUsers makes the users of a keyspace, and holds at the end of the test that nothing was denied to them. There
+// makeUsers makes these users, and holds at the end of the test that nothing was denied to them. There
 // are none on a server that wants a password.
-func makeUsers(t *testing.T, server *drivertest.Server, prefix string) users {
+func makeUsers(t *testing.T, of check.Config, servers ...*drivertest.Server) users {
 	t.Helper()
 	u := users{}
+	for _, role := range check.Roles() {
+		u[role] = string(role) + "-" + newJID()
+	}
+	for _, server := range servers {
+		u.addTo(t, server, of)
+	}
+	return u
+}
+
+// addTo makes the users on one server.
+func (u users) addTo(t *testing.T, server *drivertest.Server, of check.Config) {
+	t.Helper()
 	do := func(words ...string) any {
 		answer, _ := server.Do(context.WithoutCancel(t.Context()), words...) // the test may have ended the server
 		return answer
 	}
-	for _, role := range check.Roles() {
-		name := string(role) + "-" + newJID()
-		rule, err := check.Rule(role, name, check.Config{Prefix: prefix})
+	for role, name := range u {
+		rule, err := check.Rule(role, name, of)
 		require.NoError(t, err)
-		if do(append(strings.Fields(rule), ">"+canary)...) == "OK" {
-			u[role] = name
+		if do(append(strings.Fields(rule), ">"+canary)...) != "OK" {
+			delete(u, role)
 		}
 	}
 	do("ACL", "SAVE") // where the server has a file for it
@@ -56,7 +68,6 @@ func makeUsers(t *testing.T, server *drivertest.Server, prefix string) users {
 			}
 		}
 	})
-	return u
 }
 
 // denied returns the entries of the ACL LOG about these users; none if the server is gone.
@@ -73,11 +84,10 @@ func (u users) denied(server *drivertest.Server) (about []string) {
 	return about
 }
 
-// urlOf is the URL for programs of a role; "" is the role that may do everything. So may all programs of a test that
-// has given its site another prefix.
+// urlOf is the URL for programs of a role; "" is the role that may do everything.
 func (s *site) urlOf(role check.Role) string {
 	name := s.users[role]
-	if name == "" || s.prefix == "" {
+	if name == "" {
 		return s.url
 	}
 	return withPassword(s.url, name)
@@ -129,7 +139,7 @@ func TestProgramsOfEachRoleAreDeniedNothing(t *testing.T) {
 	t.Parallel()
 	bothClients(t, nil, func(t *testing.T, s *site) {
 		if len(s.users) == 0 {
-			s.users = makeUsers(t, s.server, s.prefix)
+			s.users = makeUsers(t, check.Config{Prefix: s.prefix}, s.server)
 		}
 		play(t, s)
 		require.Empty(t, s.users.denied(s.server))

@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/integration/oracle"
-	"github.com/belayq/belay/lua"
 )
 
 // newRubySite is an audited server without a prefix, because Sidekiq knows none.
 func newRubySite(t *testing.T, options ...oracle.Option) (*site, *rubySide) {
 	t.Helper()
 	s := newSite(t, audited(t, append(options, oracle.Prefix(""), oracle.Foreign(5*time.Second))...))
-	s.prefix, s.keys = "", lua.NewKeys("")
+	s.use("")
 	return s, startRuby(t, s.url)
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
-	"github.com/belayq/belay/lua"
 )
 
 // Each language pushes two thousand jobs for the other, one by one, in bulk and for later, and some fail. Both
@@ -26,7 +25,7 @@ func TestThousandsOfJobsEachWay(t *testing.T) {
 	t.Parallel()
 	const bulk, later, failing, rubys = 1000, 600, 400, 2 // rubys is the concurrency of Ruby's worker
 	s := newSite(t, drivertest.Start(t))
-	s.prefix, s.keys = "", lua.NewKeys("")
+	s.use("")
 	ruby := startRuby(t, s.url)
 	worker, book := startPolling(t, s)
 

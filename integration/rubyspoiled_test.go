@@ -20,7 +20,6 @@ import (
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/lua"
 )
 
 // spoiledCount is how many payloads are spoiled. BELAY_SPOILED says another number.
@@ -51,7 +50,7 @@ func TestSpoiledPayloadsBesideRuby(t *testing.T) {
 	count := spoiledCount(t)
 	t.Logf("again: BELAY_SEED=%d BELAY_SPOILED=%d go test -count=1 -run '^TestSpoiledPayloadsBesideRuby$' -v ./integration", seed, count)
 	s := newSite(t, drivertest.Start(t))
-	s.prefix, s.keys = "", lua.NewKeys("")
+	s.use("")
 	sp := &spoiling{site: s, ruby: startRuby(t, s.url), book: newLedger(t), program: buildWorker(t, "./testdata/spoiledworker")}
 	sp.spoiler = &spoiler{Rand: rand.New(rand.NewPCG(seed, 0)), real: sp.capture()}
 	sp.test(count)
@@ -392,7 +391,7 @@ func TestWhatRubyLosesBelayKeeps(t *testing.T) {
 	due := []string{"{", "null", odd(deep), odd(`"own":1e400`), odd(`"tags":"a"`), odd(`"at":null`), strings.Replace(odd(`"own":1`), "[]", "{}", 1)}
 
 	s := newSite(t, drivertest.Start(t))
-	s.prefix, s.keys = "", lua.NewKeys("")
+	s.use("")
 	where := func(text string) string {
 		_, members, isJob := runnable(text)
 		for set, name := range map[string]string{"dead": dead, "retry": retried} {

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/internal/drivertest"
-	"github.com/belayq/belay/lua"
 )
 
 // newUniqueSite is a server for Belay and for Ruby with contrib/ruby/belay.rb.
@@ -20,7 +19,7 @@ func newUniqueSite(t *testing.T) (s *site, ruby *rubySide, env string) {
 	file, err := filepath.Abs("../contrib/ruby/belay.rb")
 	require.NoError(t, err)
 	s = newSite(t, drivertest.Start(t))
-	s.prefix, s.keys = "", lua.NewKeys("")
+	s.use("")
 	env = "BELAY_RB=" + file
 	return s, startRuby(t, s.url, env), env
 }

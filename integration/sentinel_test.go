@@ -52,7 +52,7 @@ type watchedSite struct {
 func newWatchedSite(t *testing.T, args ...string) *watchedSite {
 	t.Helper()
 	w := &watchedSite{Watched: drivertest.StartSentinel(t, args...)}
-	w.site = newSite(t, w.Servers[0])
+	w.site = newSite(t, w.Servers[0], w.Servers[1:]...)
 	for _, sentinel := range w.Sentinels {
 		w.sentinels = append(w.sentinels, sentinel.Addr())
 	}

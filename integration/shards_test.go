@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/lua"
@@ -35,6 +36,11 @@ func overShards(s *site, shards int) []*site {
 	}
 	of := shardsOf(s, shards)
 	s.url += shardsIn(of)
+	var prefixes []string
+	for _, one := range of {
+		prefixes = append(prefixes, one.prefix)
+	}
+	s.users = newUsers(s.t, check.Config{Shards: prefixes}, s.server)
 	return of
 }
 

@@ -42,7 +42,8 @@ func (w *sweep) play(at point) (commands, replies map[string]int) {
 			server = audited(t)
 		}
 		s := newSite(t, server)
-		s.prefix, s.keys, s.client = prefix, lua.NewKeys(prefix), at.client
+		s.client = at.client
+		s.use(prefix)
 		on := newStage(t, s, w.program, at)
 		defer w.count(on)
 		plays[at.play](on)
