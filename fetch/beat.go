@@ -104,7 +104,7 @@ func (s *Session) prolong(ctx context.Context, client driver.Client, keys lua.Ke
 	now := last.Now.Add(passed - passed/maxDrift)
 	by := now.Add(s.record.TTL).Sub(last.Expiry)
 	// A call that is executed after the heartbeat that follows it makes the expiry late by so much, until the
-	// one after that; nobody takes it for wrong (see heartbeat.lua). On a slow link it would be too early.
+	// one after that; no process takes it for wrong (see heartbeat.lua). On a slow link it would be too early.
 	if last.RTT > margin || by < time.Millisecond || by > 2*s.record.Beat {
 		return none, nil
 	}
