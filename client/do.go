@@ -33,8 +33,8 @@ const (
 var ErrOverLimit = retry.ErrOverLimit
 
 // ErrLimitLost is the cause with which the context of Do's function ends when its slot may belong to another
-// caller: Redis was away for too long.
-var ErrLimitLost = errors.New("belay: the slot of the limit is lost: Redis did not answer in time")
+// caller: Redis was away for too long, or the process stood still.
+var ErrLimitLost = errors.New("belay: the slot of the limit is lost: it was not renewed in time")
 
 // Do calls fn with a slot of a limit, and frees the slot when fn returns. It waits for a slot for this long,
 // at most until ctx ends; 0 asks once. belay.Do describes it.

@@ -67,7 +67,7 @@ func (j *RawJob) next(w *writer) (drafts []draft, length int, err error) {
 func (j *RawJob) nextDraft(w *writer, next RawJob) (draft, error) {
 	var err error
 	if next.needsOwnPush() || next.Batch != nil {
-		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), Replicas or Batch")
+		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), Replicas (Replicated) or Batch (InBatch)")
 		next.Key, next.Unique = "", nil
 	}
 	next.setDefaults(w)

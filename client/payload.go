@@ -258,7 +258,7 @@ func (j *RawJob) checkField(field job.Edit) error {
 		return fmt.Errorf("the field %q cannot be set like this; use Unique", field.Name)
 	}
 	if field.Name == job.FieldBatch || field.Name == job.FieldBatchEnded {
-		return fmt.Errorf("the field %q cannot be set like this; use Batch", field.Name)
+		return fmt.Errorf("the field %q cannot be set like this; use InBatch, or the Batch of a RawJob", field.Name)
 	}
 	if field.Name == job.FieldThen || field.Name == job.FieldAfter {
 		return fmt.Errorf("the field %q cannot be set like this; use Then", field.Name)

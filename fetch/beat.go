@@ -114,7 +114,7 @@ func (s *Session) prolong(ctx context.Context, client driver.Client, keys lua.Ke
 	case driver.Outage(err):
 		return none, err
 	case err != nil || !found.Calm:
-		return none, nil
+		return none, nil //nolint:nilerr // the script, which follows, says what Redis refuses
 	}
 	reply := s.answered(lua.HeartbeatReply{
 		State: lua.StateAlive, Now: found.Now, Expiry: found.Expiry, Marked: last.Marked, Subscribed: found.Subscribed,

@@ -89,7 +89,8 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 	t.Parallel()
 	s, ruby := newRubySite(t, oracle.Operators(), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Dead))
 	operators := []*operator{{ruby: ruby}, {ruby: startRuby(t, s.url)}}
-	m, begin := &melee{site: s, count: clicked(), each: max(quickest, 3*pace(t, s, operators))}, time.Time{}
+	m := &melee{site: s, count: clicked(), each: max(quickest, 3*pace(t, s, operators))}
+	var begin time.Time
 	for slack := 3 * time.Second; ; slack *= 2 { // in which the pages are loaded
 		begin = time.Now().Add(slack + time.Duration(m.count)*m.each)
 		m.prepare(operators, begin)
