@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -110,11 +111,12 @@ func (s *Session) prolong(ctx context.Context, client driver.Client, keys lua.Ke
 	}
 	calls, read := keys.Prolong(s.Identity, by, now, last.Marked, watched...)
 	found, err := read(client.Do(ctx, calls...))
+	var refused *driver.ServerError
 	switch {
-	case driver.Outage(err):
+	case err != nil && !errors.As(err, &refused):
 		return none, err
 	case err != nil || !found.Calm:
-		return none, nil //nolint:nilerr // the script, which follows, says what Redis refuses
+		return none, nil //nolint:nilerr // a full Redis, for one, refuses the commands, and not the script
 	}
 	reply := s.answered(lua.HeartbeatReply{
 		State: lua.StateAlive, Now: found.Now, Expiry: found.Expiry, Marked: last.Marked, Subscribed: found.Subscribed,

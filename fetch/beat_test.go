@@ -188,6 +188,14 @@ func TestAHeartbeatThatFindsSomethingIsFollowedAtOnceByTheScript(t *testing.T) {
 				p.sends("ZADD", "heartbeat")
 				require.WithinDuration(t, time.Now().Add(rigTTL), p.expiry(), rigTTL/2)
 			},
+			"a_Redis_that_is_full": func(t *testing.T, p *pulse) {
+				p.heart.change = func(calls []driver.Call, replies []driver.Reply) {
+					if len(calls) > 1 { // it runs the script
+						replies[0] = driver.Reply{Err: &driver.ServerError{Code: "OOM", Message: "command not allowed when used memory > 'maxmemory'."}}
+					}
+				}
+				require.Equal(t, lua.StateAlive, p.sends("ZADD", "heartbeat").State)
+			},
 			"a_clock_that_was_set_forward": func(t *testing.T, p *pulse) {
 				p.heart.change = setClock(rigTTL / 4)
 				p.sends("ZADD", "heartbeat")
