@@ -98,6 +98,12 @@ func (o *outage) requireModest(span, used time.Duration, sent tally) {
 	require.Less(o.t, o.rejected, int(10*span.Seconds())+10)
 }
 
+var blink = regexp.MustCompile(`(?s)^[^\n]*"message":"redis is away[^\n]*\n[^\n]*"away_ms":\d{1,2}(\.\d+)?,[^\n]*"message":"redis is back"}\n`)
+
+// withoutBlink is the log without an outage of less than 0.1 s at its beginning: a reply that was on its way may
+// end what a closed connection began.
+func withoutBlink(log string) string { return blink.ReplaceAllString(log, "") }
+
 // requireTold holds that the outage has one line, its end another, and that there is hardly anything else to
 // read.
 func (o *outage) requireTold(log string) {
@@ -113,7 +119,8 @@ func (o *outage) requireTold(log string) {
 		require.LessOrEqual(o.t, strings.Count(before, "redis is back"), away, log)
 		since = after
 	} else {
-		require.Equal(o.t, 1, strings.Count(log, "redis is away"), log)
+		since = withoutBlink(log)
+		require.Equal(o.t, 1, strings.Count(since, "redis is away"), log)
 		require.NotContains(o.t, log, "operator action required")
 	}
 	require.Equal(o.t, 1, strings.Count(since, "redis is back"), log)
