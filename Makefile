@@ -68,9 +68,10 @@ rest: bench-guard ## what `check` runs after `test`
 		$(MAKE) --no-print-directory -k -j 2 -O TOGETHER=1 TESTED=1 $$steps || failed=1; done; \
 	exit $$failed
 
-# The checks that run no program of ours, with the lowest priority.
+# The checks that run no program of ours, and the build of what `race` runs, with the lowest priority.
 idle:
 	@nice -n 19 $(MAKE) --no-print-directory -k vet lint belayvet
+	@nice -n 19 go test -race -vet=off -exec true $$(go list ./... | grep -v /integration) >/dev/null
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -128,7 +129,7 @@ browser: ## the dashboard, and Sidekiq's own, in Chromium: every page and button
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
 	@echo "== mutants: go test -count=1 $(if $(TESTED),-skip '$(UNPLANTED)' )./integration/mutants"
-	@go test -count=1 -timeout 30m $(if $(TESTED),-skip '$(UNPLANTED)') ./integration/mutants
+	@go test -count=1 -parallel 3 -timeout 30m $(if $(TESTED),-skip '$(UNPLANTED)') ./integration/mutants
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"
