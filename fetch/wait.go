@@ -294,7 +294,7 @@ func (k *Keyspace) yieldWaits(now time.Time) {
 	}
 	if now.After(k.yieldEnds.Add(maxYield)) {
 		k.yields.Reset()
-		k.log.Warn("new connections are refused; polling instead of idle waits", "waits", k.waitConnections())
+		k.log.Warn("new connections are refused (max number of clients?); polling instead of idle waits", "waits", k.waitConnections())
 	}
 	pause := k.yields.Next()
 	k.yieldEnds = now.Add(pause)

@@ -56,7 +56,7 @@ func TestBrokenWait(t *testing.T) {
 			r.beat()
 			r.k.noWaitsUntil = time.Now()
 			r.pump("waits again", func() bool { return r.k.openWaits() == 2 })
-			require.Equal(t, 1, strings.Count(r.log.String(), "max number of clients"), r.log.String())
+			require.Equal(t, 1, strings.Count(r.log.String(), "new connections are refused"), r.log.String())
 		})
 	})
 

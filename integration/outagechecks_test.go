@@ -108,7 +108,7 @@ func withoutBlink(log string) string { return blink.ReplaceAllString(log, "") }
 // read.
 func (o *outage) requireTold(log string) {
 	o.t.Helper()
-	since := log
+	var since string
 	if o.kind.denied {
 		before, after, denied := strings.Cut(log, "redis denies access")
 		require.True(o.t, denied, log)
