@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,9 +80,12 @@ func TestCheck(t *testing.T) {
 			require.Equal(t, exitFailure, answer.code)
 			require.Regexp(t, `^bad   version .*Redis 6\.2\.14 is too old.*\n +-> upgrade to Redis 7\.0 or newer\n$`, answer.out)
 			require.Equal(t, "belay check: 1 of 1 findings are bad\n", answer.errs)
-			answer = invoke("", "work", "--redis", url, "--client", client, "--exec", "A=true")
-			require.Equal(t, exitFailure, answer.code)
-			require.Contains(t, answer.errs, "this is Redis 6.2.14, and Belay needs Redis 7.0 or newer")
+			// A worker reaps all children of its process, so it has one of its own.
+			out, err := exec.Command(binary, "work", "--redis", url, "--client", client, "--exec", "A=true").CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, exitFailure, exit.ExitCode())
+			require.Contains(t, string(out), "this is Redis 6.2.14, and Belay needs Redis 7.0 or newer")
 		}
 	})
 	t.Run("no_Redis_is_exit_status_1_and_a_wrong_line_2", func(t *testing.T) {
