@@ -57,7 +57,11 @@ func (s *slot) endure(a chaosplan.Act) {
 	case chaosplan.Quiet:
 		if s.signal(syscall.SIGTSTP, "TSTP", 0) != nil {
 			time.Sleep(a.For)
-			s.stop(s.signal(syscall.SIGTERM, "TERM", 0))
+			p := s.signal(syscall.SIGTERM, "TERM", 0)
+			if p != nil { // a program that had only just begun did not know TSTP, which then stopped it
+				_ = syscall.Kill(p.pid, syscall.SIGCONT)
+			}
+			s.stop(p)
 		}
 	case chaosplan.Stop, chaosplan.Freeze:
 		s.rest(a)
