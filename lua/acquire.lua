@@ -16,6 +16,7 @@ local act, name, size, holder, hold_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ton
 
 -- include must_be
 -- include gate
+-- include end_leases
 use_gates(1)
 local g = gate_at(name, 6)
 g.size = size
@@ -46,12 +47,8 @@ look(g, now_ms)
 keep_size(g, time[1])
 if g.room <= 0 then
   -- The poller frees the slots of holders that are gone. But there may be no worker, and so no poller.
-  for _, over in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', string.format('%.0f', now_ms), 'LIMIT', 0, 256)) do
-    local of = string.match(over, '^[^\n]*')
-    redis.call('ZREM', leases, over)
-    change_count(of .. '\nr', -1)
-    redis.call('ZADD', waiting, 'XX', time[1], of)
-  end
+  local over = redis.call('ZRANGEBYSCORE', leases, '-inf', string.format('%.0f', now_ms), 'LIMIT', 0, 256)
+  end_leases(over, leases, waiting, time[1], function(count) change_count(count, -1) end)
   look(g, now_ms)
 end
 if g.room <= 0 or g.waiters > 0 then

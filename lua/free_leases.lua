@@ -12,6 +12,7 @@ local most, longest_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- include must_be
 -- include less
+-- include end_leases
 local wrong = must_be(leases, 'zset', 'ZREM', leases, '') or may('ZRANGEBYSCORE', leases, '0', '0')
   or may_less(gates)
   or must_be(waiting, 'zset', 'ZADD', waiting, '0', '')
@@ -25,10 +26,5 @@ local later = string.format('(%.0f', now_ms + longest_ms)
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', leases, later, '+inf', 'LIMIT', 0, most - #over)) do
   over[#over + 1] = lease
 end
-for _, lease in ipairs(over) do
-  local name = string.match(lease, '^[^\n]*')
-  redis.call('ZREM', leases, lease)
-  less(gates, name .. '\nr', 1)
-  redis.call('ZADD', waiting, 'XX', time[1], name)
-end
+end_leases(over, leases, waiting, time[1], function(count) less(gates, count, 1) end)
 return #over
