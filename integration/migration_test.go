@@ -263,10 +263,10 @@ func (c *clusterSite) pushMany() {
 	})
 }
 
-// push stores the nth job, or the nth batch. What is not stored for sure is not pushed again.
+// push stores the nth job, or the nth batch. What is not stored for sure is not pushed again. A unique job has a
+// duplicate, which comes while the job waits or runs.
 func (c *clusterSite) push(ctx context.Context, pusher *client.Client, n int) {
-	began := time.Now()
-	j := client.RawJob{Class: "Any", ArgsJSON: jsonArgs(n, 300), JID: fmt.Sprintf("job-%d", n)}
+	j, jids := client.RawJob{Class: "Any", ArgsJSON: jsonArgs(n, 300)}, []string{fmt.Sprintf("job-%d", n)}
 	switch n % 10 {
 	case 1, 2:
 		j.In = time.Second
@@ -278,12 +278,16 @@ func (c *clusterSite) push(ctx context.Context, pusher *client.Client, n int) {
 		if same%2 == 0 {
 			j.ShardKey = fmt.Sprintf("customer %d", same)
 		}
+		jids = append(jids, jids[0]+"-again")
 	case 7:
 		c.pushBatch(ctx, pusher, n)
 		return
 	}
-	receipt, err := pusher.Push(ctx, j)
-	c.note(j.JID, receipt, err, began)
+	for _, j.JID = range jids {
+		began := time.Now()
+		receipt, err := pusher.Push(ctx, j)
+		c.note(j.JID, receipt, err, began)
+	}
 }
 
 // callback is how the jid of a batch's callback ends.
