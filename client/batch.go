@@ -178,15 +178,15 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 	}
 	j.Queue, j.endOf, j.NotUnique = of.name.Queue, of, true
 	var w writer
-	r, err := c.pass(ctx, &w, &j)
-	switch {
+	var r ready
+	switch err = c.pass(ctx, &w, &j, &r); {
 	case err != nil:
 		return "", "", err
 	case r.Status == StatusRefused:
 		return "", "", fmt.Errorf("middleware refused it: %s", r.Reason)
 	}
 	j.Queue = of.name.Queue // the script stores it there
-	if r, err = c.complete(&w, &j, of.space.nowFor(ctx, time.Time{}), false); err != nil {
+	if err = c.complete(&w, &j, of.space.nowFor(ctx, time.Time{}), false, &r); err != nil {
 		return "", "", err
 	}
 	text, err = batch.Callback(r.stored.Job)

@@ -138,6 +138,7 @@ type bulk struct {
 	lenient bool // it is a PushSeq
 	writer  writer
 	job     RawJob // the one that is being prepared
+	ready   ready  // what becomes of it
 	open    *part  // gets the next jobs
 	sent    *part  // is sent, if landed is set
 	landed  chan struct{}
@@ -197,14 +198,15 @@ func (b *bulk) push(ctx context.Context, next *RawJob) bool {
 		own := b.job // which the middleware may keep
 		j = &own
 	}
-	r, err := b.client.prepare(ctx, &b.writer, j, here)
+	r := &b.ready
+	err := b.client.prepare(ctx, &b.writer, j, here, r)
 	if err != nil {
 		err = fmt.Errorf("job %d of the bulk: %w", b.drawn, err)
 	}
 	if len(r.pushed) > 0 {
 		b.open.watched = append(b.open.watched, watched{len(b.open.receipts), err, r.pushed})
 	}
-	b.open.add(&r, here)
+	b.open.add(r, here)
 	_, invalid := errors.AsType[*InvalidError](err)
 	switch {
 	case invalid && b.lenient:

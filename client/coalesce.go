@@ -67,7 +67,7 @@ func (r *ready) mayCoalesce() bool {
 }
 
 // pushCoalesced stores a job together with the jobs that others push to its queue at this moment.
-func (s *space) pushCoalesced(ctx context.Context, r ready) (Receipt, error) {
+func (s *space) pushCoalesced(ctx context.Context, r *ready) (Receipt, error) {
 	if ctx.Err() != nil || int64(time.Since(s.born)) < s.groups.aloneUntil.Load() {
 		return s.pushAlone(ctx, r)
 	}
@@ -127,7 +127,7 @@ func (s *groups) judge(begun, ended time.Duration, joined int) {
 
 // join adds a job to the group of its queue, unless their deadlines differ. It returns the index of its
 // receipt, and whether the caller is the first one, which leads.
-func (s *groups) join(r ready, until time.Time, limit int, page func() int) (g *group, at int, first bool) {
+func (s *groups) join(r *ready, until time.Time, limit int, page func() int) (g *group, at int, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g = s.open[r.Queue]
@@ -142,7 +142,7 @@ func (s *groups) join(r ready, until time.Time, limit int, page func() int) (g *
 	case g.until.IsZero() != until.IsZero() || until.Before(g.until) || until.Sub(g.until) > alike:
 		return nil, 0, false
 	}
-	g.slice.add(&r, time.Time{})
+	g.slice.add(r, time.Time{})
 	if g.slice.full(limit, page) {
 		delete(s.open, r.Queue)
 	}

@@ -19,10 +19,10 @@ import (
 )
 
 // ready is a job that may share a call.
-func (w *world) ready(jid string) ready {
+func (w *world) ready(jid string) *ready {
 	w.Helper()
-	r, err := w.client.prepare(w.Context(), &writer{}, &RawJob{Class: "A", JID: jid}, time.Time{})
-	require.NoError(w, err)
+	r := new(ready)
+	require.NoError(w, w.client.prepare(w.Context(), &writer{}, &RawJob{Class: "A", JID: jid}, time.Time{}, r))
 	require.True(w, r.mayCoalesce())
 	return r
 }
@@ -189,8 +189,8 @@ func TestNoPushWaitsForACallWhoseGoroutineEnded(t *testing.T) {
 	t.Parallel()
 	client, err := New(broken{}, Config{})
 	require.NoError(t, err)
-	shared, _, _ := client.spaces[0].groups.join(ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
-	_, at, first := client.spaces[0].groups.join(ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
+	shared, _, _ := client.spaces[0].groups.join(&ready{Receipt: Receipt{JID: "a", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
+	_, at, first := client.spaces[0].groups.join(&ready{Receipt: Receipt{JID: "b", Queue: "q", Status: StatusQueued}}, time.Time{}, 1, bytes(1))
 	require.False(t, first)
 	go client.spaces[0].lead(t.Context(), shared, "q")
 	select {
@@ -227,7 +227,7 @@ func TestPushesThatShareACallHaveNearlyOneDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := groups{}
-			r := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
+			r := &ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 			one, _, _ := j.join(r, c.first, 1, bytes(1))
 			two, _, _ := j.join(r, c.second, 1, bytes(1))
 			require.Equal(t, c.same, one == two)
@@ -240,7 +240,7 @@ func bytes(page int) func() int { return func() int { return page } }
 
 func TestACoalescedPushIsAsLargeAsASliceAtMost(t *testing.T) {
 	j := groups{}
-	large := ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
+	large := &ready{Receipt: Receipt{Queue: "a", Status: StatusQueued}}
 	large.stored.Job = strings.Repeat("x", 1<<20)
 	one, _, first := j.join(large, time.Time{}, 1<<20, bytes(4<<20))
 	require.True(t, first)

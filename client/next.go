@@ -22,7 +22,8 @@ func (c *Client) passNext(ctx context.Context, w *writer, j *RawJob) error {
 	for at := range jobs {
 		next := &jobs[at]
 		next.NotUnique = true // by DeduplicateIdempotent
-		r, err := c.pass(ctx, w, next)
+		var r ready
+		err := c.pass(ctx, w, next, &r)
 		if own := next.pushed; len(own) > 0 {
 			jid, queue := next.JID, next.Queue
 			j.OnPushed(func(r Receipt, err error) {
@@ -51,12 +52,12 @@ func (j *RawJob) next(w *writer) (drafts []draft, length int, err error) {
 	if len(j.Then) > batch.MaxNext {
 		errs = append(errs, fmt.Errorf("it has %d next jobs, and %d are allowed: let one of them push a batch", len(j.Then), batch.MaxNext))
 	}
-	for _, next := range j.Then {
-		d, err := j.nextDraft(w, next)
-		if err != nil {
+	drafts = make([]draft, len(j.Then))
+	for at, next := range j.Then {
+		if err := j.nextDraft(w, next, &drafts[at]); err != nil {
 			errs = append(errs, fmt.Errorf("its next job %s: %w", next.Class, err))
 		}
-		drafts, length = append(drafts, d), max(length, d.length)
+		length = max(length, drafts[at].length)
 	}
 	if length++; length > batch.MaxSequence {
 		errs = append(errs, fmt.Errorf("%d jobs follow one another, and %d are allowed: let the last one push the rest", length, batch.MaxSequence))
@@ -64,14 +65,12 @@ func (j *RawJob) next(w *writer) (drafts []draft, length int, err error) {
 	return drafts, length, errors.Join(errs...)
 }
 
-func (j *RawJob) nextDraft(w *writer, next RawJob) (draft, error) {
-	var err error
+func (j *RawJob) nextDraft(w *writer, next RawJob, d *draft) (err error) {
 	if next.needsOwnPush() || next.Batch != nil {
 		err = errors.New("a next job is pushed when the job before it is done: it has no In, At, Key, Unique (use NotUnique), Replicas (Replicated) or Batch (InBatch)")
 		next.Key, next.Unique = "", nil
 	}
 	next.setDefaults(w)
 	next.after = j.JID
-	d, bad := next.draft(w, time.Unix(0, 0)) // its limits count from the end of the job before: see batch.Next
-	return d, errors.Join(err, bad)
+	return errors.Join(err, next.draft(w, time.Unix(0, 0), d)) // its limits count from the end of the job before: see batch.Next
 }

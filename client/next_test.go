@@ -161,6 +161,6 @@ func TestNextJobsThatCannotBePushed(t *testing.T) {
 	large := RawJob{Class: "A", Then: []RawJob{{Class: "B", Args: []any{strings.Repeat("x", job.DefaultPayloadLimit)}}}}
 	var w writer
 	large.setDefaults(&w)
-	_, err = (&Client{cfg: Config{PayloadLimit: job.DefaultPayloadLimit}}).complete(&w, &large, time.Now(), false)
+	err = (&Client{cfg: Config{PayloadLimit: job.DefaultPayloadLimit}}).complete(&w, &large, time.Now(), false, new(ready))
 	require.ErrorContains(t, err, "with its next jobs")
 }

@@ -27,8 +27,9 @@ type draft struct {
 	length int
 }
 
-// draft checks the job. ExpiresIn and Deadline count from begin. The error names everything that is wrong.
-func (j *RawJob) draft(w *writer, begin time.Time) (draft, error) {
+// draft checks the job and sets d. ExpiresIn and Deadline count from begin. The error names everything that is
+// wrong.
+func (j *RawJob) draft(w *writer, begin time.Time, d *draft) error {
 	args, badArgs := j.args(w)
 	retry, badRetry := retryJSON(j.Retry)
 	fields, badFields := j.fields(begin)
@@ -36,15 +37,13 @@ func (j *RawJob) draft(w *writer, begin time.Time) (draft, error) {
 	next, length, badNext := j.next(w)
 	err := errors.Join(errors.Join(j.problems...), job.CheckClass(j.Class), job.CheckQueue(j.Queue), checkJID(j.JID),
 		badArgs, badRetry, badFields, badWAL, badNext, j.checkTime(), checkDurability(j.Replicas, j.ReplicaTimeout))
-	d := draft{
-		Draft: job.Draft{Class: j.Class, Queue: j.Queue, JID: j.JID, ArgsJSON: args, Retry: retry, Extra: fields},
-		wal:   wal, next: next, length: length,
-	}
+	d.Class, d.Queue, d.JID, d.ArgsJSON, d.Retry, d.Extra = j.Class, j.Queue, j.JID, args, retry, fields
+	d.wal, d.next, d.length = wal, next, length
 	if err != nil {
-		return d, err
+		return err
 	}
 	if d.key, err = j.keyLock(d.JID); err != nil {
-		return d, err
+		return err
 	}
 	if d.lock, err = j.lock(d.Draft); !d.lock.None() && !d.lock.Kept() {
 		d.Extra = append(append(w.fields[:0], d.Extra...), d.lock.Edit()) // of the drafts in a payload, one has a lock
@@ -53,7 +52,7 @@ func (j *RawJob) draft(w *writer, begin time.Time) (draft, error) {
 	if err == nil && j.Encrypt != nil {
 		err = d.seal(j.Encrypt)
 	}
-	return d, err
+	return err
 }
 
 // checkTime compares seconds since 1970, because time.Time overflows: Before, After and Sub treat
@@ -297,6 +296,9 @@ func checkJID(jid string) error {
 		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
 	}
 	for _, r := range jid {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' { // soonest the ids that the client itself draws
+			continue
+		}
 		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {
 			return fmt.Errorf("the jid %q holds %q; use letters, digits, dashes and dots", jid, r)
 		}

@@ -141,8 +141,8 @@ func (p Periodic) Definition() (*scheduler.Periodic, error) {
 	var w writer
 	j.setDefaults(&w)
 	j.JID = tickJID
-	d, err := j.draft(&w, time.Unix(0, 0)) // scheduler.Periodic.TickJob adds the time of the tick to its limits
-	if err != nil {
+	var d draft
+	if err := j.draft(&w, time.Unix(0, 0), &d); err != nil { // scheduler.Periodic.TickJob adds the time of the tick to its limits
 		return nil, errors.Join(append(errs, err)...)
 	}
 	definition := &scheduler.Periodic{

@@ -36,8 +36,9 @@ type Prepared struct {
 // with it.
 func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, error) {
 	var w writer
-	r, err := c.pass(ctx, &w, &j)
 	var p Prepared
+	var r ready
+	err := c.pass(ctx, &w, &j, &r)
 	if err == nil && r.Status != StatusRefused {
 		if j.Batch != nil {
 			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job cannot join a batch: push it")}
@@ -46,21 +47,22 @@ func (c *Client) Prepare(ctx context.Context, j RawJob) (Prepared, Receipt, erro
 			return p, r.Receipt, &InvalidError{Class: j.Class, Err: errors.New("a prepared job has one lock: give Key or Unique, " +
 				"or push it; NotUnique ends the Unique of the class")}
 		}
-		p, r, err = c.prepareLater(&w, &j)
+		p, err = c.prepareLater(&w, &j, &r)
 	}
 	r.pushed.call(r.Receipt, err)
 	return p, r.Receipt, err
 }
 
-// prepareLater writes the payload of a job for PushPrepared.
-func (c *Client) prepareLater(w *writer, j *RawJob) (p Prepared, r ready, err error) {
+// prepareLater writes the payload of a job for PushPrepared, and sets r.
+func (c *Client) prepareLater(w *writer, j *RawJob, r *ready) (p Prepared, err error) {
 	s, bound, err := c.spaceOf(w, j)
 	if err != nil {
-		return p, notPushed(j), err
+		r.set(j, StatusNotPushed)
+		return p, err
 	}
 	now := s.clock.Now()
-	if r, err = c.complete(w, j, now, true); err != nil {
-		return p, r, err
+	if err = c.complete(w, j, now, true, r); err != nil {
+		return p, err
 	}
 	p, r.Status = Prepared{Payload: r.stored.Job, At: j.At}, StatusPrepared
 	if bound {
@@ -69,7 +71,7 @@ func (c *Client) prepareLater(w *writer, j *RawJob) (p Prepared, r ready, err er
 	if j.In > 0 {
 		p.At = now.Add(j.In)
 	}
-	return p, r, nil
+	return p, nil
 }
 
 // An IdempotencyKey identifies a push to PushPrepared. The caller numbers its pushes, and keeps the number

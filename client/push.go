@@ -29,21 +29,22 @@ import (
 // Concurrent pushes to one queue may be coalesced: they share a call and its outcome. No push waits for one
 // that has not begun.
 func (c *Client) Push(ctx context.Context, j RawJob) (Receipt, error) {
-	r, err := c.prepare(ctx, &writer{}, &j, time.Time{})
+	var r ready
+	err := c.prepare(ctx, &writer{}, &j, time.Time{}, &r)
 	receipt := r.Receipt
 	switch {
 	case err != nil || r.Status == StatusRefused:
 	case c.place != nil:
-		receipt, err = c.pushPlaced(ctx, r)
+		receipt, err = c.pushPlaced(ctx, &r)
 	default:
-		receipt, err = c.spaces[0].push(ctx, r)
+		receipt, err = c.spaces[0].push(ctx, &r)
 	}
 	r.pushed.call(receipt, err)
 	return receipt, err
 }
 
 // push stores one job in the keyspace.
-func (s *space) push(ctx context.Context, r ready) (Receipt, error) {
+func (s *space) push(ctx context.Context, r *ready) (Receipt, error) {
 	if r.mayCoalesce() {
 		defer s.groups.pushing.Add(-1)
 		if s.groups.pushing.Add(1) >= coalesceFrom {
@@ -53,9 +54,9 @@ func (s *space) push(ctx context.Context, r ready) (Receipt, error) {
 	return s.pushAlone(ctx, r)
 }
 
-func (s *space) pushAlone(ctx context.Context, r ready) (Receipt, error) {
+func (s *space) pushAlone(ctx context.Context, r *ready) (Receipt, error) {
 	var alone slice
-	alone.add(&r, time.Time{})
+	alone.add(r, time.Time{})
 	err := s.send(ctx, &alone)
 	return alone.receipts[0], err
 }
@@ -74,36 +75,44 @@ type ready struct {
 	pushed callbacks
 }
 
-// prepare runs the middleware, checks the job and writes its payload.
+// set makes it that of a job, with this status.
+func (r *ready) set(j *RawJob, status Status) {
+	*r = ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: status}, pushed: j.pushed}
+}
+
+// prepare runs the middleware, checks the job, writes its payload and sets r.
 // here is the time by this machine's clock, in a bulk push.
-func (c *Client) prepare(ctx context.Context, w *writer, j *RawJob, here time.Time) (ready, error) {
-	r, err := c.pass(ctx, w, j)
-	if err != nil || r.Status == StatusRefused {
-		return r, err
+func (c *Client) prepare(ctx context.Context, w *writer, j *RawJob, here time.Time, r *ready) error {
+	if err := c.pass(ctx, w, j, r); err != nil || r.Status == StatusRefused {
+		return err
 	}
 	s, bound, err := c.spaceOf(w, j)
 	if err != nil {
-		return notPushed(j), err
+		r.set(j, StatusNotPushed)
+		return err
 	}
-	if r, err = c.complete(w, j, w.nowFor(ctx, s, j.At, here), false); err == nil {
+	if err = c.complete(w, j, w.nowFor(ctx, s, j.At, here), false, r); err == nil {
 		r.Shard, r.space, r.bound = s.name, s, bound
 	}
-	return r, err
+	return err
 }
 
-// pass runs the middleware. The result is set if the job is not pushed.
-func (c *Client) pass(ctx context.Context, w *writer, j *RawJob) (ready, error) {
+// pass runs the middleware. It sets r if the job is not pushed; else r has no status.
+func (c *Client) pass(ctx context.Context, w *writer, j *RawJob, r *ready) error {
+	r.Status = ""
 	j.setDefaults(w)
 	if !c.pushed.Load() { // so that the processors share the flag's cache line
 		c.pushed.Store(true)
 	}
 	for _, middleware := range c.middleware.All() {
 		if err := middleware(ctx, j); err != nil {
-			reason, refused := reasonOf(err)
-			if refused {
-				return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusRefused, Reason: reason}, pushed: j.pushed}, nil
+			if reason, refused := reasonOf(err); refused {
+				r.set(j, StatusRefused)
+				r.Reason = reason
+				return nil
 			}
-			return notPushed(j), fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
+			r.set(j, StatusNotPushed)
+			return fmt.Errorf("belay: middleware failed a push of %s: %w", j.Class, err)
 		}
 	}
 	if len(c.middleware.All()) > 0 {
@@ -114,10 +123,11 @@ func (c *Client) pass(ctx context.Context, w *writer, j *RawJob) (ready, error) 
 	}
 	if len(j.Then) > 0 {
 		if err := c.passNext(ctx, w, j); err != nil {
-			return notPushed(j), err
+			r.set(j, StatusNotPushed)
+			return err
 		}
 	}
-	return ready{}, nil
+	return nil
 }
 
 // setDefaults makes the job what middleware gets.
@@ -169,10 +179,11 @@ func (s *space) nowFor(ctx context.Context, due time.Time) time.Time {
 	return s.clock.Now()
 }
 
-// complete checks the job and writes its payload at a time. The payload of a prepared job names its lock also
-// if the lock is kept, for readPrepared, which removes it.
-func (c *Client) complete(w *writer, j *RawJob, now time.Time, prepared bool) (ready, error) {
-	r := ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusQueued}, once: j.PushOnce, needs: j.needs, pushed: j.pushed}
+// complete checks the job, writes its payload at a time and sets r. The payload of a prepared job names its
+// lock also if the lock is kept, for readPrepared, which removes it.
+func (c *Client) complete(w *writer, j *RawJob, now time.Time, prepared bool, r *ready) error {
+	r.set(j, StatusQueued)
+	r.once, r.needs = j.PushOnce, j.needs
 	r.durability = c.durability(j.Replicas, j.ReplicaTimeout)
 	if j.ExpiresIn > 0 || j.Deadline > 0 {
 		r.needs = max(r.needs, lua.ExpiryProtocol)
@@ -193,7 +204,8 @@ func (c *Client) complete(w *writer, j *RawJob, now time.Time, prepared bool) (r
 		r.Status, r.stored.In, r.stored.At = StatusScheduled, j.In, j.At
 	}
 	r.stored.Queue = j.Queue
-	d, err := j.draft(w, begin)
+	var d draft
+	err := j.draft(w, begin, &d)
 	if err == nil {
 		d.CreatedAt, d.Unit = now, c.cfg.Unit
 		if delay <= 0 {
@@ -217,9 +229,10 @@ func (c *Client) complete(w *writer, j *RawJob, now time.Time, prepared bool) (r
 		err = j.checkPayload(r.stored.Job)
 	}
 	if err != nil {
-		return notPushed(j), &InvalidError{Class: j.Class, Err: err}
+		r.set(j, StatusNotPushed)
+		return &InvalidError{Class: j.Class, Err: err}
 	}
-	return r, nil
+	return nil
 }
 
 // takeLock makes the push of the job take its lock, if a push with this delay does. The script adds the delay,
@@ -255,8 +268,4 @@ func (c *Client) checkSize(j *lua.NewJob) error {
 		return fmt.Errorf("its payload is %d bytes long, and %d are allowed: pass a reference to the data instead", size, c.cfg.PayloadLimit)
 	}
 	return nil
-}
-
-func notPushed(j *RawJob) ready {
-	return ready{Receipt: Receipt{JID: j.JID, Queue: j.Queue, Status: StatusNotPushed}, pushed: j.pushed}
 }

@@ -258,10 +258,10 @@ func TestWhatIsPushedIsReadBack(t *testing.T) {
 		}
 		filled, w := j, writer{}
 		filled.setDefaults(&w)
-		draft, err := filled.draft(&w, time.Now())
-		require.NoError(t, err)
-		draft.CreatedAt = time.Unix(1_700_000_000, 0)
-		parsed, err := job.Parse(draft.encode(&w))
+		var d draft
+		require.NoError(t, filled.draft(&w, time.Now(), &d))
+		d.CreatedAt = time.Unix(1_700_000_000, 0)
+		parsed, err := job.Parse(d.encode(&w))
 		require.NoError(t, err)
 
 		require.Equal(t, []string{j.Class, j.Queue, j.RetryQueue, filled.JID},

@@ -173,8 +173,8 @@ func (j RawJob) Check() error {
 	var w writer
 	j.setDefaults(&w)
 	j.Encrypt = nil
-	d, err := j.draft(&w, time.Time{})
-	if err != nil {
+	var d draft
+	if err := j.draft(&w, time.Time{}, &d); err != nil {
 		return err
 	}
 	return j.checkPayload(d.encode(&w))

@@ -50,12 +50,25 @@ type Receipt struct {
 	// ReplicasUnknown if Redis has not said how many. For a duplicate they have the job that holds the lock.
 	Replicas int `json:"replicas,omitempty"`
 
-	// push can send the job again, and planned is its Status once it is stored. Both are set while the job is
-	// not known to be stored.
-	push    *oncePush
-	planned Status
-	at      int  // among the jobs of push
-	marks   bool // if the job is a duplicate, it is stored and marked
+	// unstored is set while the job is not known to be stored. Few receipts have it, and a bulk push makes
+	// many, so it takes one word.
+	unstored *unstored
+}
+
+// An unstored is what is known of a job that is not known to be stored.
+type unstored struct {
+	push    *oncePush // can send the job again; nil if nothing may
+	at      int       // among the jobs of push
+	planned Status    // once it is stored
+	marks   bool      // if the job is a duplicate, it is stored and marked
+}
+
+// repeats returns the push that can send the job again, or nil.
+func (r *Receipt) repeats() *oncePush {
+	if r.unstored == nil {
+		return nil
+	}
+	return r.unstored.push
 }
 
 // setHolder records which job holds the lock of a duplicate. A marked duplicate is stored all the same.

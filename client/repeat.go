@@ -22,21 +22,22 @@ import (
 // eviction (see belay check), or if its clock was set ahead by a day. A restart of Redis that loses the key
 // also loses the job, and Repeat stores it again.
 func (c *Client) Repeat(ctx context.Context, r Receipt) (Receipt, error) {
+	push := r.repeats()
 	switch {
 	case r.Status.stored() || r.Status == StatusRefused || r.Status == StatusDuplicate:
 		return r, nil
-	case r.push == nil:
+	case push == nil:
 		return r, r.stillUnknown(fmt.Errorf("%w: the job was not pushed as PushOnce, or not sent", ErrNotRepeatable))
-	case !slices.Contains(c.spaces, r.push.space):
+	case !slices.Contains(c.spaces, push.space):
 		return r, r.stillUnknown(fmt.Errorf("%w: another client has pushed it", ErrNotRepeatable))
 	}
-	if err := r.push.send(ctx); err != nil {
+	if err := push.send(ctx); err != nil {
 		r.Status = statusOf(err)
 		return r, err
 	}
-	stored := Receipt{JID: r.JID, Queue: r.Queue, Shard: r.Shard, Status: r.planned}
-	r.push.answer.write(&stored, r.at, r.marks)
-	return stored, r.push.answer.err
+	stored := Receipt{JID: r.JID, Queue: r.Queue, Shard: r.Shard, Status: r.unstored.planned}
+	push.answer.write(&stored, r.unstored.at, r.unstored.marks)
+	return stored, push.answer.err
 }
 
 // stillUnknown adds to an error that the outcome is still unknown.
@@ -56,7 +57,7 @@ func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt,
 	var errs []error
 	named := make(map[*oncePush]bool) // pushes whose error is in errs
 	for i := range all {
-		push := all[i].push
+		push := all[i].repeats()
 		var err error
 		if all[i], err = c.Repeat(ctx, all[i]); err == nil {
 			continue
@@ -66,7 +67,7 @@ func (c *Client) RepeatMany(ctx context.Context, receipts []Receipt) ([]Receipt,
 		}
 		if !errors.Is(err, ErrNotRepeatable) {
 			for k := range all[i:] {
-				if all[i+k].push == push {
+				if all[i+k].repeats() == push {
 					all[i+k].Status = all[i].Status // those of its slice that are still to come
 				}
 			}

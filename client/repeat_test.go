@@ -76,7 +76,7 @@ func TestRepeat(t *testing.T) {
 			require.NoError(w, err)
 			_, err = otherClient.Repeat(w.Context(), old)
 			require.ErrorIs(w, err, ErrNotRepeatable, "it is another client's")
-			old.push.since -= RepeatWindow
+			old.unstored.push.since -= RepeatWindow
 			before := w.proxy.Count("EVALSHA")
 			for _, receipt := range []Receipt{plain, old} {
 				again, err := w.client.Repeat(w.Context(), receipt)

@@ -52,8 +52,8 @@ func (c *Client) boundKeys(w *writer, j *RawJob) (keys []boundKey) {
 	if j.Unique == nil && j.Key == "" && j.gate == nil {
 		return keys
 	}
-	d, err := j.draft(w, c.spaces[0].born)
-	if err != nil {
+	var d draft
+	if err := j.draft(w, c.spaces[0].born, &d); err != nil {
 		return keys
 	}
 	for _, lock := range []dedup.Lock{d.key, d.lock} {
@@ -68,7 +68,7 @@ func (c *Client) boundKeys(w *writer, j *RawJob) (keys []boundKey) {
 }
 
 // pushPlaced is push for a client with shards.
-func (c *Client) pushPlaced(ctx context.Context, r ready) (receipt Receipt, err error) {
+func (c *Client) pushPlaced(ctx context.Context, r *ready) (receipt Receipt, err error) {
 	err = c.try(ctx, destination{r.space, r.bound}, func(s *space) (err error) {
 		r.Shard = s.name
 		receipt, err = s.push(ctx, r)

@@ -277,8 +277,8 @@ func TestABatchIsMadeWhereAShardAnswers(t *testing.T) {
 func (s *sharded) digest(j RawJob) string {
 	var w writer
 	j.setDefaults(&w)
-	d, err := j.draft(&w, time.Time{})
-	require.NoError(s, err)
+	var d draft
+	require.NoError(s, j.draft(&w, time.Time{}, &d))
 	return d.lock.Digest
 }
 

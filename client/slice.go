@@ -88,9 +88,11 @@ func (s *slice) end(a answer, err error, push *oncePush) error {
 
 // fail sets the status of all jobs to store.
 func (s *slice) fail(status Status, push *oncePush) {
+	jobs := make([]unstored, len(s.at))
 	for i, at := range s.at {
 		r := &s.receipts[at]
-		r.Status, r.planned, r.push, r.at, r.marks = status, r.Status, push, i, s.jobs[i].Mark
+		jobs[i] = unstored{push, i, r.Status, s.jobs[i].Mark}
+		r.Status, r.unstored = status, &jobs[i]
 	}
 }
 
@@ -98,7 +100,7 @@ func (s *slice) fail(status Status, push *oncePush) {
 func (s *slice) restore() {
 	for _, at := range s.at {
 		r := &s.receipts[at]
-		r.Status, r.push = r.planned, nil
+		r.Status, r.unstored = r.unstored.planned, nil
 	}
 }
 
