@@ -74,9 +74,9 @@ func (r *Reporter) Notify(f func(call string, err error)) {
 	r.notify = f
 }
 
-// Fail reports a failed call. An outage is logged once. A refusal (a wrong type, a denied command, no memory) is
-// logged once a minute for each caller while it lasts. A wrong or missing password is an outage that waiting does not
-// end: it is logged once a minute for all callers together.
+// Fail reports a failed call. An outage is logged once. A refusal (a wrong type, a denied command, no memory)
+// is logged once a minute for each caller while it lasts. A wrong or missing password is an outage that waiting
+// does not end: it is logged once a minute for all callers together.
 func (r *Reporter) Fail(caller string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
