@@ -269,8 +269,8 @@ func (f *searchFlags) check() error {
 	return nil
 }
 
-// run prints the jobs that were found, and how to continue. An incomplete search that found nothing is an error,
-// because a script would take it for none.
+// run prints the jobs that were found, and how to continue. An incomplete search that found nothing is an
+// error, because a script would take it for none.
 func (f *searchFlags) run(cmd *cobra.Command, fleet *inspect.Fleet, timeout time.Duration) error {
 	f.query.Time = timeout
 	results, err := fleet.Search(context.Background(), f.query)
