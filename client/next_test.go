@@ -142,7 +142,7 @@ func TestNextJobsThatCannotBePushed(t *testing.T) {
 		"replicas":         {RawJob{Class: "B", Replicas: 1}, "it has no In, At"},
 		"a batch":          {RawJob{Class: "B", Batch: &Batch{}}, "it has no In, At"},
 		"no class":         {RawJob{}, "its next job : the name of the class is empty"},
-		"arguments":        {RawJob{Class: "B", ArgsJSON: "{}"}, "its next job B: ArgsJSON: not a JSON array"},
+		"arguments":        {RawJob{Class: "B", ArgsJSON: "{}"}, "its next job B: args: not a JSON array"},
 		"a field":          {RawJob{Class: "B", Extra: []job.Edit{{Name: job.FieldAfter, JSON: `"x"`}}}, "use Then"},
 		"one of its own":   {RawJob{Class: "B", Then: []RawJob{{Class: "C", In: 1}}}, "its next job B: its next job C: "},
 		"too many in line": {long, "33 jobs follow one another, and 32 are allowed"},

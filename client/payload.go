@@ -171,7 +171,7 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 	if len(j.Meta) > 0 {
 		meta, err := job.MetaFields(j.Meta)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("meta: %w", err))
+			return fields, errors.Join(append(errs, fmt.Errorf("meta: %w", err))...)
 		}
 		for _, field := range meta {
 			add(field, nil)
@@ -225,7 +225,7 @@ func (j *RawJob) args(w *writer) (string, error) {
 	}
 	args, err := job.SpellArgs(j.ArgsJSON)
 	if err != nil {
-		return "", fmt.Errorf("ArgsJSON: %w", err)
+		return "", fmt.Errorf("args: %w", err)
 	}
 	return args, nil
 }

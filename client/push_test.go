@@ -145,6 +145,12 @@ func TestPush_refusesWhatNoWorkerCouldRun(t *testing.T) {
 					require.EqualError(w, j.Check(), invalid.Err.Error())
 				}
 			}
+			for message, j := range map[string]RawJob{
+				"meta: write JSON: at /k: a string is not valid UTF-8": {Class: "A", Meta: map[string]string{"k": "\xff"}},
+				"args: a string is not valid UTF-8":                    {Class: "A", ArgsJSON: "[\"\xff\"]"},
+			} {
+				require.EqualError(w, j.Check(), message, "once, and in the words of the wire")
+			}
 			_, err := w.client.Push(w.Context(), RawJob{Class: "", Queue: "\x01", RetryFor: -1})
 			require.ErrorContains(w, err, "class")
 			require.ErrorContains(w, err, "queue")

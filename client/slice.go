@@ -236,11 +236,10 @@ func outcomeOf(err error) error {
 	if err == nil || errors.Is(err, ErrStale) {
 		return err
 	}
-	var refused *driver.ServerError // below the return, because it is allocated
 	switch {
 	case !driver.Certain(err):
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
-	case errors.As(err, &refused) && refused.Code == "OOM":
+	case driver.OutOfMemory(err):
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	default:
 		return fmt.Errorf("belay: not pushed: %w", err)

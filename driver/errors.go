@@ -124,6 +124,13 @@ func TooManyClients(err error) bool {
 // which closes the connection after it.
 func IsFull(reply []byte) bool { return strings.HasPrefix(string(reply), "-ERR "+tooManyClients) }
 
+// OutOfMemory reports whether the server refused the call because it has reached its maxmemory. It still serves
+// calls that need no memory, and takes and settles jobs.
+func OutOfMemory(err error) bool {
+	var refused *ServerError
+	return errors.As(err, &refused) && refused.Code == "OOM"
+}
+
 // Forbidden reports whether this user may not call this command, or the server does not have it.
 func Forbidden(err error) bool {
 	var refused *ServerError

@@ -254,16 +254,17 @@ func (w *wait) handle() {
 // once finds that out. It also names a key of a wrong type, whose queue then has no wait any more.
 func (k *Keyspace) failWaits(err error) {
 	var refused *driver.ServerError
+	full := driver.OutOfMemory(err)
 	switch {
 	case driver.TooManyClients(err):
 		k.yieldWaits(time.Now())
 	case time.Now().Before(k.noWaitsUntil):
 		k.readQueuesAgain() // another failure of the same moment
-	case errors.As(err, &refused) && (refused.Code == "OOM" || refused.Code == "NOPERM"):
+	case full || errors.As(err, &refused) && refused.Code == "NOPERM":
 		// A full Redis refuses blocking moves but not our scripts, and so does a Redis whose operator forbids
 		// blocking moves. The operator chose the latter, so only a full Redis is reported.
-		if refused.Code == "OOM" {
-			k.report.Refuse("wait", err)
+		if full {
+			k.report.Fail("wait", err)
 		}
 		k.restWaits(k.rest.Last())
 	default:

@@ -5,10 +5,15 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/limit"
 	"github.com/belayq/belay/logbook"
 )
 
@@ -27,6 +32,17 @@ func TestBadGuests(t *testing.T) {
 		"a_handler_and_an_error_handler_that_do": func(l *launcher.Launcher) {
 			l.OnError(func(context.Context, *job.Job, error) { runtime.Goexit() })
 			l.Handle("Bad", func(context.Context, *job.Job) error { runtime.Goexit(); return nil }, launcher.Class{})
+		},
+		"a_backoff_that_ends_its_goroutine": func(l *launcher.Launcher) {
+			l.Handle("Bad", func(context.Context, *job.Job) error { return errors.New("x") },
+				launcher.Class{Backoff: func(int, error, *job.Job) time.Duration { runtime.Goexit(); return 0 }})
+		},
+		"a_key_of_a_limit_that_does": func(l *launcher.Launcher) {
+			l.Handle("Bad", func(context.Context, *job.Job) error { return errors.New("x") },
+				launcher.Class{Limit: &launcher.ClassLimit{
+					Limit: limit.Limit{Name: "bad", Concurrency: 1},
+					Key:   func(*job.Job) (string, error) { runtime.Goexit(); return "", nil },
+				}})
 		},
 		"an_error_whose_text_panics_while_debugging": func(l *launcher.Launcher) {
 			l.Handle("Bad", func(context.Context, *job.Job) error { return speechless{} }, launcher.Class{})
@@ -49,6 +65,7 @@ func TestBadGuests(t *testing.T) {
 				r.eventually("the retry", func() bool { return len(r.set(r.keys.Retry())) == 1 })
 				r.push("Good", "[]")
 				receive(t, "the next job on the same processor", good)
+				require.Equal(t, 1, strings.Count(r.log.String(), `"message":"run failed"`), r.log.String())
 			})
 		})
 	}

@@ -63,7 +63,7 @@ func TestCapsules(t *testing.T) {
 		receive(t, "the stop hook", stopped)
 		require.Empty(t, stopped, "it is reported once")
 		require.Equal(t, [2]int64{1, 1}, [2]int64{starts.Load(), exits.Load()})
-		require.Regexp(t, `"panic":"unsaid","time":"[^"]+","message":"exit hook panicked"`, r.log.String())
+		require.Regexp(t, `"panic":"unsaid","stack":"[^"]+capsule_test.go[^"]+","time":"[^"]+","message":"exit hook panicked"`, r.log.String())
 	})
 
 	t.Run("share no queue, and every mistake is named at once", func(t *testing.T) {

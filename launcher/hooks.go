@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -117,7 +118,7 @@ func (l *Launcher) begin(ctx context.Context) (err error) {
 
 func (l *Launcher) exit() {
 	for _, hook := range slices.Backward(l.hooks.end) {
-		l.guard("exit hook", hook)
+		l.guard("exit hook", hook, nil)
 	}
 }
 
@@ -127,7 +128,7 @@ func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict
 		return
 	}
 	for _, handler := range l.hooks.errors {
-		l.guard("error handler", func() { handler(ctx, j, err) })
+		l.guard("error handler", func() { handler(ctx, j, err) }, j)
 	}
 	if verdict.Exhausted {
 		l.callDeath(ctx, j, err)
@@ -137,10 +138,10 @@ func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict
 // callDeath calls the class' own handler first, as Sidekiq does.
 func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
 	if own := l.pool.Load().registered(j).class.Exhausted; own != nil {
-		l.guard("exhausted handler", func() { own(ctx, j, err) })
+		l.guard("exhausted handler", func() { own(ctx, j, err) }, j)
 	}
 	for _, handler := range l.hooks.deaths {
-		l.guard("death handler", func() { handler(ctx, j, err) })
+		l.guard("death handler", func() { handler(ctx, j, err) }, j)
 	}
 }
 
@@ -165,7 +166,7 @@ func (l *Launcher) callOrphan(orphan Orphan) {
 		l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", orphan.Queue, err))
 	}
 	for _, handler := range l.hooks.orphans {
-		l.guard("orphan handler", func() { handler(orphan) })
+		l.guard("orphan handler", func() { handler(orphan) }, orphan.Job)
 	}
 	if orphan.Job != nil && orphan.Home == lua.HomeDead {
 		l.callDeath(context.Background(), orphan.Job, ErrCrashed)
@@ -198,7 +199,7 @@ func (l *Launcher) callLater(what string, calls ...func()) {
 	go func() {
 		defer func() { <-l.hooks.room }()
 		for _, call := range calls {
-			l.guard(what, call)
+			l.guard(what, call, nil)
 		}
 	}()
 }
@@ -217,20 +218,29 @@ func (l *Launcher) awaitCalls() {
 	}
 }
 
-// guard calls code of the program, whose panics must harm no job.
-func (l *Launcher) guard(what string, call func()) {
+// guard calls code of the program, whose panics must harm no job. The call is about the job j; nil for none.
+func (l *Launcher) guard(what string, call func(), j *job.Job) {
 	defer func() {
 		if value := recover(); value != nil {
-			l.logPanic(what, value)
+			l.logPanic(what, &retry.PanicError{Value: value, Stack: debug.Stack()}, j)
 		}
 	}()
 	call()
 }
 
-func (l *Launcher) logPanic(what string, value any) {
-	l.cfg.Log.Error(what+" panicked", "panic", l.errorText("", errors.New(panicText(value))))
+// logPanic logs a panic of the program's code, with the job that it was about and its stack: without them
+// nothing would show where to look.
+func (l *Launcher) logPanic(what string, panicked *retry.PanicError, j *job.Job) {
+	fields := []any{"panic", l.errorText("", errors.New(panicText(panicked.Value)))}
+	if j != nil {
+		fields = append(fields, "jid", j.JID(), "class", j.DisplayClass())
+	}
+	if panicked.Stack != nil {
+		fields = append(fields, "stack", cutLines(panicked.Stack, maxStack))
+	}
+	l.cfg.Log.Error(what+" panicked", fields...)
 	if what != internalHandler { // calling it again for its own panic might never end
-		l.callInternal(what, &retry.PanicError{Value: value})
+		l.callInternal(what, panicked)
 	}
 }
 

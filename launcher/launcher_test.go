@@ -165,7 +165,8 @@ func TestRun(t *testing.T) {
 			r.push("Bad", "[]")
 			require.ErrorContains(t, receive(t, "the error", failed), "boom")
 			r.eventually("the failure to be stored", func() bool { return len(r.set(r.keys.Retry())) == 1 })
-			require.Contains(t, r.log.String(), "error handler panicked")
+			require.Regexp(t, `"panic":"an error handler of no use","jid":"[0-9a-f]{24}","class":"Bad","stack":"[^"]+launcher_test.go[^"]+","time":"[^"]+","message":"error handler panicked"`,
+				r.log.String())
 		})
 	})
 

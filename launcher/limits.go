@@ -8,6 +8,7 @@ import (
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/limit"
 	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 // A ClassLimit is the limit of a class of jobs.
@@ -70,19 +71,24 @@ func (s *shard) gateOf(j *job.Job) *lua.Gate {
 	return &gate
 }
 
-func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) (key string) {
-	l.guard("key of a limit", func() {
+// keyOf returns the key of a job at its limit. Its caller is the loop's goroutine, which must not end.
+func (l *Launcher) keyOf(own *ClassLimit, j *job.Job) string {
+	key := ""
+	panicked := retry.Contain(func() {
 		plain, err := j, error(nil)
 		if j.Compressed() {
 			plain, err = j.Decompressed()
 		}
-		if err == nil {
-			key, err = own.Key(plain)
-		}
 		if err != nil {
-			key = ""
+			return
+		}
+		if text, err := own.Key(plain); err == nil {
+			key = text
 		}
 	})
+	if panicked != nil {
+		l.logPanic("key of a limit", panicked, j)
+	}
 	return key
 }
 

@@ -178,12 +178,10 @@ func (l *Launcher) argsText(j *job.Job) string {
 
 // redacted returns the result of a redaction.
 func redacted(ask func() string) (text string) {
-	defer func() {
-		if recover() != nil {
-			text = unshown
-		}
-	}()
-	return ask()
+	if retry.Contain(func() { text = ask() }) != nil {
+		return unshown
+	}
+	return text
 }
 
 // warnForeignLock logs the first job that is locked by a Ruby gem, once for each gem.

@@ -114,9 +114,6 @@ func (p *processor) loop() {
 				r.finish()
 				go p.loop()
 			}()
-			if !r.decided() { // the class' backoff function ended the goroutine twice
-				r.outcome = job.Died(r.Bytes)
-			}
 			r.callAfter()
 		}()
 		if !r.decided() {
@@ -319,7 +316,7 @@ func (r *run) decide(err error) {
 	byBelay := r.cancelledByBelay()
 	if r.cancelled() && !r.lost() || r.shard.marks.Binds(r.job) {
 		r.outcome = job.Cancelled()
-		l.guard("the log of a cancelled run", r.logEnd)
+		l.guard("the log of a cancelled run", r.logEnd, r.job)
 		if failedToo(err) {
 			l.callError(r, r.job, err, retry.Verdict{Outcome: r.outcome})
 		}
@@ -340,11 +337,11 @@ func (r *run) decide(err error) {
 	}
 	r.outcome, r.refused = verdict.Outcome, requeued && !byBelay
 	if verdict.Panic != nil {
-		l.logPanic("backoff", verdict.Panic)
+		l.logPanic("backoff", verdict.Panic, r.job)
 	}
-	l.guard("the log of a failed run", r.logEnd)
+	l.guard("the log of a failed run", r.logEnd, r.job)
 	if verdict.Ruled && verdict.Outcome.Exit() == job.ExitSnoozed {
-		l.guard("the log of a snoozed run", r.logSnoozed)
+		l.guard("the log of a snoozed run", r.logSnoozed, r.job)
 	}
 	l.callError(r, r.job, err, verdict)
 }
@@ -357,7 +354,7 @@ func (r *run) callAfter() {
 	callback := r.after[0]
 	r.after = r.after[1:]
 	defer r.callAfter()
-	r.launcher().guard("callback after a run", func() { callback(r.outcome, r.err) })
+	r.launcher().guard("callback after a run", func() { callback(r.outcome, r.err) }, r.job)
 }
 
 // finish frees the processor, counts the run, and passes its outcome to the loop, which settles it.

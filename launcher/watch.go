@@ -158,7 +158,7 @@ func (l *Launcher) reportStuck(late []*run, left bool) {
 	l.callLater("stuck handler", func() {
 		for _, run := range stuck {
 			for _, handler := range l.hooks.stuck {
-				l.guard("stuck handler", func() { handler(run) })
+				l.guard("stuck handler", func() { handler(run) }, run.Job)
 			}
 		}
 	})

@@ -74,9 +74,9 @@ func (r *Reporter) Notify(f func(call string, err error)) {
 	r.notify = f
 }
 
-// Fail reports a failed call. An outage is logged once. A refusal (a wrong type, a denied command) is logged
-// once a minute for each caller while it lasts. A wrong or missing password is an outage that waiting does not
-// end: it is logged once a minute for all callers together.
+// Fail reports a failed call. An outage is logged once. A refusal (a wrong type, a denied command, no memory)
+// is logged once a minute for each caller while it lasts. A wrong or missing password is an outage that waiting
+// does not end: it is logged once a minute for all callers together.
 func (r *Reporter) Fail(caller string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *Reporter) Fail(caller string, err error) {
 	if denied {
 		r.denied[caller] = denial{err, now}
 	}
-	if !driver.Outage(err) {
+	if !driver.Outage(err) || driver.OutOfMemory(err) {
 		r.reachedLocked(caller, now) // a server that refuses a call is reachable
 		r.refuseLocked(caller, err, now)
 		return

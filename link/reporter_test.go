@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -89,6 +90,13 @@ func TestReporter(t *testing.T) {
 			require.Equal(t, []string{"refuses", "refuses"}, wordsOf(t, log))
 			r.Fail("beat", refusal)
 			require.Equal(t, []string{"refuses"}, wordsOf(t, log))
+		},
+		"logs_no_outage_of_a_full_Redis": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+			full := fmt.Errorf("register limits: %w", driver.NewServerError("OOM command not allowed when used memory > 'maxmemory'."))
+			r.Fail("limits", full)
+			r.Fail("beat", away)
+			r.Succeed("beat")
+			require.Equal(t, []string{"refuses", "away", "back"}, wordsOf(t, log), "it takes and settles jobs meanwhile")
 		},
 		"logs_a_wrong_password_once_a_minute_as_an_error_and_its_end": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			denial := &driver.NotSentError{Err: driver.NewServerError("WRONGPASS invalid username-password pair or user is disabled.")}

@@ -44,11 +44,13 @@ for at = first, #ARGV, step do
       or tonumber(redis.call('ZSCORE', alive, old_identity) or '0') <= now_ms
   end
   local score = redis.call('ZSCORE', plan, name)
-  local word = 'kept'
+  local word = digest == old_digest and score and 'same' or 'kept'
   if newer and old_digest and schedule ~= old_schedule and score and (tonumber(score) or math.huge) <= now then
     word = 'due'
   elseif newer then
-    word = digest == old_digest and score and 'same' or 'stored'
+    if word == 'kept' then
+      word = 'stored'
+    end
     if digest ~= old_digest or started ~= old_started or identity ~= old_identity then
       redis.call('HSET', definitions, name, digest .. ' ' .. schedule .. ' ' .. started .. ' ' .. identity .. '\n' .. text)
     end

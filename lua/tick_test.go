@@ -95,6 +95,9 @@ func TestDefine(t *testing.T) {
 			digest, identity := w.inForce("n")
 			require.Equal(w, "young", digest)
 			require.Equal(w, young.Identity, identity)
+			require.Equal(w, DefineSame, w.define(old, "n", "young", "s"), "two processes of one version")
+			_, identity = w.inForce("n")
+			require.Equal(w, young.Identity, identity)
 			w.lapse(young.Identity)
 			require.Equal(w, DefineStored, w.define(old, "n", "old", "s"), "it rules no more")
 		}},

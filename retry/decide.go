@@ -64,9 +64,9 @@ type Verdict struct {
 	Reason string
 	// Ruled reports that an ErrorRule decided, or the rule for ErrOverLimit.
 	Ruled bool
-	// Panic is the value with which the class' Backoff panicked; nil if it did not. The formula's delay was
+	// Panic is what the class' Backoff did instead of returning; nil if it returned. The formula's delay was
 	// used then.
-	Panic any
+	Panic *PanicError
 }
 
 // Decide returns the decision about a job whose run has ended. It never panics, whatever the methods of the
@@ -158,11 +158,11 @@ func (f *failure) verdict(ask AskError, ruled bool) Verdict {
 type failure struct {
 	policy   Policy
 	run      EndedRun
-	count    int       // the retry_count it will have
-	again    bool      // it had failed before
-	failedAt time.Time // when it first failed
-	stamped  bool      // failedAt is in the payload and can be read
-	panicked any       // what the class' backoff panicked with
+	count    int         // the retry_count it will have
+	again    bool        // it had failed before
+	failedAt time.Time   // when it first failed
+	stamped  bool        // failedAt is in the payload and can be read
+	panicked *PanicError // of the class' backoff
 }
 
 func newFailure(p Policy, r EndedRun) *failure {
@@ -253,17 +253,13 @@ func (f *failure) delay(ask AskError) time.Duration {
 	return f.policy.Formula.Delay(f.count, f.run.Rand)
 }
 
-// ownBackoff returns the delay of the class' Backoff. If that panics, the panic is kept for the log.
+// ownBackoff returns the delay of the class' Backoff; 0 if there is none. If that panics, the panic is kept for
+// the log.
 func (f *failure) ownBackoff() (d time.Duration) {
-	if f.run.Backoff == nil {
-		return 0
+	if f.run.Backoff != nil {
+		f.panicked = Contain(func() { d = f.run.Backoff(f.count, f.run.Err, f.run.Job) })
 	}
-	defer func() {
-		if f.panicked = recover(); f.panicked != nil {
-			d = 0
-		}
-	}()
-	return f.run.Backoff(f.count, f.run.Err, f.run.Job)
+	return d
 }
 
 // DefaultMaxInterruptions is the default number of crashes after which a job is moved to the dead set.

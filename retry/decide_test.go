@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -241,7 +242,11 @@ func TestABackoffsPanicIsReported(t *testing.T) {
 	run := retry.EndedRun{Job: parse(t, payload(`"retry":true`)), Queue: "q", Err: errBoom, Now: now}
 	require.Nil(t, retry.Decide(retry.Policy{}, run).Panic)
 	panickingBackoff(nil, &run)
-	require.Equal(t, "backoff", retry.Decide(retry.Policy{}, run).Panic)
+	require.Equal(t, "backoff", retry.Decide(retry.Policy{}, run).Panic.Value)
+	run.Backoff = func(int, error, *job.Job) time.Duration { runtime.Goexit(); return 0 }
+	verdict := retry.Decide(retry.Policy{}, run)
+	require.ErrorContains(t, verdict.Panic, "runtime.Goexit")
+	require.Equal(t, job.ExitRetry, verdict.Outcome.Exit(), "by the formula's delay")
 }
 
 // Ruby's json spells floats in more than one way, and Ruby looks for an entry by its own.

@@ -1,6 +1,10 @@
 package retry
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
 
 // An error of a run for which the handler returned none: the error_class that operators see, and the text.
 type classed struct{ class, text string }
@@ -37,6 +41,28 @@ type PanicError struct {
 	Value any
 	// Stack is the result of debug.Stack; it may be nil.
 	Stack []byte
+}
+
+// errGone is the value of the PanicError of a call that ended its goroutine.
+var errGone = errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
+
+// Contain makes a call of the program's code in a goroutine of its own and waits for it, so that the goroutine
+// of the caller goes on whatever the call does: a panic, and a runtime.Goexit (t.FailNow calls it), are its
+// PanicError. It returns nil if the call has returned.
+func Contain(call func()) *PanicError {
+	ended := make(chan *PanicError)
+	go func() {
+		problem := &PanicError{Value: errGone}
+		defer func() {
+			if value := recover(); value != nil {
+				problem = &PanicError{Value: value, Stack: debug.Stack()}
+			}
+			ended <- problem
+		}()
+		call()
+		problem = nil
+	}()
+	return <-ended
 }
 
 // Error returns the text of Value. It does not panic, even if a method of Value does.

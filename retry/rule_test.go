@@ -93,7 +93,7 @@ func TestAnErrorThatSnoozesWaitsAsLongAsARetry(t *testing.T) {
 	panickingBackoff(nil, &run)
 	v := retry.Decide(retry.Policy{}, run)
 	require.Equal(t, retry.Sidekiq8.Delay(2, nil), v.Outcome.After())
-	require.Equal(t, "backoff", v.Panic)
+	require.Equal(t, "backoff", v.Panic.Value)
 }
 
 func TestARuleThatCanMatchNothingIsRefused(t *testing.T) {

@@ -252,6 +252,27 @@ func TestPoller(t *testing.T) {
 }
 
 // A user who may take a job out of the schedule but not push it must not lose it in between.
+// The log says that a job was moved to the dead set once it is there, not at each pass that Redis refuses.
+func TestUnreadableDueJobsAreLoggedOnceTheyAreMoved(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(r *rig) {
+		moved := func() int { return strings.Count(r.log.String(), "moved to the dead set: unreadable due job") }
+		r.do("SET", r.keys.Dead(), "another program's")
+		r.due(r.keys.Schedule(), "garbage", `{"class":"A","jid":"1","args":[],"queue":"a\nb"}`)
+		for range 3 {
+			_, err := r.poller.Pass(r.t.Context(), "me")
+			require.ErrorContains(r.t, err, "WRONGTYPE")
+		}
+		require.Zero(r.t, moved(), "they are where they were")
+		r.do("DEL", r.keys.Dead())
+		r.pass()
+		r.pass()
+		require.Equal(r.t, int64(2), r.do("ZCARD", r.keys.Dead()))
+		require.Equal(r.t, 2, moved(), r.log.String())
+		require.Contains(r.t, r.log.String(), `"error":"unreadable job: not a JSON object","bytes":7,`)
+	})
+}
+
 func TestDeniedCommands(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)

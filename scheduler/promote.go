@@ -149,8 +149,8 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 	if err != nil {
 		return due, 0, nil, err
 	}
-	asks, calls := lua.AskEach(groups, func(group lua.Promotions) lua.Ask[int] {
-		return p.cfg.Keys.Promote(set, []lua.Promotions{group}, now)
+	asks, calls := lua.AskEach(groups, func(group destination) lua.Ask[int] {
+		return p.cfg.Keys.Promote(set, []lua.Promotions{group.Promotions}, now)
 	})
 	next := p.page(set, skip, 1)
 	replies, err := p.carry(ctx, me, append(calls, next.Call)...)
@@ -173,10 +173,23 @@ func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []s
 	return due, stay, refused, err
 }
 
-// logPromoted logs the jobs that were moved. If some were gone, only their number is known.
-func (p *Poller) logPromoted(group lua.Promotions, moved int) {
+// A destination is where due jobs go, with the jobs.
+type destination struct {
+	lua.Promotions
+	// unreadable are the errors of the jobs, if they go to the dead set.
+	unreadable []error
+}
+
+// logPromoted logs the jobs that were moved. If some were gone, only their number is known; then those of the
+// dead set are all named, because none may get there without a line.
+func (p *Poller) logPromoted(group destination, moved int) {
 	switch {
-	case !p.cfg.Log.Enabled(context.Background(), slog.LevelDebug) || moved == 0 || group.Dead:
+	case moved == 0:
+	case group.Dead:
+		for i, why := range group.unreadable {
+			p.cfg.Log.Error("moved to the dead set: unreadable due job", "error", why, "bytes", len(group.Jobs[i].Old))
+		}
+	case !p.cfg.Log.Enabled(context.Background(), slog.LevelDebug):
 	case moved < len(group.Jobs):
 		p.cfg.Log.Debug("promoted due jobs", "queue", group.Queue, "jobs", moved, "due", len(group.Jobs))
 	default:
@@ -192,15 +205,16 @@ func (p *Poller) logPromoted(group lua.Promotions, moved int) {
 //
 // The poller also moves jobs of queues that only other programs take. It decides about the quarantine and the
 // dead set only for jobs that workers of Belay run.
-func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.Time) (sorted []lua.Promotions, err error) {
-	add := func(to lua.Promotions, promotion lua.Promotion) {
-		at := slices.IndexFunc(sorted, func(p lua.Promotions) bool {
-			return p.Queue == to.Queue && p.Quarantine == to.Quarantine && p.Dead == to.Dead
+func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.Time) (sorted []destination, err error) {
+	add := func(to lua.Promotions, promotion lua.Promotion) *destination {
+		at := slices.IndexFunc(sorted, func(d destination) bool {
+			return d.Queue == to.Queue && d.Quarantine == to.Quarantine && d.Dead == to.Dead
 		})
 		if at < 0 {
-			at, sorted = len(sorted), append(sorted, to)
+			at, sorted = len(sorted), append(sorted, destination{Promotions: to})
 		}
 		sorted[at].Jobs = append(sorted[at].Jobs, promotion)
+		return &sorted[at]
 	}
 	for _, raw := range jobs {
 		parsed, err := job.ParseToMove(raw)
@@ -223,8 +237,8 @@ func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.T
 			}
 		}
 		if err != nil {
-			p.cfg.Log.Error("moved to the dead set: unreadable due job", "error", err, "bytes", len(raw))
-			add(lua.Promotions{Dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
+			dead := add(lua.Promotions{Dead: true}, lua.Promotion{Old: raw, New: job.KeepUnreadable(raw, "", err, now, p.cfg.Unit)})
+			dead.unreadable = append(dead.unreadable, err)
 			continue
 		}
 		promotion := lua.Promotion{Old: raw, New: new}

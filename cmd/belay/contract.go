@@ -113,8 +113,8 @@ process_state is alive or lapsed; reported is true if the process reports that i
 is the number of entries that were read; shard is that of the job, if there are several; unseen lists the places that were not searched to the end; job
 has the fields of belay dead --json. ` + detailNotes + " " + argNotes,
 		exits: map[int]string{
-			exitOK: "if the job was found, or a search ended", exitFailure: "if it does not exist, or Redis cannot be read",
-			exitUnseen: "if the search was incomplete and did not find the job",
+			exitOK: "if a job was found, or a search was complete", exitFailure: "if it does not exist, or Redis cannot be read",
+			exitUnseen: "if the search was incomplete and found nothing",
 		},
 	},
 	{

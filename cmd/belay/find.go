@@ -269,7 +269,8 @@ func (f *searchFlags) check() error {
 	return nil
 }
 
-// run prints the jobs that were found, and how to continue.
+// run prints the jobs that were found, and how to continue. An incomplete search that found nothing is an
+// error, because a script would take it for none.
 func (f *searchFlags) run(cmd *cobra.Command, fleet *inspect.Fleet, timeout time.Duration) error {
 	f.query.Time = timeout
 	results, err := fleet.Search(context.Background(), f.query)
@@ -303,6 +304,9 @@ func (f *searchFlags) run(cmd *cobra.Command, fleet *inspect.Fleet, timeout time
 	}
 	if results.Next != "" {
 		cmd.PrintErrf("%d entries were read; to continue: --cursor %s\n", results.Looked, results.Next)
+	}
+	if incomplete := results.Next != "" || len(results.Unseen) > 0; err == nil && incomplete && len(results.Found) == 0 {
+		return statusError{errors.New("nothing was found, and the search was incomplete"), exitUnseen}
 	}
 	return err
 }

@@ -44,6 +44,11 @@ func TestFindSearches(t *testing.T) {
 	rest, _ := search("--class", "A", "--cursor", cursor)
 	require.Equal(t, all[2:], rest)
 
+	late := h.invoke("", "find", "--class", "A", "--text", "nothing", "--timeout", "1ns")
+	require.Equal(t, exitUnseen, late.code, "a script must not take it for none")
+	require.Regexp(t, `^\d+ entries were read; to continue: --cursor \S+\nbelay find: nothing was found, and the search was incomplete\n$`, late.errs)
+	require.Zero(t, h.invoke("", "find", "--class", "A", "--in", "queue", "--timeout", "1ns").code, "jobs were found")
+
 	table := h.invoke("", "find", "--class", "B")
 	require.Regexp(t, `(?m)^JID +CLASS +STATE`, table.out)
 	require.Regexp(t, `(?m)^died +B +dead `, table.out)

@@ -92,7 +92,7 @@ func printFleet(t *table, s inspect.FleetStatus) {
 	t.row("SHARD", "PROCESSED", "FAILED", "ENQUEUED", "SCHEDULED", "RETRIES", "DEAD", "PROCESSES")
 	for _, shard := range s.Shards {
 		if shard.Problem != "" {
-			t.row(shard.Name, "away")
+			t.row(shard.Name, "away", "-", "-", "-", "-", "-", "-")
 			continue
 		}
 		t.row(shard.Name, shard.Processed, shard.Failed, shard.Enqueued, shard.Scheduled, shard.Retries, shard.Dead, shard.ProcessCount)

@@ -78,3 +78,21 @@ func TestStatusWatch(t *testing.T) {
 		require.Contains(t, answer.errs, "at least 100ms")
 	})
 }
+
+// A shard that is away has all columns, so that those of the others stay in line.
+func TestAShardThatIsAwayKeepsTheColumns(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	rows := newTable(&out)
+	read := inspect.Status{Processed: 1234567, Enqueued: 7}
+	printFleet(rows, inspect.FleetStatus{Shards: []inspect.ShardStatus{
+		{Name: "0", Status: read}, {Name: "1", Problem: "connection refused"}, {Name: "2", Status: read},
+	}})
+	require.NoError(t, rows.Flush())
+	_, table, found := strings.Cut(out.String(), "\nSHARD")
+	require.True(t, found, out.String())
+	lines := strings.Split(table, "\n")
+	require.Equal(t, "0      1234567    0       7         0          0        0     0", lines[1])
+	require.Equal(t, "1      away       -       -         -          -        -     -", lines[2])
+	require.Equal(t, "2      1234567    0       7         0          0        0     0", lines[3])
+}
