@@ -16,7 +16,8 @@ const batchesHelp = `Lists the batches. A batch is a number of jobs with callbac
 of them has run once (on complete), when all of them are done (on success), and when the first of them dies (on death).
 
 STATE is "open" until the program that made the batch has sealed it, then "running"; "complete" when each member has run
-and some have failed, "dead" when all members that are left have died, and "over" after its success. A member that failed
+and some have failed, "dead" when all members that are left have died, and "over" after its success. A nested batch
+counts as two members, one of which is dead while the nested batch has dead members. A member that failed
 runs again by itself; one that died only if an operator retries it, and then it counts. A batch is deleted thirty days
 after its last push, and a day after its success.
 
