@@ -26,6 +26,15 @@ var (
 	ErrBatchDead = errors.New("all members of the batch that are left have died")
 )
 
+// A sealedError is the ErrBatchOver of NewBatch for the id of a batch that is sealed.
+type sealedError struct{}
+
+func (sealedError) Error() string {
+	return "a batch with this id exists and is sealed; choose another id"
+}
+
+func (sealedError) Is(target error) bool { return target == ErrBatchOver }
+
 // A BatchConfig describes a batch to make. All fields are optional.
 type BatchConfig struct {
 	// ID names the batch: 1 to 64 letters, digits, dots, dashes and underscores. A program that makes a batch
@@ -102,9 +111,9 @@ func (c *Client) newBatch(ctx context.Context, cfg BatchConfig, elsewhere bool) 
 	case err != nil:
 		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, outcomeOf(err))
 	case word == lua.BatchOver:
-		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, ErrBatchOver)
+		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, sealedError{})
 	case word == lua.BatchOrphan:
-		return nil, fmt.Errorf("belay: make the batch %s in %s: %w", cfg.ID, cfg.Parent.ID(), ErrBatchOver)
+		return nil, fmt.Errorf("belay: make the batch %s: its parent %s: %w", cfg.ID, cfg.Parent.ID(), ErrBatchOver)
 	}
 	return b, nil
 }
