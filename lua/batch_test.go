@@ -548,6 +548,7 @@ func TestDeathInANestedBatch(t *testing.T) {
 			require.True(w, ask(w, w.keys.CountNested("b3", b3)))
 			require.Equal(w, before, w.figures())
 			require.False(w, w.batch("b2").DeathAt.IsZero(), "a member had died")
+			require.Equal(w, []string{"Death"}, w.runCalls(identity, &number), "that of b1, though b2 was over")
 			ask(w, w.keys.DropBatch("b3", b3, false))
 			w.unchanged(func() { require.False(w, ask(w, w.keys.CountNested("b3", b3))) })
 			ask(w, w.keys.DropBatch("b1", w.batch("b1"), false))
@@ -593,6 +594,78 @@ func TestDeathInANestedBatch(t *testing.T) {
 			require.Equal(w, [2]int{0, 0}, [2]int{w.batch("b2").Dead, w.batch("b1").Dead})
 		}},
 	)
+}
+
+// The callbacks run in any order and as late as may be, while the member dies, is retried and is done: in the
+// end each batch around it has counted what there is.
+func TestDeathsInNestedBatchesInAnyOrder(t *testing.T) {
+	member := rowOf("b3", "1")
+	keep(t, promise{"are_counted", func(w *world) {
+		seed := rand.Uint64()
+		w.Logf("seed %d", seed)
+		random, prefix := rand.New(rand.NewPCG(seed, 0)), w.prefix //nolint:gosec // no secret
+		for round := range 30 {
+			w.keys = NewKeys(fmt.Sprintf("%s.%d", prefix, round))
+			identity, number, state, calls := w.family(), int64(0), "held", map[string]int{}
+			settle := func(queue, bytes string, outcome job.Outcome, as MemberEnd) {
+				number++
+				require.Equal(w, allSettled, w.settle(identity, number, Settled{Queue: queue, Bytes: bytes, Outcome: outcome, Owned: Owned{Member: memberOf(bytes, as)}}))
+			}
+			var taken []string
+			runCall := func(mayFail bool) bool {
+				for _, jobs := range w.take(identity, 1, "calls").Jobs {
+					taken = append(taken, jobs.Bytes...)
+				}
+				if len(taken) == 0 {
+					return false
+				}
+				at := random.IntN(len(taken))
+				bytes := taken[at]
+				taken = slices.Delete(taken, at, at+1)
+				j, err := job.Parse(bytes)
+				require.NoError(w, err)
+				if id, nested := strings.CutPrefix(j.JID(), "nested "); nested {
+					ask(w, w.keys.CountNested(id, w.batch(id)))
+				}
+				if j.Class() == "Row" && mayFail && random.IntN(6) == 0 {
+					settle("calls", bytes, job.Retried("x", time.Hour), MemberFailed)
+					w.push("calls", bytes)
+					return true
+				}
+				calls[j.Class()]++
+				settle("calls", bytes, job.Done(), MemberDone)
+				return true
+			}
+			for range 40 {
+				switch act := random.IntN(12); {
+				case act > 2:
+					runCall(true)
+				case state == "held" && act == 0:
+					settle("q", member, job.Done(), MemberDone)
+					state = "done"
+				case state == "held":
+					settle("q", member, job.Died(member), MemberDied)
+					state = "dead"
+				case state == "dead":
+					group := ActGroup{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: member, New: member, Owned: Owned{Member: memberOf(member, MemberRevived)}}}}
+					ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{group}))
+					w.take(identity, 1, "q")
+					state = "held"
+				}
+				b := w.batch("b1")
+				require.True(w, b.Dead <= b.Failed && b.Failed <= b.Pending)
+			}
+			for runCall(false) {
+			}
+			for _, id := range []string{"b1", "b2", "b3"} {
+				b := w.batch(id)
+				require.Equal(w, [2]bool{state == "dead", state == "done"}, [2]bool{b.State == BatchStateDead, b.State == BatchStateOver}, id)
+				require.Equal(w, state == "dead", b.Dead == 1, id)
+			}
+			died, done := !w.batch("b3").DeathAt.IsZero(), state == "done"
+			require.Equal(w, [2]bool{died, done}, [2]bool{calls["Death"] == 1, calls["Success"] == 1}, "each once: %v", calls)
+		}
+	}})
 }
 
 func TestNestedBatch(t *testing.T) {

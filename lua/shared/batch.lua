@@ -32,11 +32,11 @@ local function store(b, field, now_ms)
   end
 end
 
--- call: stores a callback of the batch, unless it was called before.
+-- call: stores a callback of the batch, unless it was called before. Returns whether it was not.
 local function call(b, what, now_ms)
   local info, batches, bid = KEYS[b.key], KEYS[b.key + 5], string.match(b.of, '^[^/]*')
   if redis.call('HSETNX', info, what .. '_at', string.format('%.0f', now_ms)) == 0 then
-    return
+    return false
   end
   store(b, 'on_' .. what, now_ms)
   local now = math.floor(now_ms / 1000)
@@ -46,6 +46,7 @@ local function call(b, what, now_ms)
     redis.call('ZADD', batches, now + 86400, bid)
   end
   redis.pcall('PUBLISH', KEYS[b.key + 7], 'batch ' .. bid) -- a hint
+  return true
 end
 
 -- remove: members are pending no more. Returns how many were.
@@ -94,9 +95,7 @@ local function count(b, now_ms)
     redis.call('SADD', failed, unpack(died))
     redis.call('SADD', dead, unpack(died))
   end
-  if #died > 0 or b.death then
-    call(b, 'death', now_ms)
-  end
+  local first = (#died > 0 or b.death) and call(b, 'death', now_ms)
   if #b.revived > 0 then
     redis.call('SREM', dead, unpack(b.revived))
   end
@@ -107,7 +106,7 @@ local function count(b, now_ms)
     redis.call('HINCRBY', info, 'removed', removed)
   end
   local left = redis.call('SCARD', pending)
-  if left > 0 and had_dead ~= (b.some_failed and redis.call('SCARD', dead) > 0) then
+  if first or left > 0 and had_dead ~= (b.some_failed and redis.call('SCARD', dead) > 0) then
     store(b, 'on_nested', now_ms) -- its parent's turn; at its success the end job counts there
   end
   if left == (b.some_failed and redis.call('SCARD', failed) or 0) then

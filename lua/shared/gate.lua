@@ -20,7 +20,8 @@ local any_stop = false -- whether a gate that may_look has seen may be stopped
 local function gate_at(name, key)
   -- The fields of all uses at once: to add them one by one would take Lua twice as long.
   return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = false, a = false,
-    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, shut_ms = 0, size = '', limit = false, permits = false, begun = 0, of = false }
+    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, shut_ms = 0, size = '', limit = false, permits = false, begun = 0,
+    of = false }
 end
 
 -- may_use: nil if nothing can stop the changes of slots, admissions and counts half-way; else the error.
