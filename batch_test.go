@@ -173,6 +173,29 @@ func TestNestedBatchesEndFromTheInside(t *testing.T) {
 	})
 }
 
+func TestDeathInANestedBatchIsOneInEachBatchAroundIt(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		b := newBatches(t, client)
+		running(t, b.server)
+		outer, err := belay.NewBatch(ctx, client, belay.BatchConfig{OnDeath: b.call.Job("death")}, func(of *belay.Batch) error {
+			_, err := belay.NewBatch(ctx, client, belay.BatchConfig{Parent: of}, func(of *belay.Batch) error {
+				_, err := belay.NewBatch(ctx, client, belay.BatchConfig{Parent: of}, b.fill(ctx, importRow{}, importRow{How: "fails"}))
+				return err
+			})
+			return err
+		})
+		require.NoError(t, err)
+		status, err := outer.Wait(ctx)
+		require.ErrorIs(t, err, belay.ErrBatchDead)
+		require.Equal(t, [3]any{1, 1, lua.BatchStateDead}, [3]any{status.Pending, status.Dead, status.State})
+		require.Equal(t, "death", awaitValue(t, "the outer callback", b.came))
+		require.Equal(t, []string{"death"}, b.all())
+	})
+}
+
 // The end jobs of a nested batch without callbacks run where those of its parent do, and not in the default queue,
 // which no worker may take.
 func TestNestedBatchWithoutCallbacksEndsInTheQueueOfItsParent(t *testing.T) {

@@ -124,8 +124,9 @@ func WaitUpTo(d time.Duration) DoOption {
 
 // Do calls fn with a slot of a limit, in a handler or anywhere else: the call counts as a run of the limit's
 // gate with this key, and uses a permit of its rate. Do waits until there is room and no job waits, for five
-// seconds; then it returns an error that wraps ErrOverLimit. WaitUpTo and Skip change how long it waits.
-// Otherwise it returns fn's error. It panics if c or fn is nil.
+// seconds; then it returns an error that wraps ErrOverLimit. WaitUpTo and Skip change how long it waits. If the
+// next permit of the rate comes later than that, or the limit is stopped for longer by RateLimited, Do returns
+// the error at once. Otherwise it returns fn's error. It panics if c or fn is nil.
 //
 // Unlike Limited, Do occupies its caller while it waits, and callers get slots in no order. Use it for a part
 // of a handler, or for code that is no job. Do not use it in a handler whose class has the same limit: such

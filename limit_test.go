@@ -372,6 +372,25 @@ func TestDoHoldsASlot(t *testing.T) {
 	noSlotLeft(t, client)
 }
 
+// Do does not wait for a permit that comes too late.
+func TestDoReturnsAtOnceIfTheRateHasNoPermitInTime(t *testing.T) {
+	t.Parallel()
+	for name, rate := range map[string]belay.Rate{"window": belay.Window(1, 24*time.Hour), "leaky": belay.Leaky(1, 24*time.Hour)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := openShared(t)
+			daily := belay.Limit{Name: "daily", Rate: rate}
+			require.NoError(t, belay.Do(t.Context(), client, daily, "", nothing))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			require.ErrorIs(t, belay.Do(ctx, client, daily, "", nothing, belay.WaitUpTo(time.Hour)), belay.ErrOverLimit)
+			soon := belay.Limit{Name: "soon", Rate: belay.Window(1, 300*time.Millisecond)}
+			require.NoError(t, belay.Do(ctx, client, soon, "", nothing))
+			require.NoError(t, belay.Do(ctx, client, soon, "", nothing, belay.WaitUpTo(time.Hour)), "its permit comes in time")
+		})
+	}
+}
+
 // A slot is renewed as long as the function runs. If it is lost all the same, the function's context ends.
 func TestDoNoticesThatItsSlotIsLost(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,9 @@ const (
 	// NothingClass is the class of the end job of a nested batch without a callback. Every worker runs it: it
 	// does nothing, and its end counts in the parent.
 	NothingClass = "Belay::Nothing"
+	// NestedClass is the class of the job that counts in a parent whether the batch that is nested in it has
+	// dead members. Every worker runs it.
+	NestedClass = "Belay::Nested"
 	// MaxCallback is the maximum size of a callback in bytes: it is in Redis as long as its batch.
 	MaxCallback = 16 << 10
 )

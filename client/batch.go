@@ -21,10 +21,19 @@ var (
 	// ErrNoBatch is the error of OpenBatch, and of a Batch's methods, if Redis has no batch with the id: it was
 	// deleted, has expired, or was never made.
 	ErrNoBatch = errors.New("there is no such batch")
-	// ErrBatchDead is the error of Batch.Wait if no member is left but dead ones: the batch ends only if an
-	// operator retries or deletes them.
+	// ErrBatchDead is the error of Batch.Wait if no member is left but dead ones, and nested batches that have
+	// dead ones: the batch ends only if an operator retries or deletes them.
 	ErrBatchDead = errors.New("all members of the batch that are left have died")
 )
+
+// A sealedError is the ErrBatchOver of NewBatch for the id of a batch that is sealed.
+type sealedError struct{}
+
+func (sealedError) Error() string {
+	return "a batch with this id exists and is sealed; choose another id"
+}
+
+func (sealedError) Is(target error) bool { return target == ErrBatchOver }
 
 // A BatchConfig describes a batch to make. All fields are optional.
 type BatchConfig struct {
@@ -37,7 +46,8 @@ type BatchConfig struct {
 	Description string
 	// OnComplete is pushed when each member has run once: it is done, has failed or has died. OnSuccess is
 	// pushed when each member is done, or was cancelled, deleted or dropped because it had expired. OnDeath is
-	// pushed when the first member dies: it runs again only if an operator retries it. Each is pushed once, in
+	// pushed when the first member dies, also one of a nested batch: it runs again only if an operator retries
+	// it. Each is pushed once, in
 	// the step that ends the run that decides it, and is an ordinary job: it has retries of its own, and its
 	// handler finds the batch with BatchOf. A callback has no In, At, Key, Unique, ExpiresIn or Deadline, is in
 	// no batch, and its payload has at most 16 KiB. Default: none.
@@ -47,7 +57,7 @@ type BatchConfig struct {
 	Queue string
 	// Parent is the batch in which this one is nested. The parent is complete once this batch is complete and
 	// its OnComplete has run, and over once this batch is over and its OnSuccess is done. It counts a nested
-	// batch as two members. Default: none.
+	// batch as two members, one of which is dead while the nested batch has dead members. Default: none.
 	Parent *Batch
 }
 
@@ -101,9 +111,9 @@ func (c *Client) newBatch(ctx context.Context, cfg BatchConfig, elsewhere bool) 
 	case err != nil:
 		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, outcomeOf(err))
 	case word == lua.BatchOver:
-		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, ErrBatchOver)
+		return nil, fmt.Errorf("belay: make the batch %s: %w", cfg.ID, sealedError{})
 	case word == lua.BatchOrphan:
-		return nil, fmt.Errorf("belay: make the batch %s in %s: %w", cfg.ID, cfg.Parent.ID(), ErrBatchOver)
+		return nil, fmt.Errorf("belay: make the batch %s: its parent %s: %w", cfg.ID, cfg.Parent.ID(), ErrBatchOver)
 	}
 	return b, nil
 }
@@ -143,6 +153,9 @@ func (c *Client) batchOf(ctx context.Context, cfg BatchConfig) (*Batch, lua.NewB
 	made.Complete, made.OnComplete = add("OnComplete", cfg.OnComplete, cfg.Parent != nil)
 	made.Success, made.OnSuccess = add("OnSuccess", cfg.OnSuccess, cfg.Parent != nil)
 	_, made.OnDeath = add("OnDeath", cfg.OnDeath, false)
+	if cfg.Parent != nil {
+		_, made.OnNested = add("the job that counts its deaths in its parent", RawJob{Class: batch.NestedClass}, false)
+	}
 	return b, made, errors.Join(errs...)
 }
 
@@ -298,8 +311,9 @@ func (s *space) readBatch(ctx context.Context, id string) (lua.BatchRead, error)
 }
 
 // Wait waits until the batch is over, and returns its status. The error is nil then. It is ErrBatchDead if no
-// member is left but dead ones, ErrNoBatch if there is no such batch, the error of ctx if that ends first, and
-// the error of Redis if it refuses the read. Wait waits for the end of an outage.
+// member is left but dead ones, those of nested batches included, ErrNoBatch if there is no such batch, the
+// error of ctx if that ends first, and the error of Redis if it refuses the read. Wait waits for the end of an
+// outage.
 func (b *Batch) Wait(ctx context.Context) (BatchStatus, error) {
 	end, err := b.space.waits.wait(ctx, b.space, lua.BatchMessage(b.name.ID))
 	switch {

@@ -37,7 +37,7 @@ var ErrOverLimit = retry.ErrOverLimit
 var ErrLimitLost = errors.New("belay: the slot of the limit is lost: it was not renewed in time")
 
 // Do calls fn with a slot of a limit, and frees the slot when fn returns. It waits for a slot for this long,
-// at most until ctx ends; 0 asks once. belay.Do describes it.
+// at most until ctx ends, but not if the rate has no permit until then; 0 asks once. belay.Do describes it.
 func (c *Client) Do(ctx context.Context, l limit.Limit, key string, wait time.Duration, fn func(ctx context.Context) error) error {
 	if err := l.Check(); err != nil {
 		return fmt.Errorf("belay: Do: %w", err)
@@ -94,7 +94,7 @@ func (s slot) take(ctx context.Context, wait time.Duration) (sentAt time.Time, e
 			err = ErrOverLimit
 		}
 		left := time.Until(deadline)
-		if left <= 0 {
+		if left <= got.Shut { // which is 0 if Redis did not answer
 			return sentAt, err
 		}
 		select {

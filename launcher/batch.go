@@ -5,6 +5,7 @@ import (
 
 	"github.com/belayq/belay/batch"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/link"
 	"github.com/belayq/belay/lua"
 )
 
@@ -40,4 +41,23 @@ func Previous(ctx context.Context) (jid string, pusher any, ok bool) {
 // builtIn are the classes that every worker runs, unless the program has handlers for them.
 var builtIn = map[string]Handler{
 	batch.NothingClass: func(context.Context, *job.Job) error { return nil },
+	batch.NestedClass:  countNested,
+}
+
+// countNested counts in a batch whether the nested batch that has enqueued this job has dead members.
+func countNested(ctx context.Context, j *job.Job) error {
+	r, err := current(ctx)
+	nested, ok := lua.BatchOf(j)
+	if err != nil || !ok {
+		return err
+	}
+	to := &link.Link{Client: r.shard.lanes.chores, Round: r.launcher().round(), Patient: true, Log: r.shard.log, Duty: "batches"}
+	return r.waitOut(ctx, func() error {
+		read, found, err := r.shard.keys.ReadBatch(ctx, to, nested.ID)
+		if err != nil || !found || read.Parent == (lua.Batch{}) {
+			return err
+		}
+		_, err = r.shard.keys.CountNested(nested.ID, read).Do(ctx, to)
+		return err
+	})
 }

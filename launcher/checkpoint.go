@@ -91,6 +91,22 @@ func (r *run) handleSave(word lua.SaveWord) error {
 	return cause
 }
 
+// waitOut repeats a call of the run's while Redis is away, until ctx ends or the process begins to stop.
+func (r *run) waitOut(ctx context.Context, call func() error) error {
+	var backoff link.Backoff
+	err := call()
+	for ; driver.Outage(err); err = call() {
+		select {
+		case <-time.After(backoff.Next()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.launcher().halt:
+			return Interrupted
+		}
+	}
+	return err
+}
+
 // excused returns the job as it continues after a run that ended without a crash: if the run has advanced the
 // cursor, earlier crashes do not count any more.
 func (r *run) excused() *job.Job {
@@ -120,19 +136,14 @@ func Resume(ctx context.Context, cursor any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("belay: resume: %w", err)
 	}
-	var backoff link.Backoff
-	fields, err := r.Saved(r.job).Read(ctx)
-	for ; driver.Outage(err); fields, err = r.Saved(r.job).Read(ctx) {
-		select {
-		case <-time.After(backoff.Next()):
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-r.launcher().halt:
-			return false, Interrupted
+	var fields []string
+	if err := r.waitOut(ctx, func() (err error) {
+		if fields, err = r.Saved(r.job).Read(ctx); err != nil {
+			return fmt.Errorf("belay: resume: %w", err)
 		}
-	}
-	if err != nil {
-		return false, fmt.Errorf("belay: resume: %w", err)
+		return nil
+	}); err != nil {
+		return false, err
 	}
 	if fields[0] == "" || fields[0] == "null" {
 		return false, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,7 +65,7 @@ func TestAPausedClassWaitsUntilItIsResumed(t *testing.T) {
 		r.start(l)
 		require.Equal(t, "[0]", receive(t, "a run", began))
 		gate := r.rule(lua.ClassRule{Class: "Reports::Daily"})
-		r.obeyed("Reports::Daily", "limit 0")
+		r.obeyed("Reports::Daily", "pause")
 		for _, args := range []string{"[1]", "[2]", "[3]"} {
 			r.push("Reports::Daily", args)
 		}
@@ -113,6 +114,28 @@ func TestANewProcessObeysTheRulesFromItsFirstJobOn(t *testing.T) {
 		}
 		require.Empty(t, ran)
 		require.Empty(t, r.set(r.keys.Retry()))
+	})
+}
+
+// The log has the words that operators give and read, not those in which Redis keeps them.
+func TestTheLogHasTheWordsOfOperatorsForRulesAndSizes(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		l := r.build(r.config())
+		own := &launcher.ClassLimit{Limit: limit.Limit{Name: "own", Concurrency: 3, Rate: limit.Window(100, time.Minute)}, Key: func(*job.Job) (string, error) { return "", nil }}
+		l.Handle("Limited", func(context.Context, *job.Job) error { return nil }, launcher.Class{Limit: own})
+		_, err := r.keys.ChangeLimits(lua.LimitSet, []lua.LimitChange{{Name: "own", Size: lua.Size{Concurrency: 1}}}).Do(t.Context(), r.client)
+		require.NoError(t, err)
+		r.rule(lua.ClassRule{Class: "Paused"})
+		r.rule(lua.ClassRule{Class: "Dropped", Drop: true})
+		r.rule(lua.ClassRule{Class: "Few", Concurrency: 5})
+		r.start(l)
+		r.obeyed("Paused", "pause")
+		r.obeyed("Dropped", "drop")
+		r.obeyed("Few", "limit 5")
+		r.eventually("the line about the size", func() bool {
+			return strings.Contains(r.log.String(), `"limit":"own","declared":"concurrency 3, rate 100/1m"`)
+		})
 	})
 }
 
@@ -168,14 +191,14 @@ func TestAJobWaitsForTheLimitOfItsClassWhenARuleIsOver(t *testing.T) {
 		l.Handle("Limited", func(context.Context, *job.Job) error { ran <- true; return nil }, launcher.Class{Limit: own})
 		gate := r.rule(lua.ClassRule{Class: "Limited"})
 		r.start(l)
-		r.obeyed("Limited", "limit 0")
+		r.obeyed("Limited", "pause")
 		r.do("DEL", r.keys.Classes()) // without the event
 		r.do("HDEL", r.keys.Limits(), strings.TrimSuffix(gate.Name, ":"))
 		r.push("Limited", "[]")
 		r.eventually("the job to wait", func() bool { return r.waiters(gate) == 1 })
 		require.Empty(t, ran)
 		r.rule(lua.ClassRule{Class: "Other"})
-		r.obeyed("Other", "limit 0")
+		r.obeyed("Other", "pause")
 		receive(t, "a run", ran)
 	})
 }

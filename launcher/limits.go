@@ -106,7 +106,7 @@ func (s *shard) readRules(ctx context.Context) error {
 	s.rulesAt = event
 	s.setGate()
 	for _, rule := range changed {
-		s.log.Info("rule of a class is in force", "class", rule.Class, "rule", rule.String())
+		s.log.Info("rule of a class is in force", "class", rule.Class, "rule", rule.Words())
 	}
 	for _, class := range removed {
 		s.log.Info("rule of a class is over", "class", class)
@@ -135,7 +135,7 @@ func (s *shard) registerLimits(ctx context.Context) error {
 			overruled[chunk[i].Name] = word == lua.LimitKept
 			if word == lua.LimitKept && !s.overruled[chunk[i].Name] {
 				s.log.Info("size of a limit set by an operator or a newer process is in force",
-					"limit", chunk[i].Name, "declared", chunk[i].Size().String())
+					"limit", chunk[i].Name, "declared", chunk[i].Words())
 			}
 		}
 	}

@@ -25,6 +25,18 @@ func ParseRate(text string) (Rate, error) {
 	return Window(n, per), nil
 }
 
+// Words describes how much the limit allows.
+func (l Limit) Words() string {
+	var words []string
+	if l.Concurrency > 0 {
+		words = append(words, "concurrency "+strconv.Itoa(l.Concurrency))
+	}
+	if !l.Rate.None() {
+		words = append(words, "rate "+l.Rate.String())
+	}
+	return strings.Join(words, ", ")
+}
+
 // RateOf returns the rate of a size.
 func RateOf(size lua.Size) Rate {
 	if size.Rate == "" || size.Rate == lua.RateNone {

@@ -12,15 +12,16 @@ const HoldLease = 30 * time.Second
 type Acquired struct {
 	// Held reports that the holder has a slot, and has used a permit of a rate.
 	Held bool
-	// Wait is after which time to try again if it has none.
-	Wait time.Duration
+	// Shut is for how long a rate or a stop lets nothing start, whatever ends; 0 if it has a slot, or if only
+	// other runs are in its way.
+	Shut time.Duration
 }
 
 // Acquire takes a slot of a gate for a holder that is no job, for HoldLease, if there is room and no job waits.
 // holder is unique to the caller, without a line feed. The same call again changes nothing but the time.
 func (k Keys) Acquire(gate Gate, holder string) Ask[Acquired] {
-	return acquire(k, "take", gate, holder, func(word string, wait time.Duration) Acquired {
-		return Acquired{Held: word == "held", Wait: wait}
+	return acquire(k, "take", gate, holder, func(word string, shut time.Duration) Acquired {
+		return Acquired{Held: word == "held", Shut: shut}
 	})
 }
 
@@ -34,7 +35,7 @@ func (k Keys) ReleaseLease(gate Gate, holder string) Ask[bool] {
 	return acquire(k, "free", gate, holder, func(word string, _ time.Duration) bool { return word == "free" })
 }
 
-func acquire[T any](k Keys, act string, gate Gate, holder string, of func(word string, wait time.Duration) T) Ask[T] {
+func acquire[T any](k Keys, act string, gate Gate, holder string, of func(word string, shut time.Duration) T) Ask[T] {
 	// The second key stands for a ledger of slots, which a lease is not in.
 	keys := append([]string{k.Gates(), k.Admitted(), k.Admitted(), k.Waiting(), k.Limits()}, gate.keysOf(k)...)
 	args := []string{act, gate.Name, gate.Size.String(), holder, millis(HoldLease)}

@@ -7,8 +7,8 @@
 --          7 rate  8 stop  9 leases
 -- ARGV     1 "take" | "renew" | "free"  2 name of the gate  3 size to use if none is stored  4 holder
 --          5 ms of the lease
--- Returns  {"held", 0} | {"busy", ms after which to try again} | {"lost", 0} (it has none to prolong or to give
---          up) | {"free", 0} (given up)
+-- Returns  {"held", 0} | {"busy", ms for which the rate or a stop lets nothing start, 0 for none}
+--          | {"lost", 0} (it has none to prolong or to give up) | {"free", 0} (given up)
 -- Repeat   prolongs the lease, and uses no second permit; "lost" after it was given up
 -- Cost     O(log leases), O(starts that no rate counts any more), at a full gate O(256 * log leases)
 local leases = KEYS[9]
@@ -53,7 +53,7 @@ if g.room <= 0 then
 end
 if g.room <= 0 or g.waiters > 0 then
   write_counts()
-  return { 'busy', math.ceil(g.wait_ms) }
+  return { 'busy', math.ceil(g.shut_ms) }
 end
 redis.call('ZADD', leases, until_ms, lease)
 change_count(g.r, 1)

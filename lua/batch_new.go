@@ -17,9 +17,11 @@ type NewBatch struct {
 	// Unit is that of the callbacks' enqueued_at.
 	Unit job.TimeUnit
 	// Parent is the batch in which it is nested; zero for none. Complete and Success are then the jids of
-	// OnComplete and OnSuccess, which are members of the parent.
+	// OnComplete and OnSuccess, which are members of the parent. OnNested is enqueued whenever the batch has
+	// its first dead member, and when it has none any more, for CountNested.
 	Parent            Batch
 	Complete, Success string
+	OnNested          string
 }
 
 // BatchWord is the result of NewBatch.
@@ -46,7 +48,7 @@ func (k Keys) NewBatch(b NewBatch) Ask[BatchWord] {
 		fields = append(fields, batchParent, b.Parent.String(), batchComplete, b.Complete, batchSuccess, b.Success)
 	}
 	for _, field := range [][2]string{
-		{batchDescription, b.Description}, {"on_complete", b.OnComplete}, {"on_success", b.OnSuccess}, {"on_death", b.OnDeath},
+		{batchDescription, b.Description}, {"on_complete", b.OnComplete}, {"on_success", b.OnSuccess}, {"on_death", b.OnDeath}, {"on_nested", b.OnNested},
 	} {
 		if field[1] != "" {
 			fields = append(fields, field[0], field[1])

@@ -426,6 +426,246 @@ func TestFarFromItsEndABatchCostsFewCommands(t *testing.T) {
 func nested(b *NewBatch) {
 	b.Parent, b.Complete, b.Success = Batch{"b1", "calls"}, "E1", "E2"
 	b.OnComplete, b.OnSuccess = strings.TrimSuffix(row("E1"), "}"), strings.TrimSuffix(row("E2"), "}")
+	b.OnDeath, b.OnNested = "", nestedDeath(b.ID)
+}
+
+// nestedDeath is the text of the job that counts the deaths of a nested batch in its parent.
+func nestedDeath(id string) string { return `{"class":"Nested","jid":"nested ` + id + `","args":[]` }
+
+// family makes b1, b2 in it, and b3 in b2, which has the member 1, and returns a process that holds it.
+func (w *world) family() (identity string) {
+	w.Helper()
+	require.Equal(w, BatchNew, w.newBatch("b1", nil))
+	require.Equal(w, BatchNew, w.newBatch("b2", nested))
+	require.Equal(w, BatchNew, w.newBatch("b3", func(b *NewBatch) {
+		nested(b)
+		b.Parent, b.Complete, b.Success = Batch{"b2", "calls"}, "F1", "F2"
+		b.OnComplete, b.OnSuccess = strings.TrimSuffix(rowOf("b2", "F1"), "}"), strings.TrimSuffix(rowOf("b2", "F2"), "}")
+	}))
+	require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b3", "1"))).Word)
+	for _, id := range []string{"b1", "b2", "b3"} {
+		w.seal(id)
+	}
+	identity = w.process("q", "calls")
+	w.take(identity, 1, "q")
+	return identity
+}
+
+// endMember ends a run of a member of b3 or b2 that was taken from the queue "q".
+func (w *world) endMember(identity string, number int64, member string, outcome job.Outcome, as MemberEnd) {
+	w.Helper()
+	require.Equal(w, allSettled, w.settle(identity, number, Settled{Queue: "q", Bytes: member, Outcome: outcome, Owned: Owned{Member: memberOf(member, as)}}))
+}
+
+// runCalls runs the callbacks until there are none, counts the deaths of nested batches where their jobs say so, and
+// returns the classes of the other callbacks in order.
+func (w *world) runCalls(identity string, number *int64) (classes []string) {
+	w.Helper()
+	for {
+		taken := w.take(identity, 1, "calls").Jobs
+		if len(taken) == 0 || len(taken[0].Bytes) == 0 {
+			return classes
+		}
+		j, err := job.Parse(taken[0].Bytes[0])
+		require.NoError(w, err)
+		if id, nested := strings.CutPrefix(j.JID(), "nested "); nested {
+			require.True(w, ask(w, w.keys.CountNested(id, w.batch(id))))
+		} else if j.Class() != "Row" {
+			classes = append(classes, j.Class())
+		}
+		*number++
+		w.settle(identity, *number, Settled{Queue: "calls", Bytes: j.Raw(), Outcome: job.Done(), Owned: Owned{Member: MemberOf(j, MemberDone)}})
+	}
+}
+
+// states are the states of b1, b2 and b3.
+func (w *world) states() [3]BatchState {
+	w.Helper()
+	return [3]BatchState{w.batch("b1").State, w.batch("b2").State, w.batch("b3").State}
+}
+
+func TestDeathInANestedBatch(t *testing.T) {
+	const complete, dead, over = BatchStateComplete, BatchStateDead, BatchStateOver
+	member := rowOf("b3", "1")
+	revive := func(w *world) {
+		w.Helper()
+		group := ActGroup{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: member, New: member, Owned: Owned{Member: memberOf(member, MemberRevived)}}}}
+		require.Equal(w, Acted{}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{group})))
+	}
+	keep(t,
+		promise{"is_a_death_in_each_batch_around_it_until_the_member_is_retried", func(w *world) {
+			identity, number := w.family(), int64(1)
+			w.endMember(identity, number, member, job.Died(member), MemberDied)
+			require.Equal(w, []string{"Death", "Complete"}, w.runCalls(identity, &number))
+			require.Equal(w, [3]BatchState{dead, dead, dead}, w.states())
+			require.Equal(w, [5]int{2, 1, 1, 1, 0}, w.figures())
+			require.False(w, w.batch("b2").DeathAt.IsZero())
+			w.unchanged(func() { ask(w, w.keys.CountNested("b3", w.batch("b3"))) })
+
+			revive(w)
+			require.Empty(w, w.runCalls(identity, &number))
+			require.Equal(w, [3]BatchState{complete, complete, complete}, w.states())
+			require.Equal(w, [5]int{2, 1, 1, 0, 0}, w.figures())
+
+			w.take(identity, 1, "q")
+			number++
+			w.endMember(identity, number, member, job.Died(member), MemberDied)
+			require.Empty(w, w.runCalls(identity, &number), "b1 has called its death")
+			require.Equal(w, [3]BatchState{dead, dead, dead}, w.states())
+
+			revive(w)
+			w.take(identity, 1, "q")
+			number++
+			w.endMember(identity, number, member, job.Done(), MemberDone)
+			require.Equal(w, []string{"Success"}, w.runCalls(identity, &number))
+			require.Equal(w, [3]BatchState{over, over, over}, w.states())
+		}},
+		promise{"ends_in_the_batches_around_it_when_the_member_is_deleted", func(w *world) {
+			identity, number := w.family(), int64(1)
+			w.endMember(identity, number, member, job.Died(member), MemberDied)
+			w.runCalls(identity, &number)
+			gone := ActGroup{Destination: DestinationNone, Jobs: []Promotion{{Old: member, Owned: Owned{Member: memberOf(member, MemberRemoved)}}}}
+			ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{gone}))
+			require.Equal(w, []string{"Success"}, w.runCalls(identity, &number))
+			require.Equal(w, [3]BatchState{over, over, over}, w.states())
+		}},
+		promise{"is_counted_late_without_harm", func(w *world) {
+			identity, number := w.family(), int64(1)
+			w.endMember(identity, number, member, job.Died(member), MemberDied)
+			b3, b2 := w.batch("b3"), w.batch("b2")
+			w.take(identity, 1, "calls") // the job that counts the death waits
+			revive(w)
+			w.take(identity, 1, "calls") // F1
+			w.take(identity, 1, "calls") // the job that counts that none is dead
+			w.take(identity, 1, "q")
+			number++
+			w.endMember(identity, number, member, job.Done(), MemberDone)
+			w.push("calls", rowOf("b2", "F1"))
+			w.runCalls(identity, &number)
+			require.Equal(w, [3]BatchState{over, over, over}, w.states())
+			require.True(w, w.batch("b1").DeathAt.IsZero())
+			before := w.figures()
+			require.True(w, ask(w, w.keys.CountNested("b3", b3)))
+			require.Equal(w, before, w.figures())
+			require.False(w, w.batch("b2").DeathAt.IsZero(), "a member had died")
+			require.Equal(w, []string{"Death"}, w.runCalls(identity, &number), "that of b1, though b2 was over")
+			ask(w, w.keys.DropBatch("b3", b3, false))
+			w.unchanged(func() { require.False(w, ask(w, w.keys.CountNested("b3", b3))) })
+			ask(w, w.keys.DropBatch("b1", w.batch("b1"), false))
+			w.unchanged(func() { ask(w, w.keys.CountNested("b2", b2)) })
+		}},
+		promise{"does_not_hide_that_its_end_job_has_died", func(w *world) {
+			identity, number := w.family(), int64(1)
+			w.endMember(identity, number, member, job.Done(), MemberDone)
+			for range 2 { // F1, and then F2, which dies
+				j, err := job.Parse(w.take(identity, 1, "calls").Jobs[0].Bytes[0])
+				require.NoError(w, err)
+				number++
+				outcome, as := job.Done(), MemberDone
+				if j.JID() == "F2" {
+					outcome, as = job.Died(j.Raw()), MemberDied
+				}
+				w.settle(identity, number, Settled{Queue: "calls", Bytes: j.Raw(), Outcome: outcome, Owned: Owned{Member: MemberOf(j, as)}})
+			}
+			ask(w, w.keys.CountNested("b3", w.batch("b3")))
+			require.Equal(w, []string{"Complete", "Death"}, w.runCalls(identity, &number))
+			require.Equal(w, [3]BatchState{dead, dead, over}, w.states())
+		}},
+		promise{"is_over_in_the_batch_around_it_when_its_end_job_has_run", func(w *world) {
+			identity, number := w.family(), int64(1)
+			ask(w, w.keys.PushUnique(nil, rows("b2", "3", "4", "5"))) // b2 is far from its end
+			w.endMember(identity, number, member, job.Died(member), MemberDied)
+			w.runCalls(identity, &number)
+			require.Equal(w, [2]int{1, 1}, [2]int{w.batch("b2").Dead, w.batch("b1").Dead})
+			w.push("q", rowOf("b2", "F2")) // the member was retried and is done, and this is not counted yet
+			w.take(identity, 100, "q")
+			number++
+			w.endMember(identity, number, rowOf("b2", "F2"), job.Retried("x", time.Hour), MemberFailed)
+			w.runCalls(identity, &number)
+			require.Equal(w, [2]int{0, 0}, [2]int{w.batch("b2").Dead, w.batch("b1").Dead}, "it runs again")
+			ask(w, w.keys.CountNested("b3", w.batch("b3")))
+			w.runCalls(identity, &number)
+			require.Equal(w, [2]int{1, 1}, [2]int{w.batch("b2").Dead, w.batch("b1").Dead})
+			w.push("q", rowOf("b2", "F2"))
+			w.take(identity, 100, "q")
+			number++
+			w.endMember(identity, number, rowOf("b2", "F2"), job.Done(), MemberDone)
+			w.runCalls(identity, &number)
+			require.Equal(w, [2]int{0, 0}, [2]int{w.batch("b2").Dead, w.batch("b1").Dead})
+		}},
+	)
+}
+
+// The callbacks run in any order and as late as may be, while the member dies, is retried and is done: in the
+// end each batch around it has counted what there is.
+func TestDeathsInNestedBatchesInAnyOrder(t *testing.T) {
+	member := rowOf("b3", "1")
+	keep(t, promise{"are_counted", func(w *world) {
+		seed := rand.Uint64()
+		w.Logf("seed %d", seed)
+		random, prefix := rand.New(rand.NewPCG(seed, 0)), w.prefix //nolint:gosec // no secret
+		for round := range 30 {
+			w.keys = NewKeys(fmt.Sprintf("%s.%d", prefix, round))
+			identity, number, state, calls := w.family(), int64(0), "held", map[string]int{}
+			settle := func(queue, bytes string, outcome job.Outcome, as MemberEnd) {
+				number++
+				require.Equal(w, allSettled, w.settle(identity, number, Settled{Queue: queue, Bytes: bytes, Outcome: outcome, Owned: Owned{Member: memberOf(bytes, as)}}))
+			}
+			var taken []string
+			runCall := func(mayFail bool) bool {
+				for _, jobs := range w.take(identity, 1, "calls").Jobs {
+					taken = append(taken, jobs.Bytes...)
+				}
+				if len(taken) == 0 {
+					return false
+				}
+				at := random.IntN(len(taken))
+				bytes := taken[at]
+				taken = slices.Delete(taken, at, at+1)
+				j, err := job.Parse(bytes)
+				require.NoError(w, err)
+				if id, nested := strings.CutPrefix(j.JID(), "nested "); nested {
+					ask(w, w.keys.CountNested(id, w.batch(id)))
+				}
+				if j.Class() == "Row" && mayFail && random.IntN(6) == 0 {
+					settle("calls", bytes, job.Retried("x", time.Hour), MemberFailed)
+					w.push("calls", bytes)
+					return true
+				}
+				calls[j.Class()]++
+				settle("calls", bytes, job.Done(), MemberDone)
+				return true
+			}
+			for range 40 {
+				switch act := random.IntN(12); {
+				case act > 2:
+					runCall(true)
+				case state == "held" && act == 0:
+					settle("q", member, job.Done(), MemberDone)
+					state = "done"
+				case state == "held":
+					settle("q", member, job.Died(member), MemberDied)
+					state = "dead"
+				case state == "dead":
+					group := ActGroup{Destination: DestinationQueue, Queue: "q", Jobs: []Promotion{{Old: member, New: member, Owned: Owned{Member: memberOf(member, MemberRevived)}}}}
+					ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{group}))
+					w.take(identity, 1, "q")
+					state = "held"
+				}
+				b := w.batch("b1")
+				require.True(w, b.Dead <= b.Failed && b.Failed <= b.Pending)
+			}
+			for runCall(false) {
+			}
+			for _, id := range []string{"b1", "b2", "b3"} {
+				b := w.batch(id)
+				require.Equal(w, [2]bool{state == "dead", state == "done"}, [2]bool{b.State == BatchStateDead, b.State == BatchStateOver}, id)
+				require.Equal(w, state == "dead", b.Dead == 1, id)
+			}
+			died, done := !w.batch("b3").DeathAt.IsZero(), state == "done"
+			require.Equal(w, [2]bool{died, done}, [2]bool{calls["Death"] == 1, calls["Success"] == 1}, "each once: %v", calls)
+		}
+	}})
 }
 
 func TestNestedBatch(t *testing.T) {

@@ -35,6 +35,14 @@ func (r ClassRule) String() string {
 	return ruleLimit + " " + strconv.Itoa(r.Concurrency)
 }
 
+// Words returns the rule as operators give it.
+func (r ClassRule) Words() string {
+	if !r.Drop && r.Concurrency == 0 {
+		return "pause"
+	}
+	return r.String()
+}
+
 // ParseClassRule reads the value of a field of Keys.Classes.
 func ParseClassRule(class, text string) (ClassRule, error) {
 	rule := ClassRule{Class: class, Drop: text == ruleDrop}

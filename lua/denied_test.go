@@ -204,6 +204,10 @@ var moves = []move{
 		require.Equal(w, BatchNew, w.newBatch("b1", nil))
 		return try(w, w.keys.SealBatch(Batch{"b1", "calls"}))
 	}},
+	{script: "batch_nested", begin: func(w *world) call {
+		w.endMember(w.family(), 1, rowOf("b3", "1"), job.Died("x"), MemberDied)
+		return try(w, w.keys.CountNested("b3", w.batch("b3")))
+	}},
 	{script: "batch_drop", once: true, begin: func(w *world) call {
 		require.Equal(w, BatchNew, w.newBatch("b1", nil))
 		require.Equal(w, BatchNew, w.newBatch("b2", nested))

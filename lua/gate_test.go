@@ -502,7 +502,7 @@ func TestAcquire(t *testing.T) {
 		promise{"holds_a_slot_until_it_is_given_up_and_waiters_are_admitted_then", func(w *world) {
 			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*one, "h1")))
 			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*one, "h1")), "sent again")
-			require.Equal(w, Acquired{Wait: MaxLook}, ask(w, w.keys.Acquire(*one, "h2")))
+			require.Equal(w, Acquired{}, ask(w, w.keys.Acquire(*one, "h2")), "the slot may be free at any time")
 			require.Equal(w, [3]int{1, 0, 0}, w.counts(one))
 			identity := w.process("q")
 			require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, one, "a"))
@@ -543,7 +543,12 @@ func TestAcquire(t *testing.T) {
 		promise{"uses_a_permit", func(w *world) {
 			require.True(w, ask(w, w.keys.Acquire(*limited, "h1")).Held)
 			require.True(w, ask(w, w.keys.ReleaseLease(*limited, "h1")))
-			require.False(w, ask(w, w.keys.Acquire(*limited, "h2")).Held)
+			shut := ask(w, w.keys.Acquire(*limited, "h2"))
+			require.False(w, shut.Held)
+			w.within(3590, shut.Shut.Seconds(), 3601)
+			w.redis("SET", w.keys.Stop("w:"), "", "PX", "60000")
+			w.within(50, ask(w, w.keys.Acquire(*limited, "h2")).Shut.Seconds(), 60)
+			w.redis("DEL", w.keys.Stop("w:"))
 			w.redis("SET", w.keys.Leases(), "no set")
 			w.unchanged(func() { refused(w, "WRONGTYPE", w.keys.Acquire(*limited, "h3")) })
 		}},

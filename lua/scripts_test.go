@@ -176,6 +176,7 @@ var statusWords = map[string][]string{
 	"sample":           {"added", "early"},
 	"start":            {"started"},
 	"push_unique":      {PushStored, PushStale, PushOver},
+	"batch_nested":     {"counted", "gone"},
 	"batch_new":        {string(BatchNew), string(BatchOpen), string(BatchOver), string(BatchOrphan)},
 	"batch_remove":     nil,
 	"batch_seal":       {"sealed", "unknown"},

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,27 @@ func deadJob(class, jid string) string {
 
 func TestActing(t *testing.T) {
 	t.Parallel()
+	t.Run("dead_jobs_are_retried_in_the_order_in_which_they_died", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		var dead, retried []string
+		for n := range 600 { // more than a page, and of several kinds
+			payload := deadJob("A", fmt.Sprint(n))
+			if n%3 == 0 {
+				payload = strings.Replace(payload, `"args"`, `"belay_batch":"b/q","args"`, 1)
+			}
+			h.do("ZADD", h.key("dead"), fmt.Sprint(1_700_000_000+n), payload)
+			dead = append(dead, fmt.Sprint(n))
+		}
+		require.Equal(t, said{0, "600 retried\n", ""}, h.invoke("", "dead", "retry", "--all"))
+		for _, payload := range h.payloads("LRANGE", h.key("queue:mail"), "0", "-1") {
+			j, err := job.Parse(payload)
+			require.NoError(t, err)
+			retried = append(retried, j.JID())
+		}
+		slices.Reverse(retried) // the next one to be taken is the last one of the list
+		require.Equal(t, dead, retried)
+	})
 	t.Run("a_named_job_is_moved_or_reported_as_missing", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)

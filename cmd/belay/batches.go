@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,15 +11,18 @@ import (
 
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 const batchesHelp = `Lists the batches. A batch is a number of jobs with callbacks at their common end: jobs that are pushed when each
 of them has run once (on complete), when all of them are done (on success), and when the first of them dies (on death).
 
 STATE is "open" until the program that made the batch has sealed it, then "running"; "complete" when each member has run
-and some have failed, "dead" when all members that are left have died, and "over" after its success. A member that failed
-runs again by itself; one that died only if an operator retries it, and then it counts. A batch is deleted thirty days
-after its last push, and a day after its success.
+and some have failed, "dead" when all members that are left have died, and "over" after its success. A nested batch
+counts as two members, one of which is dead while the nested batch has dead members. A member that failed runs again by
+itself; one that died only if an operator retries it, and then it counts. A batch is deleted thirty days after its last
+push, and a day after its success.
 
 A script makes a batch with belay batches new, pushes members with belay push --batch, and seals it.`
 
@@ -122,7 +126,8 @@ ever. With --remove they are removed from the batch, which is then complete or o
 				for _, jid := range checked.Lost {
 					t.row(jid)
 				}
-				t.row(fmt.Sprintf("%d members looked for, %d are nowhere, %d removed", checked.Looked, checked.LostCount, checked.Removed))
+				t.row(fmt.Sprintf("%s looked for, %s nowhere, %d removed", plural(checked.Looked, "1 member", "%d members"),
+					plural(checked.LostCount, "1 is", "%d are"), checked.Removed))
 			})
 			if err == nil && len(checked.Unseen) > 0 {
 				return statusError{fmt.Errorf("not searched to the end: %s", strings.Join(checked.Unseen, "; ")), exitUnseen}
@@ -177,6 +182,14 @@ It fails while a worker of a version without batches lives, because that worker 
 			if at.shard != "" {
 				return usage("--shard: the id of a batch decides about its shard; leave the flag out")
 			}
+			if cmd.Flags().Changed("id") { // an empty one is a script's variable that was not set
+				if err := lua.CheckBatchID(cfg.ID); err != nil {
+					return usage("--id: %w", err)
+				}
+			}
+			if err := job.CheckQueue(cfg.Queue); err != nil {
+				return usage("-q: %w", err)
+			}
 			maker, err := at.connect(client.Config{})
 			if err != nil {
 				return err
@@ -188,6 +201,9 @@ It fails while a worker of a version without batches lives, because that worker 
 				}
 			}
 			batch, err := maker.NewBatch(context.Background(), cfg)
+			if _, invalid := errors.AsType[*client.InvalidError](err); invalid {
+				return statusError{err, exitUsage}
+			}
 			if err != nil {
 				return err
 			}

@@ -39,7 +39,10 @@ func TestBatchesCommand(t *testing.T) {
 		b := h.batchShown("import-42")
 		require.Equal(t, [3]any{lua.BatchStateRunning, 2, 2}, [3]any{b.State, b.Total, b.Pending})
 		require.Contains(t, h.invoke("", "batches").out, "orders of May")
-		require.Contains(t, h.invoke("", "batches", "new", "--id", "import-42").errs, "is over")
+		require.Contains(t, h.invoke("", "batches", "new", "--id", "import-42").errs, "a batch with this id exists and is sealed; choose another id")
+		for _, words := range []string{"batches new --id a/b", "batches new --id=", "batches new -q a\x01b", "batches new --on-success a\x01b", "push Row --batch a/b", "push Row --batch="} {
+			require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
+		}
 		require.Contains(t, h.invoke("", "batches", "show", "import-42").out, "2 in all, 2 pending, 0 failed, 0 dead, 0 removed")
 
 		require.Contains(t, h.invoke("", "find", "row-1").out, "ImportRow: in queue default, since ")
@@ -81,8 +84,8 @@ func TestBatchesCommand(t *testing.T) {
 		row := h.payloads("LRANGE", h.key("queue:default"), "-1", "-1")[0]
 		h.do("LREM", h.key("queue:default"), "1", row) // as a program that knows no batches
 		checked := h.invoke("", "batches", "check", id)
-		require.Equal(t, said{out: "a\n3 members looked for, 1 are nowhere, 0 removed\n"}, checked)
-		require.Contains(t, h.invoke("", "batches", "check", id, "--remove").out, "1 are nowhere, 1 removed")
+		require.Equal(t, said{out: "a\n3 members looked for, 1 is nowhere, 0 removed\n"}, checked)
+		require.Contains(t, h.invoke("", "batches", "check", id, "--remove").out, "1 is nowhere, 1 removed")
 		require.Contains(t, h.invoke("", "batches", "check", id, "--remove").out, "2 members looked for, 0 are nowhere")
 		b := h.batchShown(id)
 		require.Equal(t, [3]int{3, 2, 1}, [3]int{b.Total, b.Pending, b.Removed})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belayq/belay/inspect"
+	"github.com/belayq/belay/launcher"
 )
 
 const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how
@@ -73,7 +74,7 @@ no queue, as those that wait for a limit: see belay list waiting. RUNNING are ru
 				rows(t, []any{"CLASS", "RULE", "RUNNING", "ADMITTED", "WAITING", "OLDEST"}, rules, func(r inspect.ClassRule) []any {
 					return []any{cut(r.Class, 60), ruleWords(r), r.Running, r.Admitted, r.Waiting, oldest(r.Oldest)}
 				})
-				t.row(fmt.Sprintf("%d classes with a rule", len(rules)))
+				t.row(plural(len(rules), "1 class with a rule", "%d classes with a rule"))
 			})
 		}),
 	})
@@ -85,19 +86,19 @@ func ruleWords(r inspect.ClassRule) string {
 }
 
 func newClassPause(at *redisFlags) *cobra.Command {
-	return ruleAct(&inspect.ClassRule{Rule: inspect.RulePause}, namedAct{
+	return ruleAct(at, &inspect.ClassRule{Rule: inspect.RulePause}, namedAct{
 		use: "pause CLASS...", short: "Start no job of classes", past: "paused",
 		long: `Lets workers start no job of classes, within a heartbeat. Running jobs go on, and pushes are accepted. Jobs that come to a
 worker wait, in no queue and without a processor, until belay classes resume brings them back in their order; then they go to
 the back of their queues. To stop all jobs of a queue, belay queues pause is cheaper: it moves no job.`,
 		example: "  belay classes pause Reports::Daily",
 		args:    someArgs("name the classes"),
-	}).command(at)
+	})
 }
 
 func newClassLimit(at *redisFlags) *cobra.Command {
 	rule := inspect.ClassRule{Rule: inspect.RuleLimit}
-	return ruleAct(&rule, namedAct{
+	return ruleAct(at, &rule, namedAct{
 		use: "limit CLASS N", short: "Run at most so many jobs of a class at once", past: "limited",
 		long: `Lets at most N jobs of a class run at once in the fleet, within a heartbeat; further ones wait and cost no processor. Runs that
 began before do not count and go on. The rule goes before a limit that a program declares for the class (belay limits), with its
@@ -110,11 +111,11 @@ keys and its rate.`,
 			}
 			return args[:1], nil
 		},
-	}).command(at)
+	})
 }
 
 func newClassDrop(at *redisFlags) *cobra.Command {
-	return ruleAct(&inspect.ClassRule{Rule: inspect.RuleDrop}, namedAct{
+	return ruleAct(at, &inspect.ClassRule{Rule: inspect.RuleDrop}, namedAct{
 		use: "drop CLASS...", short: "End the jobs of classes before they start, for good", past: "dropped",
 		long: `Ends the jobs of classes before they start, within a heartbeat and as long as the rule is there: those that wait, those that are
 pushed, and retries and scheduled jobs when they are due. They end as cancelled: they are counted, a worker logs each of them,
@@ -125,11 +126,11 @@ a class first if you are not sure.`,
 		question: func(classes []string) string {
 			return "end all jobs of " + strings.Join(classes, ", ") + " before they start"
 		},
-	}).command(at)
+	})
 }
 
-// ruleAct completes a command that gives classes a rule. A wrong class is an error before any is changed.
-func ruleAct(rule *inspect.ClassRule, a namedAct) namedAct {
+// ruleAct makes a command that gives classes a rule. A wrong class is an error before any is changed.
+func ruleAct(at *redisFlags, rule *inspect.ClassRule, a namedAct) (cmd *cobra.Command) {
 	read := a.names
 	a.names = func(args []string) (classes []string, err error) {
 		if classes = args; read != nil {
@@ -143,21 +144,13 @@ func ruleAct(rule *inspect.ClassRule, a namedAct) namedAct {
 		}
 		return classes, err
 	}
-	classes := make(map[*inspect.Inspector][]string) // of each shard, before the first has a rule
 	a.do = func(ctx context.Context, i *inspect.Inspector, class string) (string, bool, error) {
-		known, read := classes[i]
-		if !read {
-			known, _ = classNames(i, ctx)
-			classes[i] = known
-		}
+		note := noRuns(ctx, turnOf(cmd).inspectors(i), class)
 		rule.Class = class
 		changed, err := i.SetClassRule(ctx, *rule)
-		words, note := a.past, ""
+		words := a.past
 		if rule.Rule == inspect.RuleLimit {
 			words = fmt.Sprintf("at most %d at once", rule.Concurrency)
-		}
-		if !slices.Contains(known, class) {
-			note = fmt.Sprintf(" (no job of it has run in the last %.0fh%s)", inspect.MaxWindow.Hours(), suggestion(class, known))
 		}
 		return words + word(!changed, " already") + note, true, err
 	}
@@ -165,7 +158,33 @@ func ruleAct(rule *inspect.ClassRule, a namedAct) namedAct {
 		state, _, err := lookAtRule(ctx, i, class)
 		return cmp.Or(state, "no rule"), true, err
 	}
-	return a
+	cmd = a.command(at)
+	return cmd
+}
+
+// noRuns is a note about a class whose name may be misspelled: no shard has counted a run of it, runs it or
+// has a rule for it. It is empty if one has, or if that is unknown: a process counts only so many classes by
+// their names.
+func noRuns(ctx context.Context, shards []*inspect.Inspector, class string) string {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout/2) // the rest is for the act
+	defer cancel()
+	var known []string
+	for _, i := range shards {
+		names, err := classNames(i, ctx)
+		own, ownErr := i.Classes(ctx, inspect.ClassWindow{Last: inspect.MaxWindow, Class: class}) // of all, not only the busiest
+		status, statusErr := i.Status(ctx)
+		for _, p := range status.Processes {
+			for _, run := range p.Running {
+				names = append(names, run.Class)
+			}
+		}
+		if cmp.Or(err, ownErr, statusErr) != nil || len(own.Problems) > 0 || own.ClassCount > 0 ||
+			slices.Contains(names, class) || slices.Contains(names, launcher.OtherClass) {
+			return ""
+		}
+		known = append(known, names...)
+	}
+	return fmt.Sprintf(" (no run of it was counted in the last %.0fh%s)", inspect.MaxWindow.Hours(), suggestion(class, known))
 }
 
 // lookAtRule describes the rule of a class.

@@ -205,10 +205,3 @@ func (d *demonstration) show() {
 
 // clearLine moves the cursor of a terminal to the start of its line, which may hold the count, and clears it.
 const clearLine = "\r\x1b[K"
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return fmt.Sprintf(many, n)
-}

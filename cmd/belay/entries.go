@@ -276,7 +276,7 @@ func listGroups(cmd *cobra.Command, i *inspect.Inspector, query inspect.Query, f
 			listed = listed[:min(len(listed), flags.limit)]
 		}
 		printGroups(t, listed)
-		t.row(fmt.Sprintf("%d of %d groups, %d jobs", len(listed), len(groups.Groups), groups.Jobs))
+		t.row(fmt.Sprintf("%d of %s, %s", len(listed), plural(len(groups.Groups), "1 group", "%d groups"), plural(groups.Jobs, "1 job", "%d jobs")))
 	})
 }
 

@@ -131,6 +131,9 @@ func readNext(cmd *cobra.Command, name string) (jobs []client.RawJob, err error)
 			jobs = append(jobs, j.RawJob)
 		}
 	}
+	if err == nil && lines.err == nil && len(jobs) == 0 { // a program before the pipe has failed, perhaps
+		err = errors.New("--then: the file has no job; nothing was pushed")
+	}
 	if err != nil {
 		return nil, statusError{err, exitUsage}
 	}

@@ -51,7 +51,7 @@ func newLimits(at *redisFlags) *cobra.Command {
 						l.Running, l.Admitted, l.Waiting, l.Gates, oldest(l.Oldest),
 					}
 				})
-				t.row(fmt.Sprintf("%d limits", len(limits.Limits)))
+				t.row(plural(len(limits.Limits), "1 limit", "%d limits"))
 			})
 		}),
 	})
@@ -139,10 +139,7 @@ func printLimit(t *table, d inspect.LimitDetails) {
 func newLimitSet(at *redisFlags) *cobra.Command {
 	var change inspect.LimitChange
 	answer := func(l inspect.Limit, err error) (string, bool, error) {
-		if errors.Is(err, inspect.ErrLimitChange) {
-			err = usage("%w", err)
-		}
-		return sizeWords(l), true, err
+		return sizeWords(l), true, limitUsage(err)
 	}
 	cmd := namedAct{
 		use: "set LIMIT", short: "Give a limit another size", past: "set",
@@ -169,6 +166,17 @@ There need be no such limit: the size is then in force when a program declares i
 	return cmd
 }
 
+// limitUsage returns an error of an act on a limit, as a wrong command line if no limit can have the act.
+func limitUsage(err error) error {
+	if errors.Is(err, inspect.ErrLimitChange) {
+		return usage("%w", err)
+	}
+	return err
+}
+
+// noSize is what it means that there is no limit with a name.
+const noSize = "no program has registered such a limit, and no operator has set one"
+
 // sizeWords describes the size of a limit.
 func sizeWords(l inspect.Limit) string {
 	return fmt.Sprintf("concurrency %s, rate %s", concurrencyOf(l), cmp.Or(l.Rate, "-"))
@@ -177,7 +185,7 @@ func sizeWords(l inspect.Limit) string {
 // lookAtLimit describes a limit that has a size, for the acts that take the size away.
 func lookAtLimit(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
 	if err := inspect.CheckChangeable(name); err != nil {
-		return "", false, err
+		return "", false, limitUsage(err)
 	}
 	d, found, err := i.Limit(ctx, name, nil)
 	return fmt.Sprintf("%s, source %s, %d running, %d waiting", sizeWords(d.Limit), d.Source, d.Running, d.Waiting), found && d.Source != "", err
@@ -185,7 +193,7 @@ func lookAtLimit(ctx context.Context, i *inspect.Inspector, name string) (string
 
 func newLimitReset(at *redisFlags) *cobra.Command {
 	return namedAct{
-		use: "reset LIMIT[:KEY]...", short: "Give limits the size of the programs again, or repair a gate's counts", past: "reset",
+		use: "reset LIMIT[:KEY]...", short: "Give limits the size of the programs again, or repair a gate's counts", past: "reset", absence: noSize,
 		long: `Gives limits that an operator has set the size that programs declare, which they register within half a minute; until then the
 operator's size is in force.
 
@@ -199,7 +207,7 @@ limits check says whether they differ. A limit without keys has one gate, whose 
 				return fmt.Sprintf("%d running (was %d), %d admitted (was %d)", was.Slots, was.Running, was.Admissions, was.Admitted), true, err
 			}
 			found, err := i.ResetLimit(ctx, name)
-			return "reset", found, err
+			return "reset", found, limitUsage(err)
 		},
 		look: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
 			if !strings.Contains(name, ":") {
@@ -213,13 +221,16 @@ limits check says whether they differ. A limit without keys has one gate, whose 
 
 func newLimitRemove(at *redisFlags) *cobra.Command {
 	return namedAct{
-		use: "remove LIMIT...", short: "Remove limits that no program declares", past: "removed",
+		use: "remove LIMIT...", short: "Remove limits that no program declares", past: "removed", absence: noSize,
 		long: `Removes the sizes of limits. Their waiting jobs go back to their queues and start without a limit. A program that still declares
 a limit stores it again within half a minute: to lift such a limit use belay limits set with none.`,
 		example: "  belay limits remove webhooks",
 		args:    someArgs("name the limits, as belay limits shows them"),
-		do:      doing("removed", (*inspect.Inspector).RemoveLimit),
-		look:    lookAtLimit,
+		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
+			found, err := i.RemoveLimit(ctx, name)
+			return "removed", found, limitUsage(err)
+		},
+		look: lookAtLimit,
 	}.command(at)
 }
 
@@ -244,7 +255,7 @@ prints the gates whose counts are wrong; belay limits reset LIMIT:KEY repairs on
 				rows(t, []any{"GATE", "RUNNING", "SLOTS", "ADMITTED", "ADMISSIONS", "WAITING", "LOOKED AT"}, check.Wrong, func(g inspect.GateCheck) []any {
 					return []any{cut(g.Gate, 80), g.Running, g.Slots, g.Admitted, g.Admissions, g.Waiting, map[bool]string{true: "yes", false: "no"}[g.Indexed]}
 				})
-				t.row(fmt.Sprintf("%d gates compared, %d are wrong", check.Looked, len(check.Wrong)))
+				t.row(plural(check.Looked, "1 gate", "%d gates") + " compared, " + plural(len(check.Wrong), "1 is wrong", "%d are wrong"))
 			})
 			if err == nil && len(check.Wrong) > 0 {
 				return errors.New("counts are wrong: belay limits reset LIMIT:KEY sets those of a gate")

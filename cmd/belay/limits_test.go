@@ -105,7 +105,9 @@ func TestLimitsCommand(t *testing.T) {
 			require.Equal(t, exitUsage, h.invoke("", append([]string{"limits"}, strings.Fields(words)...)...).code, words)
 		}
 		require.Equal(t, said{out: "webhooks: reset\n"}, h.invoke("", "limits", "reset", "webhooks"))
-		require.Equal(t, exitAbsent, h.invoke("", "limits", "reset", "other").code)
+		require.Regexp(t, `(?m)^1 limit$`, h.invoke("", "limits").out)
+		require.Equal(t, said{exitAbsent, "", "belay limits reset: not there, or not any more: other: no program has registered such a limit, and no operator has set one\n"},
+			h.invoke("", "limits", "reset", "other"))
 		removed := h.invoke("", "limits", "remove", "webhooks", "other")
 		require.Equal(t, []any{exitAbsent, "webhooks: removed\n"}, []any{removed.code, removed.out})
 		require.Regexp(t, `(?m)^webhooks +- +- +- +0 +0 +1`, h.invoke("", "limits").out, "its job still waits")
@@ -135,6 +137,7 @@ func TestLimitsCommand(t *testing.T) {
 		h.do("HSET", h.key("belay:gates"), "webhooks:acme\nr", "4")
 		wrong := h.invoke("", "limits", "check")
 		require.Equal(t, exitFailure, wrong.code)
+		require.Contains(t, wrong.out, "1 gate compared, 1 is wrong\n")
 		require.Regexp(t, `(?m)^webhooks:acme +4 +0 +0 +0 +0 +no`, wrong.out)
 		require.Equal(t, said{out: "webhooks:acme: 0 running (was 4), 0 admitted (was 0)\n"}, h.invoke("", "limits", "reset", "webhooks:acme"))
 		require.Equal(t, said{out: "0 gates compared, 0 are wrong\n"}, h.invoke("", "limits", "check"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -13,8 +14,9 @@ import (
 // It reports all items that do not exist in one error at the end.
 type namedAct struct {
 	use, short, long, example string
-	// past is what was done to an item, such as "removed".
-	past string
+	// past is what was done to an item, such as "removed". absence is what it means that there is no such item;
+	// empty if that needs no words.
+	past, absence string
 	// args checks the arguments. names returns the items from them; nil if all arguments are items.
 	args  cobra.PositionalArgs
 	names func(args []string) ([]string, error)
@@ -67,7 +69,7 @@ func (a namedAct) command(at *redisFlags) *cobra.Command {
 		}
 		ctx, stop := untilSignal()
 		defer stop()
-		return each(names, func(name string) (found bool, err error) {
+		err = each(names, func(name string) (found bool, err error) {
 			if ctx.Err() != nil {
 				return false, context.Cause(ctx)
 			}
@@ -82,6 +84,10 @@ func (a namedAct) command(at *redisFlags) *cobra.Command {
 			}
 			return found, err
 		})
+		if _, isAbsent := errors.AsType[absentError](err); isAbsent && a.absence != "" {
+			err = fmt.Errorf("%w: %s", err, a.absence)
+		}
+		return err
 	})
 	return cmd
 }

@@ -66,3 +66,11 @@ func isTerminal(stream any) bool {
 	file := fileOf(stream)
 	return file != nil && logbook.IsTerminal(file)
 }
+
+// plural returns one for 1, and else many with the number.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(many, n)
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher/service"
+	"github.com/belayq/belay/lua"
 )
 
 const pushHelp = `Enqueues a job and prints its jid.
@@ -183,6 +184,8 @@ func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--key-for requires --key or --file")
 	case dedup.CheckTTL(f.job.KeyFor) != nil: // 0 too, which would be the client's default
 		return usage("--key-for: %w", dedup.CheckTTL(f.job.KeyFor))
+	case cmd.Flags().Changed("batch") && lua.CheckBatchID(f.batch) != nil:
+		return usage("--batch: %w", lua.CheckBatchID(f.batch))
 	case f.job.Queue == "": // the flag is given, but a script's variable was empty
 		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
 	case f.at == "" && cmd.Flags().Changed("at"): // likewise; the job would run now

@@ -75,6 +75,9 @@ func TestPush(t *testing.T) {
 			require.Contains(t, answer.errs, want)
 		}
 		require.Equal(t, exitUsage, h.invoke("", "push", "A", "--then", "").code)
+		for _, in := range []string{"", "\n\n"} {
+			require.Equal(t, said{exitUsage, "", "belay push: --then: the file has no job; nothing was pushed (see: belay push --help)\n"}, h.invoke(in, "push", "A", "--then", "-"))
+		}
 		require.Equal(t, exitUsage, h.invoke("", "push", "--file", "-", "--then", "x").code)
 		require.Equal(t, exitFailure, h.invoke("", "push", "A", "--then", "/nonexistent").code)
 		require.Len(t, h.payloads("LRANGE", h.key("queue:default"), "0", "-1"), 2, "nothing of that was pushed")

@@ -105,7 +105,7 @@ func printSamples(t *table, samples []inspect.Sample) {
 		before = s
 		return []any{localTime(&s.At), cmp.Or(runs, "-"), cmp.Or(failed, "-"), strings.Join(queues, ", ")}
 	})
-	t.row(fmt.Sprintf("%d samples", len(samples)))
+	t.row(plural(len(samples), "1 sample", "%d samples"))
 }
 
 // queueActs are the texts of the commands that act on the jobs of a queue.

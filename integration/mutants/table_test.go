@@ -866,6 +866,15 @@ var bugs = []mutant{
 		caught: "TestNestedBatch/its_parent_is_complete_after_it_and_over_after_it/go-redis", says: "Not equal",
 	},
 	{
+		name: "a death in a nested batch stays there",
+		harm: "a batch around it calls no OnDeath, and a program that waits for that batch waits for ever",
+		edits: []edit{{
+			"lua/shared/batch.lua", `    store(b, 'on_nested', now_ms)`, `   `,
+		}},
+		pkg: "./lua", run: "TestDeathInANestedBatch/is_a_death",
+		caught: "TestDeathInANestedBatch/is_a_death_in_each_batch_around_it_until_the_member_is_retried/go-redis", says: "Not equal",
+	},
+	{
 		name: "the sweep deletes a batch without another look",
 		harm: "a batch that a push has prolonged meanwhile is gone, and its callbacks are never called",
 		edits: []edit{{

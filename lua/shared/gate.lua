@@ -20,7 +20,8 @@ local any_stop = false -- whether a gate that may_look has seen may be stopped
 local function gate_at(name, key)
   -- The fields of all uses at once: to add them one by one would take Lua twice as long.
   return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = false, a = false,
-    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, size = '', limit = false, permits = false, begun = 0, of = false }
+    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, shut_ms = 0, size = '', limit = false, permits = false, begun = 0,
+    of = false }
 end
 
 -- may_use: nil if nothing can stop the changes of slots, admissions and counts half-way; else the error.
@@ -140,8 +141,9 @@ local function write_counts()
 end
 
 -- look: finds how many more jobs of a gate may start or be admitted now (room), and in how many ms to look
--- again if none may. Its counts are read, and may_look has been called. If the gate has no size at all, or the
--- size is that of a class whose jobs are dropped, it returns false, and there is room for all.
+-- again if none may; shut_ms is for how long none may, whatever ends. Its counts are read, and may_look has
+-- been called. If the gate has no size at all, or the size is that of a class whose jobs are dropped, it
+-- returns false, and there is room for all.
 local function look(g, now_ms)
   local limit = g.limit
   if limit.none or limit.drops then
@@ -152,10 +154,11 @@ local function look(g, now_ms)
   g.room, g.wait_ms = limit.most - counts[g.r] - in_hand, max_wait_ms
   local stopped = any_stop and redis.call('PTTL', g.stop) or 0
   if stopped > 0 then
-    g.room, g.wait_ms = 0, math.min(stopped, max_wait_ms)
+    g.room, g.wait_ms, g.shut_ms = 0, math.min(stopped, max_wait_ms), stopped
   elseif limit.rated then
     local next_ms
     g.permits, next_ms = permits(g, now_ms)
+    g.shut_ms = next_ms
     if g.permits - in_hand < g.room then
       -- A rate above 50 a second collects its permits for 20 ms, or the poller would look for each.
       g.room = g.permits - in_hand
