@@ -314,14 +314,8 @@ func (i *Inspector) withJobs(ctx context.Context, of lists, only, from string, u
 }
 
 // waitingGates returns the names of all gates with waiting jobs, sorted.
-func (i *Inspector) waitingGates(ctx context.Context) (names []string, err error) {
-	// A gate whose score has risen meanwhile is read again.
-	err = i.walk(ctx, i.keys.Waiting(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
-		for _, entry := range page {
-			names = append(names, entry.Bytes)
-		}
-		return false
-	})
+func (i *Inspector) waitingGates(ctx context.Context) ([]string, error) {
+	names, err := i.ranked(ctx, i.keys.Waiting())
 	if err != nil {
 		return nil, fmt.Errorf("read the gates with waiting jobs: %w", err)
 	}
