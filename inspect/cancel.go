@@ -158,10 +158,10 @@ func (c *cancelling) search(ctx context.Context) error {
 	if err := c.remove(ctx, Scheduled()); err != nil {
 		return err
 	}
-	if err := c.removeFrom(ctx, c.i.waitingGates, c.i.gateHomes); err != nil {
+	if err := c.removeFrom(ctx, gateLists); err != nil {
 		return err
 	}
-	if err := c.removeFrom(ctx, c.i.QueueNames, c.i.queueHomes); err != nil {
+	if err := c.removeFrom(ctx, queueLists); err != nil {
 		return err
 	}
 	if err := c.look(ctx, PlaceRunning); err != nil {
@@ -177,23 +177,13 @@ func (c *cancelling) search(ctx context.Context) error {
 }
 
 // removeFrom removes jobs from the lists of all gates, or of all queues.
-func (c *cancelling) removeFrom(
-	ctx context.Context, read func(context.Context) ([]string, error), homesOf func(context.Context, []string) ([]Home, []string, error),
-) error {
-	names, err := read(ctx)
-	if err != nil {
-		return err
-	}
-	for chunk := range slices.Chunk(names, lua.MaxQueues) {
-		homes, unseen, err := homesOf(ctx, chunk)
+func (c *cancelling) removeFrom(ctx context.Context, of lists) error {
+	for home, err := range c.i.withJobs(ctx, of, "", "", &c.unseen) {
+		if err == nil {
+			err = c.remove(ctx, home)
+		}
 		if err != nil {
 			return err
-		}
-		c.unseen = append(c.unseen, unseen...)
-		for _, home := range homes {
-			if err := c.remove(ctx, home); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -100,6 +100,17 @@ func (i *Inspector) walk(ctx context.Context, key string, walk lua.Cursor, end f
 	}
 }
 
+// ranked returns the members of a sorted set. Those whose score rises meanwhile may be in it twice.
+func (i *Inspector) ranked(ctx context.Context, key string) (names []string, err error) {
+	err = i.walk(ctx, key, lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
+		for _, entry := range page {
+			names = append(names, entry.Bytes)
+		}
+		return false
+	})
+	return names, err
+}
+
 // yieldPages yields what read makes of each page of a walk over such things. It yields an error once, and then
 // ends.
 func yieldPages[T any](

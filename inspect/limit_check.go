@@ -164,26 +164,14 @@ func (c *gateCounter) count(ctx context.Context, gates []string, set bool) ([]lu
 
 // ledgers returns the processes that may hold slots: the living, and dead ones whose slots are not free yet.
 func (i *Inspector) ledgers(ctx context.Context) (identities []string, err error) {
-	read := func(set string) (names []string, err error) {
-		err = i.walk(ctx, set, lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
-			for _, entry := range page {
-				names = append(names, entry.Bytes)
-			}
-			return false
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read the processes: %w", err)
-		}
-		return names, nil
-	}
 	// The living come first: one that is declared dead meanwhile is then among the dead.
-	alive, err := read(i.keys.Alive())
+	alive, err := i.ranked(ctx, i.keys.Alive())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the processes: %w", err)
 	}
-	dead, err := read(i.keys.Tombstones())
+	dead, err := i.ranked(ctx, i.keys.Tombstones())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the processes: %w", err)
 	}
 	for page := range slices.Chunk(dead, lua.MaxItems) {
 		calls := make([]driver.Call, len(page))

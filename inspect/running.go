@@ -15,13 +15,7 @@ func (s *search) running(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.place = "processes"
-	var names []string
-	err := s.i.walk(ctx, s.i.keys.Alive(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
-		for _, entry := range page {
-			names = append(names, entry.Bytes)
-		}
-		return false
-	})
+	names, err := s.i.ranked(ctx, s.i.keys.Alive())
 	if err != nil {
 		return false, err
 	}

@@ -159,11 +159,12 @@ func (s *search) run(ctx context.Context) (stopped bool, err error) {
 	stages := []func(context.Context) (bool, error){
 		s.completed,
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Scheduled()) },
-		s.queues,
+		func(ctx context.Context) (bool, error) { return s.lists(ctx, queueLists, s.query.Queue) },
 		s.running,
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Retries()) },
 		func(ctx context.Context) (bool, error) { return s.home(ctx, Dead()) },
-		s.waiting, // the last number, because cursors of older versions have the others
+		// The last number, because cursors of older versions have the others.
+		func(ctx context.Context) (bool, error) { return s.lists(ctx, gateLists, s.query.Gate) },
 	}
 	if err := s.readTracked(ctx); err != nil {
 		return false, err
@@ -240,125 +241,85 @@ func (s *search) found(f Found) bool {
 	return s.visit(f)
 }
 
-// queues searches the queues and their quarantined jobs. Most queues are empty, and lengths are cheap.
-func (s *search) queues(ctx context.Context) (bool, error) {
-	if !s.wants(PlaceQueue) && !s.wants(PlaceQuarantined) {
+// lists searches the lists of one name or, if that is empty, of all names.
+func (s *search) lists(ctx context.Context, of lists, only string) (bool, error) {
+	if !slices.ContainsFunc(of.homes(only), func(home Home) bool { return s.wants(home.Place()) }) {
 		return false, nil
 	}
-	s.place = "queues"
-	names := []string{s.query.Queue}
-	if s.query.Queue == "" {
-		var err error
-		if names, err = s.i.QueueNames(ctx); err != nil {
-			return false, err
-		}
-	}
-	start, _ := slices.BinarySearch(names, s.at.Name)
-	for chunk := range slices.Chunk(names[start:], lua.MaxQueues) {
-		homes, unseen, err := s.i.queueHomes(ctx, chunk)
+	s.place = of.what
+	for home, err := range s.i.withJobs(ctx, of, only, s.at.Name, &s.unseen) {
 		if err != nil {
 			return false, err
 		}
-		s.unseen = append(s.unseen, unseen...)
-		for _, home := range homes {
-			place := home.Place()
-			if home.queue == s.at.Name && s.at.Quarantined && place == PlaceQueue || !s.wants(place) {
-				continue
-			}
-			if home.queue != s.at.Name || s.at.Quarantined != (place == PlaceQuarantined) {
-				s.at.Name, s.at.Quarantined, s.at.Way = home.queue, place == PlaceQuarantined, position{}
-			}
-			if stopped, err := s.home(ctx, home); stopped || err != nil {
-				return stopped, err
-			}
+		name, quarantined := cmp.Or(home.gate, home.queue), home.Place() == PlaceQuarantined
+		if name == s.at.Name && s.at.Quarantined && !quarantined || !s.wants(home.Place()) {
+			continue
+		}
+		if name != s.at.Name || s.at.Quarantined != quarantined {
+			s.at.Name, s.at.Quarantined, s.at.Way = name, quarantined, position{}
+		}
+		if stopped, err := s.home(ctx, home); stopped || err != nil {
+			return stopped, err
 		}
 	}
 	return false, nil
 }
 
-// waiting searches the jobs that wait at gates.
-func (s *search) waiting(ctx context.Context) (bool, error) {
-	if !s.wants(PlaceWaiting) {
-		return false, nil
-	}
-	s.place = "gates"
-	names := []string{s.query.Gate}
-	if s.query.Gate == "" {
-		var err error
-		if names, err = s.i.waitingGates(ctx); err != nil {
-			return false, err
+// lists are the lists of jobs of one kind, which exist for each name of a queue or of a gate.
+type lists struct {
+	what  string // for people
+	names func(*Inspector, context.Context) ([]string, error)
+	homes func(name string) []Home
+}
+
+var (
+	queueLists = lists{"queues", (*Inspector).QueueNames, func(name string) []Home { return []Home{Waiting(name), Quarantined(name)} }}
+	gateLists  = lists{"gates", (*Inspector).waitingGates, func(name string) []Home { return []Home{Waiters(name)} }}
+)
+
+// withJobs yields the lists that have jobs: of one name or, if only is empty, of all names from one on. Most
+// are empty, and lengths are cheap. It adds the keys that are not lists to unseen, and ends at an error.
+func (i *Inspector) withJobs(ctx context.Context, of lists, only, from string, unseen *[]string) iter.Seq2[Home, error] {
+	return func(yield func(Home, error) bool) {
+		names, err := []string{only}, error(nil)
+		if only == "" {
+			names, err = of.names(i, ctx)
 		}
-	}
-	start, _ := slices.BinarySearch(names, s.at.Name)
-	for chunk := range slices.Chunk(names[start:], lua.MaxQueues) {
-		homes, unseen, err := s.i.gateHomes(ctx, chunk)
+		start, _ := slices.BinarySearch(names, from)
+		for chunk := range slices.Chunk(names[start:], lua.MaxQueues) {
+			var homes []Home
+			var keys []string
+			for _, name := range chunk {
+				for _, home := range of.homes(name) {
+					homes, keys = append(homes, home), append(keys, home.key(i.keys))
+				}
+			}
+			var lengths []int
+			if lengths, err = lua.Lengths(keys).Do(ctx, i.driver); err != nil {
+				break
+			}
+			for n, home := range homes {
+				if lengths[n] < 0 {
+					*unseen = append(*unseen, home.String()+" is not a list")
+				}
+				if lengths[n] > 0 && !yield(home, nil) {
+					return
+				}
+			}
+		}
 		if err != nil {
-			return false, err
-		}
-		s.unseen = append(s.unseen, unseen...)
-		for _, home := range homes {
-			if home.gate != s.at.Name {
-				s.at.Name, s.at.Way = home.gate, position{}
-			}
-			if stopped, err := s.home(ctx, home); stopped || err != nil {
-				return stopped, err
-			}
+			yield(Home{}, err)
 		}
 	}
-	return false, nil
 }
 
 // waitingGates returns the names of all gates with waiting jobs, sorted.
-func (i *Inspector) waitingGates(ctx context.Context) (names []string, err error) {
-	// A gate whose score has risen meanwhile is read again.
-	err = i.walk(ctx, i.keys.Waiting(), lua.Cursor{From: "-inf", To: "+inf"}, func(page []lua.Entry) bool {
-		for _, entry := range page {
-			names = append(names, entry.Bytes)
-		}
-		return false
-	})
+func (i *Inspector) waitingGates(ctx context.Context) ([]string, error) {
+	names, err := i.ranked(ctx, i.keys.Waiting())
 	if err != nil {
 		return nil, fmt.Errorf("read the gates with waiting jobs: %w", err)
 	}
 	return sorted(names), nil
-}
-
-// queueHomes returns the homes of these queues, at most lua.MaxQueues, that have jobs. unseen names the
-// keys that are not lists.
-func (i *Inspector) queueHomes(ctx context.Context, names []string) (homes []Home, unseen []string, err error) {
-	for _, name := range names {
-		homes = append(homes, Waiting(name), Quarantined(name))
-	}
-	return i.withJobs(ctx, homes)
-}
-
-// gateHomes is queueHomes for gates.
-func (i *Inspector) gateHomes(ctx context.Context, names []string) (homes []Home, unseen []string, err error) {
-	for _, name := range names {
-		homes = append(homes, Waiters(name))
-	}
-	return i.withJobs(ctx, homes)
-}
-
-// withJobs returns those of some homes, which are lists, that have jobs.
-func (i *Inspector) withJobs(ctx context.Context, all []Home) (homes []Home, unseen []string, err error) {
-	keys := make([]string, len(all))
-	for n, home := range all {
-		keys[n] = home.key(i.keys)
-	}
-	lengths, err := lua.Lengths(keys).Do(ctx, i.driver)
-	if err != nil {
-		return nil, nil, err
-	}
-	for n, home := range all {
-		switch {
-		case lengths[n] < 0:
-			unseen = append(unseen, home.String()+" is not a list")
-		case lengths[n] > 0:
-			homes = append(homes, home)
-		}
-	}
-	return homes, unseen, nil
 }
 
 // QueueNames returns the names of all queues, sorted.

@@ -47,8 +47,9 @@ type denial struct {
 	at  time.Time
 }
 
-// locked is the caller named in the log when the password is wrong, which concerns all callers.
-const locked = "any"
+// anyCaller is the caller named in the log when the password is wrong or Redis is full, which concerns all
+// callers.
+const anyCaller = "any"
 
 // NewReporter makes a Reporter that writes to log.
 func NewReporter(log *slog.Logger) *Reporter {
@@ -74,9 +75,10 @@ func (r *Reporter) Notify(f func(call string, err error)) {
 	r.notify = f
 }
 
-// Fail reports a failed call. An outage is logged once. A refusal (a wrong type, a denied command, no memory)
-// is logged once a minute for each caller while it lasts. A wrong or missing password is an outage that waiting
-// does not end: it is logged once a minute for all callers together.
+// Fail reports a failed call. An outage is logged once. A refusal (a wrong type, a denied command) is logged
+// once a minute for each caller while it lasts. Two things concern all callers and are logged once a minute for
+// all of them together: a full Redis, which is a refusal, and a wrong or missing password, which is an outage
+// that waiting does not end.
 func (r *Reporter) Fail(caller string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +87,11 @@ func (r *Reporter) Fail(caller string, err error) {
 	if denied {
 		r.denied[caller] = denial{err, now}
 	}
-	if !driver.Outage(err) || driver.OutOfMemory(err) {
+	if full := driver.OutOfMemory(err); full || !driver.Outage(err) {
 		r.reachedLocked(caller, now) // a server that refuses a call is reachable
+		if full {
+			caller = anyCaller
+		}
 		r.refuseLocked(caller, err, now)
 		return
 	}
@@ -95,7 +100,7 @@ func (r *Reporter) Fail(caller string, err error) {
 	}
 	r.away[caller] = true
 	if denied {
-		r.logged = r.refuseLocked(locked, err, now) || r.logged
+		r.logged = r.refuseLocked(anyCaller, err, now) || r.logged
 		return
 	}
 	if r.logged || (now.Sub(r.backAt) < episode && now.Sub(r.since) < lasting) {

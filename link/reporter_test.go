@@ -91,9 +91,10 @@ func TestReporter(t *testing.T) {
 			r.Fail("beat", refusal)
 			require.Equal(t, []string{"refuses"}, wordsOf(t, log))
 		},
-		"logs_no_outage_of_a_full_Redis": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
+		"logs_a_full_Redis_once_a_minute_for_all_callers_and_no_outage": func(t *testing.T, r *Reporter, log *bytes.Buffer) {
 			full := fmt.Errorf("register limits: %w", driver.NewServerError("OOM command not allowed when used memory > 'maxmemory'."))
 			r.Fail("limits", full)
+			r.Fail("wait", full)
 			r.Fail("beat", away)
 			r.Succeed("beat")
 			require.Equal(t, []string{"refuses", "away", "back"}, wordsOf(t, log), "it takes and settles jobs meanwhile")

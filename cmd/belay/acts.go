@@ -69,8 +69,7 @@ func newAct(at *redisFlags, l listing, action inspect.Action, text actText) *cob
 		set.IntVar(&a.selection.PayloadLimit, "payload-limit", job.DefaultPayloadLimit,
 			"the --payload-limit of the workers, in `BYTES`: jobs that died because of their size and exceed it are refused")
 	case inspect.Reschedule:
-		set.DurationVar(&a.due.in, "in", 0, "run them after this time, such as 10s or 36h, by Redis' clock")
-		set.StringVar(&a.due.at, "at", "", "run them at this `INSTANT`, such as 2026-12-24T18:00:00+01:00")
+		a.due.register(set, "them")
 		examples = []string{"217d2cffc30f4a168b3a76d9 --in 10m", "--class Report --at 2026-12-24T18:00:00+01:00"}
 	}
 	a.cmd.Long += actHelp

@@ -400,41 +400,42 @@ func queueName(node *yaml.Node, name string) string {
 	return strings.TrimPrefix(name, ":")
 }
 
+// fields passes the values of a mapping with fixed keys, which describes a thing, to their readers.
+func (r *fileReader) fields(what, thing string, node *yaml.Node, readers map[string]func(what string, value *yaml.Node)) {
+	for _, e := range r.mapping(node, what) {
+		if read := readers[e.key]; read != nil {
+			read(what+": "+e.key, e.value)
+			continue
+		}
+		known := strings.Join(slices.Sorted(maps.Keys(readers)), ", ")
+		r.fail(e.line, "%s: %q is not a setting of a %s; the settings are %s", what, e.key, thing, known)
+	}
+}
+
 // program reads a command, or a mapping of a command and its timeout, as a value of --exec.
 func (r *fileReader) program(key string, pair entry) string {
 	if pair.value.Kind != yaml.MappingNode {
 		return specOf(pair.key, "", r.scalar("string", key, pair.value))
 	}
 	var command, timeout string
-	what := key + " " + pair.key
-	for _, about := range r.mapping(pair.value, what) {
-		switch about.key {
-		case "command":
-			command = r.scalar("string", what+": command", about.value)
-		case "timeout":
-			timeout = r.scalar("duration", what+": timeout", about.value)
-		default:
-			r.fail(about.line, "%s: %q is not a setting of a program; the settings are command, timeout", what, about.key)
-		}
-	}
+	r.fields(key+" "+pair.key, "program", pair.value, map[string]func(string, *yaml.Node){
+		"command": func(what string, value *yaml.Node) { command = r.scalar("string", what, value) },
+		"timeout": func(what string, value *yaml.Node) { timeout = r.scalar("duration", what, value) },
+	})
 	return specOf(pair.key, timeout, command)
 }
 
 func (r *fileReader) capsules(e entry) (capsules []belay.Capsule) {
 	for _, pair := range r.mapping(e.value, e.key) {
-		capsule, what := belay.Capsule{Name: pair.key}, "capsule "+pair.key
-		for _, about := range r.mapping(pair.value, what) {
-			switch about.key {
-			case "concurrency":
-				if about.value.Decode(&capsule.Concurrency) != nil || capsule.Concurrency < 1 {
-					r.unlike(what+": concurrency", about.value, "a whole number of 1 or more")
+		capsule := belay.Capsule{Name: pair.key}
+		r.fields("capsule "+pair.key, "capsule", pair.value, map[string]func(string, *yaml.Node){
+			"queues": func(what string, value *yaml.Node) { capsule.Queues = r.queues(what, value) },
+			"concurrency": func(what string, value *yaml.Node) {
+				if value.Decode(&capsule.Concurrency) != nil || capsule.Concurrency < 1 {
+					r.unlike(what, value, "a whole number of 1 or more")
 				}
-			case "queues":
-				capsule.Queues = r.queues(what+": queues", about.value)
-			default:
-				r.fail(about.line, "%s: %q is not a setting of a capsule; the settings are concurrency, queues", what, about.key)
-			}
-		}
+			},
+		})
 		capsules = append(capsules, capsule)
 	}
 	return capsules

@@ -33,46 +33,44 @@ const patience = 100 * time.Millisecond
 
 // jobLines reads jobs from lines of JSON. It refuses lines that are not jobs, and skips empty ones.
 type jobLines struct {
-	lines    <-chan jobLine
-	reading  context.Context
-	defaults client.RawJob
-	refuse   func(line int, err error)
-	taken    int   // the number of the last line
-	ended    bool  // no more lines follow
-	err      error // why reading ended before the end of the input
+	lines   <-chan jobLine
+	reading context.Context
+	refuse  func(line int, err error)
+	taken   int   // the number of the last line
+	ended   bool  // no more lines follow
+	err     error // why reading ended before the end of the input
 }
 
-// A jobLine is one line. If end is set there is no line, and none follows.
+// A jobLine is one line: a job, or the error why it is none, or neither if it is empty. If end is set there is
+// no line, and none follows.
 type jobLine struct {
-	number int
-	text   []byte
-	long   bool
-	end    error
+	client.RawJob
+	line, size int
+	err, end   error
 }
 
 // newJobLines reads until the end of in or of the context reading. Its goroutine may stay behind in a blocked
 // read.
 func newJobLines(reading context.Context, in io.Reader, defaults client.RawJob, refuse func(int, error)) *jobLines {
 	lines := make(chan jobLine) // unbuffered: a line may be long
-	go readLines(reading, in, lines)
-	return &jobLines{lines: lines, reading: reading, defaults: defaults, refuse: refuse}
+	go readLines(reading, in, defaults, lines)
+	return &jobLines{lines: lines, reading: reading, refuse: refuse}
 }
 
 // batch returns the next jobs: as many as one push takes, and fewer if the input pauses or ends.
-func (l *jobLines) batch() (jobs []numbered) {
+func (l *jobLines) batch() (jobs []jobLine) {
 	var pause <-chan time.Time
 	over := l.reading.Done()
 	for size := 0; !l.ended && len(jobs) < lua.MaxItems && size < lua.MaxBytes; {
 		select {
 		case line := <-l.lines:
-			if line.end != nil {
+			switch l.taken = max(l.taken, line.line); {
+			case line.end != nil:
 				l.stop(line.end)
-				break
-			}
-			l.taken = line.number
-			if j, ok := l.parse(line); ok {
-				jobs = append(jobs, numbered{j, line.number})
-				size += len(line.text)
+			case line.err != nil:
+				l.refuse(line.line, line.err)
+			case line.Class != "":
+				jobs, size = append(jobs, line), size+line.size
 				if pause == nil {
 					pause = time.After(patience)
 				}
@@ -87,23 +85,6 @@ func (l *jobLines) batch() (jobs []numbered) {
 		}
 	}
 	return jobs
-}
-
-// parse reads a line as a job.
-func (l *jobLines) parse(line jobLine) (client.RawJob, bool) {
-	text := bytes.TrimSpace(line.text)
-	switch {
-	case line.long:
-		l.refuse(line.number, fmt.Errorf("it is longer than %d bytes", maxLine))
-		return client.RawJob{}, false
-	case len(text) == 0:
-		return client.RawJob{}, false
-	}
-	j, err := parseJobLine(text, l.defaults)
-	if err != nil {
-		l.refuse(line.number, err)
-	}
-	return j, err == nil
 }
 
 // stop records the end, and an error unless it is the end of the input.
@@ -152,15 +133,16 @@ func openLines(cmd *cobra.Command, name string) (in io.Reader, done func(), err 
 	return file, func() { _ = file.Close() }, nil
 }
 
-// readLines sends the lines of in, without the text of those that are too long, and its end. It leaves out a
-// line whose rest was not read.
-func readLines(reading context.Context, in io.Reader, lines chan<- jobLine) {
+// readLines sends the lines of in, and its end. It leaves out a line whose rest was not read.
+func readLines(reading context.Context, in io.Reader, defaults client.RawJob, lines chan<- jobLine) {
 	buffered := bufio.NewReaderSize(endingReader{reading, in}, maxLine+len("\n"))
 	for number := 1; ; number++ {
 		text, err := buffered.ReadSlice('\n')
-		line := jobLine{number: number, long: errors.Is(err, bufio.ErrBufferFull)}
-		if !line.long {
-			line.text = bytes.Clone(text)
+		line := jobLine{line: number, size: len(text)}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			line.err = fmt.Errorf("it is longer than %d bytes", maxLine)
+		} else if text = bytes.TrimSpace(text); len(text) > 0 {
+			line.RawJob, line.err = parseJobLine(text, defaults)
 		}
 		for errors.Is(err, bufio.ErrBufferFull) {
 			_, err = buffered.ReadSlice('\n')

@@ -84,7 +84,8 @@ func printPeriodic(t *table, all []inspect.Periodic) {
 }
 
 func newPeriodicAdd(at *redisFlags) *cobra.Command {
-	var zone, catchUp, overlap, queue, retry string
+	var zone, catchUp, overlap string
+	var words jobFlags
 	var jitter time.Duration
 	var definition *scheduler.Periodic
 	cmd := &cobra.Command{
@@ -96,17 +97,13 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 			if len(args) < 3 {
 				return usage("give a name, a schedule and a class, such as: belay periodic add nightly '0 3 * * *' Report")
 			}
-			argsJSON, err := joinArgs(args[3:])
-			if err != nil {
-				return err
-			}
-			rule, err := parseRetry(retry)
+			var j client.RawJob
+			err := words.read(&j, args[2:])
 			if err != nil {
 				return err
 			}
 			definition, err = client.Periodic{
-				Name: args[0], Cron: args[1], Zone: zone, CatchUp: scheduler.CatchUp(catchUp), Overlap: scheduler.Overlap(overlap), Jitter: jitter,
-				Job: client.RawJob{Class: args[2], ArgsJSON: argsJSON, Queue: queue, Retry: rule},
+				Name: args[0], Cron: args[1], Zone: zone, CatchUp: scheduler.CatchUp(catchUp), Overlap: scheduler.Overlap(overlap), Jitter: jitter, Job: j,
 			}.Definition()
 			if err != nil {
 				return usage("%w", err)
@@ -133,9 +130,7 @@ func newPeriodicAdd(at *redisFlags) *cobra.Command {
 	set.StringVar(&overlap, "overlap", string(scheduler.OverlapSkip),
 		"at a tick while the job of an earlier tick waits or runs: skip (no job), queue (the tick waits; others are skipped meanwhile) or allow (any number)")
 	set.DurationVar(&jitter, "jitter", 0, "delay each tick by less than this")
-	set.StringVarP(&queue, "queue", "q", client.DefaultQueue, "queue of the jobs")
-	set.StringVar(&retry, "retry", "true",
-		"retries after failures: a `NUMBER`, true for the worker's default, false for none and no copy in the dead set")
+	words.register(set, "queue of the jobs")
 	return cmd
 }
 

@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,21 +88,38 @@ const pushExample = `  belay push WelcomeEmail 42 '"welcome"' -q mail
   zcat jobs.gz | belay push --file - --json`
 
 type pushFlags struct {
-	due
-
-	retry, file string
-	batch       string
-	then        string
-	repeatFor   time.Duration
-	unique      uniqueFlags
-	wal         map[string]string
-	job         client.RawJob // check sets it from the command line; for a file it has the defaults
+	words     jobFlags
+	due       due
+	file      string
+	batch     string
+	then      string
+	wal       map[string]string
+	repeatFor time.Duration
+	unique    dedup.Rule
+	job       client.RawJob // check sets it from the command line; for a file it has the defaults
 }
 
-// A due is when a job runs, by --in or --at.
-type due struct {
-	in time.Duration
-	at string
+// A flagRule is what belay push asks of a flag that is given, besides what package client asks of the job.
+type flagRule struct {
+	inLine string   // for one job only: in a file, what a line may have instead
+	none   string   // the error about one that is empty or 0, as by a script's variable; it may be if this is ""
+	needs  []string // one of these flags
+}
+
+var pushRules = map[string]flagRule{
+	"jid":                 {inLine: `a "jid"`},
+	"in":                  {inLine: `an "at", in seconds since 1970`},
+	"at":                  {inLine: `an "at", in seconds since 1970`, none: "the instant is %s; leave it out for now"},
+	"wal":                 {inLine: `"wal_locations"`},
+	"then":                {inLine: "a " + strconv.Quote(job.FieldThen), none: "the name of the file is %s; leave it out for none"},
+	"key":                 {inLine: "a " + strconv.Quote(lineKey), none: "the key is %s; leave it out for none"},
+	"key-for":             {needs: []string{"key", "file"}},
+	"track":               {none: "the time is %s; leave it out for none"},
+	"replicas":            {none: "the number is %s; leave it out for none"},
+	"replica-timeout":     {none: "the time is %s; it must be at least 1ms", needs: []string{"replicas"}},
+	"unique-ttl":          {needs: []string{"unique"}},
+	"reschedule-once":     {needs: []string{"unique"}},
+	"including-scheduled": {needs: []string{"unique"}},
 }
 
 func newPush(at *redisFlags) *cobra.Command {
@@ -137,11 +152,9 @@ func newPush(at *redisFlags) *cobra.Command {
 		},
 	})
 	set := cmd.Flags()
-	set.StringVarP(&flags.job.Queue, "queue", "q", client.DefaultQueue, "queue to push to")
-	set.StringVar(&flags.retry, "retry", "true",
-		"retries after failures: a `NUMBER`, true for the worker's default, or false for none and no copy in the dead set")
-	set.DurationVar(&flags.in, "in", 0, "run it after this time, such as 10s or 36h, by Redis' clock")
-	set.StringVar(&flags.at, "at", "", "run it at this `INSTANT`, such as 2026-12-24T18:00:00+01:00; a past one means now")
+	flags.words.register(set, "queue to push to")
+	flags.due.register(set, "it")
+	set.Lookup("at").Usage += "; a past one means now"
 	set.DurationVar(&flags.job.ExpiresIn, "expires-in", 0, "drop the job if it has not started within this time after the push, or after --in or --at")
 	set.DurationVar(&flags.job.Deadline, "deadline", 0, "like --expires-in, and also end a run that is not done by then")
 	set.DurationVar(&flags.job.Track, "track", 0, "keep its state and its result for this long after its end, such as 24h, for belay find")
@@ -150,7 +163,14 @@ func newPush(at *redisFlags) *cobra.Command {
 	set.DurationVar(&flags.repeatFor, "repeat-for", 30*time.Second, "how long to repeat a push whose reply is lost; it is stored once")
 	set.IntVar(&flags.job.Replicas, "replicas", 0, "wait until this `NUMBER` of replicas have the job (default none)")
 	set.DurationVar(&flags.job.ReplicaTimeout, "replica-timeout", client.DefaultReplicaTimeout, "how long to wait for --replicas")
-	flags.unique.register(set)
+	set.StringVar((*string)(&flags.unique.Until), "unique", "",
+		"refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value), until_executed or until_expired")
+	set.Lookup("unique").NoOptDefVal = string(dedup.UntilExecuting)
+	set.DurationVar(&flags.unique.TTL, "unique-ttl", dedup.DefaultTTL,
+		"expiry of the lock, from when the job may run, unless it is released or renewed")
+	set.BoolVar(&flags.unique.RescheduleOnce, "reschedule-once", false,
+		"with until_executed: run the job once more if a duplicate was refused after its start")
+	set.BoolVar(&flags.unique.IncludingScheduled, "including-scheduled", false, "take the lock with --in and --at too")
 	set.StringVar(&flags.job.Key, "key", "", "store one job for this `KEY`, such as the id of an event; a further one is a duplicate")
 	set.DurationVar(&flags.job.KeyFor, "key-for", dedup.DefaultKeyFor, "how long a key is remembered, from when the job is due")
 	set.StringVar(&flags.batch, "batch", "", "make the jobs members of the batch with this `BID`: see belay batches")
@@ -161,79 +181,64 @@ func newPush(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-// check checks the command line, and sets job from it.
-func (f *pushFlags) check(cmd *cobra.Command, args []string) error {
-	switch {
-	case f.file != "" && len(args) > 0:
-		return usage("--file gives the classes and arguments: leave them out here")
-	case f.file != "" && f.job.JID != "":
-		return usage("--jid is for one job: in a file each line may have a \"jid\"")
-	case f.file != "" && (f.in != 0 || f.at != ""):
-		return usage("--in and --at are for one job: in a file each line may have an \"at\", in seconds since 1970")
-	case f.file != "" && len(f.wal) > 0:
-		return usage("--wal is for one job: in a file each line may have \"wal_locations\"")
-	case f.file != "" && cmd.Flags().Changed("then"):
-		return usage("--then is for one job: in a file each line may have a %q", job.FieldThen)
-	case f.then == "" && cmd.Flags().Changed("then"): // a script's variable was empty
-		return usage("--then: the name of the file is empty; leave it out for none")
-	case f.file != "" && cmd.Flags().Changed("key"):
-		return usage("--key is for one job: in a file each line may have a %q", lineKey)
-	case f.job.Key == "" && cmd.Flags().Changed("key"): // a script's variable was empty, and each push would be stored
-		return usage("--key: the key is empty; leave it out for none")
-	case f.job.Key == "" && f.file == "" && cmd.Flags().Changed("key-for"):
-		return usage("--key-for requires --key or --file")
-	case dedup.CheckTTL(f.job.KeyFor) != nil: // 0 too, which would be the client's default
-		return usage("--key-for: %w", dedup.CheckTTL(f.job.KeyFor))
-	case cmd.Flags().Changed("batch") && lua.CheckBatchID(f.batch) != nil:
-		return usage("--batch: %w", lua.CheckBatchID(f.batch))
-	case f.job.Queue == "": // the flag is given, but a script's variable was empty
-		return usage("-q: the name of the queue is empty; leave it out for %q", client.DefaultQueue)
-	case f.at == "" && cmd.Flags().Changed("at"): // likewise; the job would run now
-		return usage("--at: the instant is empty; leave it out for now")
-	case f.job.ExpiresIn < 0 || f.job.Deadline < 0:
-		return usage("--expires-in and --deadline must not be negative")
-	case cmd.Flags().Changed("track") && f.job.Track < time.Millisecond:
-		return usage("--track %v: it must be at least 1ms", f.job.Track)
-	case cmd.Flags().Changed("replicas") && f.job.Replicas < 1:
-		return usage("--replicas %d: it must be at least 1; leave it out for none", f.job.Replicas)
-	case f.job.Replicas == 0 && cmd.Flags().Changed("replica-timeout"):
-		return usage("--replica-timeout requires --replicas")
-	case f.job.ReplicaTimeout < time.Millisecond || f.job.ReplicaTimeout > client.MaxReplicaTimeout:
-		return usage("--replica-timeout %v: it must be at least 1ms, and at most %v", f.job.ReplicaTimeout, client.MaxReplicaTimeout)
-	case f.repeatFor < 0:
-		return usage("--repeat-for %v: it must not be negative", f.repeatFor)
-	case f.file == "" && len(args) == 0:
-		return usage("give the class of the job, such as: belay push WelcomeEmail 42")
+// check checks the command line, and sets job from it. It returns all mistakes; those in values of the job are
+// found by package client, once there are no others.
+func (f *pushFlags) check(cmd *cobra.Command, words []string) error {
+	set := cmd.Flags()
+	errs := f.misused(set)
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, usage(format, args...))
+		}
 	}
-	var badTime, badWAL, badRetry, badArgs error
-	f.job.PushOnce, f.job.In, f.job.Unique = true, f.in, f.unique.rule()
-	f.job.At, badTime = f.instant()
-	f.job.Retry, badRetry = parseRetry(f.retry)
-	if f.job.WAL, badWAL = dedup.ParseWAL(f.wal); badWAL != nil {
-		badWAL = usage("--wal: %w", badWAL)
+	wrong(f.file != "" && len(words) > 0, "--file gives the classes and arguments: leave them out here")
+	wrong(f.file == "" && len(words) == 0, "give the class of the job, such as: belay push WelcomeEmail 42")
+	wrong(f.repeatFor < 0, "--repeat-for %v: it must not be negative", f.repeatFor)
+	badBatch := lua.CheckBatchID(f.batch)
+	wrong(set.Changed("batch") && badBatch != nil, "--batch: %w", badBatch)
+	var badTime, badWAL error
+	f.job.PushOnce, f.job.In = true, f.due.in
+	f.job.At, badTime = f.due.instant()
+	f.job.WAL, badWAL = dedup.ParseWAL(f.wal)
+	wrong(badWAL != nil, "--wal: %w", badWAL)
+	badKeyFor := dedup.CheckTTL(f.job.KeyFor) // 0 too, which would be the client's default; a line may have the key
+	wrong(badKeyFor != nil, "--key-for: %w", badKeyFor)
+	if set.Changed("unique") {
+		f.job.Unique = &f.unique
+		badRule := cmp.Or(f.unique.Check(), dedup.CheckTTL(f.unique.TTL)) // 0 likewise
+		wrong(badRule != nil, "--unique: %w", badRule)
 	}
-	if f.file == "" {
-		f.job.Class = unescape(args[0])
-		f.job.ArgsJSON, badArgs = joinArgs(args[1:])
+	errs = append(errs, badTime, f.words.read(&f.job, words))
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
-	return cmp.Or(badTime, f.unique.check(), badWAL, badRetry, badArgs)
+	j := f.job
+	if f.file != "" {
+		j.Class = "Any" // each line has its own
+	}
+	if err := j.Check(); err != nil {
+		return usage("%w", err)
+	}
+	return nil
 }
 
-// instant returns the instant of --at, or zero without it.
-func (f due) instant() (time.Time, error) {
-	switch {
-	case f.in != 0 && f.at != "":
-		return time.Time{}, usage("--in and --at are both given: give one")
-	case f.in < 0:
-		return time.Time{}, usage("--in %v: it must not be negative", f.in)
-	case f.at == "":
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, f.at)
-	if err != nil {
-		return at, usage("--at %q: it must be an instant with its zone, such as %s", f.at, time.Now().Add(time.Hour).Format(time.RFC3339))
-	}
-	return at, nil
+// zeros are the values 0 of flags, as they are printed, by the type of the flag; of text it is the empty one.
+var zeros = map[string]string{"int": "0", "duration": "0s"}
+
+// misused returns what is wrong by pushRules.
+func (f *pushFlags) misused(set *pflag.FlagSet) (errs []error) {
+	set.Visit(func(flag *pflag.Flag) {
+		rule, value := pushRules[flag.Name], flag.Value.String()
+		switch {
+		case f.file != "" && rule.inLine != "" && value != flag.DefValue:
+			errs = append(errs, usage("--%s is for one job: in a file each line may have %s", flag.Name, rule.inLine))
+		case rule.none != "" && value == zeros[flag.Value.Type()]:
+			errs = append(errs, usage("--%s: "+rule.none, flag.Name, cmp.Or(value, "empty")))
+		case len(rule.needs) > 0 && !slices.ContainsFunc(rule.needs, set.Changed):
+			errs = append(errs, usage("--%s requires --%s", flag.Name, strings.Join(rule.needs, " or --")))
+		}
+	})
+	return errs
 }
 
 // openPusher makes the client. The client repeats a push only for reportEvery; then persist reports and
@@ -312,28 +317,6 @@ func worthRepeating(err error, known bool) bool {
 	return known && !errors.Is(err, client.ErrFull) && driver.Outage(err)
 }
 
-// joinArgs joins the arguments to one JSON array.
-func joinArgs(args []string) (string, error) {
-	words := make([]string, len(args))
-	for i, arg := range args {
-		arg = unescape(arg)
-		if !json.Valid([]byte(arg)) {
-			return "", usage("argument %d is not JSON; a string is quoted for JSON and for the shell: '%s'", i+1, quoted(arg))
-		}
-		words[i] = arg
-	}
-	return "[" + strings.Join(words, ",") + "]", nil
-}
-
-// quoted returns the argument as a JSON string, or an example if it is long.
-func quoted(arg string) string {
-	const enough = 40
-	if text, err := job.Marshal(arg); err == nil && len(arg) <= enough && !strings.Contains(arg, "'") {
-		return text
-	}
-	return `"welcome"`
-}
-
 // printReceipt prints a receipt, or only its jid (for a duplicate the holder's jid). A line number of 0 is left
 // out.
 func printReceipt(cmd *cobra.Command, receipt client.Receipt, line int) {
@@ -348,119 +331,4 @@ func printReceipt(cmd *cobra.Command, receipt client.Receipt, line int) {
 type lineReceipt struct {
 	client.Receipt
 	Line int `json:"line,omitempty"`
-}
-
-func parseRetry(text string) (job.RetryRule, error) {
-	switch text {
-	case "true":
-		return job.RetryRule{Kind: job.RetryDefault}, nil
-	case "false":
-		return job.RetryRule{Kind: job.RetryNever}, nil
-	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 0 {
-		return job.RetryRule{}, usage("--retry %q: it must be a number of retries, true or false", text)
-	}
-	return job.RetryRule{Kind: job.RetryLimit, Limit: limit}, nil
-}
-
-// escaped marks a word that the parser would take for a flag. A command line cannot contain this byte.
-const escaped = "\x00"
-
-var negative = regexp.MustCompile(`^-[0-9]`)
-
-// escapeNegatives prepares the arguments of push for the flag parser. It marks negative numbers, because -5
-// would be the flag 5, and leaves the values of flags alone. It joins --unique, which needs no value, with a
-// value in the next word, as older versions required: one that is empty (which is an error) or begins like the
-// two values.
-func escapeNegatives(root *cobra.Command, args []string) []string {
-	at := slices.Index(args, "push")
-	push, _, err := root.Find([]string{"push"})
-	if at < 0 || err != nil {
-		return slices.Clone(args)
-	}
-	out := slices.Clone(args[:at+1])
-	flags := true
-	for i := at + 1; i < len(args); i++ {
-		next, hasNext := "", i+1 < len(args)
-		if hasNext {
-			next = args[i+1]
-		}
-		switch word := args[i]; {
-		case flags && word == "--unique" && hasNext && (next == "" || strings.HasPrefix(next, "until")):
-			out = append(out, word+"="+next)
-			i++
-		case flags && takesNext(push, word) && hasNext:
-			out = append(out, word, next)
-			i++
-		case negative.MatchString(word):
-			out = append(out, escaped+word)
-		default:
-			flags = flags && word != "--"
-			out = append(out, word)
-		}
-	}
-	return out
-}
-
-// takesNext reports whether a word is a flag of the command whose value is the next word.
-func takesNext(cmd *cobra.Command, word string) bool {
-	name, long := strings.CutPrefix(word, "--")
-	var flag *pflag.Flag
-	switch {
-	case long:
-		flag = cmd.Flag(name)
-	case len(word) == len("-q") && word[0] == '-':
-		flag = cmd.Flags().ShorthandLookup(word[1:])
-	}
-	return flag != nil && flag.NoOptDefVal == ""
-}
-
-func unescape(word string) string { return strings.TrimPrefix(word, escaped) }
-
-// uniqueFlags say which pushed jobs are refused as duplicates.
-type uniqueFlags struct {
-	set       *pflag.FlagSet
-	until     string
-	ttl       time.Duration
-	again     bool
-	scheduled bool
-}
-
-func (f *uniqueFlags) register(set *pflag.FlagSet) {
-	f.set = set
-	set.StringVar(&f.until, "unique", "",
-		"refuse the job while another job holds the lock; `UNTIL` is until_executing (the default without a value), until_executed or until_expired")
-	set.Lookup("unique").NoOptDefVal = string(dedup.UntilExecuting)
-	set.DurationVar(&f.ttl, "unique-ttl", dedup.DefaultTTL,
-		"expiry of the lock, from when the job may run, unless it is released or renewed")
-	set.BoolVar(&f.again, "reschedule-once", false, "with until_executed: run the job once more if a duplicate was refused after its start")
-	set.BoolVar(&f.scheduled, "including-scheduled", false, "take the lock with --in and --at too")
-}
-
-func (f *uniqueFlags) check() error {
-	rule := f.rule()
-	if rule == nil {
-		for _, name := range []string{"unique-ttl", "reschedule-once", "including-scheduled"} {
-			if f.set.Changed(name) {
-				return usage("--%s requires --unique", name)
-			}
-		}
-		return nil
-	}
-	if f.ttl == 0 { // in a rule it means the default
-		return usage("--unique-ttl: %w", dedup.CheckTTL(f.ttl))
-	}
-	if err := rule.Check(); err != nil {
-		return usage("--unique: %w", err)
-	}
-	return nil
-}
-
-// rule returns the rule of the flags, or nil.
-func (f *uniqueFlags) rule() *dedup.Rule {
-	if !f.set.Changed("unique") {
-		return nil
-	}
-	return &dedup.Rule{Until: dedup.Until(f.until), TTL: f.ttl, RescheduleOnce: f.again, IncludingScheduled: f.scheduled}
 }

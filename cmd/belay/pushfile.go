@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,12 +33,6 @@ type bulk struct {
 // progressEvery is how often a long command reports its progress.
 const progressEvery = 2 * time.Second
 
-// A numbered job has the number of its line.
-type numbered struct {
-	client.RawJob
-	line int
-}
-
 func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error {
 	in, done, err := openLines(cmd, flags.file)
 	if err != nil {
@@ -54,7 +49,7 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error 
 	}
 	err = cmp.Or(err, lines.err)
 	b.queues.print(cmd, pusher)
-	duplicates := word(b.duplicates > 0 || flags.unique.until != "", fmt.Sprintf("%d duplicates, ", b.duplicates))
+	duplicates := word(b.duplicates > 0 || flags.job.Unique != nil, fmt.Sprintf("%d duplicates, ", b.duplicates))
 	cmd.PrintErrf("%d queued, %s%d refused, %d unknown, %d not pushed\n", b.queued, duplicates, b.refused, b.unknown, b.missed)
 	switch {
 	case errors.Is(err, client.ErrReplicas):
@@ -69,23 +64,22 @@ func pushFile(cmd *cobra.Command, pusher *client.Client, flags pushFlags) error 
 	return nil
 }
 
-// push pushes jobs. An invalid job fails its slice before anything of it is sent; the other jobs are pushed
-// again without it, so each job is tried twice at most.
-func (b *bulk) push(ctx context.Context, jobs []numbered) error {
+// push pushes jobs. An invalid job fails its slice before anything of it is sent, and the others are pushed
+// again without it. So each invalid job costs that the jobs of its slice are written again, and no round trip.
+func (b *bulk) push(ctx context.Context, jobs []jobLine) error {
 	for len(jobs) > 0 {
 		all := func(yield func(client.RawJob) bool) {
-			for i := 0; i < len(jobs) && yield(jobs[i].RawJob); i++ {
+			for _, j := range jobs {
+				if !yield(j.RawJob) {
+					return
+				}
 			}
 		}
-		sent := 0
 		for receipts, err := range b.pusher.PushSlices(ctx, all) {
 			if invalid, is := errors.AsType[*client.InvalidError](err); is {
-				last := sent + len(receipts) - 1
+				last := len(receipts) - 1
 				b.refuse(jobs[last].line, invalid.Err)
-				if err := b.push(ctx, jobs[sent:last]); err != nil {
-					return err
-				}
-				sent = last + 1
+				jobs = slices.Delete(jobs, last, last+1)
 				break
 			}
 			if failed, is := errors.AsType[*client.BulkError](err); is {
@@ -93,8 +87,8 @@ func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 			}
 			// If this Redis has never replied, the address may be wrong, so it is not worth waiting for.
 			receipts, err = persist(ctx, b.cmd, b.pusher, b.flags.repeatFor, receipts, err, b.queued+b.duplicates > 0)
-			b.report(jobs[sent:], receipts)
-			sent += len(receipts)
+			b.report(jobs, receipts)
+			jobs = jobs[len(receipts):]
 			if err != nil {
 				return err
 			}
@@ -102,13 +96,12 @@ func (b *bulk) push(ctx context.Context, jobs []numbered) error {
 				return fmt.Errorf("%w; nothing after line %d was pushed", err, b.through)
 			}
 		}
-		jobs = jobs[sent:]
 	}
 	return nil
 }
 
 // report counts and prints receipts.
-func (b *bulk) report(jobs []numbered, receipts []client.Receipt) {
+func (b *bulk) report(jobs []jobLine, receipts []client.Receipt) {
 	for i, receipt := range receipts {
 		line := jobs[i].line
 		b.through = line

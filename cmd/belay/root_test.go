@@ -40,6 +40,12 @@ func TestExitStatus(t *testing.T) {
 		{"push A --key=", exitUsage, "--key: the key is empty"},
 		{"push A --key-for 1h", exitUsage, "--key-for requires --key or --file"},
 		{"push A --key k --key-for 0s", exitUsage, "--key-for: a lock for 0s holds nothing"},
+		{"push A --key 0 --redis redis://127.0.0.1:1/0", exitFailure, "is Redis running there?"}, // a key like any other
+		{"push A hello --retry often --track 0 --jid=x --in -1s", exitUsage,
+			`--track: the time is 0s; leave it out for none; --in -1s: it must not be negative; --retry "often": it must be a number of retries, true or false; argument 1 is not JSON`},
+		{"push --file - --expires-in -1s", exitUsage, "push: expires in -1s: it must be at least 1ms"},
+		{"push --file - --jid x --wal a=0/1 A", exitUsage, `a "jid"; --wal is for one job: in a file each line may have "wal_locations"; --file gives the classes`},
+		{"periodic add n @daily A --queue=", exitUsage, "-q: the name of the queue is empty"},
 		{"push --file - --key k", exitUsage, `each line may have a "belay_key"`},
 		{"locks find", exitUsage, "give the class of the job"},
 		{"locks find A --key k", exitUsage, "--key finds the lock of a key: leave out"},
