@@ -324,7 +324,7 @@ func (s *site) launch(path string, words ...string) *process {
 	})
 	s.t.Cleanup(func() {
 		if !p.ended() && !s.t.Failed() {
-			for _, place := range s.shows(p.pid) {
+			for _, place := range s.shows() {
 				s.t.Errorf("the password of Redis is shown: %s", place)
 			}
 		}
@@ -336,12 +336,14 @@ func (s *site) launch(path string, words ...string) *process {
 func (p *process) signal(sig syscall.Signal) {
 	p.t.Helper()
 	require.False(p.t, p.ended(), "the worker ended: %s", p.log())
+	p.looked()
 	require.NoError(p.t, syscall.Kill(p.pid, sig))
 }
 
 // kill ends the worker by SIGKILL, if it has not ended, and returns when it is gone.
 func (p *process) kill() {
 	if !p.ended() {
+		p.looked()
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 	<-p.done
