@@ -61,7 +61,7 @@ func Rule(role Role, user string, cfg Config) (string, error) {
 	}
 	begin := beginning(cfg.Shards)
 	keyless, channels, commands := commandsOf(of, begin)
-	rule = append(rule, "+select") // the URL may name a database
+	rule = append(rule, "+select", "+client|setname") // the URL may name a database, and the connections
 	if _, tagged := driver.HashTag(cfg.Shards[0]); tagged {
 		rule = append(rule, "+cluster|slots") // and may be that of a Cluster
 	}

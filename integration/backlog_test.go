@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
@@ -34,13 +34,10 @@ const patient = 50 * time.Millisecond
 // at once.
 func TestABacklogKeepsNoClientFromRedis(t *testing.T) {
 	s := ordinarySite(t, oracle.Allow(oracle.Nowhere, oracle.Working))
-	redis, err := openers["go-redis"](s.url)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = redis.Close() })
-	keepsNoClientWaiting(t, s, patient, func() { backlogIsWorkedOff(t, s.anew(t), redis) })
+	keepsNoClientWaiting(t, s, patient, func() { backlogIsWorkedOff(t, s.anew(t)) })
 }
 
-func backlogIsWorkedOff(t *testing.T, s *site, redis driver.Client) {
+func backlogIsWorkedOff(t *testing.T, s *site) {
 	t.Helper()
 	orphans, due := backlog()
 	book := newLedger(t)
@@ -54,7 +51,7 @@ func backlogIsWorkedOff(t *testing.T, s *site, redis driver.Client) {
 
 	var mu sync.Mutex
 	runs, again := make(map[string]int), 0
-	s.run(launcher.Config{Client: redis, Concurrency: 50, Beat: 200 * time.Millisecond, TTL: time.Second}, func(_ context.Context, j *job.Job) error {
+	s.run(launcher.Config{Client: s.driverOf(check.RoleWorker), Concurrency: 50, Beat: 200 * time.Millisecond, TTL: time.Second}, func(_ context.Context, j *job.Job) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if runs[j.JID()]++; runs[j.JID()] > 1 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	"github.com/belayq/belay/integration/oracle"
@@ -68,11 +69,11 @@ func TestBatchesInAStorm(t *testing.T) {
 	s := newStorm(t, seed, "batches", fastStorm(6))
 	s.shards = overShards(s.site, askedShards(t))
 	for n := range 6 {
-		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
+		s.start(check.RoleWorker, fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
 	began := history.Now()
 	for n := range 2 {
-		s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--batches", fmt.Sprint(count), "--size", fmt.Sprint(size), "--share", fmt.Sprint(n),
+		s.start(check.RoleProducer, fmt.Sprintf("p%d", n), chaosClients[n%2], "--batches", fmt.Sprint(count), "--size", fmt.Sprint(size), "--share", fmt.Sprint(n),
 			"--began", began.String(), "--pace", (span / time.Duration(count)).String())
 	}
 	s.rage(span, s.slots[:6], s.slots[6:])

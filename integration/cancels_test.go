@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/inspect"
@@ -106,9 +107,7 @@ func TestCancelsAreTruthful(t *testing.T) {
 	t.Parallel()
 	s := ordinarySite(t, oracle.Acts(), oracle.Allow(oracle.Nowhere, oracle.Queue)) // some jids come again
 	book, hands := &raceBook{starts: make(map[string][]time.Time), done: make(map[string]int), causes: make(map[string]error)}, newLedger(t)
-	redis := s.open()
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-	require.NoError(t, err)
+	redis, pusher, operators := s.driverOf(check.RoleWorker), s.clientOf(check.RoleProducer), inspect.New(s.clientOf(check.RoleOperator))
 	for range 2 {
 		s.run(launcher.Config{Client: redis, Queues: []fetch.Queue{{Name: "here"}}, Concurrency: 20, Beat: 200 * time.Millisecond, TTL: 20 * time.Second}, book.run)
 	}
@@ -131,7 +130,7 @@ func TestCancelsAreTruthful(t *testing.T) {
 	for range 8 {
 		loops.Go(func() {
 			for n := int(next.Add(1)) - 1; n < len(races) && !t.Failed(); n = int(next.Add(1)) - 1 {
-				races[n] = s.cancelRace(pusher, book, n%cancelKinds)
+				races[n] = s.cancelRace(pusher, operators, book, n%cancelKinds)
 			}
 		})
 	}
@@ -175,7 +174,7 @@ func (c *supervisor) kill() {
 }
 
 // cancelRace pushes a job, cancels it at some moment, and perhaps pushes another one with its jid.
-func (s *site) cancelRace(pusher *client.Client, book *raceBook, kind int) *cancelRace {
+func (s *site) cancelRace(pusher *client.Client, operators *inspect.Inspector, book *raceBook, kind int) *cancelRace {
 	race := &cancelRace{jid: newJID(), kind: kind}
 	j := client.RawJob{Class: "Race", JID: race.jid, Queue: "here", Args: []any{0, 0}}
 	var wait time.Duration
@@ -209,7 +208,7 @@ func (s *site) cancelRace(pusher *client.Client, book *raceBook, kind int) *canc
 		eventually(s.t, "the start of "+race.jid, func() bool { return len(book.startsOf(race.jid)) > 0 })
 	}
 	time.Sleep(wait) // the moment is what is tested
-	results, err := inspect.New(pusher).Cancel(s.t.Context(), race.jid)
+	results, err := operators.Cancel(s.t.Context(), race.jid)
 	race.at = time.Now()
 	if err != nil || results[0].Unseen != "" {
 		s.t.Errorf("cancel: %+v, %v", results, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	court "github.com/belayq/belay/integration/verdict"
@@ -103,8 +104,7 @@ func newChaos(t *testing.T, plan *chaosplan.Plan) *chaos {
 	})
 	// What it has acknowledged survives it, whenever it is killed.
 	r.clock = clocked(t, r.redis, "--appendfsync", "always")
-	r.site = &site{t: t, server: r.clock.server, url: r.clock.server.URL(), client: "go-redis"}
-	r.site.use("chaos")
+	r.site = siteOf(t, "chaos", r.clock.server)
 	r.shards = overShards(r.site, askedShards(t))
 	return r
 }
@@ -113,11 +113,11 @@ func newChaos(t *testing.T, plan *chaosplan.Plan) *chaos {
 var chaosClients = [...]string{"go-redis", "rueidis"}
 
 func (r *chaos) newWorker(n int) *slot {
-	return r.newSlot("w"+strconv.Itoa(n), chaosClients[n%2])
+	return r.newSlot(check.RoleWorker, "w"+strconv.Itoa(n), chaosClients[n%2])
 }
 
 func (r *chaos) newPusher(n int) *slot {
-	return r.newSlot("p"+strconv.Itoa(n), chaosClients[n%2], "--push", strconv.Itoa(n), "--began", r.began.String())
+	return r.newSlot(check.RoleProducer, "p"+strconv.Itoa(n), chaosClients[n%2], "--push", strconv.Itoa(n), "--began", r.began.String())
 }
 
 // pusher says whether a slot's name is that of one.

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -32,7 +31,9 @@ type slot struct {
 	run   *chaos
 	name  string
 	words []string
-	proxy *faultproxy.Proxy
+	// operator is the URL of Redis for what an operator does, such as to cancel a job.
+	operator string
+	proxy    *faultproxy.Proxy
 	// link is behind the proxy, and fast unless a fault makes it slow.
 	link *slowlink.Link
 	// acting is held by who does something to the slot.
@@ -58,13 +59,14 @@ type chaosProcess struct {
 	done chan struct{}
 }
 
-// newSlot starts the first process. Its name says which slot it is of, and the how manyth.
-func (r *chaos) newSlot(name, client string, words ...string) *slot {
+// newSlot starts the first process of a role. Its name says which slot it is of, and the how manyth.
+func (r *chaos) newSlot(role check.Role, name, client string, words ...string) *slot {
 	r.t.Helper()
 	link := slowlink.New(r.t, r.clock.server.Addr(), slowlink.Speed{})
 	s := &slot{run: r, name: name, link: link, proxy: faultproxy.New(r.t, link.Addr())}
-	url := r.site.by(s.proxy.URL() + shardsIn(r.shards)).urlOf(check.RoleWorker)
-	s.words = append([]string{"--redis", url, "--client", client, "--prefix", r.site.prefix, "--dir", r.dir}, words...)
+	by := r.site.by(s.proxy.URL() + shardsIn(r.shards))
+	s.operator = by.urlOf(check.RoleOperator)
+	s.words = append([]string{"--redis", by.urlOf(role), "--client", client, "--prefix", r.site.prefix, "--dir", r.dir}, words...)
 	s.loop.Go(s.supervise)
 	r.t.Cleanup(func() {
 		s.end(syscall.SIGKILL)
@@ -107,7 +109,8 @@ func (s *slot) start() (p *chaosProcess, wait func() int) {
 		return nil, nil
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(s.run.program, append([]string{"--proc", p.name}, s.words...)...)
+	cmd := hiding(s.run.program, append([]string{"--proc", p.name}, s.words...)...)
+	cmd.Env = append(cmd.Env, "BELAY_OPERATOR_URL="+s.operator)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.run.book.Append(history.Event{Kind: history.Launch, Proc: p.name})

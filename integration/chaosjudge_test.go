@@ -170,6 +170,7 @@ func (r *chaos) readLogs() {
 				r.t.Errorf("%s: %s\n%.10000s", filepath.Base(path), strings.TrimSpace(word), log)
 			}
 		}
+		printsNoCanary(r.t, path)
 	}
 }
 

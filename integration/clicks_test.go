@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/driver/goredisdriver"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
@@ -186,10 +186,7 @@ func (m *melee) store(page string, n int, at time.Time) (jid string) {
 func (m *melee) work() {
 	m.t.Helper()
 	for queue, concurrency := range map[string]int{"default": 10, "slow": 1} {
-		redis, err := goredisdriver.Open(m.url)
-		require.NoError(m.t, err)
-		m.t.Cleanup(func() { _ = redis.Close() })
-		m.run(launcher.Config{Client: redis, Concurrency: concurrency, Queues: []fetch.Queue{{Name: queue}}}, func(_ context.Context, j *job.Job) error {
+		m.run(launcher.Config{Client: m.driverOf(check.RoleWorker), Concurrency: concurrency, Queues: []fetch.Queue{{Name: queue}}}, func(_ context.Context, j *job.Job) error {
 			m.mu.Lock()
 			m.runs[j.JID()]++
 			m.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -52,18 +53,17 @@ func TestPrimariesDieOneAfterTheOther(t *testing.T) {
 // primariesDie answers how many jobs were lost.
 func primariesDie(t *testing.T, name string, cfg client.Config) (lost int) {
 	w := newDyingSite(t)
-	open := func(t *testing.T, _ []string) driver.Client {
-		redis, err := openers[name](w.URL())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = redis.Close() })
-		return redis
+	open := func(w *watchedSite, role check.Role) driver.Client {
+		watched := w.by(w.URL())
+		watched.client = name
+		return watched.driverOf(role)
 	}
 	cfg.Prefix = w.prefix
 	h := newChronicle()
 	h.job = variedJob
 	workers := w.workers(open, h)
 	producing, stop := context.WithCancel(t.Context())
-	pusher, err := client.New(open(t, w.sentinels), cfg)
+	pusher, err := client.New(open(w.watchedSite, check.RoleProducer), cfg)
 	require.NoError(t, err)
 	var producer sync.WaitGroup
 	producer.Go(func() { h.produce(producing, pusher, 0) })

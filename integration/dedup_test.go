@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/driver"
@@ -28,8 +29,8 @@ import (
 // test makes.
 type guild struct {
 	*site
-	redis  driver.Client
-	pusher *client.Client
+	producer driver.Client // of pusher
+	pusher   *client.Client
 
 	mu   sync.Mutex
 	runs []string // jids, in the order of their starts
@@ -37,12 +38,10 @@ type guild struct {
 
 func newGuild(t *testing.T, s *site) *guild {
 	t.Helper()
-	redis, err := openers[s.client](s.url)
+	producer := s.driverOf(check.RoleProducer)
+	pusher, err := client.New(producer, client.Config{Prefix: s.prefix, RepeatFor: -1})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = redis.Close() })
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix, RepeatFor: -1})
-	require.NoError(t, err)
-	return &guild{site: s, redis: redis, pusher: pusher}
+	return &guild{site: s, producer: producer, pusher: pusher}
 }
 
 // eachGuild runs a test with either Redis client, on audited servers: the oracle holds at every step that a
@@ -95,7 +94,7 @@ func (g *guild) locks() []string { g.t.Helper(); return texts(g.do("KEYS", g.key
 func (g *guild) serve(handler func(ctx context.Context, j *job.Job) error) (stop func()) {
 	g.t.Helper()
 	l, err := launcher.New(launcher.Config{
-		Client: g.redis, Prefix: g.prefix, Queues: []fetch.Queue{{Name: "default"}}, Concurrency: 3,
+		Client: g.driverOf(check.RoleWorker), Prefix: g.prefix, Queues: []fetch.Queue{{Name: "default"}}, Concurrency: 3,
 		Beat: 200 * time.Millisecond, TTL: time.Second, ShutdownTimeout: -1,
 	})
 	require.NoError(g.t, err)
@@ -206,7 +205,7 @@ func TestPushThatStoresNothingTakesNoLock(t *testing.T) {
 		require.ErrorAs(t, err, &invalid)
 		free("too large")
 
-		halting, err := client.New(g.redis, client.Config{Prefix: g.prefix})
+		halting, err := client.New(g.producer, client.Config{Prefix: g.prefix})
 		require.NoError(t, err)
 		halting.Use("halt", func(context.Context, *client.RawJob) error { return client.Refuse("not today") })
 		receipt, err := halting.Push(t.Context(), ofOne(untilExecuted()))
@@ -444,7 +443,7 @@ func TestLockOfAnotherVersionIsFreed(t *testing.T) {
 		answer, err := g.keys.PushUnique(nil, []lua.NewJob{{
 			Queue: "default", Job: payload,
 			Lock: &lua.Lock{Digest: digest, Owner: lua.OwnerOf(jid, "HardWorker"), Hold: time.Minute},
-		}}).Do(t.Context(), g.redis)
+		}}).Do(t.Context(), g.producer)
 		require.NoError(t, err)
 		require.Equal(t, []string{""}, answer.Holders)
 		g.serve(nil)

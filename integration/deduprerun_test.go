@@ -192,8 +192,8 @@ func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 					g.refuses(ofOne(onceMore()), first)
 				}
 				_, sha := g.keys.Settle(lua.Settlement{}).Call.Script.Text(true)
-				g.redis.Do(t.Context(), g.keys.Settle(lua.Settlement{Identity: "unknown"}).Call) // the server knows the script
-				gate := faultproxy.NewGate()                                                     // which is never opened: what is held there is lost with the victim
+				s.instrument().Do(t.Context(), g.keys.Settle(lua.Settlement{Identity: "unknown"}).Call) // the server knows the script
+				gate := faultproxy.NewGate()                                                            // which is never opened: what is held there is lost with the victim
 				proxy.Add(faultproxy.Rule{On: c.on, Token: sha, Nth: 1, Do: faultproxy.Hold(gate)})
 				<-gate.Arrived()
 				victim.kill()

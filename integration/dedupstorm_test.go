@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,12 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
-	"github.com/belayq/belay/lua"
 )
 
 // spanOf is how long a test goes on: what the variable says, and the usual span without it.
@@ -44,11 +43,11 @@ func TestRivals(t *testing.T) {
 	s := newStorm(t, seed, "storm", fastStorm(3))
 	s.shards = overShards(s.site, askedShards(t))
 	for n := range 8 {
-		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
+		s.start(check.RoleWorker, fmt.Sprintf("w%d", n), chaosClients[n%2], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
 	var pushers []*stormSlot
 	for n := range 2 {
-		pushers = append(pushers, s.start(fmt.Sprintf("p%d", n), chaosClients[n%2], "--rivals", "25", "--seed", fmt.Sprint(seed+uint64(n))))
+		pushers = append(pushers, s.start(check.RoleProducer, fmt.Sprintf("p%d", n), chaosClients[n%2], "--rivals", "25", "--seed", fmt.Sprint(seed+uint64(n))))
 	}
 	s.rage(spanOf(t, "BELAY_STORM", "12s"), s.slots[:8], pushers)
 	for _, p := range pushers {
@@ -98,7 +97,7 @@ func newStorm(t *testing.T, seed uint64, prefix string, settings chaosplan.Setti
 	require.NoError(t, (&chaosplan.Plan{Settings: settings}).Save(s.dir))
 	// What it has acknowledged survives it.
 	s.server, s.redis = recorded(t, "--appendfsync", "always")
-	s.site = &site{t: t, server: s.server, prefix: prefix, keys: lua.NewKeys(prefix), url: s.server.URL(), client: "go-redis"}
+	s.site = siteOf(t, prefix, s.server)
 	s.shards = []*site{s.site}
 	s.book, err = history.Create(s.dir, "nemesis")
 	require.NoError(t, err)
@@ -177,10 +176,10 @@ type stormSlot struct {
 	loop   sync.WaitGroup
 }
 
-// start starts a process, and the next when it ends.
-func (s *storm) start(name, client string, words ...string) *stormSlot {
+// start starts a process of a role, and the next when it ends.
+func (s *storm) start(role check.Role, name, client string, words ...string) *stormSlot {
 	slot := &stormSlot{storm: s, name: name}
-	slot.words = append([]string{"--redis", s.site.url, "--client", client, "--prefix", s.site.prefix, "--dir", s.dir}, words...)
+	slot.words = append([]string{"--redis", s.site.urlOf(role), "--client", client, "--prefix", s.site.prefix, "--dir", s.dir}, words...)
 	s.slots = append(s.slots, slot)
 	slot.loop.Go(func() {
 		for start := 1; slot.live(start); start++ {
@@ -200,7 +199,7 @@ func (l *stormSlot) live(start int) bool {
 	}
 	defer func() { _ = log.Close() }()
 	words := append([]string{"--proc", proc}, l.words...)
-	cmd := exec.Command(l.storm.program, words...)
+	cmd := hiding(l.storm.program, words...)
 	cmd.Stdout, cmd.Stderr = log, log
 	l.mu.Lock()
 	if l.ending {
@@ -225,6 +224,7 @@ func (l *stormSlot) live(start int) bool {
 	if strings.Contains(string(text), "DATA RACE") || strings.Contains(string(text), "panic: ") || cmd.ProcessState.ExitCode() > 0 {
 		l.storm.t.Errorf("%s: %v\n%.5000s", proc, cmd.ProcessState, text)
 	}
+	printsNoCanary(l.storm.t, log.Name())
 	return true
 }
 

@@ -97,7 +97,7 @@ func TestTheNameLeadsToAnotherPrimary(t *testing.T) {
 			second := drivertest.Start(t)
 			post := newSignpost(t, first.Addr())
 			s := newSite(t, first, second)
-			s.client, s.url = client, post.url()
+			s.client, s.url = client, withPassword(post.url(), "default")
 			s.on(second).follow(first)
 
 			book := newLedger(t)
@@ -191,7 +191,7 @@ func TestAFailoverThatLosesATakeRunsNoJobBesideItself(t *testing.T) {
 			first, second := drivertest.Start(t, "--repl-diskless-sync-delay", "0"), drivertest.Start(t)
 			post := newSignpost(t, first.Addr())
 			s := newSite(t, first, second)
-			s.client, s.url = client, post.url()
+			s.client, s.url = client, withPassword(post.url(), "default")
 			book := newLedger(t)
 			s.do("SADD", s.keys.Paused(), "default") // so that nothing is taken before it is on the replica
 			s.on(second).follow(first)

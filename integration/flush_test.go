@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/logbook"
@@ -77,13 +77,11 @@ func flushing() time.Duration {
 // program notices.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
-	for name, open := range openers {
+	for name := range openers {
 		t.Run("is noticed by no program, "+name, func(t *testing.T) {
 			s := newSite(t, audited(t))
-			redis, err := open(s.url)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = redis.Close() })
-			load := startLoad(t, s, redis)
+			s.client = name
+			load := startLoad(t, s)
 			flushes := 0
 			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()
@@ -113,20 +111,19 @@ type load struct {
 	pushed     int // read it after ended
 }
 
-func startLoad(t *testing.T, s *site, redis driver.Client) *load {
+func startLoad(t *testing.T, s *site) *load {
 	t.Helper()
 	l := &load{t: t, log: &log{}, ended: make(chan error, 1)}
 	logger := slog.New(logbook.JSON(l.log, slog.LevelInfo))
 	s.do("SADD", s.keys.Queues(), "default") // no warning of a queue that does not exist yet
-	s.run(launcher.Config{Client: redis, Concurrency: 50, Log: logger}, func(_ context.Context, j *job.Job) error {
+	s.run(launcher.Config{Client: s.driverOf(check.RoleWorker), Concurrency: 50, Log: logger}, func(_ context.Context, j *job.Job) error {
 		if _, again := l.seen.LoadOrStore(j.ArgsJSON(), true); again {
 			l.again.Add(1)
 		}
 		l.ran.Add(1)
 		return nil
 	})
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-	require.NoError(t, err)
+	pusher := s.clientOf(check.RoleProducer)
 	ctx, end := context.WithCancel(context.Background())
 	t.Cleanup(end)
 	l.end = end

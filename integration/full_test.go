@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/retry"
@@ -24,11 +24,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 	server, dir := recorded(t, "--maxmemory", "8mb", "--maxmemory-policy", "noeviction")
 	t.Cleanup(func() { judge(t, server, dir) })
 	s := newSite(t, server)
-	redis, err := goredisdriver.Open(s.url)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = redis.Close() })
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-	require.NoError(t, err)
+	pusher := s.clientOf(check.RoleProducer)
 
 	receipts, err := pusher.PushMany(t.Context(), func(yield func(client.RawJob) bool) {
 		for yield(client.RawJob{Class: "Any", Args: []any{strings.Repeat("x", 1000)}}) {
@@ -45,7 +41,7 @@ func TestFullRedisIsDrained(t *testing.T) {
 	require.Len(t, s.list(s.keys.Queue("default")), queued, "each receipt is true")
 
 	var ran, failed atomic.Int64
-	s.run(launcher.Config{Client: redis}, func(context.Context, *job.Job) error {
+	s.run(launcher.Config{Client: s.driverOf(check.RoleWorker)}, func(context.Context, *job.Job) error {
 		if ran.Add(1)%10 == 0 {
 			failed.Add(1)
 			// Not due before the drain has ended, however slow this machine is.

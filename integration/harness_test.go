@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -48,16 +49,24 @@ type site struct {
 	// client is the Redis client that they use.
 	client string
 	users  users
+	// dashboard is whether its pages have been searched for the canary.
+	dashboard *sync.Once
 }
 
 func newSite(t *testing.T, server *drivertest.Server, heirs ...*drivertest.Server) *site {
 	t.Helper()
-	s := &site{t: t, server: server, url: withPassword(server.URL(), "default"), client: "go-redis"}
-	s.use(strings.TrimSuffix(drivertest.Prefix(t), ":"), heirs...)
+	return siteOf(t, strings.TrimSuffix(drivertest.Prefix(t), ":"), server, heirs...)
+}
+
+// siteOf is a site with this prefix. heirs are servers that may have its keyspace later.
+func siteOf(t *testing.T, prefix string, server *drivertest.Server, heirs ...*drivertest.Server) *site {
+	t.Helper()
+	s := &site{t: t, server: server, url: withPassword(server.URL(), "default"), client: "go-redis", dashboard: new(sync.Once)}
+	s.use(prefix, heirs...)
 	return s
 }
 
-// use makes the keyspace of a prefix that of the site. heirs are servers that may have it later.
+// use makes the keyspace of a prefix that of the site.
 func (s *site) use(prefix string, heirs ...*drivertest.Server) {
 	s.t.Helper()
 	s.prefix, s.keys = prefix, lua.NewKeys(prefix)
@@ -99,6 +108,7 @@ var stepwise = []string{"--appendonly", "yes", "--appendfsync", "no",
 func judge(t *testing.T, server *drivertest.Server, dir string, options ...oracle.Option) *oracle.Report {
 	t.Helper()
 	server.Kill()
+	storesNoCanary(t, dir)
 	report, err := oracle.Replay(dir, append([]oracle.Option{oracle.Prefixes()}, options...)...)
 	require.NoError(t, err)
 	tellViolations(t, report)
@@ -124,10 +134,12 @@ func tellViolations(t *testing.T, report *oracle.Report) {
 	}
 }
 
-// by is the same keyspace, reached by another way.
+// by is the same keyspace, reached by another way, with the canary as the password if the site's own URL has it.
 func (s *site) by(url string) *site {
 	other := *s
-	other.url = url
+	if other.url = url; strings.Contains(s.url, canary) {
+		other.url = withPassword(url, "default")
+	}
 	return &other
 }
 
@@ -281,7 +293,7 @@ func (s *site) launch(path string, words ...string) *process {
 	p := &process{t: s.t, logPath: filepath.Join(s.t.TempDir(), "log"), done: make(chan struct{})}
 	log, err := os.Create(p.logPath)
 	require.NoError(s.t, err)
-	cmd := exec.Command(path, s.asWorker(words)...)
+	cmd := hiding(path, s.asRole(path, words)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
@@ -305,11 +317,16 @@ func (s *site) launch(path string, words ...string) *process {
 		if strings.Contains(p.log(), "DATA RACE") || strings.Contains(p.log(), "panic: ") {
 			s.t.Error("the worker raced or panicked")
 		}
-		if strings.Contains(p.log(), canary) {
-			s.t.Error("the worker's log has the password of Redis")
-		}
+		printsNoCanary(s.t, p.logPath)
 		if s.t.Failed() {
 			s.t.Logf("log of worker %d:\n%.20000s", p.pid, p.log())
+		}
+	})
+	s.t.Cleanup(func() {
+		if !p.ended() && !s.t.Failed() {
+			for _, place := range s.shows() {
+				s.t.Errorf("the password of Redis is shown: %s", place)
+			}
 		}
 	})
 	return p
@@ -319,12 +336,14 @@ func (s *site) launch(path string, words ...string) *process {
 func (p *process) signal(sig syscall.Signal) {
 	p.t.Helper()
 	require.False(p.t, p.ended(), "the worker ended: %s", p.log())
+	p.looked()
 	require.NoError(p.t, syscall.Kill(p.pid, sig))
 }
 
 // kill ends the worker by SIGKILL, if it has not ended, and returns when it is gone.
 func (p *process) kill() {
 	if !p.ended() {
+		p.looked()
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 	<-p.done

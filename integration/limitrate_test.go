@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/history"
 	"github.com/belayq/belay/integration/oracle"
 )
@@ -36,10 +37,10 @@ func TestARateHoldsThroughStalls(t *testing.T) {
 	settings.Beat, settings.TTL = time.Second, time.Minute // a stall is no death
 	s := newStorm(t, 0, "rates", settings)
 	for n := range 2 {
-		s.start(fmt.Sprintf("w%d", n), chaosClients[n], "--rate", fmt.Sprintf("%d/%v", most, per))
+		s.start(check.RoleWorker, fmt.Sprintf("w%d", n), chaosClients[n], "--rate", fmt.Sprintf("%d/%v", most, per))
 	}
 	load := limitedLoad{keys: 1, jobs: jobs, bursts: 1}
-	require.NoError(t, load.push(s.site, 0))
+	require.NoError(t, load.push(t.Context(), s.site.clientOf(check.RoleProducer), 0))
 	processed := func() int { return number(s.site.text(s.site.keys.Processed())) }
 	// await waits until so many jobs have ended. The next one may have to wait for a whole window.
 	await := func(end int) {

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/integration/chaosplan"
 	"github.com/belayq/belay/integration/history"
@@ -48,16 +50,16 @@ func TestLimitsInAStorm(t *testing.T) {
 	s := newStorm(t, seed, "limits", settings)
 	if whole {
 		s.program = beforeLimits(t)
-		s.start("old", chaosClients[0], "--max-interruptions", fmt.Sprint(manyInterruptions))
+		s.start(check.RoleWorker, "old", chaosClients[0], "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
 	s.program, err = chaosWorker()
 	require.NoError(t, err)
 	old := len(s.slots)
 	for n := range 6 {
-		s.start(fmt.Sprintf("w%d", n), chaosClients[n%2], "--limit", fmt.Sprint(most), "--max-interruptions", fmt.Sprint(manyInterruptions))
+		s.start(check.RoleWorker, fmt.Sprintf("w%d", n), chaosClients[n%2], "--limit", fmt.Sprint(most), "--max-interruptions", fmt.Sprint(manyInterruptions))
 	}
-	pushed := make(chan error, 1)
-	go func() { pushed <- load.push(s.site, span) }()
+	pushed, pusher := make(chan error, 1), s.site.clientOf(check.RoleProducer)
+	go func() { pushed <- load.push(t.Context(), pusher, span) }()
 	s.rage(span, s.slots[old:], nil)
 	require.NoError(t, <-pushed)
 	last, lastAt := "", time.Now()
@@ -148,21 +150,12 @@ func (l limitedLoad) total() int { return l.keys * l.jobs * l.bursts }
 
 // push pushes the bursts within a span. Jobs have keys of their own, so that a push is repeated until it is
 // acknowledged.
-func (l limitedLoad) push(s *site, span time.Duration) error {
-	redis, err := openers[s.client](s.url)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = redis.Close() }()
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-	if err != nil {
-		return err
-	}
+func (l limitedLoad) push(ctx context.Context, pusher *client.Client, span time.Duration) error {
 	began := time.Now()
 	for burst := range l.bursts {
 		time.Sleep(time.Until(began.Add(span * time.Duration(burst) / time.Duration(l.bursts))))
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			_, err := pusher.PushMany(s.t.Context(), l.burst(burst))
+			_, err := pusher.PushMany(ctx, l.burst(burst))
 			if err == nil {
 				break
 			}

@@ -19,7 +19,6 @@ import (
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/integration/oracle"
-	"github.com/belayq/belay/integration/program"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -144,7 +143,7 @@ func newClusterSite(t *testing.T, name string, shards int) *clusterSite {
 		replicas: make(map[*drivertest.Server]*drivertest.Server), stored: make(map[string]storing),
 	}
 	c.site = newSite(t, c.Servers[0])
-	c.site.client, c.site.url = name, c.URL()
+	c.site.client, c.site.url = name, withPassword(c.URL(), "default")
 	if shards == 0 {
 		c.site.prefix = "{" + c.site.prefix + "}"
 		c.keyspaces = []*clusterSpace{c.space("", c.site.prefix)}
@@ -239,10 +238,7 @@ const producers = 3
 // pushMany stores jobs until finish is called, as ordinary producers do.
 func (c *clusterSite) pushMany() {
 	c.t.Helper()
-	flags := program.Flags{URL: c.site.url, Client: c.site.client, Prefix: c.site.prefix}
-	pusher, err := flags.Open()
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = pusher.Close() })
+	pusher := c.site.clientOf(check.RoleProducer)
 	producing, stop := context.WithCancel(c.t.Context())
 	var all sync.WaitGroup
 	for first := range producers {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/inspect"
 	"github.com/belayq/belay/integration/oracle"
@@ -29,7 +29,7 @@ var plantDead = []oracle.Option{oracle.Acts(), oracle.Allow(oracle.Nowhere, orac
 // plant sends commands in pipelines, so that many jobs are soon there.
 func (s *site) plant(commands [][]string) {
 	s.t.Helper()
-	client := s.open()
+	client := s.instrument()
 	for first := 0; first < len(commands); first += 500 {
 		var calls []driver.Call
 		for _, words := range commands[first:min(first+500, len(commands))] {
@@ -41,8 +41,9 @@ func (s *site) plant(commands [][]string) {
 	}
 }
 
-// open is a client of the test's own, of the kind that the site's programs use.
-func (s *site) open() driver.Client {
+// instrument is a client of the test's own, past any proxy and with all permissions, of the kind that the site's
+// programs use.
+func (s *site) instrument() driver.Client {
 	s.t.Helper()
 	client, err := openers[s.client](s.server.URL())
 	require.NoError(s.t, err)
@@ -67,9 +68,7 @@ func TestOneGetsTheJob(t *testing.T) {
 		const contests = 1000
 		book := newLedger(t)
 		s.work("-q", "default", "-q", "other", "-c", "3", "--poll", "1ms", "--exec", book.exec("Contested"))
-		keyspace, err := client.New(s.open(), client.Config{Prefix: s.prefix})
-		require.NoError(t, err)
-		operators := inspect.New(keyspace)
+		operators := inspect.New(s.clientOf(check.RoleOperator))
 		all := make([]*contest, contests)
 		var next atomic.Int64
 		var loops sync.WaitGroup
@@ -226,7 +225,7 @@ func TestRetryAllSurvivesBeingKilled(t *testing.T) {
 // retryAllKilled runs the command and kills it after a while, and says whether it came to its end before.
 func (s *site) retryAllKilled(after time.Duration) (ended bool) {
 	s.t.Helper()
-	cmd := exec.Command(belayPath, "dead", "retry", "--all", "--redis", s.url, "--prefix", s.prefix, "--client", s.client)
+	cmd := exec.Command(belayPath, "dead", "retry", "--all", "--redis", s.urlOf(check.RoleOperator), "--prefix", s.prefix, "--client", s.client)
 	require.NoError(s.t, cmd.Start())
 	kill := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()

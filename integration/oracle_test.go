@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
@@ -30,17 +31,14 @@ import (
 // seen each step of each job, finds nothing to object to.
 func TestEveryStepIsLawful(t *testing.T) {
 	t.Parallel()
-	for name, open := range openers {
+	for name := range openers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, dir := recorded(t)
 			t.Cleanup(func() { requireEachMove(t, judge(t, server, dir)) })
 			s := newSite(t, server)
 			s.client = name
-			redis, err := open(s.url)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = redis.Close() })
-			turmoil(t, s, redis)
+			turmoil(t, s)
 		})
 	}
 }
@@ -67,9 +65,8 @@ func mayhem() time.Duration {
 	return 6 * time.Second
 }
 
-func turmoil(t *testing.T, s *site, redis driver.Client) {
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-	require.NoError(t, err)
+func turmoil(t *testing.T, s *site) {
+	redis, pusher := s.driverOf(check.RoleWorker), s.clientOf(check.RoleProducer)
 	var pushed atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

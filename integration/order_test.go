@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/internal/drivertest"
@@ -22,13 +23,11 @@ var openers = adapters.Open
 
 // What is measured here is finer than the start of a program: the worker runs in this process.
 func TestTaking(t *testing.T) {
-	for name, open := range openers {
+	for name := range openers {
 		connect := func(t *testing.T) (*site, driver.Client) {
 			s := newSite(t, drivertest.Redis(t))
-			client, err := open(s.url)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = client.Close() })
-			return s, client
+			s.client = name
+			return s, s.driverOf(check.RoleWorker)
 		}
 		t.Run("follows the weights of full queues, "+name, func(t *testing.T) {
 			s, client := connect(t)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/launcher"
 )
 
@@ -22,27 +22,21 @@ func TestRedisKilledUnderLoad(t *testing.T) {
 	if os.Getenv("BELAY_LONG") == "1" {
 		kills, every = 30, 10*time.Second
 	}
-	for name, open := range openers {
+	for name := range openers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server, dir := recorded(t, "--appendfsync", "always")
 			t.Cleanup(func() { judge(t, server, dir) })
 			s := newSite(t, server)
+			s.client = name
 			h := newChronicle()
 			for range 2 {
-				redis, err := open(s.url)
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = redis.Close() })
-				s.run(launcher.Config{Client: redis, Concurrency: 10}, h.run)
+				s.run(launcher.Config{Client: s.driverOf(check.RoleWorker), Concurrency: 10}, h.run)
 			}
 			producing, stop := context.WithCancel(t.Context())
 			var producers sync.WaitGroup
 			for n := range 2 {
-				redis, err := open(s.url)
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = redis.Close() })
-				pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-				require.NoError(t, err)
+				pusher := s.clientOf(check.RoleProducer)
 				producers.Go(func() { h.produce(producing, pusher, n*1_000_000) })
 			}
 			defer producers.Wait()

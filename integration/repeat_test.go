@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
@@ -26,11 +27,7 @@ func TestAPushThatIsCutOffIsStoredOnce(t *testing.T) {
 		}
 		worker := s.work("-c", "4", "--exec", book.exec("Cut"))
 
-		redis, err := openers[s.client](proxy.URL())
-		require.NoError(t, err)
-		client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: s.prefix})
-		require.NoError(t, err)
-		defer func() { require.NoError(t, client.Close()) }()
+		client := s.by(proxy.URL()).clientOf(check.RoleProducer)
 		cut := belay.Define[int]("Cut", belay.PushOnce())
 		var jids []string
 		for n := range singles {

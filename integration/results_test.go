@@ -14,20 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
-// clientOf is a client of a keyspace, by an address of its Redis.
-func (s *site) clientOf(url string) *belay.Client {
+// apartOf is clientOf by a proxy, but for what listens.
+func (s *site) apartOf(role check.Role, proxy string) *belay.Client {
 	s.t.Helper()
-	redis, err := openers[s.client](url)
+	c, err := belay.NewClient(apart{s.by(proxy).driverOf(role), s.driverOf(role)}, &belay.ClientConfig{Prefix: s.prefix})
 	require.NoError(s.t, err)
-	c, err := belay.NewClient(apart{redis, s.open()}, &belay.ClientConfig{Prefix: s.prefix})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { require.NoError(s.t, c.Close()) })
 	return c
 }
 
@@ -70,7 +68,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for range workers {
-		server, err := belay.NewServer(s.clientOf(s.url), belay.ServerConfig{Concurrency: 1})
+		server, err := belay.NewServer(s.clientOf(check.RoleWorker), belay.ServerConfig{Concurrency: 1})
 		require.NoError(t, err)
 		class.Handle(server, func(ctx context.Context, n numbered) (numbered, error) {
 			belay.Progress(ctx, int64(n.N), jobs)
@@ -84,7 +82,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 		stop()
 		running.Wait()
 	})
-	pusher := s.clientOf(s.url)
+	pusher := s.clientOf(check.RoleProducer)
 	// A result is announced once more behind a script that Redis had to load: this job has them loaded.
 	receipt, err := loads.Enqueue(ctx, pusher, numbered{})
 	require.NoError(t, err)
@@ -122,7 +120,7 @@ func TestWaitersCostRedisLittle(t *testing.T) {
 	for p := range programs {
 		proxy := faultproxy.New(t, s.server.Addr())
 		proxies = append(proxies, proxy)
-		c := s.clientOf(proxy.URL())
+		c := s.apartOf(check.RoleProducer, proxy.URL())
 		for n := p; n < jobs; n += programs {
 			waiting.Go(func() {
 				result, err := class.Wait(ctx, c, jids[n])
@@ -164,7 +162,7 @@ func TestResultsOfJobsWhoseWorkersDie(t *testing.T) {
 	const jobs = 100
 	eachClient(t, func(t *testing.T, s *site) {
 		book := newLedger(t)
-		path, c := buildWorker(t, "./testdata/worker"), s.clientOf(s.url)
+		path, c := buildWorker(t, "./testdata/worker"), s.clientOf(check.RoleProducer)
 		start := func() *process { return s.launch(path, "-redis", s.url, "-prefix", s.prefix, "-c", "10", book.path) }
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

@@ -12,14 +12,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay"
 	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/integration/program"
 	"github.com/belayq/belay/internal/drivertest"
 )
 
 // users are the names of the Redis users of the roles. With BELAY_ACL=1 each program runs as one that may do what
-// belay check --acl prints for it, and nothing else, and at the end of the test nothing has been denied. Without it
-// there are none: programs run as the user that may do everything, as the tests themselves always do.
+// belay check --acl prints for it, and nothing else, and at the end of the test nothing has been denied. So does each
+// client that a test has for a part which it plays itself: driverOf and clientOf open these. Without the variable there
+// are no users, and all are the one that may do everything. That one is always the test's, where it prepares
+// something, breaks something or judges: see site.do and site.instrument.
 type users map[check.Role]string
 
 // newUsers makes the users of a keyspace, or of shards, if programs run as such, on each server that may come to
@@ -93,13 +97,42 @@ func (s *site) urlOf(role check.Role) string {
 	return withPassword(s.url, name)
 }
 
-// asWorker are the words of a command line with the URL for workers in place of the site's.
-func (s *site) asWorker(words []string) []string {
-	words = slices.Clone(words)
-	for i := range words {
-		if words[i] == s.url {
-			words[i] = s.urlOf(check.RoleWorker)
-		}
+// login is the name and the password for a client that gets no URL; both are empty for one that may do everything.
+func (u users) login(role check.Role) (name, password string) {
+	if name = u[role]; name != "" {
+		password = canary
+	}
+	return name, password
+}
+
+// driverOf opens a client of Redis for a part of this role that the test plays itself, until the test ends.
+func (s *site) driverOf(role check.Role) driver.Client {
+	s.t.Helper()
+	redis, err := openers[s.client](s.urlOf(role))
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = redis.Close() })
+	return redis
+}
+
+// clientOf opens Belay's client for such a part, with the shards that the URL of the site names.
+func (s *site) clientOf(role check.Role) *belay.Client {
+	s.t.Helper()
+	flags := program.Flags{URL: s.urlOf(role), Client: s.client, Prefix: s.prefix}
+	opened, err := flags.Open()
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = opened.Close() })
+	return opened
+}
+
+// asRole are the words of a program's command line, with the URL for its role: a command of belay has its own, and
+// all else is a worker. A URL that names a user already stays as it is.
+func (s *site) asRole(path string, words []string) []string {
+	role, words := check.RoleWorker, slices.Clone(words)
+	if path == belayPath {
+		role = roleOf(words)
+	}
+	if n := urlIn(words); n > 0 && (words[n] == s.url || !strings.Contains(words[n], "@")) {
+		words[n] = s.by(words[n]).urlOf(role)
 	}
 	return words
 }
@@ -141,6 +174,7 @@ func TestProgramsOfEachRoleAreDeniedNothing(t *testing.T) {
 		if len(s.users) == 0 {
 			s.users = makeUsers(t, check.Config{Prefix: s.prefix}, s.server)
 		}
+		s.url += "?client_name=shop" // which needs a command of its own
 		play(t, s)
 		require.Empty(t, s.users.denied(s.server))
 
@@ -153,12 +187,10 @@ func TestProgramsOfEachRoleAreDeniedNothing(t *testing.T) {
 			check.RoleWorker:    {{"GET", "another:key"}, {"CONFIG", "GET", "requirepass"}, {"KEYS", "*"}, {"FLUSHALL"}},
 			check.RoleOperator:  {{"GET", "another:key"}, {"CONFIG", "GET", "requirepass"}, {"LMOVE", key, key, "LEFT", "LEFT"}},
 		} {
-			redis, err := openers[s.client](s.urlOf(role))
-			require.NoError(t, err)
+			redis := s.driverOf(role)
 			for _, words := range calls {
 				require.NotEmpty(t, driver.Denial(redis.Do(t.Context(), driver.Command(words...))[0].Err), "%s %q", role, words)
 			}
-			require.NoError(t, redis.Close())
 		}
 		out, errs, code := runBelay(t, nil, "queues", "clear", "mail", "--yes", "--redis", s.urlOf(check.RoleDashboard), "--prefix", s.prefix, "--client", s.client)
 		require.Equal(t, 1, code, out)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
@@ -41,7 +42,7 @@ func TestThousandsOfJobsEachWay(t *testing.T) {
 		fails[ruby.push(t, map[string]any{"class": "Fails", "queue": "go", "args": []any{n}, "retry": 0})] = true
 	}
 
-	client, err := belay.Open(t.Context(), s.url, nil)
+	client, err := belay.Open(t.Context(), s.urlOf(check.RoleProducer), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	forRuby := make(map[string]string)
@@ -76,10 +77,7 @@ func TestThousandsOfJobsEachWay(t *testing.T) {
 	_ = worker.Wait()
 	killed.kill()
 	_, second := startSidekiq(t, s)
-	redis, err := openers[s.client](s.url)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = redis.Close() })
-	s.run(launcher.Config{Client: redis, Queues: []fetch.Queue{{Name: "mail"}, {Name: "go"}}}, func(_ context.Context, j *job.Job) error {
+	s.run(launcher.Config{Client: s.driverOf(check.RoleWorker), Queues: []fetch.Queue{{Name: "mail"}, {Name: "go"}}}, func(_ context.Context, j *job.Job) error {
 		mu.Lock()
 		defer mu.Unlock()
 		runs[j.JID()]++

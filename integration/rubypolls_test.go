@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
@@ -96,12 +97,9 @@ func TestRubysPollerIsKilled(t *testing.T) {
 		byBelay, pushed := left(), len(s.list(s.keys.Queue("go")))
 		require.Positive(t, byBelay, "Ruby was done: the test proved nothing")
 
-		redis, err := openers[s.client](s.url)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = redis.Close() })
 		var mu sync.Mutex
 		runs := make(map[string]int)
-		s.run(launcher.Config{Client: redis, Queues: []fetch.Queue{{Name: "go"}}}, func(_ context.Context, j *job.Job) error {
+		s.run(launcher.Config{Client: s.driverOf(check.RoleWorker), Queues: []fetch.Queue{{Name: "go"}}}, func(_ context.Context, j *job.Job) error {
 			mu.Lock()
 			defer mu.Unlock()
 			runs[j.JID()]++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/integration/oracle"
 	"github.com/belayq/belay/job"
@@ -155,10 +156,7 @@ func TestRubyRetriesAllThatFailedAtOnce(t *testing.T) {
 func TestRubyShowsThePanicOfAGoHandler(t *testing.T) {
 	t.Parallel()
 	eachClientWithRuby(t, func(t *testing.T, s *site, ruby *rubySide) {
-		client, err := openers[s.client](s.url)
-		require.NoError(t, err)
-		defer func() { _ = client.Close() }()
-		worker, err := launcher.New(launcher.Config{Client: client, Queues: []fetch.Queue{{Name: "mail"}}, Concurrency: 1})
+		worker, err := launcher.New(launcher.Config{Client: s.driverOf(check.RoleWorker), Queues: []fetch.Queue{{Name: "mail"}}, Concurrency: 1})
 		require.NoError(t, err)
 		worker.Handle("Letter", func(context.Context, *job.Job) error { return tearUp() }, launcher.Class{})
 		ctx, stop := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/integration/oracle"
 )
 
@@ -39,7 +40,7 @@ func TestRubyFindsWhatBelayPushedByItsText(t *testing.T) {
 		_, errs, code := s.belay("push", "--file", file)
 		require.Zero(t, code, errs)
 
-		client, err := belay.Open(t.Context(), s.url, nil)
+		client, err := belay.Open(t.Context(), s.urlOf(check.RoleProducer), nil)
 		require.NoError(t, err)
 		defer func() { _ = client.Close() }()
 		priced := belay.Define[scheduledPrice]("Odd", belay.Queue("odd"))

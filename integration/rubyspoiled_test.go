@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/dedup"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
@@ -79,7 +80,7 @@ var served = []string{"odd", "mail", "shared", "low", "default"}
 func (sp *spoiling) capture() []string {
 	t := sp.t
 	t.Helper()
-	client, err := belay.Open(t.Context(), sp.url, nil)
+	client, err := belay.Open(t.Context(), sp.urlOf(check.RoleProducer), nil)
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
 	args := []any{42, "é<&>\u2028", 9007199254740993, 1.0, []any{}, map[string]any{"a": nil}}

@@ -14,9 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver"
-	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 	"github.com/belayq/belay/retry"
@@ -25,23 +24,17 @@ import (
 // Never early is judged by Redis' clock, which here is this machine's.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
-	for name, open := range openers {
+	for name := range openers {
 		t.Run("runs each job once and none early, "+name, func(t *testing.T) {
 			t.Parallel() // it waits more than it works
 			s := ordinarySite(t)
-			redis, err := open(s.url)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = redis.Close() })
-			noneEarly(t, s, redis)
+			s.client = name
+			noneEarly(t, s)
 		})
 	}
 
 	t.Run("a failed job runs again at its time and with its bytes", func(t *testing.T) {
-		s := ordinarySite(t)
-		redis, err := goredisdriver.Open(s.url)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = redis.Close() })
-		runsAgain(t, s, redis)
+		runsAgain(t, ordinarySite(t))
 	})
 
 	t.Run("belay push --in and --at wait, and what is past does not", func(t *testing.T) {
@@ -66,10 +59,9 @@ func TestSchedule(t *testing.T) {
 }
 
 // noneEarly schedules jobs at random milliseconds, by Belay and as Ruby does, and measures when they start.
-func noneEarly(t *testing.T, s *site, redis driver.Client) {
+func noneEarly(t *testing.T, s *site) {
 	const jobs, span = 5000, 10 * time.Second
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-	require.NoError(t, err)
+	pusher := s.clientOf(check.RoleProducer)
 	base := time.Now().Add(time.Second)
 	draw := func() time.Time { return base.Add(rand.N(span)).Truncate(time.Millisecond) }
 	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.RawJob) bool) {
@@ -91,7 +83,7 @@ func noneEarly(t *testing.T, s *site, redis driver.Client) {
 	var mu sync.Mutex
 	var late []time.Duration
 	all := make(chan struct{})
-	s.run(launcher.Config{Client: redis, Concurrency: 50}, func(_ context.Context, j *job.Job) error {
+	s.run(launcher.Config{Client: s.driverOf(check.RoleWorker), Concurrency: 50}, func(_ context.Context, j *job.Job) error {
 		now := time.Now()
 		due, err := dueOf(j)
 		if err != nil {
@@ -137,14 +129,14 @@ func dueOf(j *job.Job) (time.Time, error) {
 	return time.UnixMicro(micros), err
 }
 
-func runsAgain(t *testing.T, s *site, redis driver.Client) {
+func runsAgain(t *testing.T, s *site) {
 	const oddArgs = `[9007199254740993,12345678901234567890,1.0,1e21,-0,[],{},[[],{}],{"a":{"z":[]}},"é<&>\u2028/"]`
 	type seen struct {
 		args, future string
 		attempt      int
 	}
 	runs := make(chan seen, 8)
-	s.run(launcher.Config{Client: redis}, func(ctx context.Context, j *job.Job) error {
+	s.run(launcher.Config{Client: s.driverOf(check.RoleWorker)}, func(ctx context.Context, j *job.Job) error {
 		info, _ := launcher.Info(ctx)
 		future, _ := j.Field("x_future")
 		runs <- seen{j.ArgsJSON(), future, info.Attempt}

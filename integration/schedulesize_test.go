@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
 )
@@ -26,13 +26,11 @@ const (
 
 // Many jobs that are due at one instant are promoted once each, and meanwhile Redis answers other clients.
 func TestManyJobsDueAtOneInstant(t *testing.T) {
-	for name, open := range openers {
+	for name := range openers {
 		t.Run(name, func(t *testing.T) {
 			s := ordinarySite(t)
-			redis, err := open(s.url)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = redis.Close() })
-			keepsNoClientWaiting(t, s, longest, func() { requireAllPromoted(t, s.anew(t), redis) })
+			s.client = name
+			keepsNoClientWaiting(t, s, longest, func() { requireAllPromoted(t, s.anew(t)) })
 		})
 	}
 }
@@ -61,7 +59,7 @@ func keepsNoClientWaiting(t *testing.T, s *site, most time.Duration, work func()
 	}
 }
 
-func requireAllPromoted(t *testing.T, s *site, redis driver.Client) {
+func requireAllPromoted(t *testing.T, s *site) {
 	t.Helper()
 	var mu sync.Mutex
 	runs, all := make(map[string]int, dueAtOnce), make(chan struct{})
@@ -79,10 +77,10 @@ func requireAllPromoted(t *testing.T, s *site, redis driver.Client) {
 		return nil
 	}
 	due := time.Now().Add(3 * time.Second).Truncate(time.Second) // pushing takes one, on an idle machine
-	pushDue(t, s, redis, due)
+	pushDue(t, s, due)
 	waited := max(time.Since(due), 0)
 	for range 2 { // one polls, both run what is due
-		s.run(launcher.Config{Client: redis, Concurrency: 50}, handler)
+		s.run(launcher.Config{Client: s.driverOf(check.RoleWorker), Concurrency: 50}, handler)
 	}
 	eventually(t, "all to be promoted", func() bool { return s.do("ZCARD", s.keys.Schedule()) == int64(0) })
 	promoted := time.Since(due) - waited
@@ -98,11 +96,9 @@ func requireAllPromoted(t *testing.T, s *site, redis driver.Client) {
 }
 
 // pushDue schedules half of the due jobs by Belay's client and half as Ruby does.
-func pushDue(t *testing.T, s *site, redis driver.Client, due time.Time) {
+func pushDue(t *testing.T, s *site, due time.Time) {
 	t.Helper()
-	pusher, err := client.New(redis, client.Config{Prefix: s.prefix})
-	require.NoError(t, err)
-	for _, err := range pusher.PushSlices(t.Context(), func(yield func(client.RawJob) bool) {
+	for _, err := range s.clientOf(check.RoleProducer).PushSlices(t.Context(), func(yield func(client.RawJob) bool) {
 		for n := range dueAtOnce / 2 {
 			if !yield(client.RawJob{Class: "Timed", ArgsJSON: fmt.Sprintf("[%d]", n), At: due}) {
 				return

@@ -20,13 +20,17 @@ import (
 // program that a test starts prints it.
 const canary = "S3cr3tCanary"
 
-// withPassword is a URL of Redis with a user, and the canary as the password.
+// withPassword is a URL of Redis, or a list of shards with their URLs, with a user, and the canary as the password.
 func withPassword(url, user string) string {
-	scheme, rest, _ := strings.Cut(url, "://")
-	if at := strings.LastIndex(rest, "@"); at >= 0 {
-		rest = rest[at+1:]
+	shards := strings.Fields(url)
+	for n, shard := range shards {
+		scheme, rest, _ := strings.Cut(shard, "://")
+		if at := strings.LastIndex(rest, "@"); at >= 0 {
+			rest = rest[at+1:]
+		}
+		shards[n] = scheme + "://" + user + ":" + canary + "@" + rest
 	}
-	return scheme + "://" + user + ":" + canary + "@" + rest
+	return strings.Join(shards, " ")
 }
 
 // secretly runs belay to its end, with more environment, and answers all that it printed and its exit status.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/driver/goredisdriver"
@@ -28,19 +29,26 @@ const (
 )
 
 // sentinelClients are either Redis client's own way to ask sentinels.
-var sentinelClients = map[string]func(t *testing.T, addrs []string) driver.Client{
-	"go-redis": func(t *testing.T, addrs []string) driver.Client {
-		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: drivertest.WatchedName, SentinelAddrs: addrs})
-		t.Cleanup(func() { _ = client.Close() })
+var sentinelClients = map[string]sentinelClient{
+	"go-redis": func(w *watchedSite, role check.Role) driver.Client {
+		options := redis.FailoverOptions{MasterName: drivertest.WatchedName, SentinelAddrs: w.sentinels}
+		options.Username, options.Password = w.users.login(role)
+		client := redis.NewFailoverClient(&options)
+		w.t.Cleanup(func() { _ = client.Close() })
 		return goredisdriver.New(client)
 	},
-	"rueidis": func(t *testing.T, addrs []string) driver.Client {
-		client, err := rueidisdriver.New(rueidis.ClientOption{InitAddress: addrs, Sentinel: rueidis.SentinelOption{MasterSet: drivertest.WatchedName}})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = client.Close() })
+	"rueidis": func(w *watchedSite, role check.Role) driver.Client {
+		options := rueidis.ClientOption{InitAddress: w.sentinels, Sentinel: rueidis.SentinelOption{MasterSet: drivertest.WatchedName}}
+		options.Username, options.Password = w.users.login(role)
+		client, err := rueidisdriver.New(options)
+		require.NoError(w.t, err)
+		w.t.Cleanup(func() { _ = client.Close() })
 		return client
 	},
 }
+
+// A sentinelClient opens a client for a part of this role that the test plays itself, until the test ends.
+type sentinelClient func(w *watchedSite, role check.Role) driver.Client
 
 // A watchedSite is a keyspace on a primary with two replicas, which three sentinels watch.
 type watchedSite struct {
@@ -89,7 +97,7 @@ func TestSentinelFailsOver(t *testing.T) {
 	running.Wait()
 }
 
-func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Client) {
+func failsOver(t *testing.T, open sentinelClient) {
 	rounds, frozen := 1, 5*time.Second
 	if os.Getenv("BELAY_LONG") == "1" {
 		rounds, frozen = 5, 30*time.Second
@@ -97,7 +105,7 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 	w := newWatchedSite(t)
 	h := newChronicle()
 	workers := w.workers(open, h)
-	pusher, err := client.New(open(t, w.sentinels), client.Config{Prefix: w.prefix})
+	pusher, err := client.New(open(w, check.RoleProducer), client.Config{Prefix: w.prefix})
 	require.NoError(t, err)
 	producing, stop := context.WithCancel(t.Context())
 	var producer sync.WaitGroup
@@ -142,11 +150,11 @@ func failsOver(t *testing.T, open func(t *testing.T, addrs []string) driver.Clie
 }
 
 // workers are two, each with a client of its own.
-func (w *watchedSite) workers(open func(t *testing.T, addrs []string) driver.Client, h *chronicle) []*launcher.Launcher {
+func (w *watchedSite) workers(open sentinelClient, h *chronicle) []*launcher.Launcher {
 	w.t.Helper()
 	var workers []*launcher.Launcher
 	for range 2 {
-		l, err := launcher.New(launcher.Config{Client: open(w.t, w.sentinels), Prefix: w.prefix, Concurrency: 10})
+		l, err := launcher.New(launcher.Config{Client: open(w, check.RoleWorker), Prefix: w.prefix, Concurrency: 10})
 		require.NoError(w.t, err)
 		l.Handle(launcher.AnyClass, h.run, launcher.Class{})
 		done := make(chan error, 1)

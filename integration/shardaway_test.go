@@ -14,8 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
-	"github.com/belayq/belay/integration/program"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
 )
 
@@ -32,12 +33,11 @@ const (
 // awayShards are three servers behind proxies, and what happens on them. The first shard has the periodic jobs,
 // and is the one that goes away.
 type awayShards struct {
-	*site
+	*site   // for the programs: its URL is the list of all
 	sites   []*site
 	proxies []*faultproxy.Proxy
-	list    string // what --redis gets
 	book    *ledger
-	client  *client.Client
+	pusher  *client.Client
 	// jids are those of all jobs that are certainly stored, by shard, with those of Ruby.
 	mu   sync.Mutex
 	jids [3][]string
@@ -61,8 +61,8 @@ func TestAShardIsAwayForAWhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newAwayShards(t, name)
-			worker := s.launch(path, "-redis", s.list, "-prefix", s.prefix, "-client", name, "-c", fmt.Sprint(awayProcessors), "-ttl", "3s", s.book.path)
-			_, errs, code := runBelay(t, nil, "periodic", "add", "tick", "@every "+awayTick.String(), "Tick", "--redis", s.list, "--prefix", s.prefix, "--client", name)
+			worker := s.launch(path, "-redis", s.url, "-prefix", s.prefix, "-client", name, "-c", fmt.Sprint(awayProcessors), "-ttl", "3s", s.book.path)
+			_, errs, code := s.belay("periodic", "add", "tick", "@every "+awayTick.String(), "Tick")
 			require.Zero(t, code, errs)
 			stopFeeding := s.feed(1, 2)
 			stopFeedingLost := s.feed(0)
@@ -103,23 +103,17 @@ func TestAShardIsAwayForAWhile(t *testing.T) {
 func newAwayShards(t *testing.T, name string) *awayShards {
 	t.Helper()
 	s := &awayShards{book: newLedger(t)}
+	servers := []*drivertest.Server{audited(t), audited(t), audited(t)}
+	of := newSite(t, servers[0], servers[1:]...)
+	of.client = name
 	var list []string
-	for n := range awayNames {
-		one := newSite(t, audited(t))
-		if n > 0 {
-			one.prefix, one.keys = s.sites[0].prefix, s.sites[0].keys
-		}
-		one.client = name
-		proxy := faultproxy.New(t, one.server.Addr())
-		s.sites, s.proxies = append(s.sites, one), append(s.proxies, proxy)
+	for n, server := range servers {
+		proxy := faultproxy.New(t, server.Addr())
+		s.sites, s.proxies = append(s.sites, of.on(server)), append(s.proxies, proxy)
 		list = append(list, awayNames[n]+"="+proxy.URL())
 	}
-	s.site, s.list = s.sites[0], strings.Join(list, " ")
-	flags := program.Flags{URL: s.list, Client: name, Prefix: s.prefix}
-	var err error
-	s.client, err = flags.Open()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.client.Close() })
+	s.site = of.by(withPassword(strings.Join(list, " "), "default"))
+	s.pusher = s.clientOf(check.RoleProducer)
 	return s
 }
 
@@ -166,7 +160,7 @@ func (s *awayShards) boundTo(lost string) (keys []string) {
 	found := make(map[string]string)
 	for n := 0; len(found) < len(awayNames); n++ {
 		key := fmt.Sprint("tenant", n)
-		receipt, err := s.client.Push(s.t.Context(), client.RawJob{Class: "Bound", ShardKey: key})
+		receipt, err := s.pusher.Push(s.t.Context(), client.RawJob{Class: "Bound", ShardKey: key})
 		require.NoError(s.t, err)
 		s.stored(slices.Index(awayNames, receipt.Shard), receipt.JID)
 		found[receipt.Shard] = key
@@ -185,7 +179,7 @@ func (s *awayShards) boundTo(lost string) (keys []string) {
 func (s *awayShards) pushUntil(end time.Time, bound []string) {
 	const some = 20
 	push := func(j client.RawJob) error {
-		receipt, err := s.client.Push(s.t.Context(), j)
+		receipt, err := s.pusher.Push(s.t.Context(), j)
 		if err == nil {
 			require.NotEqual(s.t, "a", receipt.Shard)
 			s.stored(slices.Index(awayNames, receipt.Shard), receipt.JID)
@@ -257,7 +251,7 @@ func (s *awayShards) mostAtOnce(from, to time.Time) (most int) {
 // ticks are the nominal times of the ticks, as the history has them, and when each was enqueued.
 func (s *awayShards) ticks() (ticks []awayTicked) {
 	s.t.Helper()
-	out, errs, code := runBelay(s.t, nil, "periodic", "history", "tick", "--json", "--redis", s.list, "--prefix", s.prefix)
+	out, errs, code := s.belay("periodic", "history", "tick", "--json")
 	require.Zero(s.t, code, errs)
 	for lines := json.NewDecoder(strings.NewReader(out)); lines.More(); {
 		var tick awayTicked

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/internal/drivertest/slowlink"
 )
 
@@ -55,7 +56,7 @@ func (l linkTrial) pushes(t *testing.T, count int, options ...belay.JobOption) {
 	t.Helper()
 	s := l.site(t)
 	class := belay.Define[string]("Any")
-	client := s.clientOf(slowlink.New(t, s.server.Addr(), l.speed).URL())
+	client := s.apartOf(check.RoleProducer, slowlink.New(t, s.server.Addr(), l.speed).URL())
 	jobs := make([]belay.RawJob, count)
 	for n := range jobs {
 		jobs[n] = class.Job(l.filling(), options...)
@@ -100,7 +101,7 @@ func registerOverALink(t *testing.T, l linkTrial) {
 	s := l.site(t)
 	var logged log
 	link := slowlink.New(t, s.server.Addr(), l.speed)
-	server, err := belay.NewServer(s.clientOf(link.URL()), belay.ServerConfig{
+	server, err := belay.NewServer(s.apartOf(check.RoleWorker, link.URL()), belay.ServerConfig{
 		Logger: belay.Zerolog(zerolog.New(&logged)),
 	})
 	require.NoError(t, err)

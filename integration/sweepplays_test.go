@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belayq/belay/check"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/internal/drivertest/faultproxy"
 	"github.com/belayq/belay/job"
@@ -189,7 +190,7 @@ func (s *stage) limitedWorker() {
 // ruled is one worker whose classes have an operator's rules: one is limited, one is dropped, and one is paused
 // until its job waits, and then runs. It stops with a limited one in hand and one that waits.
 func (s *stage) ruled() {
-	redis, paused := s.open(), lua.ClassRule{Class: "Fails"}
+	redis, paused := s.driverOf(check.RoleOperator), lua.ClassRule{Class: "Fails"}
 	for _, rule := range []lua.ClassRule{paused, {Class: "Done", Concurrency: 1}, {Class: "Stays", Concurrency: 1}, {Class: "Cancelled", Drop: true}} {
 		_, err := s.keys.SetClassRule(rule).Do(s.t.Context(), redis)
 		require.NoError(s.t, err)
@@ -285,7 +286,7 @@ const yearly = "yearly"
 // clock is one worker that registers a periodic job, fires the tick of another one and runs its job, and has a
 // job in hand that is cancelled.
 func (s *stage) clock() {
-	redis := s.open()
+	redis := s.driverOf(check.RoleOperator)
 	keyspace, err := client.New(redis, client.Config{Prefix: s.prefix})
 	require.NoError(s.t, err)
 	_, err = keyspace.SetPeriodic(s.t.Context(), client.Periodic{Name: yearly, Cron: "0 0 1 1 *", Job: client.RawJob{Class: "Done", Queue: "a"}})
@@ -366,7 +367,11 @@ func (s *stage) write(queue, class, name string, fields ...job.Edit) string {
 // act starts the program; words are flags, and what it is to do.
 func (s *stage) act(by *site, words ...string) *process {
 	s.t.Helper()
-	flags := []string{"-redis", by.url, "-prefix", s.prefix, "-client", s.client, "-ledger", s.book.path, fmt.Sprintf("-limited=%v", s.limited)}
+	role := check.RoleWorker
+	if verb := words[len(words)-1]; verb == "push" || verb == "batch" {
+		role = check.RoleProducer
+	}
+	flags := []string{"-redis", by.urlOf(role), "-prefix", s.prefix, "-client", s.client, "-ledger", s.book.path, fmt.Sprintf("-limited=%v", s.limited)}
 	for _, queue := range s.queues {
 		flags = append(flags, "-queue", queue)
 	}

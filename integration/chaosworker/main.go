@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"os"
 	"time"
 
 	"github.com/belayq/belay/integration/chaosplan"
@@ -79,7 +80,12 @@ func (f *flags) run() error {
 		return f.pushBatches(client)
 	}
 	if f.pusher >= 0 {
-		return newPusher(f, plan, book, client).run(ctx)
+		operator, err := f.As(os.Getenv("BELAY_OPERATOR_URL")).Open() // a producer may not cancel jobs
+		if err != nil {
+			return err
+		}
+		defer func() { _ = operator.Close() }()
+		return (&pusher{flags: f, plan: plan, book: book, client: client, operator: operator}).run(ctx)
 	}
 	return work(ctx, f, plan, book, client)
 }

@@ -34,10 +34,8 @@ type pusher struct {
 	plan   *chaosplan.Plan
 	book   *history.Writer
 	client *belay.Client
-}
-
-func newPusher(f *flags, plan *chaosplan.Plan, book *history.Writer, client *belay.Client) *pusher {
-	return &pusher{flags: f, plan: plan, book: book, client: client}
+	// operator is the same keyspace with the permissions of an operator.
+	operator *belay.Client
 }
 
 // run ends when all has been pushed. What those before it have begun, who were killed, is left as it is.
@@ -188,7 +186,7 @@ func (p *pusher) cancel(ctx context.Context, j chaosplan.Job) {
 	p.book.Append(history.Event{Kind: history.Marked, Token: j.Token, JID: j.JID})
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, space := range p.client.Spaces() {
+	for _, space := range p.operator.Spaces() {
 		_, _ = space.Keys.Mark([]lua.Mark{{JID: j.JID}}).Do(within, space.Driver)
 	}
 }

@@ -5,6 +5,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,14 +30,21 @@ type Flags struct{ URL, Client, Prefix string }
 
 // Add adds the flags to the command line.
 func (f *Flags) Add() {
-	flag.StringVar(&f.URL, "redis", "", "URL of Redis")
+	flag.StringVar(&f.URL, "redis", "", "URL of Redis, or else the environment's BELAY_REDIS_URL")
 	flag.StringVar(&f.Client, "client", "go-redis", "go-redis or rueidis")
 	flag.StringVar(&f.Prefix, "prefix", "", "prefix of every key")
 }
 
+// As are the flags with another URL, such as that of another user; empty for the environment's BELAY_REDIS_URL.
+func (f *Flags) As(url string) *Flags {
+	other := *f
+	other.URL = url
+	return &other
+}
+
 // Open opens Belay's client, of one keyspace or of shards, with the Redis client that the flags name.
 func (f *Flags) Open() (*belay.Client, error) {
-	return client.Open(f.URL, client.Config{Prefix: f.Prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
+	return client.Open(cmp.Or(f.URL, os.Getenv("BELAY_REDIS_URL")), client.Config{Prefix: f.Prefix}, func(url string, options ...driver.Option) (driver.Client, error) {
 		if f.Client == "rueidis" {
 			return rueidisdriver.Open(url, options...)
 		}
