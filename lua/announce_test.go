@@ -48,7 +48,7 @@ func TestAnnounce(t *testing.T) {
 
 			w.redis("DEL", w.keys.Process(identity))
 			require.False(w, keep())
-			require.Greater(w, w.number("TTL", w.keys.Process(identity)), 0, "what it left goes by itself")
+			require.Positive(w, w.number("TTL", w.keys.Process(identity)), "what it left goes by itself")
 			ask(w, w.keys.Announce(identity, fields, nil))
 			require.True(w, keep())
 			w.redis("SET", w.keys.Process(identity), "of another type")
