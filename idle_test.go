@@ -2,6 +2,7 @@ package belay_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/driver"
+	"github.com/belayq/belay/lua"
 )
 
 // A counted is a client that counts the round trips of all its connections, by the name of their first call.
@@ -95,13 +97,28 @@ func TestAnIdleServerSendsLittleMoreThanHeartbeatsAndWaits(t *testing.T) {
 			"ZADD":      380, // heartbeats without a script
 			"heartbeat": 20,
 			"wait":      150,
-			"announce":  30,
-			"lengths":   10 + 10, // its own lists, and for the reminder of quarantined jobs
+			"lengths":   3, // its own lists, for the sake of the connection
 		}
 		for name, count := range want {
 			require.InDelta(t, count, sent[name], 2, name)
 			delete(sent, name)
 		}
 		require.Empty(t, sent)
+
+		// Its heartbeats keep its entry in Sidekiq's list, and if that is gone, it is written anew.
+		entry := lua.NewKeys(client.Config().Prefix).Process(server.Identity())
+		read := func(field string) string {
+			value, _ := client.Driver().Do(t.Context(), driver.Command("HGET", entry, field))[0].Value.(string)
+			return value
+		}
+		for range 5 {
+			beat, err := strconv.ParseFloat(read("beat"), 64)
+			require.NoError(t, err)
+			require.InDelta(t, float64(time.Now().Unix()), beat, 30)
+			time.Sleep(33 * time.Second)
+		}
+		require.Equal(t, int64(1), client.Driver().Do(t.Context(), driver.Command("DEL", entry))[0].Value)
+		time.Sleep(30 * time.Second)
+		require.NotEmpty(t, read("info"))
 	})
 }

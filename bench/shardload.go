@@ -13,34 +13,29 @@ import (
 // real ones.
 type idleFleet struct{ processes, shards, queues int }
 
-const (
-	// waitEvery and takeEvery are how often an idle worker asks for the jobs of a queue, by a wait and where it
-	// has none: fetch's maxWait and pacedTake.
-	waitEvery, takeEvery = 4 * time.Second, 250 * time.Millisecond
-	// announceEvery is how often an idle process writes its record.
-	announceEvery = 20 * time.Second
-)
+// waitEvery and takeEvery are how often an idle worker asks for the jobs of a queue, by a wait and where it has
+// none: fetch's maxWait and pacedTake.
+const waitEvery, takeEvery = 4 * time.Second, 250 * time.Millisecond
 
 // An idleLoad is how many calls of a kind reach one shard in a second.
 type idleLoad struct {
-	// beats are heartbeats, waits idle waits that end, takes those that read queues without a wait, records the
-	// records of processes for Sidekiq's pages, and looks those of the poller, the watcher and its deputy.
-	beats, waits, takes, records, looks float64
+	// beats are heartbeats, waits idle waits that end, takes those that read queues without a wait, and looks
+	// those of the poller, the watcher and its deputy.
+	beats, waits, takes, looks float64
 }
 
 // sum is all calls.
-func (l idleLoad) sum() float64 { return l.beats + l.waits + l.takes + l.records + l.looks }
+func (l idleLoad) sum() float64 { return l.beats + l.waits + l.takes + l.looks }
 
 // load returns the mean load of one shard.
 func (f idleFleet) load() idleLoad {
 	processes := float64(f.processes)
 	waits, polled := f.waits()
 	return idleLoad{
-		beats:   processes / launcher.DefaultHeartbeat.Seconds(),
-		waits:   processes * float64(waits) / float64(f.shards) / waitEvery.Seconds(),
-		takes:   processes * float64(polled) / float64(f.shards) / takeEvery.Seconds(),
-		records: processes / announceEvery.Seconds(),
-		looks:   1/launcher.DefaultPoll.Seconds() + 2/janitor.LookEvery.Seconds(),
+		beats: processes / launcher.DefaultHeartbeat.Seconds(),
+		waits: processes * float64(waits) / float64(f.shards) / waitEvery.Seconds(),
+		takes: processes * float64(polled) / float64(f.shards) / takeEvery.Seconds(),
+		looks: 1/launcher.DefaultPoll.Seconds() + 2/janitor.LookEvery.Seconds(),
 	}
 }
 

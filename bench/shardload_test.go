@@ -135,7 +135,7 @@ func TestTheTableOfShardsIsCalculated(t *testing.T) {
 	require.NoError(t, err)
 	for _, f := range []idleFleet{{1000, 1, 1}, {100, 3, 1}, {500, 12, 1}, {2000, 16, 1}, {2000, 64, 1}} {
 		l := f.load()
-		row := fmt.Sprintf("| %d | %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f |", f.shards, thousands(f.processes), l.beats, l.waits, l.takes, l.records, l.looks, l.sum())
+		row := fmt.Sprintf("| %d | %s | %.0f | %.0f | %.0f | %.0f | %.0f |", f.shards, thousands(f.processes), l.beats, l.waits, l.takes, l.looks, l.sum())
 		require.Contains(t, string(text), row)
 	}
 }

@@ -6,10 +6,10 @@ import "github.com/belayq/belay/lua"
 // to Redis. So the heartbeat of an idle process replaces such a reading: Redis deletes empty lists, so while
 // none of the keys exists that the reading would read, there is nothing to find.
 
-// maxSkippedReadings is the maximum number of heartbeats in a row that replace readings: a minute's by default.
-// A reading also detects that the loop's own connection is dead before a job needs it, but the next take, or
-// the start of the job that a wait brings, detects that too.
-const maxSkippedReadings = 40
+// maxSkippedReadings is the maximum number of heartbeats in a row that replace readings: three minutes' by
+// default. Only a reading uses the loop's own connection while there are no jobs, and some networks drop a
+// connection after four minutes without use. If that happened, the next settle would find out by its deadline.
+const maxSkippedReadings = 120
 
 // handleHeartbeat makes sure, after each confirmed heartbeat, that the loop knows the contents of its lists and
 // which queues are paused: from the heartbeat's reply, or because the next turn reads them.
@@ -42,6 +42,10 @@ func (k *Keyspace) anyPaused() bool {
 	}
 	return false
 }
+
+// Idle reports whether the process has no run from the keyspace, and none of its queues is known to be paused
+// or to have quarantined jobs.
+func (k *Keyspace) Idle() bool { return k.idleSession.Load() != nil }
 
 // Watched returns the keys whose existence the session's next heartbeat checks: the process' own lists and the
 // set of paused queues. It returns none while the loop reads them itself.

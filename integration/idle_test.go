@@ -114,7 +114,7 @@ func TestAnIdleWorkerThatStandsBySendsHeartbeatsAndWaits(t *testing.T) {
 			}
 		}
 		t.Logf("%d heartbeats: %s", span, strings.Join(counts, ", "))
-		// A reading of its lists, which is two commands, an announcement, a reminder of quarantined jobs; and as
+		// A reading of its lists, which is two commands, an announcement, and what renews that, which is two; and as
 		// many again on a machine that needs several times as long.
 		require.LessOrEqual(t, others, 8)
 	})

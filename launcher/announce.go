@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
 )
 
@@ -25,36 +26,55 @@ func (s *shard) announce(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describe the process: %w", err)
 	}
-	now := announcement{info: string(info), quiet: s.launcher.quiet.Load(), idle: len(runs) == 0, at: s.announced.at}
-	if now.idle && now == s.announced && time.Since(now.at) < announceIdleEvery && s.silence() < announceEvery {
-		return nil
-	}
+	now := announcement{info: string(info), quiet: s.launcher.quiet.Load(), idle: len(runs) == 0}
 	fields := []string{
-		"info", string(info),
-		"busy", strconv.Itoa(len(runs)),
 		"beat", job.Stamp(s.clock.Now(), job.Seconds),
-		"quiet", strconv.FormatBool(now.quiet),
 		"rss", strconv.Itoa(residentKB()),
 		"rtt_us", strconv.FormatInt(time.Duration(s.rtt.Load()).Microseconds(), 10),
-		"concurrency", strconv.Itoa(s.launcher.Concurrency()),
 	}
+	if now.idle && now == s.announced && s.silence() < announceEvery {
+		switch since := s.sinceStart() - time.Duration(s.announcedAt.Load()); {
+		case since < announceIdleEvery:
+			return nil
+		case since < announceIdleEvery+announceEvery:
+			s.keepAnnounced(session.Identity, fields)
+			return nil
+		}
+	}
+	fields = append(fields,
+		"info", string(info),
+		"busy", strconv.Itoa(len(runs)),
+		"quiet", strconv.FormatBool(now.quiet),
+		"concurrency", strconv.Itoa(s.launcher.Concurrency()),
+	)
 	_, err = s.keys.Announce(session.Identity, fields, workEntries(runs)).Do(ctx, s.lanes.chores)
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
 	s.report.Answered()
-	now.at = time.Now()
 	s.announced = now
+	s.announcedAt.Store(int64(s.sinceStart()))
 	return nil
 }
 
-// An announcement is what a process has announced of itself, and when. An idle process leaves out most of those
-// that would repeat it. It leaves out none while heartbeats are not answered: Alive must know whether Redis
-// answers on another connection.
+// keepAnnounced gives the next heartbeat the fields that change while the process is idle. No later
+// announcement depends on them, so it does not matter which one is written first. If they are not enough, the
+// next pass announces everything.
+func (s *shard) keepAnnounced(identity string, fields []string) {
+	calls, enough := s.keys.KeepAnnounced(identity, fields)
+	s.extra.Store(&extra{calls, func(replies []driver.Reply) {
+		if enough(replies) {
+			s.announcedAt.Store(int64(s.sinceStart()))
+		}
+	}})
+}
+
+// An announcement is what a process has announced of itself. An idle process that would repeat it announces
+// itself less often, and by a heartbeat. It does neither while heartbeats are not answered: Alive must know
+// whether Redis answers on another connection.
 type announcement struct {
 	info        string
 	quiet, idle bool
-	at          time.Time
 }
 
 // processInfo returns the record of the process for Sidekiq's readers, with all keys that any version needs:

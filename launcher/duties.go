@@ -134,7 +134,7 @@ func (s *shard) duties() []duty {
 		{name: "sweep", period: s.cfg.Beat, pass: s.sweep, calls: true, now: s.sweepNow},
 		{
 			name: "quarantine", period: time.Minute, calls: true,
-			pass: each(func(ctx context.Context) error { return s.janitor.Remind(ctx, s.launcher.Queues()) }),
+			pass: each(s.remind),
 		},
 		{name: "queues", period: queuesEvery, pass: s.followQueues, calls: true, intake: true, now: s.queues.changed},
 		{
@@ -162,6 +162,15 @@ func (s *shard) duties() []duty {
 		duties = append(duties, duty{name: "periodic", period: registerEvery, pass: s.registerPeriodic, intake: true, calls: true})
 	}
 	return duties
+}
+
+// remind is the pass of the duty that reports quarantined jobs that have waited for long. An idle process would
+// have taken such a job.
+func (s *shard) remind(ctx context.Context) error {
+	if s.space.Idle() {
+		return nil
+	}
+	return s.janitor.Remind(ctx, s.launcher.Queues())
 }
 
 // sweep is the pass of the duty that sweeps.

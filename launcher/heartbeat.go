@@ -3,8 +3,11 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -17,7 +20,7 @@ func (s *shard) beat(ctx context.Context) error {
 	}
 	leases := s.leases()
 	watched := append(leases.watched(), s.space.Watched(session)...)
-	reply, err := session.Beat(ctx, s.lanes.heart, s.keys, s.clock, watched...)
+	reply, err := session.Beat(ctx, withExtra{s.lanes.heart, &s.extra}, s.keys, s.clock, watched...)
 	if err != nil {
 		s.janitor.Blind()
 		return fmt.Errorf("beat: %w", err)
@@ -50,12 +53,40 @@ func (s *shard) beat(ctx context.Context) error {
 	return nil
 }
 
+// An extra is calls of another duty that the next heartbeat sends in its pipeline, because a round trip of
+// their own would cost Redis more than they do. They must be small and quick, and so must handle, because the
+// heartbeat waits for them.
+type extra struct {
+	calls  []driver.Call
+	handle func(replies []driver.Reply)
+}
+
+// withExtra is the client of a heartbeat. Its first pipeline carries the extra, if there is one.
+type withExtra struct {
+	driver.Client
+	next *atomic.Pointer[extra]
+}
+
+// Do implements driver.Client.
+func (c withExtra) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	extra := c.next.Swap(nil)
+	if extra == nil {
+		return c.Client.Do(ctx, calls...)
+	}
+	replies := c.Client.Do(ctx, slices.Concat(calls, extra.calls)...)
+	extra.handle(replies[len(calls):])
+	return replies[:len(calls)]
+}
+
 // answered records that Redis has answered a heartbeat.
-func (s *shard) answered() { s.beatAt.Store(int64(time.Since(s.launcher.startedAt))) }
+func (s *shard) answered() { s.beatAt.Store(int64(s.sinceStart())) }
+
+// sinceStart returns the time since the process has started.
+func (s *shard) sinceStart() time.Duration { return time.Since(s.launcher.startedAt) }
 
 // silence returns the time since Redis last answered a heartbeat.
 func (s *shard) silence() time.Duration {
-	return time.Since(s.launcher.startedAt) - time.Duration(s.beatAt.Load())
+	return s.sinceStart() - time.Duration(s.beatAt.Load())
 }
 
 // reregister begins a new session under a new identity, unless the process is stopping.

@@ -67,22 +67,24 @@ type shard struct {
 	rulesAt  int64 // the event of the marks after which the rules were read; -1 before
 
 	// The fields below are set by Run.
-	session   atomic.Pointer[fetch.Session]
-	janitor   *janitor.Janitor
-	poller    *scheduler.Poller
-	tickLocks *scheduler.TickLocks
-	sampler   *scheduler.Sampler
-	follower  queueFollower
-	announced announcement // the last one; only its duty uses it
-	lanes     lanes
-	registers *link.Link // for definitions of periodic jobs, and for limits
-	bornAt    time.Time
-	rtt       atomic.Int64
-	heartPace link.Pace    // of registrations and heartbeats, which share a connection
-	beatAt    atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
-	lapsedAt  atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
-	contact   contact
-	presence  presence
+	session     atomic.Pointer[fetch.Session]
+	janitor     *janitor.Janitor
+	poller      *scheduler.Poller
+	tickLocks   *scheduler.TickLocks
+	sampler     *scheduler.Sampler
+	follower    queueFollower
+	announced   announcement // the last one that was written in full; only its duty uses it
+	lanes       lanes
+	registers   *link.Link // for definitions of periodic jobs, and for limits
+	bornAt      time.Time
+	rtt         atomic.Int64
+	heartPace   link.Pace    // of registrations and heartbeats, which share a connection
+	beatAt      atomic.Int64 // when, after startedAt, Redis last answered a heartbeat
+	announcedAt atomic.Int64 // when, after startedAt, the process was last announced
+	lapsedAt    atomic.Int64 // when, after startedAt, Redis was first seen to count the process as lapsed; 0 if it does not
+	extra       atomic.Pointer[extra]
+	contact     contact
+	presence    presence
 
 	statistics statistics
 }

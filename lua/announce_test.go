@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,26 @@ func TestAnnounce(t *testing.T) {
 			require.Greater(w, w.number("TTL", w.keys.Process(identity)), 5)
 			ask(w, w.keys.Announce(identity, fields, nil))
 			require.Equal(w, 0, w.number("EXISTS", w.keys.Work(identity), w.keys.Workers(identity)))
+		}},
+		promise{"is_kept_by_plain_commands_that_tell_if_it_is_gone", func(w *world) {
+			identity := w.process("q")
+			keep := func() bool {
+				calls, enough := w.keys.KeepAnnounced(identity, []string{"beat", "1700000001.5"})
+				return enough(w.client.Do(context.Background(), calls...))
+			}
+			ask(w, w.keys.Announce(identity, fields, nil))
+			w.redis("EXPIRE", w.keys.Process(identity), "5")
+			require.True(w, keep())
+			require.Equal(w, "1700000001.5", w.hash(w.keys.Process(identity))["beat"])
+			require.Greater(w, w.number("TTL", w.keys.Process(identity)), 5)
+
+			w.redis("DEL", w.keys.Process(identity))
+			require.False(w, keep())
+			require.Positive(w, w.number("TTL", w.keys.Process(identity)), "what it left goes by itself")
+			ask(w, w.keys.Announce(identity, fields, nil))
+			require.True(w, keep())
+			w.redis("SET", w.keys.Process(identity), "of another type")
+			require.False(w, keep(), "the first call was refused")
 		}},
 		promise{"writes_nothing_after_a_tombstone", func(w *world) {
 			identity := w.process("q")
