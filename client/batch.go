@@ -47,10 +47,9 @@ type BatchConfig struct {
 	// OnComplete is pushed when each member has run once: it is done, has failed or has died. OnSuccess is
 	// pushed when each member is done, or was cancelled, deleted or dropped because it had expired. OnDeath is
 	// pushed when the first member dies, also one of a nested batch: it runs again only if an operator retries
-	// it. Each is pushed once, in
-	// the step that ends the run that decides it, and is an ordinary job: it has retries of its own, and its
-	// handler finds the batch with BatchOf. A callback has no In, At, Key, Unique, ExpiresIn or Deadline, is in
-	// no batch, and its payload has at most 16 KiB. Default: none.
+	// it. Each is pushed once, in the step that ends the run that decides it, and is an ordinary job: it has
+	// retries of its own, and its handler finds the batch with BatchOf. A callback has no In, At, Key, Unique,
+	// ExpiresIn or Deadline, is in no batch, and its payload has at most 16 KiB. Default: none.
 	OnComplete, OnSuccess, OnDeath RawJob
 	// Queue is the queue of the callbacks. Default: their own, which must be the same for all of them; for a
 	// nested batch without callbacks that of the parent's.

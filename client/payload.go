@@ -296,7 +296,7 @@ func checkJID(jid string) error {
 		return fmt.Errorf("the jid is %d bytes long; at most %d are allowed", len(jid), maxJID)
 	}
 	for _, r := range jid {
-		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' { // soonest the ids that the client itself draws
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' { // first, because ids that the client generates have no others
 			continue
 		}
 		if r <= ' ' || r > '~' || r == '*' || r == '?' || r == '[' || r == ']' || r == '\\' || r == '/' || r == '"' {

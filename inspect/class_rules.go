@@ -18,11 +18,11 @@ type Rule string
 
 const (
 	// RulePause starts no job of the class. They wait until the rule is removed.
-	RulePause Rule = "pause"
+	RulePause Rule = lua.RulePause
 	// RuleLimit runs some jobs of the class at once, and the others wait.
-	RuleLimit Rule = "limit"
+	RuleLimit Rule = lua.RuleLimit
 	// RuleDrop ends the jobs of the class before they start, as cancelled: for good.
-	RuleDrop Rule = "drop"
+	RuleDrop Rule = lua.RuleDrop
 )
 
 // A ClassRule is an operator's rule for the jobs of a class, and what it does. The class is untrusted.
@@ -109,12 +109,7 @@ func (i *Inspector) ClassRules(ctx context.Context) (rules []ClassRule, problems
 			r.problem("%v", err)
 			continue
 		}
-		rule := ClassRule{Class: class, Rule: RuleLimit, Concurrency: stored.Concurrency}
-		if stored.Drop {
-			rule.Rule = RuleDrop
-		} else if stored.Concurrency == 0 {
-			rule.Rule = RulePause
-		}
+		rule := ClassRule{Class: class, Rule: Rule(stored.Kind()), Concurrency: stored.Concurrency}
 		rules, gates[class] = append(rules, rule), stored.Gate().Name
 	}
 	slices.SortFunc(rules, func(a, b ClassRule) int { return strings.Compare(a.Class, b.Class) })

@@ -21,35 +21,48 @@ type ClassRule struct {
 	Concurrency int
 }
 
-// ruleDrop and ruleLimit begin the texts of rules in Redis.
+// The kinds of rules, as operators call them. RuleDrop and RuleLimit also begin the texts of rules in Redis,
+// where a pause is the limit 0.
 const (
-	ruleDrop  = "drop"
-	ruleLimit = "limit"
+	RulePause = "pause"
+	RuleLimit = "limit"
+	RuleDrop  = "drop"
 )
+
+// Kind returns the kind of the rule.
+func (r ClassRule) Kind() string {
+	switch {
+	case r.Drop:
+		return RuleDrop
+	case r.Concurrency == 0:
+		return RulePause
+	}
+	return RuleLimit
+}
 
 // String returns the rule as Redis has it.
 func (r ClassRule) String() string {
 	if r.Drop {
-		return ruleDrop
+		return RuleDrop
 	}
-	return ruleLimit + " " + strconv.Itoa(r.Concurrency)
+	return RuleLimit + " " + strconv.Itoa(r.Concurrency)
 }
 
 // Words returns the rule as operators give it.
 func (r ClassRule) Words() string {
-	if !r.Drop && r.Concurrency == 0 {
-		return "pause"
+	if kind := r.Kind(); kind != RuleLimit {
+		return kind
 	}
 	return r.String()
 }
 
 // ParseClassRule reads the value of a field of Keys.Classes.
 func ParseClassRule(class, text string) (ClassRule, error) {
-	rule := ClassRule{Class: class, Drop: text == ruleDrop}
+	rule := ClassRule{Class: class, Drop: text == RuleDrop}
 	if rule.Drop {
 		return rule, nil
 	}
-	most, limits := strings.CutPrefix(text, ruleLimit+" ")
+	most, limits := strings.CutPrefix(text, RuleLimit+" ")
 	n, err := strconv.Atoi(most)
 	if !limits || err != nil || n < 0 {
 		return rule, fmt.Errorf("the rule of the class %.80q is unreadable: %.80q", class, text)

@@ -251,7 +251,6 @@ func TestPoller(t *testing.T) {
 	})
 }
 
-// A user who may take a job out of the schedule but not push it must not lose it in between.
 // The log says that a job was moved to the dead set once it is there, not at each pass that Redis refuses.
 func TestUnreadableDueJobsAreLoggedOnceTheyAreMoved(t *testing.T) {
 	t.Parallel()
@@ -273,6 +272,7 @@ func TestUnreadableDueJobsAreLoggedOnceTheyAreMoved(t *testing.T) {
 	})
 }
 
+// A user who may take a job out of the schedule but not push it must not lose it in between.
 func TestDeniedCommands(t *testing.T) {
 	t.Parallel()
 	server := drivertest.Start(t)

@@ -99,7 +99,7 @@ type pushFlags struct {
 	job       client.RawJob // check sets it from the command line; for a file it has the defaults
 }
 
-// A flagRule is what belay push asks of a flag that is given, besides what package client asks of the job.
+// A flagRule has the checks of belay push on a flag that is given. Package client checks the values of the job.
 type flagRule struct {
 	inLine string   // for one job only: in a file, what a line may have instead
 	none   string   // the error about one that is empty or 0, as by a script's variable; it may be if this is ""
