@@ -49,16 +49,20 @@ func (t *task) schedule(ctx context.Context) (subject.Event, error) {
 	})
 }
 
-// slowestStore is a rate, in jobs a second, at which every system can store jobs. A burst is due when they are
-// certainly stored.
-const slowestStore = 3000
+const (
+	// slowestStore is a rate, in jobs a second, at which every system can store jobs. A burst is due when they are
+	// certainly stored.
+	slowestStore = 3000
+	// hiccup is how long the machine may do something else meanwhile.
+	hiccup = 5 * time.Second
+)
 
 // burst stores jobs that all fall due at once. The instant is a whole second: there are systems that keep
 // instants in seconds, and theirs would all run early, which is another measure's to show.
 func (t *task) burst(ctx context.Context) (subject.Event, error) {
 	storing := time.Duration(t.Jobs) * time.Second / slowestStore
 	return t.scheduled(ctx, t.Jobs, notice, func(_ int, now time.Time) time.Time {
-		return now.Add(storing + notice + time.Second).Truncate(time.Second)
+		return now.Add(storing + hiccup + notice + time.Second).Truncate(time.Second)
 	})
 }
 
