@@ -31,7 +31,8 @@ type MainConfig struct {
 	// after it has parsed the flags; an error ends the program with status 2. Main does not close the driver.
 	// The flag --redis is then an error, and BELAY_REDIS_URL and REDIS_URL are ignored.
 	Driver func() (driver.Client, error)
-	// RedisURL is the URL of Redis. Default: REDIS_URL of the environment, or redis://127.0.0.1:6379/0.
+	// RedisURL is the URL of Redis. --redis and BELAY_REDIS_URL replace it; REDIS_URL, which may be meant for
+	// another library, does not. Default: REDIS_URL, or redis://127.0.0.1:6379/0.
 	RedisURL string
 	// LogLevel is the least level that is logged: debug, info, warn or error. It applies to Server.Logger
 	// too, but if Zerolog did not make that logger, LogLevel can only raise its level. Default: info, or the

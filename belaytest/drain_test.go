@@ -284,6 +284,27 @@ func TestInline(t *testing.T) {
 		})
 	})
 
+	t.Run("works with locks, keys and batches", func(t *testing.T) {
+		t.Parallel()
+		var ran []int
+		k := counter(t, func(_ context.Context, _ *belaytest.Kit, n int) error {
+			ran = append(ran, n)
+			return nil
+		})
+		k.Inline()
+		push(t, k, 1, belay.Unique(belay.UntilExecuted))
+		require.Equal(t, []int{1}, ran)
+		push(t, k, 2, belay.Key("two", time.Hour))
+		require.Equal(t, []int{1, 2}, ran)
+		_, err := belay.NewBatch(t.Context(), k.Client(), belay.BatchConfig{OnSuccess: count.Job(4)}, func(b *belay.Batch) error {
+			push(t, k, 3, belay.InBatch(b))
+			require.Equal(t, []int{1, 2, 3}, ran)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 2, 3, 4}, ran)
+	})
+
 	t.Run("lets the push succeed, reports the failure, and runs no retry", func(t *testing.T) {
 		t.Parallel()
 		text := failuresOf(t, func(tb testing.TB) {

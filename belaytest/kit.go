@@ -3,6 +3,7 @@ package belaytest
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,7 +153,13 @@ func (w watched) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
 	return replies
 }
 
+// pushing are the scripts by which a client enqueues jobs. That of a batch's end enqueues callbacks.
+var pushing = []string{"push", "push_unique", "batch_seal"}
+
 func pushes(calls []driver.Call) bool {
 	last := calls[len(calls)-1] // the client sends the jobs in the last call
-	return last.Script != nil && last.Script.Name() == "push" || last.Script == nil && last.Args[0] == "LPUSH"
+	if last.Script == nil {
+		return last.Args[0] == "LPUSH"
+	}
+	return slices.Contains(pushing, last.Script.Name())
 }
