@@ -45,7 +45,8 @@ type Buffer struct {
 }
 
 // New returns a Buffer that passes records to h, with the time of logging, in the Buffer's goroutine. Records
-// that h is not Enabled for cost nothing. It ignores errors of h.
+// that h is not Enabled for cost nothing. It ignores errors of h. If h is of JSON, the caller makes the line, and
+// only the line waits; with another handler the values of a record must not change afterwards.
 func New(h slog.Handler) *Buffer { return &Buffer{to: h} }
 
 // Behind returns a logger with the lines of log that does not block, and its Buffer: log itself, if it writes
@@ -59,7 +60,12 @@ func Behind(log *slog.Logger) (*Buffer, *slog.Logger) {
 }
 
 // Logger returns a logger that writes into the Buffer.
-func (b *Buffer) Logger() *slog.Logger { return slog.New(handler{b, b.to}) }
+func (b *Buffer) Logger() *slog.Logger {
+	if h, ok := b.to.(zerologHandler); ok && h.out != nil {
+		return slog.New(handler{b, h.into(lineWriter{b, h.out}), true})
+	}
+	return slog.New(handler{b, b.to, false})
+}
 
 // Dropped returns how many records were dropped so far.
 func (b *Buffer) Dropped() uint64 {
@@ -89,25 +95,33 @@ func (b *Buffer) Flush(d time.Duration) bool {
 type handler struct {
 	buffer *Buffer
 	to     slog.Handler // the Buffer's, with attributes and groups
+	lines  bool         // to makes lines and writes them into the buffer itself
 }
 
 // Enabled implements slog.Handler.
 func (h handler) Enabled(ctx context.Context, level slog.Level) bool { return h.to.Enabled(ctx, level) }
 
 // Handle implements slog.Handler. It never blocks and never fails.
-func (h handler) Handle(_ context.Context, record slog.Record) error {
-	cut, bytes := cutNames(record)
-	h.buffer.add(entry{to: h.to, record: cut, bytes: bytes})
+func (h handler) Handle(ctx context.Context, record slog.Record) error {
+	if cut, bytes := cutNames(record); h.lines {
+		h.buffer.guard(func() { _ = h.to.Handle(ctx, cut) }) // a value may panic
+	} else {
+		h.buffer.add(entry{to: h.to, record: cut, bytes: bytes})
+	}
 	return nil
 }
 
 // WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return handler{h.buffer, h.to.WithAttrs(attrs)}
+	h.to = h.to.WithAttrs(attrs)
+	return h
 }
 
 // WithGroup implements slog.Handler.
-func (h handler) WithGroup(name string) slog.Handler { return handler{h.buffer, h.to.WithGroup(name)} }
+func (h handler) WithGroup(name string) slog.Handler {
+	h.to = h.to.WithGroup(name)
+	return h
+}
 
 // A lineWriter writes lines to a writer by way of a Buffer.
 type lineWriter struct {
@@ -187,25 +201,32 @@ func (b *Buffer) next() (entry, bool) {
 	return b.takeLocked(), true
 }
 
-// handle passes a record on. A user's handler that panics or ends its goroutine costs a record, not the
-// process.
+// handle passes a record on.
 func (b *Buffer) handle(e entry) {
-	passed := false
+	b.guard(func() {
+		switch {
+		case e.line != nil:
+			_, _ = e.out.Write(e.line)
+		case e.to.Enabled(context.Background(), e.record.Level): // asked again for a note, and because it may change
+			_ = e.to.Handle(context.Background(), e.record)
+		}
+	})
+}
+
+// guard does a part of the way of a record. A user's handler or value that panics or ends its goroutine costs a
+// record, not the process.
+func (b *Buffer) guard(do func()) {
+	done := false
 	defer func() {
 		_ = recover()
-		if !passed {
+		if !done {
 			b.mu.Lock()
 			b.dropped++ // without a note, which would fail in the same way
 			b.mu.Unlock()
 		}
 	}()
-	switch {
-	case e.line != nil:
-		_, _ = e.out.Write(e.line)
-	case e.to.Enabled(context.Background(), e.record.Level): // asked again for a note, and because it may change
-		_ = e.to.Handle(context.Background(), e.record)
-	}
-	passed = true
+	do()
+	done = true
 }
 
 // OrDiscard returns log, or one that discards all if log is nil.

@@ -33,11 +33,7 @@ func Zerolog(log zerolog.Logger) slog.Handler {
 func ZerologOf(h slog.Handler) *zerolog.Logger {
 	switch h := h.(type) {
 	case handler:
-		log := ZerologOf(h.to)
-		if z, ok := h.to.(zerologHandler); ok && z.out != nil {
-			*log = log.Output(lineWriter{h.buffer, z.out})
-		}
-		return log
+		return ZerologOf(h.to)
 	case zerologHandler:
 		if h.out != nil {
 			h.log = h.log.Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) {
@@ -58,6 +54,13 @@ type zerologHandler struct {
 	log zerolog.Logger
 	// out is what to writes to, for a handler of JSON, which gives each record its time.
 	out io.Writer
+}
+
+// into returns the handler with another writer.
+func (h zerologHandler) into(out io.Writer) zerologHandler {
+	h.log, h.out = h.log.Output(out), out
+	h.to = zerolog.NewSlogHandler(h.log)
+	return h
 }
 
 // Enabled implements slog.Handler.

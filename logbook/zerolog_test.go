@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -167,6 +168,38 @@ func TestZerologOf(t *testing.T) {
 	require.True(t, buffer.Flush(patience))
 	require.Regexp(t, `(?s)"time":"[^"]+","message":"one".*"time":"[^"]+","message":"two".*"message":"three"`, reader.String())
 	require.Equal(t, 3, strings.Count(reader.String(), "\n"))
+}
+
+// A handler may log what it changes afterwards, as with any slog.Handler.
+func TestALineIsOfTheMomentOfLogging(t *testing.T) {
+	t.Parallel()
+	var out shared
+	buffer := logbook.New(logbook.JSON(&out, slog.LevelInfo))
+	log := buffer.Logger().With("jid", "abc")
+	counts := map[string]int{"a": 0}
+	for n := range 1000 {
+		counts["a"] = n
+		log.Info("so far", "n", n, "counts", counts)
+	}
+	require.True(t, buffer.Flush(patience))
+	for n := range 1000 {
+		require.Contains(t, out.String(), fmt.Sprintf(`"n":%d,"counts":{"a":%d},`, n, n))
+	}
+}
+
+// spoilt is a value that cannot be written.
+type spoilt struct{}
+
+func (spoilt) LogValue() slog.Value { panic("spoilt") }
+
+func TestAValueThatPanicsCostsALine(t *testing.T) {
+	t.Parallel()
+	var out shared
+	buffer := logbook.New(logbook.JSON(&out, slog.LevelInfo))
+	buffer.Logger().Info("one", "value", spoilt{})
+	buffer.Logger().Info("two")
+	require.True(t, buffer.Flush(patience))
+	require.Contains(t, out.String(), `"two"`)
 }
 
 func TestLeveled(t *testing.T) {
