@@ -31,8 +31,9 @@ var (
 )
 
 // NewBatch makes a batch, calls fill, which pushes the members with the option InBatch, and seals the batch
-// when fill returns nil. When all members have ended, the callbacks of the config are pushed: each once, in the
-// step that ends the last member, so no crash loses or repeats one.
+// when fill returns nil. The callbacks of the config are pushed: OnComplete when each member has run once,
+// OnSuccess when each is done, and OnDeath when the first one dies; see BatchConfig. Each is pushed once, in
+// the step that ends the run which decides it, or in the seal, so no crash loses or repeats one.
 //
 // If fill returns an error, the batch stays open, and no callback but OnDeath is pushed: call fill's pushes
 // again and then Batch.Seal, or leave it. A batch is deleted thirty days after its last push, and a day after

@@ -54,7 +54,7 @@ type (
 	// name, Periodic, its time, TickAt, and TickManual if an operator asked for it.
 	RunInfo = launcher.RunInfo
 	// Outcome is how a run ends, as AfterRun passes it: its Exit is done, retry, dead, discarded, cancelled,
-	// expired, snoozed or requeued, and Counts reports whether the run failed.
+	// expired, snoozed, requeued or waits (after RateLimited), and Counts reports whether the run failed.
 	Outcome = job.Outcome
 	// PanicError is the error of a handler that panicked.
 	PanicError = retry.PanicError
@@ -86,8 +86,9 @@ var (
 	ErrReplicas = client.ErrReplicas
 	// ErrFull is the error of a push that Redis refused for lack of memory.
 	ErrFull = client.ErrFull
-	// ErrOldWorker is the error of a push with ExpiresIn or Deadline while a worker that ignores them is
-	// registered. Nothing was stored; update that worker's program first.
+	// ErrOldWorker is the error of a push with ExpiresIn, Deadline, InBatch or Then, and of NewBatch, while a
+	// worker of a version that ignores them is registered. Nothing was stored; update that worker's program
+	// first.
 	ErrOldWorker = client.ErrOldWorker
 	// ErrNotRepeatable is the error of Client.Repeat for a push that must not be sent again.
 	ErrNotRepeatable = client.ErrNotRepeatable

@@ -151,6 +151,10 @@ func TestAboutRuns(t *testing.T) {
 	about := aboutRuns("HandleRaw A", []DefineOption{Timeout(time.Minute), KillOn(errNilOption)})
 	require.Equal(t, time.Minute, about.Timeout)
 	require.Len(t, about.Rules, 1)
+	five := Limit{Name: "five", Concurrency: 5}
+	for _, option := range []DefineOption{LimitedTo(five), Limited(five, (*Job).Queue)} {
+		require.Equal(t, five, aboutRuns("HandleRaw A", []DefineOption{option}).Limit.Limit)
+	}
 	for want, option := range map[string]DefineOption{
 		"an option has no effect without a Definition": Queue("mail"), "timeout -1s": Timeout(-time.Second), "an option is nil": nil,
 		"the function of OnExhausted needs a Definition": OnExhausted(func(context.Context, int, *Job, error) {}),

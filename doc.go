@@ -62,6 +62,8 @@
 //	Kill          the dead set
 //	RetryIn       the retry set, with the delay that the handler chose
 //	Snooze        the schedule; the run does not count as failed
+//	RateLimited   first in the waiting list of its limit, which starts nothing for a while; without a limit
+//	              as Snooze
 //	Interrupted   the head of its queue, as if the job had not been taken, and at once
 //	a stop        the head of its queue, if the handler has not returned in time
 //

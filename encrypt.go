@@ -35,7 +35,8 @@ func KeysFromEnv(name string) Keys { return seal.KeysFromEnv(name) }
 // middleware of clients get plain arguments. Job.Args, and so the middleware of servers, has the encrypted
 // text.
 //
-//	var Charge = belay.Define[ChargeArgs]("Charge", belay.NamedArgs(), belay.Encrypted(belay.KeysFromEnv("APP_KEYS")))
+//	var Charge = belay.Define[ChargeArgs]("Charge", belay.NamedArgs(), belay.Idempotent(),
+//		belay.Encrypted(belay.KeysFromEnv("APP_KEYS")))
 //
 // Not encrypted are all other fields, such as the class, Meta, Tags and Key, the errors and results of runs,
 // and what Progress and Checkpoint store. Jobs that were pushed before the class was encrypted run as well.

@@ -16,7 +16,7 @@ type ResultDefinition[T, R any] struct{ *Definition[T] }
 // DefineResult is Define for a class whose jobs have a result. The options include Track, which says how long
 // results are kept; DefineResult panics without it.
 //
-//	var Report = belay.DefineResult[ReportArgs, ReportResult]("Report", belay.Track(24*time.Hour))
+//	var Report = belay.DefineResult[ReportArgs, ReportResult]("Report", belay.Track(24*time.Hour), belay.Idempotent())
 //
 //	Report.Handle(server, func(ctx context.Context, args ReportArgs) (ReportResult, error) { … })
 //	result, err := Report.Wait(ctx, client, receipt.JID)

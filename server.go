@@ -98,8 +98,9 @@ func (s *Server) Register(list ...Registration) {
 }
 
 // HandleRaw makes the server run a class that has no Definition. The options are those of Define that are
-// about runs: Timeout, Backoff, Around, OnExhausted, KeepErrors, KillOn, DiscardOn and SnoozeOn. It panics when
-// another option is given or one is invalid, when the class has a handler already, and after Run.
+// about runs: Timeout, Backoff, Around, OnExhausted, KeepErrors, KillOn, DiscardOn, SnoozeOn, LimitedTo, and
+// Limited with a key of *Job. It panics when another option is given or one is invalid, when the class has a
+// handler already, and after Run.
 func (s *Server) HandleRaw(class string, handler Handler, options ...DefineOption) {
 	if class == launcher.AnyClass {
 		panic("belay: HandleRaw *: use HandleUnknown")

@@ -4,7 +4,8 @@
 // job's own class and its arguments in a form of their own. A [belay.Definition] with the Rails class' name and
 // the option [Unwrap] runs them like any other job:
 //
-//	var Welcome = belay.Define[WelcomeArgs]("WelcomeJob", belay.Queue("mail"), activejob.Unwrap())
+//	var Welcome = belay.Define[WelcomeArgs]("WelcomeJob", belay.Queue("mail"), activejob.Unwrap(),
+//		belay.NotIdempotent("duplicate emails are acceptable"))
 //
 //	Welcome.Handle(server, sendWelcome)
 //	Welcome.Enqueue(ctx, client, args, activejob.Wrap(activejob.Envelope{}))  // for Ruby, or for Go

@@ -6,8 +6,8 @@
 // this interface:
 //
 //   - a call is executed at most once; a caller that wants it executed again sends it again
-//   - every failure reports whether the call may have been executed (Certain), and whether waiting
-//     cures it (Outage)
+//   - Certain reports for every error whether the call was certainly not executed without a reply, and Outage
+//     whether the same call may succeed later
 //   - replies that came before a connection broke are kept
 //   - a script that the server does not have is loaded, each script separately and in order (ScriptSender)
 //   - a wait ends at its limit or when it is released, and returns every entry that it moved, except after an

@@ -21,24 +21,39 @@ import (
 )
 
 // guides are the documents whose pieces of Go are compiled.
-var guides = []string{"from-sidekiq.md", "from-asynq.md", "ruby.md", "encryption.md", "together.md"}
+var guides = []string{
+	"from-sidekiq.md", "from-asynq.md", "ruby.md", "encryption.md", "together.md",
+	"batches.md", "limits.md", "periodic.md", "scaling.md", "operations.md",
+}
+
+// guideStubs declare what a guide's pieces take from the reader's own program.
+var guideStubs = map[string]string{
+	"limits.md": "func geocode(context.Context, string) error { return nil }",
+	"operations.md": `
+var Welcome = belay.Define[int64]("WelcomeEmail", belay.Idempotent())
+
+func sendWelcome(context.Context, int64) error { return nil }`,
+}
 
 // What the pieces of Go in guides may use besides what they declare.
 const guideImports = `package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"iter"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/belayq/belay"
 	"github.com/belayq/belay/activejob"
 	"github.com/belayq/belay/belaytest"
+	belayotel "github.com/belayq/belay/contrib/otel"
 )
 
 var (
@@ -48,11 +63,14 @@ var (
 	_ = flag.Parse
 	_ = fmt.Println
 	_ iter.Seq[int]
+	_ = os.Getenv
+	_ = rand.Text
 	_ testing.TB
 	_ time.Time
 	_ belay.RawJob
 	_ activejob.Envelope
 	_ *belaytest.Kit
+	_ belayotel.Config
 )
 `
 
@@ -65,7 +83,7 @@ func TestTheGoInGuidesCompiles(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../cmd/belayvet", "-o", vet, ".").CombinedOutput()
 	require.NoError(t, err, string(output))
 	for _, guide := range guides {
-		program := guideImports
+		program := guideImports + "\n" + guideStubs[guide] + "\n"
 		for _, piece := range pieces(t, guide) {
 			if strings.HasPrefix(strings.TrimSpace(piece), "// asynq") {
 				continue

@@ -20,7 +20,9 @@ const demoHelp = `Kills workers with SIGKILL while they run jobs, and shows that
 It starts a Redis of its own, in memory, and real worker processes. With --redis it uses that Redis instead (7.0 or newer),
 under a prefix of its own, which it deletes at the end; it ignores the URL in the environment. The jobs take a few hundredths
 of a second. Each worker reports the start and the end of each job through a pipe. Workers are killed while these reports
-show that they run jobs, and are replaced. The result is counted from these reports, not from Redis' data.`
+show that they run jobs, and are replaced. The result is counted from these reports, not from Redis' data.
+
+The workers' heartbeats are faster than by default, so the jobs of a killed worker run again sooner than in production.`
 
 type demoFlags struct{ jobs, workers, kills int }
 

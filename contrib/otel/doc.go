@@ -21,8 +21,9 @@
 //	push QUEUE     producer  belay.job.class, belay.push.status: queued, scheduled, prepared (in an
 //	                         outbox), duplicate, refused, unknown or not_pushed
 //	run QUEUE      consumer  belay.job.class, belay.job.attempt, belay.job.outcome: done, retry, dead,
-//	                         discarded, cancelled, expired, snoozed or requeued; lost if its process
-//	                         was declared dead and another one runs the job
+//	                         discarded, cancelled, expired, snoozed, requeued or waits (for its
+//	                         limit, after RateLimited); lost if its process was declared dead and
+//	                         another one runs the job
 //
 // The span of a push lasts until Redis has answered. In a bulk push each job has its own. The span of a run
 // lasts as long as its handler. A failed push or run has the status Error, error.type, and the error as an
