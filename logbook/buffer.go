@@ -45,8 +45,8 @@ type Buffer struct {
 }
 
 // New returns a Buffer that passes records to h, with the time of logging, in the Buffer's goroutine. Records
-// that h is not Enabled for cost nothing. It ignores errors of h. If h is of JSON, the caller makes the line, and
-// only the line waits; with another handler the values of a record must not change afterwards.
+// that h is not Enabled for cost nothing. It ignores errors of h. If h is of JSON, the caller makes the line,
+// and only the line waits; with another handler the values of a record must not change afterwards.
 func New(h slog.Handler) *Buffer { return &Buffer{to: h} }
 
 // Behind returns a logger with the lines of log that does not block, and its Buffer: log itself, if it writes

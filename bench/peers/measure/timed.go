@@ -50,8 +50,8 @@ func (t *task) schedule(ctx context.Context) (subject.Event, error) {
 }
 
 const (
-	// slowestStore is a rate, in jobs a second, at which every system can store jobs. A burst is due when they are
-	// certainly stored.
+	// slowestStore is a rate, in jobs a second, at which every system can store jobs. A burst is due when they
+	// are certainly stored.
 	slowestStore = 3000
 	// hiccup is how long the machine may do something else meanwhile.
 	hiccup = 5 * time.Second
