@@ -206,7 +206,7 @@ func (p *Poller) lapse(ctx context.Context) error {
 	return errors.Join(err, free(p.cfg.Keys.FreeLeases(), "free slots without a job", "freed slots whose holders did not renew them", "slots"))
 }
 
-// expireLimits removes sizes that came from code and that no process has registered for lua.KeepLimit. Waiters
+// expireLimits removes sizes that no process has registered for lua.KeepLimit, but for those of operators. Waiters
 // of such a limit go back to their queues.
 func (p *Poller) expireLimits(ctx context.Context) error {
 	var names []lua.LimitChange
@@ -216,7 +216,7 @@ func (p *Poller) expireLimits(ctx context.Context) error {
 			return fmt.Errorf("read the limits: %w", err)
 		}
 		for _, l := range page.Limits {
-			if l.Source == lua.LimitOfCode && p.cfg.Clock.Now().Sub(l.SeenAt) > lua.KeepLimit {
+			if l.Source != lua.LimitOfOperator && p.cfg.Clock.Now().Sub(l.SeenAt) > lua.KeepLimit {
 				names = append(names, lua.LimitChange{Name: l.Name})
 			}
 		}
