@@ -1,8 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -15,7 +15,7 @@ import (
 // dropCancelled removes due jobs that were cancelled, with their locks and their states, and returns the
 // others. Usually nothing is cancelled, which costs nothing. If Redis refuses to remove them together, each goes
 // by itself: a job with a broken key stops no other one. stay is how many jobs were left where they are, and
-// refused is why.
+// refused is why the first of them was.
 func (p *Poller) dropCancelled(ctx context.Context, set string, jobs []string) (others []string, stay int, refused, err error) {
 	if p.cfg.Marks.Len() == 0 {
 		return jobs, 0, nil, nil
@@ -55,7 +55,7 @@ func (p *Poller) drop(ctx context.Context, set string, groups ...[]cancelled) (s
 			err = fmt.Errorf("drop cancelled jobs: %w", actErr)
 			continue // later ones may have been answered
 		case actErr != nil:
-			stay, refused = stay+len(groups[i]), errors.Join(refused, fmt.Errorf("drop cancelled jobs: %w", actErr))
+			stay, refused = stay+len(groups[i]), cmp.Or(refused, fmt.Errorf("drop cancelled jobs: %w", actErr))
 			continue
 		}
 		for n, c := range groups[i] {
