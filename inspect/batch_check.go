@@ -64,9 +64,10 @@ func (i *Inspector) CheckBatch(ctx context.Context, id string, remove bool) (che
 	}
 }
 
-// checkMembers looks for some pending members. The end job of a nested batch is nowhere until the batch calls it.
-// So those that are still to come are left out after the first search, which finds nearly all other members; then
-// two more searches follow, which find those that were called before: a job may move against the order of one.
+// checkMembers looks for some pending members. The end job of a nested batch is nowhere until the batch calls
+// it. So those that are still to come are left out after the first search, which finds nearly all other
+// members. Then two more searches follow, which find those that were called before: a job may move against the
+// order of one.
 func (i *Inspector) checkMembers(ctx context.Context, b Batch, jids []string, remove bool, ends time.Time, check *BatchCheck) error {
 	missing := make(map[string]bool, len(jids))
 	for _, jid := range jids {

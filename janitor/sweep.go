@@ -37,10 +37,10 @@ const (
 	// serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
-	// dropEvery is the time between two searches for expired batches: no program waits for it, because they have
-	// been over for a day, or without a push for a month. dropped is how many one sweep deletes, which takes
-	// Redis about a millisecond. While more are left, the next sweep follows after unlistRest: a fleet may make
-	// hundreds of batches a second, and all of them expire.
+	// dropEvery is the time between two searches for expired batches: no program waits for it, because they
+	// have been over for a day, or without a push for a month. dropped is how many one sweep deletes, which
+	// takes Redis about a millisecond. While more are left, the next sweep follows after unlistRest: a fleet
+	// may make hundreds of batches a second, and all of them expire.
 	dropEvery = time.Minute
 	dropped   = 32
 	// lapsedFor is how long ago a lock must have expired before it is removed from the index: Redis may decide

@@ -59,8 +59,8 @@ func (b Batch) keysOf(k Keys) []string {
 	return []string{k.Batch(b.ID), k.BatchPending(b.ID), k.BatchFailed(b.ID), k.BatchDead(b.ID), k.Queue(b.Queue), k.Batches(), k.Queues(), k.Ended()}
 }
 
-// KeepBatch is how long a batch is kept after its last push, and after a batch was nested in it; after its success
-// it is kept for a day.
+// KeepBatch is how long a batch is kept after its last push, and after a batch was nested in it; after its
+// success it is kept for a day.
 const KeepBatch = 30 * 24 * time.Hour
 
 // notSealed is the member of the pending jobs of a batch that is not sealed: no jid has a space.

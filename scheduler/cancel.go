@@ -13,9 +13,9 @@ import (
 )
 
 // dropCancelled removes due jobs that were cancelled, with their locks and their states, and returns the
-// others. Usually nothing is cancelled, which costs nothing. If Redis refuses to remove them together, each goes
-// by itself: a job with a broken key stops no other one. stay is how many jobs were left where they are, and
-// refused is why the first of them was.
+// others. Usually nothing is cancelled, which costs nothing. If Redis refuses to remove them together, each
+// goes by itself: a job with a broken key stops no other one. stay is how many jobs were left where they are,
+// and refused is why the first of them was.
 func (p *Poller) dropCancelled(ctx context.Context, set string, jobs []string) (others []string, stay int, refused, err error) {
 	if p.cfg.Marks.Len() == 0 {
 		return jobs, 0, nil, nil

@@ -143,9 +143,9 @@ func (p *Poller) admitDue(ctx context.Context) error {
 	return errs
 }
 
-// admit lets each of these gates admit its waiters as far as it has room. A gate that Redis refuses to admit from
-// is put off, so that it does not block the others. moved is how many waiters went to their queues and how many
-// gates were put off, and refused is why the first of these was.
+// admit lets each of these gates admit its waiters as far as it has room. A gate that Redis refuses to admit
+// from is put off, so that it does not block the others. moved is how many waiters went to their queues and how
+// many gates were put off, and refused is why the first of these was.
 func (p *Poller) admit(ctx context.Context, names []string) (moved int, refused, err error) {
 	queues, err := p.cfg.Keys.Heads(names).Do(ctx, p.link)
 	if err != nil {
@@ -221,8 +221,8 @@ func (p *Poller) lapse(ctx context.Context) error {
 	return errors.Join(err, free(p.cfg.Keys.FreeLeases(), "free slots without a job", "freed slots whose holders did not renew them", "slots"))
 }
 
-// expireLimits removes sizes that no process has registered for lua.KeepLimit, but for those of operators. Waiters
-// of such a limit go back to their queues.
+// expireLimits removes sizes that no process has registered for lua.KeepLimit, but for those of operators.
+// Waiters of such a limit go back to their queues.
 func (p *Poller) expireLimits(ctx context.Context) error {
 	var names []lua.LimitChange
 	for from := lua.FirstPage; ; {
@@ -253,8 +253,8 @@ func (p *Poller) expireLimits(ctx context.Context) error {
 	return nil
 }
 
-// admitFarAhead looks at gates that seem not to be due for long: the clock of Redis may have been set back. It ends
-// after some rounds; the next pass comes within limitsEvery.
+// admitFarAhead looks at gates that seem not to be due for long: the clock of Redis may have been set back. It
+// ends after some rounds; the next pass comes within limitsEvery.
 func (p *Poller) admitFarAhead(ctx context.Context) (errs error) {
 	for range maxRounds {
 		latest, err := p.cfg.Keys.GatesByLook(true, maxGates).Do(ctx, p.link)
