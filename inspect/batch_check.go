@@ -64,7 +64,10 @@ func (i *Inspector) CheckBatch(ctx context.Context, id string, remove bool) (che
 	}
 }
 
-// checkMembers looks for some pending members, twice: a job may move against the order of the search.
+// checkMembers looks for some pending members. The end job of a nested batch is nowhere until the batch calls
+// it. So those that are still to come are left out after the first search, which finds nearly all other
+// members. Then two more searches follow, which find those that were called before: a job may move against the
+// order of one.
 func (i *Inspector) checkMembers(ctx context.Context, b Batch, jids []string, remove bool, ends time.Time, check *BatchCheck) error {
 	missing := make(map[string]bool, len(jids))
 	for _, jid := range jids {
@@ -73,7 +76,15 @@ func (i *Inspector) checkMembers(ctx context.Context, b Batch, jids []string, re
 		}
 	}
 	check.Looked += len(missing)
-	for pass := 0; pass < 2 && len(missing) > 0; pass++ {
+	for pass := range 3 {
+		if pass == 1 {
+			if err := i.withoutEnds(ctx, b.ID, missing); err != nil {
+				return err
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
 		s := i.search(Query{IDs: slices.Sorted(maps.Keys(missing)), Places: []Place{PlaceScheduled, PlaceWaiting, PlaceQueue, PlaceQuarantined, PlaceRunning, PlaceRetry, PlaceDead}})
 		s.visit = func(f Found) bool {
 			delete(missing, f.JID)
@@ -91,9 +102,6 @@ func (i *Inspector) checkMembers(ctx context.Context, b Batch, jids []string, re
 			check.Unseen = append(check.Unseen, s.unseen...)
 			return nil
 		}
-	}
-	if err := i.withoutEnds(ctx, b.ID, missing); err != nil {
-		return err
 	}
 	lost, err := i.stillPending(ctx, b.ID, slices.Sorted(maps.Keys(missing)))
 	if err != nil {

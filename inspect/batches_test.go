@@ -1,12 +1,15 @@
 package inspect
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/client"
+	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
 )
 
@@ -87,5 +90,35 @@ func TestBatches(t *testing.T) {
 			require.NoError(w, err)
 			require.False(w, found)
 		},
+		"are_checked_while_a_nested_one_ends": func(w *world) {
+			c := maker(w)
+			outer := make(w, c, client.BatchConfig{ID: "outer"}, "gone")
+			w.do("DEL", w.keys.Queue("default"))
+			inner := make(w, c, client.BatchConfig{ID: "inner", Parent: outer})
+			meanwhile := &meanwhile{Client: w.driver, key: w.keys.Batches(), do: func() { require.NoError(w, inner.Seal(w.Context())) }}
+			check, _, err := w.inspector.WithDriver(meanwhile).CheckBatch(w.Context(), "outer", true)
+			require.NoError(w, err)
+			require.Nil(w, meanwhile.do, "it was sealed")
+			require.Equal(w, BatchCheck{ID: "outer", Looked: 3, Lost: []string{"gone"}, LostCount: 1, Removed: 1}, check)
+			require.Equal(w, int64(2), w.do("LLEN", w.keys.Queue("default")), "its end jobs")
+		},
 	})
+}
+
+// meanwhile is a client that does something once, before it sends the first call with a key.
+type meanwhile struct {
+	driver.Client
+	key string
+	do  func()
+}
+
+func (m *meanwhile) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	for _, call := range calls {
+		if m.do != nil && (slices.Contains(call.Keys, m.key) || slices.Contains(call.Args, m.key)) {
+			do := m.do
+			m.do = nil
+			do()
+		}
+	}
+	return m.Client.Do(ctx, calls...)
 }

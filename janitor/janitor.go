@@ -59,8 +59,11 @@ type Janitor struct {
 	// more.
 	unlistedAt time.Time
 	locksLeft  bool
-	// droppedAt is when this process last looked for expired batches.
-	droppedAt time.Time
+	// droppedAt is when this process last looked for expired batches; batchesLeft reports whether there were
+	// more, and dropAt is how many of the earliest could not be deleted.
+	droppedAt   time.Time
+	batchesLeft bool
+	dropAt      int
 }
 
 // Config configures a Janitor.

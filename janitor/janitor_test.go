@@ -309,6 +309,68 @@ func TestExpiredBatchesAreDeleted(t *testing.T) {
 	})
 }
 
+// expired stores batches that have expired, and returns their ids.
+func (r *rig) expired(count int, expiry string) (ids []string) {
+	r.t.Helper()
+	for range count {
+		ids = append(ids, fmt.Sprintf("b%s.%d", expiry, len(ids)))
+		r.do("HSET", r.keys.Batch(ids[len(ids)-1]), "created", "1", "total", "0")
+		r.do("ZADD", r.keys.Batches(), expiry, ids[len(ids)-1])
+	}
+	return ids
+}
+
+// A fleet that makes many batches must not have more and more of them: a page follows the one before.
+func TestManyExpiredBatchesAreDeletedOnePageAfterTheOther(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, "mail")
+		j, session := r.newJanitor()
+		r.look(j, session)
+		ids := r.expired(5*dropped+1, "1")
+		sweeps := 0
+		for next := unlistRest; next == unlistRest; sweeps++ {
+			next = swept(t, j, session.Identity)
+		}
+		require.Zero(t, r.do("ZCARD", r.keys.Batches()))
+		for _, id := range ids {
+			require.Zero(t, r.do("EXISTS", r.keys.Batch(id)))
+		}
+		require.Equal(t, 6, sweeps, "others are served in between")
+	})
+}
+
+func TestExpiredBatchesThatRedisRefusesToDeleteStopNoOthers(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, open opener) {
+		r := newRig(t, open, "mail")
+		j, session := r.newJanitor()
+		r.look(j, session)
+		unread, refused := r.expired(dropped, "1"), r.expired(dropped, "2")
+		for at := range unread {
+			r.do("SET", r.keys.Batch(unread[at]), "no hash")
+			r.do("HSET", r.keys.Batch(refused[at]), "parent", "outer/broken", "complete", "1", "success", "2")
+		}
+		r.do("SET", r.keys.Queue("broken"), "no list") // the queue of the parent's callbacks
+		good := r.expired(1, "3")
+		_, err := j.Sweep(t.Context(), session.Identity)
+		require.ErrorContains(t, err, unread[0])
+		_, err = j.Sweep(t.Context(), session.Identity)
+		require.ErrorContains(t, err, refused[0])
+		require.Zero(t, swept(t, j, session.Identity), "that was the last page")
+		require.Zero(t, r.do("EXISTS", r.keys.Batch(good[0])))
+		require.Equal(t, int64(2*dropped), r.do("ZCARD", r.keys.Batches()))
+		r.do("DEL", r.keys.Queue("broken"))
+		j.droppedAt = j.droppedAt.Add(-dropEvery)
+		_, err = j.Sweep(t.Context(), session.Identity)
+		require.ErrorContains(t, err, unread[0], "none is passed over for good")
+		for range 2 {
+			swept(t, j, session.Identity)
+		}
+		require.Equal(t, int64(dropped), r.do("ZCARD", r.keys.Batches()))
+	})
+}
+
 func TestLatecomers(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, open opener) {

@@ -37,10 +37,12 @@ const (
 	// serve others.
 	unlistPages = 8
 	unlistRest  = 20 * time.Millisecond
-	// dropEvery is the time between two searches for expired batches, and dropped how many one search deletes.
-	// No program waits for it: they have been over for a day, or without a push for a month.
+	// dropEvery is the time between two searches for expired batches: no program waits for it, because they
+	// have been over for a day, or without a push for a month. dropped is how many one sweep deletes, which
+	// takes Redis about a millisecond. While more are left, the next sweep follows after unlistRest: a fleet
+	// may make hundreds of batches a second, and all of them expire.
 	dropEvery = time.Minute
-	dropped   = 16
+	dropped   = 32
 	// lapsedFor is how long ago a lock must have expired before it is removed from the index: Redis may decide
 	// whether a key has expired by a time that it read a moment earlier.
 	lapsedFor = time.Second
@@ -48,9 +50,9 @@ const (
 
 // Sweep searches the lists of dead processes for entries that arrived after the lists were found empty: one
 // page of processes in a call, the latest deaths first. Such a job was never running, so it goes to the head
-// of its queue unchanged. From time to time, Sweep also removes expired locks from the index of locks. Only
-// one process at a time sweeps; me is this process' identity. next is the time until the next call; 0 means
-// the usual period.
+// of its queue unchanged. From time to time, Sweep also removes expired locks from the index of locks, and
+// deletes expired batches. Only one process at a time sweeps; me is this process' identity. next is the time
+// until the next call; 0 means the usual period.
 func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err error) {
 	j.passing.Lock()
 	defer j.passing.Unlock()
@@ -59,7 +61,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	}
 	lease := lua.Lease(j.cfg.Keys.Sweeper(), me, j.SweepLease().Hold)
 	// While no process has died, a sweep takes this one round trip.
-	early := j.locksLeft && time.Since(j.sweptAt) < j.cfg.Beat
+	early := (j.locksLeft || j.batchesLeft) && time.Since(j.sweptAt) < j.cfg.Beat
 	calls := []driver.Call{lease.Call}
 	if !early {
 		// A page of tombstones, the latest deaths first, and a few that are old enough to be deleted.
@@ -85,7 +87,7 @@ func (j *Janitor) Sweep(ctx context.Context, me string) (next time.Duration, err
 	if err := j.unlistLocks(ctx); err != nil || errs != nil {
 		return 0, errors.Join(errs, err)
 	}
-	if j.locksLeft {
+	if j.locksLeft || j.batchesLeft {
 		return unlistRest, nil
 	}
 	return 0, nil
@@ -139,33 +141,41 @@ func (j *Janitor) unlistLocks(ctx context.Context) error {
 	return nil
 }
 
-// dropBatches deletes some of the batches that have expired.
+// dropBatches deletes some of the batches that have expired. Those that Redis refuses to delete must not block
+// the others: the next page begins after them, until the last page was read.
 func (j *Janitor) dropBatches(ctx context.Context) error {
-	if !j.droppedAt.IsZero() && time.Since(j.droppedAt) < dropEvery {
+	if !j.batchesLeft && !j.droppedAt.IsZero() && time.Since(j.droppedAt) < dropEvery {
 		return nil
 	}
-	j.droppedAt = time.Now()
-	ids, err := j.cfg.Keys.ExpiredBatches(ctx, &j.link, j.now(), dropped)
+	j.droppedAt, j.batchesLeft = time.Now(), false
+	ids, err := j.cfg.Keys.ExpiredBatches(ctx, &j.link, j.now(), j.dropAt, dropped)
 	if err != nil {
 		return fmt.Errorf("look for expired batches: %w", err)
 	}
-	var errs error
-	for _, id := range ids {
-		read, _, err := j.cfg.Keys.ReadBatch(ctx, &j.link, id)
-		if err == nil {
-			_, err = j.cfg.Keys.DropBatch(id, read, true).Do(ctx, &j.link)
-		}
-		switch {
-		case driver.Outage(err):
-			return err
-		case err != nil:
-			errs = errors.Join(errs, fmt.Errorf("delete the batch %s: %w", id, err))
+	read, errs, err := j.cfg.Keys.ReadEachBatch(ctx, &j.link, ids)
+	if err != nil {
+		return fmt.Errorf("read expired batches: %w", err)
+	}
+	stay := len(errs)
+	if readable := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return errs[id] != nil }); len(readable) > 0 {
+		asks, calls := lua.AskEach(readable, func(id string) lua.Ask[lua.DropWord] { return j.cfg.Keys.DropBatch(id, read[id], true) })
+		for i, reply := range j.link.Do(ctx, calls...) {
+			word, err := asks[i].Read(reply)
+			switch {
+			case driver.Outage(err):
+				return fmt.Errorf("delete expired batches: %w", err)
+			case err != nil:
+				stay, errs[readable[i]] = stay+1, fmt.Errorf("delete the batch %s: %w", readable[i], err)
+			case word == lua.DropKept:
+				stay++
+			}
 		}
 	}
-	if len(ids) == dropped && errs == nil {
-		j.droppedAt = time.Time{} // more may have expired
+	j.dropAt += stay
+	if j.batchesLeft = len(ids) == dropped; !j.batchesLeft {
+		j.dropAt = 0
 	}
-	return errs
+	return all(errs)
 }
 
 // sweepTombstones searches the lists of a page of dead processes. After the last page it begins anew.

@@ -13,6 +13,9 @@ import (
 	"github.com/belayq/belay/fetch"
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/limit"
+	"github.com/belayq/belay/lua"
+	"github.com/belayq/belay/retry"
 )
 
 // state reads the state of a job as Redis has it.
@@ -119,6 +122,29 @@ func TestTheLastCursorGoesWithTheEndOfTheRun(t *testing.T) {
 		w.wait(t)
 		require.Len(t, r.list(r.keys.Queue("default")), 1)
 		require.Equal(t, `"half"`, r.state(hangs)["c"])
+	})
+}
+
+// A job that waits for its limit keeps its bytes, which count its crashes: so it stays recorded which of them
+// came before its cursor advanced. A retry has neither.
+func TestCrashesBeforeTheLastCursorStayExcusedWhileTheJobWaits(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, r *rig) {
+		l := r.build(r.config())
+		ends := func(end error) launcher.Handler {
+			return func(ctx context.Context, _ *job.Job) error { return errors.Join(launcher.Checkpoint(ctx, 7), end) }
+		}
+		own := &launcher.ClassLimit{Limit: limit.Limit{Name: "own", Concurrency: 1}, Key: func(*job.Job) (string, error) { return "k", nil }}
+		l.Handle("Waits", ends(retry.RateLimited(time.Hour)), launcher.Class{Limit: own})
+		l.Handle("Fails", ends(errors.New("boom")), launcher.Class{})
+		waits, fails := r.push("Waits", "[]", job.SetInt("interrupted_count", 1)), r.push("Fails", "[]", job.SetInt("interrupted_count", 1))
+		r.start(l)
+		r.eventually("the job to wait", func() bool { return len(r.list(r.keys.WaitingList("own:k"))) == 1 })
+		require.Equal(t, waits, lua.ParseWaiter(r.list(r.keys.WaitingList("own:k"))[0]).Bytes)
+		require.Equal(t, "1", r.state(jidOf(t, waits))[lua.FieldCrashes])
+		r.eventually("the retry", func() bool { return len(r.set(r.keys.Retry())) == 1 })
+		require.NotContains(t, r.set(r.keys.Retry())[0], "interrupted_count")
+		require.NotContains(t, r.state(jidOf(t, fails)), lua.FieldCrashes)
 	})
 }
 

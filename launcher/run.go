@@ -332,7 +332,7 @@ func (r *run) decide(err error) {
 		verdict.Outcome = job.Expired(true) // the retry would start too late
 	}
 	requeued := verdict.Outcome.Exit() == job.ExitRequeued
-	if excused != r.job && !requeued { // a requeued job keeps its bytes
+	if excused != r.job && verdict.Outcome.Exit().Carries() { // else the job keeps its bytes, with its crashes
 		r.Saved(r.job).Set(lua.FieldCrashes, "")
 	}
 	r.outcome, r.refused = verdict.Outcome, requeued && !byBelay

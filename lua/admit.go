@@ -2,6 +2,7 @@ package lua
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/belayq/belay/driver"
 )
@@ -42,4 +43,10 @@ func (k Keys) GatesByLook(latest bool, most int) Ask[[]Entry] {
 	return Ask[[]Entry]{Call: driver.Command(command, k.Waiting(), "0", strconv.Itoa(most-1), "WITHSCORES"), read: func(r reader) ([]Entry, error) {
 		return r.entries(true, false), r.end()
 	}}
+}
+
+// PutOffGate moves the poller's next look at a gate, if it has waiters. An end of a run at the gate, or a new
+// waiter, may move it again.
+func (k Keys) PutOffGate(name string, at time.Time) driver.Call {
+	return driver.Command("ZADD", k.Waiting(), "XX", strconv.FormatInt(at.Unix(), 10), name)
 }

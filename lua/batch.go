@@ -59,7 +59,8 @@ func (b Batch) keysOf(k Keys) []string {
 	return []string{k.Batch(b.ID), k.BatchPending(b.ID), k.BatchFailed(b.ID), k.BatchDead(b.ID), k.Queue(b.Queue), k.Batches(), k.Queues(), k.Ended()}
 }
 
-// KeepBatch is how long a batch is kept after its last push; after its success it is kept for a day.
+// KeepBatch is how long a batch is kept after its last push, and after a batch was nested in it; after its
+// success it is kept for a day.
 const KeepBatch = 30 * 24 * time.Hour
 
 // notSealed is the member of the pending jobs of a batch that is not sealed: no jid has a space.
@@ -152,24 +153,50 @@ const batchesAtOnce = MaxItems / 6
 // ReadBatches reads batches, in the order of their ids, without those that do not exist. The reads are not one
 // step.
 func (k Keys) ReadBatches(ctx context.Context, client driver.Client, ids ...string) (batches []BatchRead, err error) {
+	k.readEach(ctx, client, ids, func(_ string, b BatchRead, ok bool, readErr error) (goOn bool) {
+		if err = readErr; err == nil && ok {
+			batches = append(batches, b)
+		}
+		return err == nil
+	})
+	return batches, err
+}
+
+// ReadEachBatch reads batches. It returns those that exist, and for each that cannot be read the reason. The
+// error is an outage.
+func (k Keys) ReadEachBatch(ctx context.Context, client driver.Client, ids []string) (batches map[string]BatchRead, unread map[string]error, err error) {
+	batches, unread = make(map[string]BatchRead, len(ids)), make(map[string]error)
+	k.readEach(ctx, client, ids, func(id string, b BatchRead, ok bool, readErr error) (goOn bool) {
+		switch {
+		case driver.Outage(readErr):
+			err = readErr
+		case readErr != nil:
+			unread[id] = fmt.Errorf("read the batch %s: %w", id, readErr)
+		case ok:
+			batches[id] = b
+		}
+		return err == nil
+	})
+	return batches, unread, err
+}
+
+// readEach calls a function with each of these batches, in their order, until it returns false. ok is false if
+// there is no such batch.
+func (k Keys) readEach(ctx context.Context, client driver.Client, ids []string, each func(id string, b BatchRead, ok bool, err error) (goOn bool)) {
 	for page := range slices.Chunk(ids, batchesAtOnce) {
 		var calls []driver.Call
 		for _, id := range page {
 			calls = append(calls, k.batchCalls(id)...)
 		}
 		replies := client.Do(ctx, calls...)
-		each := len(replies) / len(page)
+		size := len(replies) / len(page)
 		for n, id := range page {
-			b, ok, err := readBatch(id, replies[n*each:(n+1)*each])
-			if err != nil {
-				return batches, err
-			}
-			if ok {
-				batches = append(batches, b)
+			b, ok, err := readBatch(id, replies[n*size:(n+1)*size])
+			if !each(id, b, ok, err) {
+				return
 			}
 		}
 	}
-	return batches, nil
 }
 
 // ArePending returns for each of these jids whether it is pending in a batch: 1 or 0. There is at least one.
@@ -177,9 +204,11 @@ func (k Keys) ArePending(id string, jids []string) Ask[[]int] {
 	return Ask[[]int]{Call: driver.Command(append([]string{"SMISMEMBER", k.BatchPending(id)}, jids...)...), read: readNumbers}
 }
 
-// ExpiredBatches returns ids of batches that have expired, the earliest first, at most most of them.
-func (k Keys) ExpiredBatches(ctx context.Context, client driver.Client, now time.Time, most int) ([]string, error) {
-	return Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Batches(), "-inf", strconv.FormatInt(now.Unix(), 10), "LIMIT", "0", strconv.Itoa(most)))[0])
+// ExpiredBatches returns ids of batches that have expired, the earliest first, without the first skip of them,
+// at most most.
+func (k Keys) ExpiredBatches(ctx context.Context, client driver.Client, now time.Time, skip, most int) ([]string, error) {
+	return Texts(client.Do(ctx, driver.Command("ZRANGEBYSCORE", k.Batches(), "-inf", strconv.FormatInt(now.Unix(), 10),
+		"LIMIT", strconv.Itoa(skip), strconv.Itoa(most)))[0])
 }
 
 // batchCalls returns the calls that read a batch.

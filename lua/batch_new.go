@@ -54,6 +54,6 @@ func (k Keys) NewBatch(b NewBatch) Ask[BatchWord] {
 			fields = append(fields, field[0], field[1])
 		}
 	}
-	args := append([]string{b.ID, wholeSeconds(KeepBatch), b.Complete, b.Success}, fields...)
+	args := append([]string{b.ID, wholeSeconds(KeepBatch), b.Complete, b.Success, b.Parent.ID}, fields...)
 	return asking(batchNewScript, keys, args, func(r reader) (BatchWord, error) { return BatchWord(r.text()), r.end() })
 }

@@ -7,13 +7,13 @@
 -- Redis must refuse new work, so that what it already holds can be drained.
 -- KEYS     1 info  2 pending  3 batches  then, of a nested batch: its parent's info, pending and failed
 -- ARGV     1 BID  2 seconds until it expires  3 jid of the end job for complete, "" without a parent
---          4 jid of that for success  then the fields of info: name, value
+--          4 jid of that for success  5 BID of the parent, "" without one  then the fields of info: name, value
 -- Returns  "new" | "open" (it exists, and is not sealed) | "over" (it exists, and is sealed) | "orphan" (its
 --          parent is over, or does not exist; nothing was written)
 -- Repeat   "open", and nothing is written
 -- Cost     O(fields)
 local info, pending, batches, parent, parent_pending, parent_failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local bid, expires, complete, success, first_field = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], 5
+local bid, expires, complete, success, parent_bid, first_field = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], 6
 
 -- include must_be
 local wrong = must_be(info, 'hash', 'HSET', info, '', '') or must_be(pending, 'set', 'SADD', pending, '')
@@ -44,5 +44,6 @@ if parent then
   redis.call('SADD', parent_pending, complete, success)
   redis.call('SADD', parent_failed, success)
   redis.call('HINCRBY', parent, 'total', 2)
+  redis.call('ZADD', batches, 'GT', time[1] + expires, parent_bid)
 end
 return 'new'

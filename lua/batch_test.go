@@ -153,8 +153,10 @@ func TestBatch(t *testing.T) {
 			require.Equal(w, Acted{}, ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{retry})))
 			require.Equal(w, [5]int{2, 2, 2, 1, 0}, w.figures())
 			w.take(identity, 1, "q")
+			w.redis("ZADD", w.keys.Batches(), "1", "b1")
 			w.settle(identity, 2, memberEnd("1", job.Died(row("1")), MemberDied))
 			require.Equal(w, []string{"Death", "Complete"}, w.called())
+			w.within(w.now()+DefaultDeadFor.Seconds()-600, w.score(w.keys.Batches(), "b1"), w.now()+DefaultDeadFor.Seconds()+1)
 			ask(w, w.keys.Act(Source{Key: w.keys.Dead()}, []ActGroup{retry}))
 			w.take(identity, 1, "q")
 			w.settle(identity, 3, memberEnd("1", job.Done(), MemberDone))
@@ -695,6 +697,16 @@ func TestNestedBatch(t *testing.T) {
 			e2 := w.take(identity, 1, "calls").Jobs[0].Bytes[0]
 			w.settle(identity, 4, Settled{Queue: "calls", Bytes: e2, Outcome: job.Done(), Owned: Owned{Member: memberOf(e2, MemberDone)}})
 			require.Equal(w, []string{"Success"}, w.called())
+		}},
+		promise{"its_parent_is_kept_as_after_a_push", func(w *world) {
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			w.redis("ZADD", w.keys.Batches(), "1", "b1")
+			require.Equal(w, BatchNew, w.newBatch("b2", nested))
+			w.within(w.now()+KeepBatch.Seconds()-600, w.score(w.keys.Batches(), "b1"), w.now()+KeepBatch.Seconds()+1)
+			w.redis("ZADD", w.keys.Batches(), "99999999999", "b1")
+			require.Equal(w, BatchNew, w.newBatch("b3", nested))
+			w.within(99999999999, w.score(w.keys.Batches(), "b1"), 99999999999)
+			require.Equal(w, int64(3), w.redis("ZCARD", w.keys.Batches()))
 		}},
 		promise{"its_parent_does_not_wait_for_it_when_it_is_deleted", func(w *world) {
 			require.Equal(w, BatchNew, w.newBatch("b1", nil))

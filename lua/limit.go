@@ -29,7 +29,8 @@ const (
 	// LimitRemove removes the size. The limit's waiters go back to their queues. A start stores the size of its
 	// program again.
 	LimitRemove LimitAct = "remove"
-	// LimitExpire removes a size of code that no worker has registered for KeepLimit, while workers were alive.
+	// LimitExpire removes a size that no worker has registered for KeepLimit, while workers were alive, unless
+	// it is an operator's.
 	LimitExpire LimitAct = "expire"
 )
 

@@ -8,7 +8,7 @@
 -- KEYS     1 limits  2 since when a process has always been alive
 -- ARGV     1 "starts" (a process that has it in its code starts) | "seen" (such a process lives) | "set" (an
 --          operator's) | "reset" (an operator's size is that of code again) | "remove" | "expire" (remove a
---          size of code that no process has registered for long, while processes were alive)
+--          size that is no operator's and that no process has registered for long, while processes were alive)
 --          2 seconds that are long  then for each limit: name, size: "concurrency kind n ms"
 -- Returns  for each: "stored" | "same" | "kept" (another size is in force) | "unknown" (there is none) |
 --          "removed"

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,50 @@ func TestCancelledJobsAreDroppedWhenTheyComeDue(t *testing.T) {
 		require.Contains(r.t, waiting, `"another"`)
 		require.Equal(r.t, int64(0), r.do("EXISTS", r.keys.Retry(), r.keys.Schedule(), r.keys.Lock(digest)))
 		require.Contains(r.t, r.log.String(), "cancelled job dropped when it came due")
+	})
+}
+
+// The batch of a cancelled job may have a broken key. The others are due all the same, and so are those after
+// them, however many pages the refused ones fill.
+func TestACancelledJobThatRedisRefusesToDropStopsNoOther(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(r *rig) {
+		const broken = lua.MaxItems + 1
+		payload := func(jid, more string) string {
+			return fmt.Sprintf(`{"class":"A","jid":%q,"args":[],"queue":"mail","created_at":1700000000.5,"retry_count":0%s}`, jid, more)
+		}
+		marks, jobs := []lua.Mark{{JID: "cancelled"}}, []string{payload("cancelled", ""), payload("before", "")}
+		r.do("HSET", r.keys.Batch("b"), "created", "1", "total", fmt.Sprint(broken))
+		for n := range broken {
+			jid := fmt.Sprint("member", n)
+			r.do("SADD", r.keys.BatchPending("b"), jid)
+			marks, jobs = append(marks, lua.Mark{JID: jid}), append(jobs, payload(jid, `,"belay_batch":"b/callbacks"`))
+		}
+		r.do("SET", r.keys.Queue("callbacks"), "no list")
+		for chunk := range slices.Chunk(marks, lua.MaxItems) {
+			_, err := r.keys.Mark(chunk).Do(r.t.Context(), r.client)
+			require.NoError(r.t, err)
+		}
+		for more := true; more; {
+			var err error
+			more, err = r.marks.Read(r.t.Context(), r.client, r.keys)
+			require.NoError(r.t, err)
+		}
+		r.due(r.keys.Retry(), append(jobs, payload("after", ""))...)
+		r.due(r.keys.Schedule(), payload("scheduled", ""))
+		_, err := r.poller.Pass(r.t.Context(), "me")
+		require.ErrorContains(r.t, err, "WRONGTYPE")
+		waiting := r.waiting("mail")
+		require.Len(r.t, waiting, 3)
+		for n, jid := range []string{"before", "after", "scheduled"} {
+			require.Contains(r.t, waiting[n], jid)
+		}
+		require.Equal(r.t, int64(broken), r.do("ZCARD", r.keys.Retry()), "the cancelled job without a batch is gone")
+		r.do("DEL", r.keys.Queue("callbacks"))
+		r.pass()
+		require.Zero(r.t, r.do("ZCARD", r.keys.Retry()), "none is passed over for good")
+		require.Len(r.t, r.waiting("mail"), 3)
+		require.Equal(r.t, fmt.Sprint(broken), r.do("HGET", r.keys.Batch("b"), "removed"))
 	})
 }
 

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,28 +125,33 @@ func (p *Poller) lookAtGates(ctx context.Context) (due []string, err error) {
 // also if more gates are due: the waiters of a class that an operator resumes may be millions, and due jobs
 // must not wait for them. The next pass follows soon.
 func (p *Poller) admitDue(ctx context.Context) error {
+	var errs error
 	moved := 1
 	for range maxRounds {
 		due, err := p.lookAtGates(ctx)
 		if err != nil || len(due) == 0 || moved == 0 {
-			return err
+			return errors.Join(errs, err)
 		}
-		if moved, err = p.admit(ctx, due); err != nil {
-			// A gate that cannot be looked at must not be looked at all the time.
+		var refused error
+		if moved, refused, err = p.admit(ctx, due); err != nil {
+			// Gates that cannot be looked at must not be looked at all the time.
 			p.gates.nextAt = time.Now().Add(unusableFor)
-			return err
+			return errors.Join(errs, refused, err)
 		}
+		errs = errors.Join(errs, refused)
 	}
-	return nil
+	return errs
 }
 
-// admit lets each of these gates admit its waiters as far as it has room, and returns how many went to their
-// queues.
-func (p *Poller) admit(ctx context.Context, names []string) (moved int, errs error) {
+// admit lets each of these gates admit its waiters as far as it has room. A gate that Redis refuses to admit
+// from is put off, so that it does not block the others. moved is how many waiters went to their queues and how
+// many gates were put off, and refused is why the first of these was.
+func (p *Poller) admit(ctx context.Context, names []string) (moved int, refused, err error) {
 	queues, err := p.cfg.Keys.Heads(names).Do(ctx, p.link)
 	if err != nil {
-		return 0, fmt.Errorf("read the next waiters: %w", err)
+		return 0, nil, fmt.Errorf("read the next waiters: %w", err)
 	}
+	var putOff []driver.Call
 	for range maxRounds {
 		// A waiter goes to a queue that the call names. If the next one is of another queue, one more call
 		// follows.
@@ -155,9 +161,10 @@ func (p *Poller) admit(ctx context.Context, names []string) (moved int, errs err
 			admitted, err := asks[i].Read(reply)
 			switch {
 			case driver.Outage(err):
-				return moved, fmt.Errorf("admit waiters: %w", err)
+				return moved, refused, fmt.Errorf("admit waiters: %w", err)
 			case err != nil:
-				errs = errors.Join(errs, fmt.Errorf("admit waiters of the gate %q: %w", names[i], err))
+				moved, refused = moved+1, cmp.Or(refused, fmt.Errorf("admit waiters of the gate %q: %w", names[i], err))
+				putOff = append(putOff, p.cfg.Keys.PutOffGate(names[i], p.cfg.Clock.Now().Add(unusableFor)))
 			default:
 				moved += admitted.Moved
 				if admitted.Moved > 0 {
@@ -172,7 +179,12 @@ func (p *Poller) admit(ctx context.Context, names []string) (moved int, errs err
 			break
 		}
 	}
-	return moved, errs
+	if len(putOff) > 0 {
+		for _, reply := range p.link.Do(ctx, putOff...) {
+			err = cmp.Or(err, reply.Err)
+		}
+	}
+	return moved, refused, err
 }
 
 func indexes(count int) []int {
@@ -191,6 +203,9 @@ func (p *Poller) lapse(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
+		if freed == lua.MaxItems { // there may be more
+			p.gates.lapsedAt = time.Time{}
+		}
 		if freed > 0 {
 			p.gates.due(time.Now())
 			p.cfg.Log.Info(done, of, freed)
@@ -206,8 +221,8 @@ func (p *Poller) lapse(ctx context.Context) error {
 	return errors.Join(err, free(p.cfg.Keys.FreeLeases(), "free slots without a job", "freed slots whose holders did not renew them", "slots"))
 }
 
-// expireLimits removes sizes that came from code and that no process has registered for lua.KeepLimit. Waiters
-// of such a limit go back to their queues.
+// expireLimits removes sizes that no process has registered for lua.KeepLimit, but for those of operators.
+// Waiters of such a limit go back to their queues.
 func (p *Poller) expireLimits(ctx context.Context) error {
 	var names []lua.LimitChange
 	for from := lua.FirstPage; ; {
@@ -216,7 +231,7 @@ func (p *Poller) expireLimits(ctx context.Context) error {
 			return fmt.Errorf("read the limits: %w", err)
 		}
 		for _, l := range page.Limits {
-			if l.Source == lua.LimitOfCode && p.cfg.Clock.Now().Sub(l.SeenAt) > lua.KeepLimit {
+			if l.Source != lua.LimitOfOperator && p.cfg.Clock.Now().Sub(l.SeenAt) > lua.KeepLimit {
 				names = append(names, lua.LimitChange{Name: l.Name})
 			}
 		}
@@ -238,22 +253,28 @@ func (p *Poller) expireLimits(ctx context.Context) error {
 	return nil
 }
 
-// admitFarAhead looks at gates that seem not to be due for long: the clock of Redis may have been set back.
-func (p *Poller) admitFarAhead(ctx context.Context) error {
-	latest, err := p.cfg.Keys.GatesByLook(true, maxGates).Do(ctx, p.link)
-	if err != nil {
-		return fmt.Errorf("read which gates have waiters: %w", err)
-	}
-	var far []string
-	for _, entry := range latest {
-		if untilScore(entry.Score, p.cfg.Clock.Now()) > 2*lua.MaxLook {
-			far = append(far, entry.Bytes)
+// admitFarAhead looks at gates that seem not to be due for long: the clock of Redis may have been set back. It
+// ends after some rounds; the next pass comes within limitsEvery.
+func (p *Poller) admitFarAhead(ctx context.Context) (errs error) {
+	for range maxRounds {
+		latest, err := p.cfg.Keys.GatesByLook(true, maxGates).Do(ctx, p.link)
+		if err != nil {
+			return errors.Join(errs, fmt.Errorf("read which gates have waiters: %w", err))
+		}
+		var far []string
+		for _, entry := range latest {
+			if untilScore(entry.Score, p.cfg.Clock.Now()) > 2*lua.MaxLook {
+				far = append(far, entry.Bytes)
+			}
+		}
+		if len(far) == 0 {
+			return errs
+		}
+		p.gates.due(time.Now())
+		_, refused, err := p.admit(ctx, far)
+		if errs = errors.Join(errs, refused, err); err != nil || len(far) < maxGates {
+			return errs
 		}
 	}
-	if len(far) == 0 {
-		return nil
-	}
-	p.gates.due(time.Now())
-	_, err = p.admit(ctx, far)
-	return err
+	return errs
 }

@@ -107,6 +107,37 @@ func TestThePollerAdmitsWaiters(t *testing.T) {
 			require.Equal(r.t, jobs, r.waiting("a"))
 		})
 	})
+	t.Run("although_the_clock_was_set_back_and_many_gates_wait", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			const gates = 130 // more than two pages
+			later := strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10)
+			for n := range gates {
+				gate := lua.Gate{Name: three.Name + strconv.Itoa(n), Size: three.Size}
+				r.wait(gate, "a")
+				r.do("ZADD", r.keys.Waiting(), later, gate.Name)
+			}
+			r.pass()
+			require.Len(r.t, r.waiting("a"), gates)
+		})
+	})
+	t.Run("although_others_cannot_be_admitted", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(r *rig) {
+			r.do("SET", r.keys.Queue("broken"), "no list")
+			jobs := r.wait(three, "a")
+			r.do("ZADD", r.keys.Waiting(), "1", three.Name)
+			const gates = 130 // more than two pages
+			for n := range gates {
+				r.wait(lua.Gate{Name: "broken:" + strconv.Itoa(n), Size: three.Size}, "broken")
+			}
+			_, err := r.poller.Pass(r.t.Context(), "me")
+			require.ErrorContains(r.t, err, "admit waiters of the gate")
+			require.Equal(r.t, jobs, r.waiting("a"))
+			require.Equal(r.t, int64(gates), r.do("ZCARD", r.keys.Waiting()), "they are put off")
+			require.Equal(r.t, int64(0), r.do("ZCOUNT", r.keys.Waiting(), "-inf", "1"))
+		})
+	})
 	t.Run("in_place_of_a_job_that_did_not_start", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(r *rig) {
@@ -141,6 +172,22 @@ func TestThePollerFreesSlotsWhoseLeaseIsOver(t *testing.T) {
 	})
 }
 
+// A program that held many slots has died. A page of leases follows the one before.
+func TestThePollerFreesManySlotsOnePageAfterTheOther(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(r *rig) {
+		const leases = 3*lua.MaxItems + 1
+		for n := range leases {
+			r.do("ZADD", r.keys.Leases(), "1", "one:\nholder"+strconv.Itoa(n))
+		}
+		r.do("HSET", r.keys.Gates(), lua.Gate{Name: "one:"}.RunningField(), strconv.Itoa(leases))
+		for range 8 { // the first one may only take the lease of the poller
+			r.pass()
+		}
+		require.Equal(r.t, int64(0), r.do("EXISTS", r.keys.Leases(), r.keys.Gates()))
+	})
+}
+
 func TestThePollerRemovesLimitsThatNoProcessRegisters(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(r *rig) {
@@ -148,10 +195,10 @@ func TestThePollerRemovesLimitsThatNoProcessRegisters(t *testing.T) {
 		r.do("SET", r.keys.Up(), strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10))
 		seen := func(ago time.Duration) string { return strconv.FormatInt(now.Add(-ago).Unix(), 10) }
 		r.do("HSET", r.keys.Limits(), "old", "5 none 0 0 code "+seen(lua.KeepLimit+time.Minute), "set", "5 none 0 0 operator "+seen(time.Hour),
-			"used", "5 none 0 0 code "+seen(time.Minute))
+			"used", "5 none 0 0 code "+seen(time.Minute), "reset", "5 none 0 0 reset "+seen(lua.KeepLimit+time.Minute),
+			"just reset", "5 none 0 0 reset "+seen(time.Minute))
 		r.pass()
-		require.Equal(r.t, int64(0), r.do("HEXISTS", r.keys.Limits(), "old"))
-		require.Equal(r.t, int64(2), r.do("HLEN", r.keys.Limits()))
+		require.ElementsMatch(r.t, []any{"set", "used", "just reset"}, r.do("HKEYS", r.keys.Limits()))
 		require.Contains(r.t, r.log.String(), "limit removed")
 	})
 }

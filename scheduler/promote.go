@@ -83,10 +83,12 @@ func (p *Poller) drain(ctx context.Context, me, set string, first lua.Ask[lua.Du
 			}
 			return due.Next, errs
 		}
-		if due.Jobs, err = p.dropCancelled(ctx, set, due.Jobs); err != nil {
+		var stay int
+		due.Jobs, stay, refused, err = p.dropCancelled(ctx, set, due.Jobs)
+		skip, errs = skip+stay, errors.Join(errs, refused)
+		if err != nil {
 			return p.cfg.Every, errors.Join(errs, p.link.Excused(err))
 		}
-		var stay int
 		due, stay, refused, err = p.promote(ctx, me, set, skip, due.Jobs)
 		errs = errors.Join(errs, refused)
 		if err == nil && stay > 0 {

@@ -39,11 +39,8 @@ local function call(b, what, now_ms)
     return false
   end
   store(b, 'on_' .. what, now_ms)
-  local now = math.floor(now_ms / 1000)
-  if what == 'death' then -- an operator may retry the member while it is in the dead set
-    redis.call('ZADD', batches, 'GT', now + tonumber(redis.call('HMGET', info, 'keep_dead')[1] or 0), bid)
-  elseif what == 'success' then
-    redis.call('ZADD', batches, now + 86400, bid)
+  if what == 'success' then
+    redis.call('ZADD', batches, math.floor(now_ms / 1000) + 86400, bid)
   end
   redis.pcall('PUBLISH', KEYS[b.key + 7], 'batch ' .. bid) -- a hint
   return true
@@ -93,7 +90,10 @@ local function count(b, now_ms)
   end
   if #died > 0 then
     redis.call('SADD', failed, unpack(died))
-    redis.call('SADD', dead, unpack(died))
+    if redis.call('SADD', dead, unpack(died)) > 0 then -- an operator may retry them while they are in the dead set
+      local keep_seconds = tonumber(redis.call('HMGET', info, 'keep_dead')[1] or 0)
+      redis.call('ZADD', KEYS[b.key + 5], 'GT', math.floor(now_ms / 1000) + keep_seconds, string.match(b.of, '^[^/]*'))
+    end
   end
   local first = (#died > 0 or b.death) and call(b, 'death', now_ms)
   if #b.revived > 0 then
