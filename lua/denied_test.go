@@ -220,6 +220,27 @@ var moves = []move{
 		w.holdMore(identity, "q", "a3", "a4")
 		return try(w, w.keys.Start(identity, startsOf("q", gate, "a3", "a4")))
 	}},
+	{script: "start", jobs: []string{"a1", "a2", "a3"}, once: true, begin: func(w *world) call {
+		gate := gateOf("l:k", 2)
+		identity := w.halfOpen(gate)
+		ask(w, w.keys.ChangeLimits(LimitSet, []LimitChange{{Name: "l", Size: Size{Concurrency: 5}}}))
+		w.redis("SET", w.keys.Stop("l:k"), "1", "PX", "60000")
+		w.holdMore(identity, "q", "a3")
+		w.redis("LMOVE", w.keys.Queue("other"), w.keys.Working("q", identity), "RIGHT", "LEFT")
+		return try(w, w.keys.Start(identity, startsOf("q", gate, "a1", "a3")))
+	}},
+	{script: "start", jobs: []string{"a1"}, once: true, begin: func(w *world) call {
+		gate, identity := w.rule(ClassRule{Class: "A", Concurrency: 2}), w.process("q")
+		w.rule(ClassRule{Class: "A", Drop: true})
+		w.holdMore(identity, "q", "a1")
+		return try(w, w.keys.Start(identity, startsOf("q", &gate, "a1")))
+	}},
+	{script: "start", jobs: []string{"a1"}, once: true, begin: func(w *world) call {
+		gate, identity := w.rule(ClassRule{Class: "A", Drop: true}), w.process("q")
+		ask(w, w.keys.RemoveClassRule("A"))
+		w.holdMore(identity, "q", "a1")
+		return try(w, w.keys.Start(identity, startsOf("q", &gate, "a1")))
+	}},
 	{script: "settle", jobs: []string{"a1", "a2", "a3", "a4"}, once: true, begin: func(w *world) call {
 		gate := gateOf("l:k", 2)
 		identity := w.halfOpen(gate)

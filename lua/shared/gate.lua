@@ -73,8 +73,11 @@ end
 local function may_look(asked)
   local stops, wrong = {}, nil
   for at = 1, #asked do
+    stops[at] = asked[at].stop
+  end
+  any_stop = redis.call('EXISTS', unpack(stops)) > 0
+  for at = 1, #asked do
     local g = asked[at]
-    stops[at] = g.stop
     local limit = size_of(g)
     if limit.rated then
       wrong = wrong or may_rate(g.rate)
@@ -83,7 +86,8 @@ local function may_look(asked)
         wrong = wrong or must_be(g.rate, 'list', 'TYPE', g.rate)
       end
     end
-    if limit.rated or not g.unlisted or limit.most - counts[g.r] - (counts[g.a] or 0) < g.wanted then
+    if limit.rated or limit.drops or any_stop or not g.unlisted
+      or limit.most - counts[g.r] - (counts[g.a] or 0) < g.wanted then
       local waiters = redis.pcall('LLEN', g.waiting)
       if type(waiters) == 'number' then
         g.waiters = waiters
@@ -92,7 +96,6 @@ local function may_look(asked)
       end
     end
   end
-  any_stop = redis.call('EXISTS', unpack(stops)) > 0
   return wrong
 end
 
