@@ -78,12 +78,19 @@ var moves = []move{
 	{script: "take_quarantined", jobs: []string{"quarantined"}, begin: func(w *world) call {
 		identity := w.process("q")
 		w.quarantine("q", "quarantined")
-		return try(w, w.keys.TakeQuarantined(identity, []string{"q"}))
+		return try(w, w.keys.TakeQuarantined(identity, []string{"q"}, nil))
 	}},
 	{script: "settle", jobs: []string{"done", "fails", "dies", "snoozes", "goes back"}, once: true, begin: func(w *world) call {
 		identity := w.hold("done", "fails", "dies", "snoozes", "goes back")
 		return try(w, w.keys.Settle(w.settlement(identity, 1, end("q", "done", job.Done()), end("q", "fails", job.Retried("fails", time.Hour)),
 			end("q", "dies", job.Died("dies")), end("q", "snoozes", job.Snoozed("snoozes", time.Hour)), end("q", "goes back", job.Requeued()))))
+	}},
+	{script: "settle", jobs: []string{"refused"}, once: true, begin: func(w *world) call {
+		identity := w.process("q")
+		w.quarantine("q", "refused")
+		w.takeAlone(identity, "q")
+		refused := Settled{Queue: "q", Quarantined: true, Bytes: "refused", Outcome: job.Requeued(), Last: true}
+		return try(w, w.keys.Settle(w.settlement(identity, 1, refused)))
 	}},
 	{script: "recover", jobs: []string{"good", "bad", "quarantined"}, begin: func(w *world) call {
 		identity := w.hold("good", "bad", "quarantined")

@@ -252,7 +252,7 @@ func TestGate(t *testing.T) {
 			w.enter(identity, one, "a", "b")
 			other := w.process("q")
 			w.quarantine("q", "x")
-			require.Equal(w, "x", ask(w, w.keys.TakeQuarantined(other, []string{"q"})).Bytes)
+			require.Equal(w, "x", ask(w, w.keys.TakeQuarantined(other, []string{"q"}, nil)).Bytes)
 			start := []Start{{Queue: "q", Quarantined: true, Bytes: "x", Gate: one}}
 			w.unchanged(func() { require.Equal(w, Started{Busy: []int{0}}, ask(w, w.keys.Start(other, start))) })
 			w.redis("HDEL", w.keys.Gates(), one.RunningField())

@@ -10,8 +10,8 @@
 -- The reply has the WAL positions that refused duplicates left with the lock (see push_unique). If the lock is
 -- freed, they are stored in a key of their own, for the job's next start, in case the reply or the run is lost.
 -- A gate is asked before the lock changes: a job that waits keeps its lock. An admitted job begins, unless the
--- gate was stopped meanwhile, or its size lowered, or others have used its rate: then it waits first. Another one
--- begins if the gate has room and no job waits; else it waits itself. See gate.
+-- gate was stopped meanwhile, or its size lowered, or others have used its rate: then it waits first. Another
+-- one begins if the gate has room and no job waits; else it waits itself. See gate.
 -- KEYS     1 index of locks; with gates: those of use_gates, and for each gate its own; then for each group the
 --          jobs' list, and its jobs' locks, and in a group "leave" where to keep what was left with each
 -- ARGV     1 how many gates  then the gates of one limit after the other, until there are so many: name of the

@@ -68,9 +68,9 @@ end
 
 -- may_look: nil if nothing can stop look half-way for these gates, of which there is at least one; else the
 -- error. It only reads: before its first write, a script needs no permission to read. It reads how many
--- waiters each gate has, unless its list is certainly not used now: the index does not name it (unlisted), as many
--- jobs as are wanted may start, and neither a stop nor a dropped class can make them wait all the same. Few gates
--- have a state or a stop.
+-- waiters each gate has, unless its list is certainly not used now: the index does not name it (unlisted), as
+-- many jobs as are wanted may start, and neither a stop nor a dropped class can make them wait all the same.
+-- Few gates have a state or a stop.
 local function may_look(asked)
   local stops, wrong = {}, nil
   for at = 1, #asked do
@@ -145,10 +145,10 @@ local function write_counts()
 end
 
 -- look: finds how many more jobs of a gate may start now (free), how many more may start or be admitted beside
--- those that are admitted (room), and in how many ms to look again if none may; shut_ms is for how long none may,
--- whatever ends. Its counts are read, and may_look has been called. If the gate has no size at all, or the size
--- is that of a class whose jobs are dropped, it returns false, and there is room for all.
--- free can be less than the admitted jobs: after they were admitted, the gate was stopped, or its size lowered.
+-- those that are admitted (room), and in how many ms to look again if none may; shut_ms is for how long none
+-- may, whatever ends. Its counts are read, and may_look has been called. If the gate has no size at all, or the
+-- size is that of a class whose jobs are dropped, it returns false, and there is room for all.
+-- free is less than the admitted jobs if, after they were admitted, the gate was stopped or its size lowered.
 local function look(g, now_ms)
   local limit = g.limit
   if limit.none or limit.drops then
