@@ -291,7 +291,7 @@ for _, g in ipairs(asked) do
   if g.parked then
     redis.call('LPUSH', g.waiting, unpack(g.parked))
   end
-  for place = g.first and #g.first or 0, 1, -1 do -- the first of them is to be the next one
+  for place = g.first and #g.first or 0, 1, -1 do -- the first of them will be the next one
     redis.call('RPUSH', g.waiting, g.first[place])
   end
   if g.waits then

@@ -195,8 +195,8 @@ func (s *stride) lease(text string, held bool) {
 }
 
 // judgeGates holds that the counts of gates say what ledgers and admissions say, after each step; that a gate
-// has no more of them than its limit allows, no more starts than its rate, and none during a stop; and that each
-// has its job.
+// has no more of them than its limit allows, no more starts than its rate, and none during a stop; and that
+// each has its job.
 func (s *stride) judgeGates() {
 	if s.base {
 		s.gates = gateStep{}
