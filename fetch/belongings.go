@@ -92,6 +92,13 @@ func (k *Keyspace) refuse(r *Run) {
 	k.queues[r.Queue].backOff(time.Now())
 }
 
+// refuseStart refuses a job whose start Redis has refused. A quarantined one becomes the last one of its
+// quarantine: it may have to wait for long, and those behind it need not.
+func (k *Keyspace) refuseStart(r *Run) {
+	r.refused = true
+	k.refuse(r)
+}
+
 // requeueAll requeues all runs that have not begun.
 func (k *Keyspace) requeueAll() {
 	for _, r := range slices.AppendSeq(slices.Collect(k.ledger.in(ready)), k.ledger.in(awaitingStart)) {
@@ -163,7 +170,7 @@ func (k *Keyspace) handleStarts(runs []*Run, ask lua.Ask[lua.Started], reply dri
 		case slices.Contains(answer.Parked, i):
 			k.leave(r) // its job is in the waiting list of its gate
 		case slices.Contains(answer.Busy, i):
-			k.refuse(r)
+			k.refuseStart(r)
 		case slices.Contains(answer.Lost, i):
 			if r.gate == nil || r.starts == 1 { // otherwise an earlier call, whose reply was lost, has let the job wait
 				k.log.Warn("ownership lost: job not started", "jid", r.JID(), "queue", r.Queue, "identity", r.owner.Identity)
@@ -192,7 +199,7 @@ func (k *Keyspace) startRefused(r *Run) {
 	case r.undoStart:
 		k.endUndo(r)
 	case r.gate != nil:
-		k.refuse(r)
+		k.refuseStart(r)
 	default:
 		k.ledger.move(r, ready)
 	}

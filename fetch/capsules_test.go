@@ -126,7 +126,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 		t.Run("two_whose_replies_were_lost_run", func(t *testing.T) {
 			t.Parallel()
 			r := newCapsules(t, open, 2*time.Second)
-			_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
+			_, _ = r.keys.TakeQuarantined("x", []string{"mail"}, nil).Do(r.ctx, r.direct) // loads the script
 			for _, queue := range r.queues {
 				r.do("RPUSH", r.keys.Quarantine(queue), crashedTwice(queue))
 			}

@@ -21,6 +21,13 @@ func (r *rig) gated(size lua.Size) lua.Gate {
 	return gate
 }
 
+// countStarts counts the calls for starts from now on.
+func (r *rig) countStarts() *atomic.Int64 {
+	var calls atomic.Int64
+	r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.shaOfStart(), Do: faultproxy.Before(func() { calls.Add(1) })})
+	return &calls
+}
+
 // slots returns how many runs of a gate have a slot, and how many jobs are admitted.
 func (r *rig) slots(gate lua.Gate) (running, admitted string) {
 	r.t.Helper()
@@ -78,8 +85,7 @@ func TestGates(t *testing.T) {
 		t.Run("cost_jobs_without_one_no_call_and_no_parse", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 4, "mail")
-			var calls atomic.Int64
-			r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: r.shaOfStart(), Do: faultproxy.Before(func() { calls.Add(1) })})
+			calls := r.countStarts()
 			r.k.SetGate(func(*job.Job) *lua.Gate { return nil })
 			r.push("mail", 4)
 			r.pump("all jobs", func() bool { return len(r.running) == 4 })
@@ -210,19 +216,58 @@ func TestGates(t *testing.T) {
 			r.do("HSET", r.keys.Gates(), gate.RunningField(), "1") // another process has the slot
 			held := payload("mail")
 			r.do("LPUSH", r.keys.Quarantine("mail"), held)
+			starts := r.countStarts()
 			r.beat()
 			r.pump("the job to be taken and handed back", func() bool {
-				return strings.Contains(r.log.String(), "quarantined job started") && len(r.list(r.keys.Quarantine("mail"))) == 1
+				return starts.Load() > 0 && len(r.list(r.keys.Quarantine("mail"))) == 1
 			})
+			require.NotContains(t, r.log.String(), "quarantined job started")
 			require.Empty(t, r.running)
 			require.Empty(t, r.waiters(gate))
 			r.settled()
 			r.do("HDEL", r.keys.Gates(), gate.RunningField())
 			r.beat()
 			r.pump("the job", func() bool { return len(r.running) == 1 })
+			require.Contains(t, r.log.String(), "quarantined job started")
 			r.requireSlots(gate, "1", "0")
 			r.end(done)
 			r.requireSlots(gate, "0", "0")
+		})
+
+		t.Run("hold_up_no_other_quarantined_job", func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, open, 2, "mail", "other")
+			held, behind, elsewhere := payload("mail"), payload("mail"), payload("other")
+			gate := lua.Gate{Name: "five:", Size: lua.Size{Concurrency: 1}}
+			r.k.SetGate(func(j *job.Job) *lua.Gate {
+				if strings.Contains(held, j.JID()) {
+					return &gate
+				}
+				return nil
+			})
+			r.do("HSET", r.keys.Gates(), gate.RunningField(), "1") // another process has the slot
+			r.do("RPUSH", r.keys.Quarantine("mail"), behind, held)
+			r.do("RPUSH", r.keys.Quarantine("other"), elsewhere)
+			starts := r.countStarts()
+			r.beat()
+			r.pump("the job of the other queue", func() bool { return len(r.running) == 1 })
+			require.Equal(t, []string{elsewhere}, bytesOf(r.running))
+			require.Equal(t, int64(1), starts.Load(), "the held one was tried once")
+			require.Equal(t, []string{held, behind}, r.list(r.keys.Quarantine("mail")), "it is the last one now")
+			r.end(done)
+			r.beat()
+			r.pump("the job behind it", func() bool { return len(r.running) == 1 })
+			require.Equal(t, []string{behind}, bytesOf(r.running))
+			r.end(done)
+			until := time.Now().Add(200 * time.Millisecond)
+			r.pump("a while without a reading", func() bool { return time.Now().After(until) })
+			tried := starts.Load()
+			require.LessOrEqual(t, tried, int64(3), "once for each reading")
+			require.Equal(t, []string{held}, r.list(r.keys.Quarantine("mail")))
+			r.do("HDEL", r.keys.Gates(), gate.RunningField())
+			r.beat()
+			r.pump("the held job", func() bool { return len(r.running) == 1 })
+			r.end(done)
 		})
 	})
 }

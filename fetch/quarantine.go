@@ -257,8 +257,17 @@ func (k *Keyspace) handleDrain(queue *queueState, ask lua.Ask[bool], reply drive
 
 // addTakeQuarantined adds a take of a quarantined job to a pipeline.
 func (k *Keyspace) addTakeQuarantined(p *pipeline) {
-	session, queues := k.session, k.namesTaken()
-	ask := k.Keys.TakeQuarantined(session.Identity, queues)
+	// A queue whose quarantined job may not start now is passed over until the next reading.
+	var queues, others []string
+	for _, name := range k.namesTaken() {
+		if k.queues[name].quarantined {
+			queues = append(queues, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	session := k.session
+	ask := k.Keys.TakeQuarantined(session.Identity, queues, others)
 	k.loop.quarantine.asking = k
 	p.reserve(k.intakes[0], 1) // any would do: there is no other run
 	p.add(ask.Call, func(reply driver.Reply) { k.handleQuarantined(session, queues, ask, reply) })

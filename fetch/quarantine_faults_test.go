@@ -244,7 +244,7 @@ func TestARefusedTakeOfAQuarantinedJobIsNoSpin(t *testing.T) {
 	r.loop.cfg.DrainFor = 2 * time.Second
 	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 	r.push("mail", 1)
-	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
+	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}, nil).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: sha, Do: faultproxy.Fail("NOPERM this user may not")})
 	r.pump("the job", func() bool { return len(r.running) == 1 })
 	r.end(done)
@@ -264,8 +264,8 @@ func TestNothingRunsBesideALostQuarantinedJob(t *testing.T) {
 	t.Parallel()
 	r := newCapsules(t, clients["go-redis"], 2*time.Second)
 	r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
-	_, _ = r.keys.TakeQuarantined("x", []string{"mail"}).Do(r.ctx, r.direct) // loads the script
-	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}).Call.Script.Text(true)
+	_, _ = r.keys.TakeQuarantined("x", []string{"mail"}, nil).Do(r.ctx, r.direct) // loads the script
+	_, sha := r.keys.TakeQuarantined("x", []string{"mail"}, nil).Call.Script.Text(true)
 	r.proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: sha, Nth: 1, Do: faultproxy.Close()})
 	require.True(t, pumpAll(rigPatience, func() bool { return len(r.list(r.keys.QuarantineRun(r.session.Identity))) == 1 }, r))
 	r.push("other", 1)

@@ -104,7 +104,7 @@ func (k *Keyspace) part() int {
 func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	settled, ended := make([]lua.Settled, len(gathered)), []string(nil)
 	for i, r := range gathered {
-		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Index: i,
+		settled[i] = lua.Settled{Queue: r.Queue, Bytes: r.Bytes, Outcome: r.outcome, Quarantined: r.quarantined, Last: r.refused, Index: i,
 			Gate: r.gateAtEnd(), Owned: lua.Owned{Lock: k.lockAtEnd(r), State: k.stateAtEnd(r)}}
 		if r.mayOwn {
 			settled[i].Member, settled[i].Next = batches.Ending(r.Bytes, r.outcome), k.nextAtEnd(r)

@@ -77,9 +77,6 @@ func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, want
 	r := newRun(k, session, queue, bytes)
 	r.quarantined, session.quarantined = true, r
 	session.quarantineQueue.Store(&queue)
-	if wanted && !k.loop.quiet {
-		k.log.Info("quarantined job started; other takes suspended", "jid", r.JID(), "queue", queue)
-	}
 	k.admit(r, wanted)
 	return r
 }
@@ -125,6 +122,9 @@ func (k *Keyspace) startReady(runs []*Run) []*Run {
 		} else if earlier := k.abandonedRunOf(r); earlier != nil {
 			k.refuseBeside(r, earlier, time.Now())
 		} else {
+			if r.quarantined {
+				k.log.Info("quarantined job started; other takes suspended", "jid", r.JID(), "queue", r.Queue)
+			}
 			k.ledger.move(r, running)
 			runs = append(runs, r)
 		}

@@ -97,7 +97,7 @@ func kinds(k lua.Keys) []kind {
 		{"lease-deputy", word(k.Deputy())},
 		{"presence", address(k.LookAtPresence("", 0).Call)},
 		{"take", address(k.Take("", nil, 0, 0, 0).Call)},
-		{"take_quarantined", address(k.TakeQuarantined("", nil).Call)},
+		{"take_quarantined", address(k.TakeQuarantined("", nil, nil).Call)},
 		{"drain", address(k.Drain("", "", 0, 0).Call)},
 		{"due", address(k.Due("", 0, 0, 0).Call)},
 		{"promote", address(k.Promote("", nil, time.Time{}).Call)},

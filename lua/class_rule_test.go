@@ -113,6 +113,24 @@ func TestClassRules(t *testing.T) {
 				w.redis("DEL", w.keys.Queue("q"))
 			}
 		}},
+		promise{"hold_jobs_that_their_gate_has_admitted", func(w *world) {
+			identity := w.process("q")
+			for n, end := range []Ask[ClassRuleWord]{w.keys.SetClassRule(paused), w.keys.RemoveClassRule("A"), w.keys.SetClassRule(dropped)} {
+				gate := w.rule(two)
+				gate.Size.Paused = true // the class has a limit of its own
+				require.Len(w, w.enter(identity, &gate, "a", "b", "c", "d").Parked, 2)
+				w.endGated(identity, int64(n)+1, &gate, job.Done(), "a", "b")
+				require.Equal(w, [3]int{0, 2, 0}, w.counts(&gate))
+				w.take(identity, 2, "q")
+				ask(w, end) // which the process has not read
+				before := w.now()
+				require.Equal(w, Started{Parked: []int{0, 1}}, ask(w, w.keys.Start(identity, startsOf("q", &gate, "c", "d"))))
+				require.Equal(w, [3]int{0, 0, 2}, w.counts(&gate))
+				require.Equal(w, []string{"q/c", "q/d"}, w.waiters(&gate))
+				require.Greater(w, w.score(w.keys.Waiting(), gate.Name), before+0.99, "the poller does not look at once")
+				w.redis("DEL", w.keys.WaitingList(gate.Name), w.keys.Waiting())
+			}
+		}},
 		// A process learns with its next heartbeat that a rule is gone.
 		promise{"end_for_processes_that_still_ask_its_gate", func(w *world) {
 			gate, identity := w.rule(paused), w.process("q")

@@ -78,12 +78,19 @@ var moves = []move{
 	{script: "take_quarantined", jobs: []string{"quarantined"}, begin: func(w *world) call {
 		identity := w.process("q")
 		w.quarantine("q", "quarantined")
-		return try(w, w.keys.TakeQuarantined(identity, []string{"q"}))
+		return try(w, w.keys.TakeQuarantined(identity, []string{"q"}, nil))
 	}},
 	{script: "settle", jobs: []string{"done", "fails", "dies", "snoozes", "goes back"}, once: true, begin: func(w *world) call {
 		identity := w.hold("done", "fails", "dies", "snoozes", "goes back")
 		return try(w, w.keys.Settle(w.settlement(identity, 1, end("q", "done", job.Done()), end("q", "fails", job.Retried("fails", time.Hour)),
 			end("q", "dies", job.Died("dies")), end("q", "snoozes", job.Snoozed("snoozes", time.Hour)), end("q", "goes back", job.Requeued()))))
+	}},
+	{script: "settle", jobs: []string{"refused"}, once: true, begin: func(w *world) call {
+		identity := w.process("q")
+		w.quarantine("q", "refused")
+		w.takeAlone(identity, "q")
+		refused := Settled{Queue: "q", Quarantined: true, Bytes: "refused", Outcome: job.Requeued(), Last: true}
+		return try(w, w.keys.Settle(w.settlement(identity, 1, refused)))
 	}},
 	{script: "recover", jobs: []string{"good", "bad", "quarantined"}, begin: func(w *world) call {
 		identity := w.hold("good", "bad", "quarantined")
@@ -219,6 +226,27 @@ var moves = []move{
 		identity := w.halfOpen(gate)
 		w.holdMore(identity, "q", "a3", "a4")
 		return try(w, w.keys.Start(identity, startsOf("q", gate, "a3", "a4")))
+	}},
+	{script: "start", jobs: []string{"a1", "a2", "a3"}, once: true, begin: func(w *world) call {
+		gate := gateOf("l:k", 2)
+		identity := w.halfOpen(gate)
+		ask(w, w.keys.ChangeLimits(LimitSet, []LimitChange{{Name: "l", Size: Size{Concurrency: 5}}}))
+		w.redis("SET", w.keys.Stop("l:k"), "1", "PX", "60000")
+		w.holdMore(identity, "q", "a3")
+		w.redis("LMOVE", w.keys.Queue("other"), w.keys.Working("q", identity), "RIGHT", "LEFT")
+		return try(w, w.keys.Start(identity, startsOf("q", gate, "a1", "a3")))
+	}},
+	{script: "start", jobs: []string{"a1"}, once: true, begin: func(w *world) call {
+		gate, identity := w.rule(ClassRule{Class: "A", Concurrency: 2}), w.process("q")
+		w.rule(ClassRule{Class: "A", Drop: true})
+		w.holdMore(identity, "q", "a1")
+		return try(w, w.keys.Start(identity, startsOf("q", &gate, "a1")))
+	}},
+	{script: "start", jobs: []string{"a1"}, once: true, begin: func(w *world) call {
+		gate, identity := w.rule(ClassRule{Class: "A", Drop: true}), w.process("q")
+		ask(w, w.keys.RemoveClassRule("A"))
+		w.holdMore(identity, "q", "a1")
+		return try(w, w.keys.Start(identity, startsOf("q", &gate, "a1")))
 	}},
 	{script: "settle", jobs: []string{"a1", "a2", "a3", "a4"}, once: true, begin: func(w *world) call {
 		gate := gateOf("l:k", 2)

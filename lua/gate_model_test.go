@@ -106,7 +106,14 @@ func (m *gateModel) startSome(p *gateProcess) {
 			}
 		}
 	}
+	held := m.hash(m.keys.Slots(p.identity))
 	begun(ask(m.world, m.keys.Start(p.identity, starts)))
+	for sum, name := range m.hash(m.keys.Slots(p.identity)) {
+		// Only settles stop a gate. So if it is stopped now, it was when the start began.
+		if _, had := held[sum]; !had {
+			require.Zero(m, m.number("EXISTS", m.keys.Stop(name)), "start: gate %s is stopped", name)
+		}
+	}
 	if m.chance(30) { // its reply was lost
 		m.check("start")
 		begun(ask(m.world, m.keys.Start(p.identity, starts)))

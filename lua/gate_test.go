@@ -160,6 +160,40 @@ func TestGate(t *testing.T) {
 				refused(w, "ERR", w.keys.Settle(w.settlement(identity, 2, end("q", "x", job.Waits(time.Hour)))))
 			})
 		}},
+		promise{"a_stop_holds_admitted_jobs_too_and_they_wait_first_in_their_order", func(w *world) {
+			identity, three := w.process("q"), gateOf("l:k", 3)
+			require.Equal(w, Started{Parked: []int{3, 4, 5}}, w.enter(identity, three, "a", "b", "c", "d", "e", "f"))
+			w.endGated(identity, 1, three, job.Done(), "a", "b")
+			require.Equal(w, [3]int{1, 2, 1}, w.counts(three), "d and e are admitted")
+			w.endGated(identity, 2, three, job.Waits(time.Hour), "c")
+			w.take(identity, 2, "q")
+			require.Equal(w, Started{Parked: []int{0, 1}}, ask(w, w.keys.Start(identity, startsOf("q", three, "d", "e"))))
+			require.Equal(w, [3]int{0, 0, 4}, w.counts(three))
+			require.Equal(w, []string{"q/d", "q/e", "q/c", "q/f"}, w.waiters(three))
+			before := w.now()
+			w.pollGates()
+			require.Equal(w, [3]int{0, 0, 4}, w.counts(three))
+			w.within(before+4.99, w.score(w.keys.Waiting(), "l:k"), w.now()+5) // the poller looks every five seconds
+			w.redis("PEXPIRE", w.keys.Stop("l:k"), "0")
+			w.redis("ZADD", w.keys.Waiting(), "1", "l:k")
+			w.pollGates()
+			require.Equal(w, [3]int{0, 3, 1}, w.counts(three))
+			w.take(identity, 3, "q")
+			require.Equal(w, Started{}, ask(w, w.keys.Start(identity, startsOf("q", three, "d", "e", "c"))))
+		}},
+		promise{"an_admitted_job_waits_if_the_size_was_lowered_meanwhile", func(w *world) {
+			identity, three := w.process("q"), gateOf("l:k", 3)
+			w.enter(identity, three, "a", "b", "c", "d", "e", "f")
+			w.endGated(identity, 1, three, job.Done(), "a", "b", "c")
+			require.Equal(w, [3]int{0, 3, 0}, w.counts(three))
+			w.take(identity, 3, "q")
+			ask(w, w.keys.ChangeLimits(LimitSet, []LimitChange{{Name: "l", Size: Size{Concurrency: 1}}}))
+			require.Equal(w, Started{Parked: []int{1, 2}}, ask(w, w.keys.Start(identity, startsOf("q", three, "d", "e", "f"))))
+			require.Equal(w, [3]int{1, 0, 2}, w.counts(three))
+			require.Equal(w, []string{"q/e", "q/f"}, w.waiters(three))
+			w.endGated(identity, 2, three, job.Done(), "d")
+			require.Equal(w, []string{"e"}, w.waiting("q"))
+		}},
 		promise{"an_end_of_a_job_that_is_lost_frees_nothing", func(w *world) {
 			identity := w.process("q")
 			w.enter(identity, one, "a", "b")
@@ -218,7 +252,7 @@ func TestGate(t *testing.T) {
 			w.enter(identity, one, "a", "b")
 			other := w.process("q")
 			w.quarantine("q", "x")
-			require.Equal(w, "x", ask(w, w.keys.TakeQuarantined(other, []string{"q"})).Bytes)
+			require.Equal(w, "x", ask(w, w.keys.TakeQuarantined(other, []string{"q"}, nil)).Bytes)
 			start := []Start{{Queue: "q", Quarantined: true, Bytes: "x", Gate: one}}
 			w.unchanged(func() { require.Equal(w, Started{Busy: []int{0}}, ask(w, w.keys.Start(other, start))) })
 			w.redis("HDEL", w.keys.Gates(), one.RunningField())
@@ -447,6 +481,26 @@ func TestRate(t *testing.T) {
 			require.Equal(w, Started{Parked: []int{0}}, ask(w, w.keys.Start(identity, startsOf("q", window, "d"))))
 			require.Equal(w, []string{"q/d", "q/e"}, w.waiters(window))
 			require.Equal(w, [3]int{0, 0, 2}, w.counts(window))
+		}},
+		promise{"a_stop_does_not_let_admitted_jobs_start_without_permits", func(w *world) {
+			identity := w.process("q")
+			w.enter(identity, window, "a", "b", "c", "d", "e", "f", "g")
+			w.endGated(identity, 1, window, job.Done(), "a", "b", "c")
+			w.ageStarts(window, 3, time.Hour+2*time.Millisecond)
+			require.Equal(w, Admitted{Moved: 3}, ask(w, w.keys.Admit("w:", "q")))
+			w.take(identity, 1, "q")
+			require.Equal(w, Started{}, ask(w, w.keys.Start(identity, startsOf("q", window, "d"))))
+			w.endGated(identity, 2, window, job.Waits(time.Hour), "d")
+			w.take(identity, 2, "q")
+			require.Equal(w, Started{Parked: []int{0, 1}}, ask(w, w.keys.Start(identity, startsOf("q", window, "e", "f"))))
+			require.Equal(w, []string{"q/e", "q/f", "q/d", "q/g"}, w.waiters(window))
+			require.Equal(w, 1, w.number("LLEN", w.keys.Rate("w:")), "only d has started")
+			w.redis("DEL", w.keys.Stop("w:"))
+			require.Equal(w, Admitted{Moved: 2}, ask(w, w.keys.Admit("w:", "q")))
+			w.take(identity, 2, "q")
+			require.Equal(w, Started{}, ask(w, w.keys.Start(identity, startsOf("q", window, "e", "f"))))
+			require.Equal(w, 3, w.number("LLEN", w.keys.Rate("w:")))
+			require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, window, "h"))
 		}},
 		promise{"a_start_that_is_sent_again_uses_no_second_permit", func(w *world) {
 			identity := w.process("q")

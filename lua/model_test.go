@@ -132,7 +132,7 @@ func (f *fleet) takeAlone(rt *rapid.T) {
 			}
 		}
 	}
-	require.Equal(rt, want, ask(f.w, f.w.keys.TakeQuarantined(m.identity, order)))
+	require.Equal(rt, want, ask(f.w, f.w.keys.TakeQuarantined(m.identity, order, nil)))
 }
 
 // settle ends some of the jobs that a process has or once had in hand, or never had.

@@ -232,6 +232,7 @@ func TestExitsAreThoseOfAJob(t *testing.T) {
 			require.ElementsMatch(t, []string{
 				string(job.ExitDone), string(job.ExitRetry), string(job.ExitDead), string(job.ExitDiscarded),
 				string(job.ExitCancelled), string(job.ExitExpired), string(job.ExitSnoozed), string(job.ExitRequeued), string(job.ExitWaits),
+				string(exitLast),
 			}, s.words("ARGV"))
 		case "recover":
 			require.ElementsMatch(t, []string{"working", "quarantined", string(HomeQueue), string(HomeQuarantine), string(HomeDead)}, s.words("ARGV"))

@@ -27,6 +27,9 @@ type Settled struct {
 	Quarantined bool
 	Bytes       string
 	Outcome     job.Outcome
+	// Last lets a quarantined job that is requeued be the last one of its quarantine, because it may not start
+	// now: otherwise it would keep those behind it from being taken.
+	Last bool
 	// Gate is set if a start of the run with this gate was sent. The run's slot is freed, or stays with the job
 	// if the job goes back to its queue. An Outcome of job.Waits requires it.
 	Gate *Gate
@@ -155,13 +158,16 @@ func (k Keys) settleLists(keys []string, pairs map[origin]int, s Settlement) []s
 
 func (s *Settled) owns() *Owned { return &s.Owned }
 
+// exitLast is the script's word for a job that becomes the last one of its quarantine.
+const exitLast job.Exit = "last"
+
 func groupOf(s *Settled) settleGroup {
 	exit, fate := s.Outcome.Exit(), lockHold
 	if exit.Ends() {
 		fate = lockFree
 	}
-	if exit == job.ExitWaits && s.Quarantined { // such a job waits in the quarantine only
-		exit = job.ExitRequeued
+	if s.Quarantined && (exit == job.ExitWaits || exit == job.ExitRequeued && s.Last) { // it waits in the quarantine only
+		exit = exitLast
 	}
 	group := settleGroup{origin: origin{s.Queue, s.Quarantined}, exit: exit, owned: s.kind(fate)}
 	group.processed, group.failed = s.Outcome.Counts()
@@ -196,7 +202,7 @@ func groups(jobs []Settled) iter.Seq2[settleGroup, []Settled] {
 // plainLike reports whether nothing belongs to either job and both are of one group. Nearly all jobs are, and
 // their groups are not compared field by field.
 func (s *Settled) plainLike(other *Settled) bool {
-	return s.Queue == other.Queue && s.Quarantined == other.Quarantined && s.Outcome.Like(other.Outcome) &&
+	return s.Queue == other.Queue && s.Quarantined == other.Quarantined && s.Last == other.Last && s.Outcome.Like(other.Outcome) &&
 		s.Owned == (Owned{}) && other.Owned == (Owned{})
 }
 

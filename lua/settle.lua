@@ -17,7 +17,8 @@
 --          then groups: exit, pair, counts as processed (0|1), as failed (0|1), and the arguments of
 --          read_owned, of each job its bytes, and for exits with a new place its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
---          "snoozed" | "dead" | "waits" (at its gate, which its belongings name)
+--          "snoozed" | "dead" | "waits" (at its gate, which its belongings name) | "last" (back of the queue
+--          list: a quarantined job that may not start now)
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (the number is too old)
 -- Repeat   a number whose verdict is still stored gets the same reply and writes nothing; for a process without
 --          a record no verdict is stored, and the reply reports all jobs as lost
@@ -63,6 +64,8 @@ while at <= #ARGV do
     wrong = must_be(group.home, 'zset', 'ZADD', group.home, '0', '')
   elseif not wrong and group.exit == 'requeued' then
     wrong = must_be(group.queue, 'list', 'RPUSH', group.queue, '')
+  elseif not wrong and group.exit == 'last' then
+    wrong = must_be(group.queue, 'list', 'LPUSH', group.queue, '')
   end
   wrong = wrong or may_end(group)
   if not wrong and exit == 'waits' and not group.waits then
@@ -95,7 +98,7 @@ for _, group in ipairs(groups) do
   -- Locals, because this loop is most of the cost of a job. '-1', because Redis 7.0 prints a number by printf,
   -- which was a sixteenth of that cost.
   local working, home, step, arg = group.working, group.home, group.step, group.first
-  local requeued, ended = group.exit == 'requeued', 0
+  local requeued, last, ended = group.exit == 'requeued', group.exit == 'last', 0
   local moved = group.parts and {}
   for job = 1, group.count do
     if redis.call('LREM', working, '-1', ARGV[arg]) == 0 then
@@ -107,6 +110,8 @@ for _, group in ipairs(groups) do
         add(home, now + ARGV[arg + 2] + (position + job) / 1000000, ARGV[arg + 1], position + job)
       elseif requeued then
         redis.call('RPUSH', group.queue, ARGV[arg])
+      elseif last then
+        redis.call('LPUSH', group.queue, ARGV[arg])
       end
       if moved then
         moved[ended] = job

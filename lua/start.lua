@@ -9,8 +9,9 @@
 -- renewal could come too late for a short lock.
 -- The reply has the WAL positions that refused duplicates left with the lock (see push_unique). If the lock is
 -- freed, they are stored in a key of their own, for the job's next start, in case the reply or the run is lost.
--- A gate is asked before the lock changes: a job that waits keeps its lock. An admitted job begins. Another one
--- begins if the gate has room and no job waits; else it waits itself. See gate.
+-- A gate is asked before the lock changes: a job that waits keeps its lock. An admitted job begins, unless the
+-- gate was stopped meanwhile, or its size lowered, or others have used its rate: then it waits first. Another
+-- one begins if the gate has room and no job waits; else it waits itself. See gate.
 -- KEYS     1 index of locks; with gates: those of use_gates, and for each gate its own; then for each group the
 --          jobs' list, and its jobs' locks, and in a group "leave" where to keep what was left with each
 -- ARGV     1 how many gates  then the gates of one limit after the other, until there are so many: name of the
@@ -136,7 +137,7 @@ for _, g in ipairs(asked) do
   if g.limit.drops and string.sub(g.size, 1, 4) ~= 'drop' or rule_is_gone(g) then
     -- The process has not read that it must drop the job, and would run it. Or it has not read that the rule is
     -- gone, and would drop the job, or run it past the limit of its program.
-    g.room, g.wait_ms = 0, 1000
+    shut(g, 1000)
   end
 end
 for _, g in ipairs(asked) do
@@ -204,8 +205,8 @@ local function enter(g, group, job, bytes)
   end
   local holds = begun[hash] or group.slots[job] -- the same start again, or an equal job
   -- An admitted job has its place: the counts have it already.
-  local enters = holds or since and since > 0 and of == g.name and (not g.permits or g.permits > 0)
-    or g.room > 0 and (since or group.gated == 'alone' or g.waiters == 0)
+  local enters = holds or g.free > 0 and (since and since > 0 and of == g.name
+    or g.room > 0 and (since or group.gated == 'alone' or g.waiters == 0))
   if enters or group.gated == 'alone' then
     if not has(group, bytes) then
       return 'lost'
@@ -222,20 +223,14 @@ local function enter(g, group, job, bytes)
   end
   if not enters then
     g.waiters, g.waits = g.waiters + 1, true
-    if since or group.gated == 'first' then
-      redis.call('RPUSH', g.waiting, group.queue .. '\n' .. bytes)
-    else
-      g.parked = g.parked or {}
-      g.parked[#g.parked + 1] = group.queue .. '\n' .. bytes
-    end
+    local list = (since or group.gated == 'first') and 'first' or 'parked'
+    g[list] = g[list] or {}
+    g[list][#g[list] + 1] = group.queue .. '\n' .. bytes
     return 'parked'
   end
   if not holds then
-    begun[hash], g.begun, g.room = true, g.begun + 1, g.room - 1
+    begun[hash], g.begun, g.free, g.room = true, g.begun + 1, g.free - 1, g.room - 1
     ledger[#ledger + 1], ledger[#ledger + 2] = hash, g.name
-    if g.permits then
-      g.permits = g.permits - 1
-    end
   end
   return 'begins'
 end
@@ -295,6 +290,9 @@ for _, g in ipairs(asked) do
   end
   if g.parked then
     redis.call('LPUSH', g.waiting, unpack(g.parked))
+  end
+  for place = g.first and #g.first or 0, 1, -1 do -- the first of them will be the next one
+    redis.call('RPUSH', g.waiting, g.first[place])
   end
   if g.waits then
     looks[#looks + 1], looks[#looks + 2] = look_again(g, now_ms), g.name

@@ -1,6 +1,11 @@
 package lua
 
-import "github.com/belayq/belay/driver"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/belayq/belay/driver"
+)
 
 var takeQuarantinedScript = load("take_quarantined")
 
@@ -18,20 +23,22 @@ const (
 // TakenQuarantined is the reply to a request for a quarantined job.
 type TakenQuarantined struct {
 	Word QuarantineWord
-	// Queue is the position (from 0) of the job's queue in the request, Bytes the job, whatever its size.
+	// Queue is the position (from 0) of the job's queue among those to take from, Bytes the job, whatever its
+	// size.
 	Queue int
 	Bytes string
 }
 
-// TakeQuarantined moves one quarantined job of the first of these queues that has any into the list of
-// identity for it. These must be all queues of identity.
-func (k Keys) TakeQuarantined(identity string, queues []string) Ask[TakenQuarantined] {
+// TakeQuarantined moves one quarantined job of the first of the queues from that has any into the list of
+// identity for it. There is at least one of them, and others are all other queues of identity.
+func (k Keys) TakeQuarantined(identity string, from, others []string) Ask[TakenQuarantined] {
+	queues := slices.Concat(from, others)
 	keys := make([]string, 0, 4+2*len(queues))
 	keys = append(keys, k.Alive(), k.Paused(), k.Record(identity), k.QuarantineRun(identity))
 	for _, queue := range queues {
 		keys = append(keys, k.Quarantine(queue), k.Working(queue, identity))
 	}
-	args := append([]string{identity}, queues...)
+	args := append([]string{identity, strconv.Itoa(len(from))}, queues...)
 	return asking(takeQuarantinedScript, keys, args, readTakenQuarantined)
 }
 

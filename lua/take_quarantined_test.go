@@ -2,6 +2,7 @@ package lua
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +48,35 @@ func TestTakeQuarantined(t *testing.T) {
 			})
 			w.quarantine("c", "c1")
 			require.Equal(w, TakenQuarantined{Word: QuarantineTaken, Queue: 2, Bytes: "c1"}, w.takeAlone(identity, "a", "b", "c"))
+		}},
+		promise{"passes_over_the_queues_that_it_is_not_to_take_from_and_works_for_none_of_the_others", func(w *world) {
+			identity := w.process("a", "b", "c")
+			w.quarantine("a", "a1")
+			w.unchanged(func() {
+				answer := ask(w, w.keys.TakeQuarantined(identity, []string{"b", "c"}, []string{"a"}))
+				require.Equal(w, TakenQuarantined{Word: QuarantineEmpty}, answer)
+			})
+			w.quarantine("c", "c1")
+			w.holdMore(identity, "a", "ordinary")
+			w.unchanged(func() {
+				answer := ask(w, w.keys.TakeQuarantined(identity, []string{"b", "c"}, []string{"a"}))
+				require.Equal(w, TakenQuarantined{Word: QuarantineBusy}, answer)
+			})
+			w.settle(identity, 1, end("a", "ordinary", job.Done()))
+			answer := ask(w, w.keys.TakeQuarantined(identity, []string{"b", "c"}, []string{"a"}))
+			require.Equal(w, TakenQuarantined{Word: QuarantineTaken, Queue: 1, Bytes: "c1"}, answer)
+		}},
+		promise{"requeued_because_it_may_not_start_now_it_is_the_last_one", func(w *world) {
+			identity := w.process("q")
+			w.quarantine("q", "a", "b")
+			w.takeAlone(identity, "q")
+			w.settle(identity, 1, Settled{Queue: "q", Quarantined: true, Bytes: "a", Outcome: job.Requeued(), Last: true})
+			require.Equal(w, "b", w.takeAlone(identity, "q").Bytes)
+			limited := Settled{Queue: "q", Quarantined: true, Bytes: "b", Outcome: job.Waits(time.Hour), Gate: gateOf("l:k", 1)}
+			require.Equal(w, allSettled, w.settle(identity, 2, limited))
+			require.Equal(w, []string{"b", "a"}, w.list(w.keys.Quarantine("q")))
+			require.Empty(w, w.waiting("q"))
+			w.counted(0, 0)
 		}},
 		promise{"is_fenced_for_one_who_has_lapsed", func(w *world) {
 			identity := w.process("q")
@@ -94,7 +124,7 @@ func (w *world) quarantine(queue string, jobs ...string) {
 
 func (w *world) takeAlone(identity string, queues ...string) TakenQuarantined {
 	w.Helper()
-	return ask(w, w.keys.TakeQuarantined(identity, queues))
+	return ask(w, w.keys.TakeQuarantined(identity, queues, nil))
 }
 
 func TestDrain(t *testing.T) {

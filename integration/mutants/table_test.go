@@ -965,6 +965,15 @@ var bugs = []mutant{
 		caught: "TestRate/no_window_has_more_starts_than_its_size/go-redis", says: "an admission uses no permit",
 	},
 	{
+		name: "admitted jobs start during a stop",
+		harm: "a service that has refused requests gets more of them, more than the rate allows",
+		edits: []edit{{
+			"lua/start.lua", `local enters = holds or g.free > 0 and (since`, `local enters = holds or (g.free > 0 or g.permits == false) and (since`,
+		}},
+		pkg: "./lua", run: "TestRate/a_stop",
+		caught: "TestRate/a_stop_does_not_let_admitted_jobs_start_without_permits/go-redis", says: "Not equal",
+	},
+	{
 		name: "a job that the process has lost starts beside its neighbour",
 		harm: "a job that was recovered runs twice, and its slot is never freed",
 		edits: []edit{{

@@ -195,7 +195,8 @@ func (s *stride) lease(text string, held bool) {
 }
 
 // judgeGates holds that the counts of gates say what ledgers and admissions say, after each step; that a gate
-// has no more of them than its limit allows, and no more starts than its rate; and that each has its job.
+// has no more of them than its limit allows, no more starts than its rate, and none during a stop; and that
+// each has its job.
 func (s *stride) judgeGates() {
 	if s.base {
 		s.gates = gateStep{}
@@ -301,11 +302,18 @@ func (s *stride) judgeSize(gate string, now int) {
 	}
 }
 
-// judgeStarts holds that no window has more starts than its rate, by the seconds of the log, less one of doubt.
+// judgeStarts holds that no window has more starts than its rate, by the seconds of the log, less one of doubt,
+// and that a gate that is stopped starts nothing.
 func (s *stride) judgeStarts(gate string, started int) {
 	_, _, kind, n, ms := s.k.sizeOf(gate)
 	starts := s.k.gates.starts[gate]
-	if started == 0 || kind == "none" || s.At.IsZero() || s.k.clockMoves {
+	if started == 0 || s.At.IsZero() || s.k.clockMoves {
+		return
+	}
+	if left := s.k.gates.stops[gate] - float64(s.At.Add(2*time.Second).UnixMilli()); left > 0 {
+		s.violate(nil, Gates, "gate %q starts a job, and is stopped for %.0f ms more", gate, left)
+	}
+	if kind == "none" {
 		return
 	}
 	if kind == "leaky" { // so many at once, and as many in the time after it

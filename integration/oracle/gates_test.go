@@ -42,6 +42,7 @@ func TestGates(t *testing.T) {
 	admits := [][]string{
 		c("LPUSH "+queue, two), c("RPOP " + list), c("HSETNX belay:admitted "+sum(two), "1\n"+gate+"\nq"), count("a", "1"), unindex,
 	}
+	begins := [][]string{c("HDEL belay:admitted " + sum(two)), count("a", "-1"), c("HDEL belay:gates", gate+"\na"), hold(two), count("r", "1")}
 	join := func(steps ...[][]string) (all [][]string) {
 		for _, step := range steps {
 			all = append(all, step...)
@@ -54,7 +55,7 @@ func TestGates(t *testing.T) {
 			start(a)
 			a.settle(1, 0, join([][]string{gone}, free, admits)...)
 			a.take()
-			a.step(c("HDEL belay:admitted "+sum(two)), count("a", "-1"), c("HDEL belay:gates", gate+"\na"), hold(two), count("r", "1"))
+			a.step(begins...)
 		}},
 		"freed before it ends": {history: func(a *aof) { start(a); a.step(free...) }, rules: broken},
 		"too many":             {history: func(a *aof) { start(a); a.step(admits...) }, rules: broken},
@@ -101,6 +102,19 @@ func TestGates(t *testing.T) {
 			start(a)
 			a.settle(1, 0, append(join([][]string{gone}, free), c("SET belay:stop:"+gate+" 1 PXAT "+ms(60)))...)
 			looks(a, me, 9)
+		}},
+		"a start during a stop": {history: func(a *aof) {
+			start(a)
+			a.settle(1, 0, append(join([][]string{gone}, free, admits), c("SET belay:stop:"+gate+" 1 PXAT "+ms(60)))...)
+			a.take()
+			a.step(begins...)
+		}, rules: broken},
+		"a start after a stop": {history: func(a *aof) {
+			start(a)
+			a.settle(1, 0, append(join([][]string{gone}, free, admits), c("SET belay:stop:"+gate+" 1 PXAT "+ms(2)))...)
+			a.take()
+			a.at(3)
+			a.step(begins...)
 		}},
 		"a rate makes room, and nobody lets the waiter in": {history: func(a *aof) {
 			a.step(c("HSET belay:limits l", "- window 1 3000 code 1"))

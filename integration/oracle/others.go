@@ -16,6 +16,10 @@ func (s *stride) del(c []string) {
 			delete(s.k.gates.permits, gate)
 			continue
 		}
+		if gate, ok := strings.CutPrefix(key, s.k.keys.Stop("")); ok {
+			delete(s.k.gates.stops, gate)
+			continue
+		}
 		if digest, ok := s.k.lockOf(key); ok {
 			s.turn(digest).deleted = true
 			delete(s.k.locks, digest)

@@ -142,12 +142,14 @@ func (c *crossing) changed() map[string]change {
 // interruption and is only from the dead; and what is found with the dead after their lists had been empty,
 // which was in no process' hand.
 func (c *crossing) back() Move {
-	c.requireEnd(c.in, true)
+	p := c.k.process(c.out.at.identity)
+	settled := c.settled[p.identity]
+	if !settled || c.in.at.place != Quarantine { // a quarantined job that may not start now becomes the last one
+		c.requireEnd(c.in, true)
+	}
 	if c.out.at.place == Working {
 		c.requireSameQueue()
 	}
-	p := c.k.process(c.out.at.identity)
-	settled := c.settled[p.identity]
 	found := c.changed()
 	_, interrupted := found["interrupted_count"]
 	switch {

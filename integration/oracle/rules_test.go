@@ -87,6 +87,8 @@ func TestACleanHistoryHasNoViolations(t *testing.T) {
 			takeAlone()
 			a.settle(0, 0, c("LREM "+alone+" -1", text), c("RPUSH "+quarantine, text))
 			takeAlone()
+			a.settle(0, 0, c("LREM "+alone+" -1", text), c("LPUSH "+quarantine, text)) // it may not start now
+			takeAlone()
 			a.settle(1, 0, c("LREM "+alone+" -1", text))
 		}, []string{"retry->quarantine (promoted)", "quarantine run->quarantine (requeued)", "quarantine run->nowhere (ended)"}, "1 done"},
 		"found with the dead": {func(a *aof) {

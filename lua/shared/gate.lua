@@ -20,8 +20,8 @@ local any_stop = false -- whether a gate that may_look has seen may be stopped
 local function gate_at(name, key)
   -- The fields of all uses at once: to add them one by one would take Lua twice as long.
   return { name = name, waiting = KEYS[key], rate = KEYS[key + 1], stop = KEYS[key + 2], r = false, a = false,
-    waiters = 0, state = 'none', room = 0, wait_ms = max_wait_ms, shut_ms = 0, size = '', limit = false, permits = false, begun = 0,
-    of = false }
+    waiters = 0, state = 'none', free = 0, room = 0, wait_ms = max_wait_ms, shut_ms = 0, size = '', limit = false, permits = false,
+    begun = 0, of = false }
 end
 
 -- may_use: nil if nothing can stop the changes of slots, admissions and counts half-way; else the error.
@@ -68,13 +68,17 @@ end
 
 -- may_look: nil if nothing can stop look half-way for these gates, of which there is at least one; else the
 -- error. It only reads: before its first write, a script needs no permission to read. It reads how many
--- waiters each gate has, unless its list is not used now: the index does not name it (unlisted), and as many
--- jobs as are wanted may start. Few gates have a state or a stop.
+-- waiters each gate has, unless its list is certainly not used now: the index does not name it (unlisted), as
+-- many jobs as are wanted may start, and neither a stop nor a dropped class can make them wait all the same.
+-- Few gates have a state or a stop.
 local function may_look(asked)
   local stops, wrong = {}, nil
   for at = 1, #asked do
+    stops[at] = asked[at].stop
+  end
+  any_stop = redis.call('EXISTS', unpack(stops)) > 0
+  for at = 1, #asked do
     local g = asked[at]
-    stops[at] = g.stop
     local limit = size_of(g)
     if limit.rated then
       wrong = wrong or may_rate(g.rate)
@@ -83,7 +87,8 @@ local function may_look(asked)
         wrong = wrong or must_be(g.rate, 'list', 'TYPE', g.rate)
       end
     end
-    if limit.rated or not g.unlisted or limit.most - counts[g.r] - (counts[g.a] or 0) < g.wanted then
+    if limit.rated or limit.drops or any_stop or not g.unlisted
+      or limit.most - counts[g.r] - (counts[g.a] or 0) < g.wanted then
       local waiters = redis.pcall('LLEN', g.waiting)
       if type(waiters) == 'number' then
         g.waiters = waiters
@@ -92,7 +97,6 @@ local function may_look(asked)
       end
     end
   end
-  any_stop = redis.call('EXISTS', unpack(stops)) > 0
   return wrong
 end
 
@@ -140,32 +144,40 @@ local function write_counts()
   end
 end
 
--- look: finds how many more jobs of a gate may start or be admitted now (room), and in how many ms to look
--- again if none may; shut_ms is for how long none may, whatever ends. Its counts are read, and may_look has
--- been called. If the gate has no size at all, or the size is that of a class whose jobs are dropped, it
--- returns false, and there is room for all.
+-- look: finds how many more jobs of a gate may start now (free), how many more may start or be admitted beside
+-- those that are admitted (room), and in how many ms to look again if none may; shut_ms is for how long none
+-- may, whatever ends. Its counts are read, and may_look has been called. If the gate has no size at all, or the
+-- size is that of a class whose jobs are dropped, it returns false, and there is room for all.
+-- free is less than the admitted jobs if, after they were admitted, the gate was stopped or its size lowered.
 local function look(g, now_ms)
   local limit = g.limit
   if limit.none or limit.drops then
-    g.room, g.wait_ms = math.huge, 0
+    g.free, g.room, g.wait_ms = math.huge, math.huge, 0
     return false
   end
   local in_hand = counts[g.a] or 0 -- a caller need not read it if nothing is admitted
-  g.room, g.wait_ms = limit.most - counts[g.r] - in_hand, max_wait_ms
-  local stopped = any_stop and redis.call('PTTL', g.stop) or 0
-  if stopped > 0 then
-    g.room, g.wait_ms, g.shut_ms = 0, math.min(stopped, max_wait_ms), stopped
+  g.free, g.wait_ms = limit.most - counts[g.r], max_wait_ms
+  local stopped = any_stop and redis.call('PTTL', g.stop) or -1
+  if stopped >= 0 then
+    stopped = math.max(stopped, 1) -- its last part of a ms reads as 0
+    g.free, g.wait_ms, g.shut_ms = 0, math.min(stopped, max_wait_ms), stopped
   elseif limit.rated then
     local next_ms
     g.permits, next_ms = permits(g, now_ms)
     g.shut_ms = next_ms
-    if g.permits - in_hand < g.room then
+    if g.permits < g.free then
       -- A rate above 50 a second collects its permits for 20 ms, or the poller would look for each.
-      g.room = g.permits - in_hand
+      g.free = g.permits
       g.wait_ms = math.min(math.max(next_ms, limit.n * 20 > limit.ms and 20 or 1), max_wait_ms)
     end
   end
+  g.room = g.free - in_hand
   return true
+end
+
+-- shut: a gate lets nothing start, and looks again in so many ms.
+local function shut(g, ms)
+  g.free, g.room, g.wait_ms = 0, -(counts[g.a] or 0), ms
 end
 
 -- rule_is_gone: whether a gate is that of an operator's rule for a class which is not there any more, and the
