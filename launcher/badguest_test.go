@@ -3,6 +3,7 @@ package launcher_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -67,6 +68,34 @@ func TestBadGuests(t *testing.T) {
 				receive(t, "the next job on the same processor", good)
 				require.Equal(t, 1, strings.Count(r.log.String(), `"message":"run failed"`), r.log.String())
 			})
+		})
+	}
+}
+
+// An error whose methods panic is that of its run alone, also if the run was cancelled.
+func TestBadErrorOfACancelledRun(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]error{"a_nil_pointer": (*fs.PathError)(nil), "a_bad_method": unspeakable{}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := oneClient(t)
+			cfg := r.config()
+			cfg.Concurrency = 1
+			l := r.build(cfg)
+			failed := make(chan error, 1)
+			l.OnError(func(_ context.Context, _ *job.Job, err error) { failed <- err })
+			began, good := make(chan bool, 1), make(chan bool, 1)
+			l.Handle("Bad", func(ctx context.Context, _ *job.Job) error { began <- true; <-ctx.Done(); return bad }, launcher.Class{})
+			l.Handle("Good", func(context.Context, *job.Job) error { good <- true; return nil }, launcher.Class{})
+			payload := r.push("Bad", "[]")
+			r.start(l)
+			receive(t, "the run", began)
+			r.mark(jidOf(t, payload))
+			require.Equal(t, bad, receive(t, "its error", failed), "a failure of its own")
+			r.push("Good", "[]")
+			receive(t, "the next job on the same processor", good)
+			r.processed(2)
+			require.Empty(t, r.counter(r.keys.Failed()), "it was cancelled")
 		})
 	}
 }
