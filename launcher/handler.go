@@ -168,7 +168,7 @@ func (r *run) info() RunInfo {
 func AfterRun(ctx context.Context, callback func(outcome job.Outcome, err error)) bool {
 	run, ok := ctx.Value(runKey{}).(*run)
 	if ok {
-		run.after = append(run.after, callback)
+		run.after = append(run.after, call{"callback after a run", func() { callback(run.outcome, run.err) }, run.job})
 	}
 	return ok
 }

@@ -44,7 +44,7 @@ type run struct {
 	timedOut, pastDeadline, refused bool
 	// err is what the handler returned, or its panic. after are the callbacks of AfterRun.
 	err   error
-	after []func(job.Outcome, error)
+	after []call
 
 	// made are the run's own loggers, once the handler has asked for one.
 	made atomic.Pointer[runLoggers]
@@ -391,10 +391,10 @@ func (r *run) callAfter() {
 	if len(r.after) == 0 {
 		return
 	}
-	callback := r.after[0]
-	r.after = r.after[1:]
-	defer r.callAfter()
-	r.launcher().guard("callback after a run", func() { callback(r.outcome, r.err) }, r.job)
+	after := r.after
+	r.after = nil
+	defer r.callAfter() // for one that a callback has added
+	r.launcher().callEach(after)
 }
 
 // finish frees the processor, counts the run, and passes its outcome to the loop, which settles it.
