@@ -57,6 +57,7 @@ func (s *shard) learnMarks(ctx context.Context) {
 		return s.callThroughOutage(ctx, "cancel", s.launcher.vitalsDeadline(), &pace, read)
 	}
 	var err error
+	s.marks.ReadAgain() // no heartbeat has reported those since an earlier attempt
 	for more := true; more && err == nil; {
 		err = through(func(ctx context.Context) (err error) {
 			more, err = s.marks.Read(ctx, s.lanes.chores, s.keys)
