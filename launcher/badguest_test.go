@@ -99,3 +99,26 @@ func TestBadErrorOfACancelledRun(t *testing.T) {
 		})
 	}
 }
+
+// A badLog panics at the line of a run.
+type badLog struct{ slog.Handler }
+
+func (badLog) Handle(_ context.Context, record slog.Record) error {
+	if record.Message == "run" {
+		panic("a log of no use")
+	}
+	return nil
+}
+
+func TestALogThatPanicsHarmsNoRun(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	cfg := r.config()
+	cfg.Log = slog.New(badLog{logbook.JSON(&r.log, slog.LevelDebug)})
+	l := r.build(cfg)
+	l.Handle("Good", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	r.push("Good", "[]")
+	r.push("Good", "[]")
+	r.start(l)
+	r.processed(2)
+}

@@ -350,7 +350,9 @@ func (r *run) decide(err error) {
 	r.err = err
 	if err == nil {
 		r.outcome = job.Done()
-		r.log("")
+		if l.debugging() { // most runs pay no more than this
+			l.guard("the log of a run", func() { r.log("") }, r.job)
+		}
 		return
 	}
 	byBelay := r.cancelledByBelay()
