@@ -1,7 +1,10 @@
 package rueidisdriver
 
 import (
+	"context"
+	"crypto/tls"
 	"math"
+	"net"
 	"testing"
 	"time"
 
@@ -34,6 +37,20 @@ func TestALifetimeDoesNotReSend(t *testing.T) {
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "n", Nth: 1, Do: faultproxy.Delay(2 * time.Second)})
 	require.Equal(t, []driver.Reply{{Value: int64(1)}}, client.Do(t.Context(), driver.Command("INCR", p+"n")))
 	require.Equal(t, 1, proxy.Count("INCR"))
+}
+
+// A dialer of the program that panics fails its call, and leaves nothing locked.
+func TestADialerThatPanicsFailsItsCall(t *testing.T) {
+	t.Parallel()
+	client, err := New(rueidis.ClientOption{
+		InitAddress: []string{drivertest.Redis(t).Addr()},
+		DialCtxFn:   func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) { panic("a dialer of no use") },
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	require.ErrorContains(t, client.Do(t.Context(), driver.Command("PING"))[0].Err, "a dialer of no use")
+	require.True(t, client.calls.TryLock(), "the call counts as one under way for ever")
+	client.calls.Unlock()
 }
 
 // A call that gives up while the connection serves others leaves them alone.
