@@ -14,8 +14,8 @@ import (
 var ErrCancelled = errors.New("belay: cancelled: an operator cancelled this job")
 
 // failedToo reports whether the error of a cancelled run is a failure of its own. An operator's cancellation
-// is no error of the program, and neither is a request to run later. Nothing recovers a panic here, so the chain
-// of the error is read as package retry reads it.
+// is no error of the program, and neither is a request to run later. Nothing recovers a panic here, so the
+// chain of the error is read as package retry reads it.
 func failedToo(err error) bool {
 	ask := retry.AskOf(err).Ask
 	return !retry.Is(err, context.Canceled) && !retry.Is(err, ErrCancelled) &&

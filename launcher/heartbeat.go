@@ -105,8 +105,9 @@ func (s *shard) reregister(ctx context.Context) error {
 	return nil
 }
 
-// obeyRemote does what a signal from Redis means. It ignores a second order to stop, which would end the shutdown
-// timeout: that order comes through each shard of the process, and from a button that is pressed twice.
+// obeyRemote does what a signal from Redis means. It ignores a second order to stop, which would end the
+// shutdown timeout: that order comes through each shard of the process, and from a button that is pressed
+// twice.
 func (l *Launcher) obeyRemote(signal string) {
 	if (signal == "TERM" || signal == "INT") && l.stopping.Load() {
 		return

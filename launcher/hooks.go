@@ -137,8 +137,8 @@ func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict
 	l.callEach(calls)
 }
 
-// deathCalls returns the calls for a job that will not run again. That of the class' own handler is the first, as
-// in Sidekiq.
+// deathCalls returns the calls for a job that will not run again. That of the class' own handler is the
+// first, as in Sidekiq.
 func (l *Launcher) deathCalls(ctx context.Context, j *job.Job, err error) (calls []call) {
 	if own := l.pool.Load().registered(j).class.Exhausted; own != nil {
 		calls = append(calls, call{"exhausted handler", func() { own(ctx, j, err) }, j})
@@ -191,7 +191,8 @@ func (l *Launcher) callInternal(source string, err error) {
 	l.callLater(calls)
 }
 
-// A call is one call of the program's code, with its name in the log and the job that it is about; nil for none.
+// A call is one call of the program's code, with its name in the log and the job that it is about; nil for
+// none.
 type call struct {
 	what string
 	do   func()

@@ -124,7 +124,8 @@ func TestDeathsAreReported(t *testing.T) {
 	require.Equal(t, int64(2), r.do("ZCARD", r.keys.Dead()))
 }
 
-// A hook that ends its goroutine, as t.FailNow does, keeps no other hook from being called, and the log names it.
+// A hook that ends its goroutine, as t.FailNow does, keeps no other hook from being called, and the log names
+// it.
 func TestHookThatEndsItsGoroutineSkipsNoOther(t *testing.T) {
 	t.Parallel()
 	r := oneClient(t)

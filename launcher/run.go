@@ -186,8 +186,8 @@ func (p *processor) execute(taken *fetch.Run) {
 }
 
 // A sharedContext is the context under which a processor runs jobs, one after the other. To cancel a run, the
-// context is cancelled, and the processor makes a new one for the next run; so it does at the end of a run whose
-// context was followed. A context for each of the other runs would be most of the cost of a short run.
+// context is cancelled, and the processor makes a new one for the next run; so it does at the end of a run
+// whose context was followed. A context for each of the other runs would be most of the cost of a short run.
 type sharedContext struct {
 	context.Context
 	session context.Context

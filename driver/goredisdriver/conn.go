@@ -51,9 +51,9 @@ func (p *pool) newConn(raw net.Conn, grace time.Duration) net.Conn {
 	if socket == nil {
 		return c
 	}
-	// go-redis asks the socket whether an idle connection was closed, and reconnects. With TLS it asks only if it
-	// is given the socket: with RESP3 it would read on after a record of TLS without a reply, and wait. With RESP2
-	// such a record costs no more than a reconnect.
+	// go-redis asks the socket whether an idle connection was closed, and reconnects. With TLS it asks only
+	// if it is given the socket: with RESP3 it would read on after a record of TLS without a reply, and wait.
+	// With RESP2 such a record costs no more than a reconnect.
 	return struct {
 		*conn
 		syscall.Conn
