@@ -101,9 +101,10 @@ type ServerConfig struct {
 
 	// Logger receives what operators should know: outages, dead processes, failed runs, and at level debug
 	// every run. The server's own lines are buffered, so neither its heartbeats nor the start and the end of
-	// a run wait for Logger; if the buffer is full, lines are dropped and counted. A handler that logs by Log
-	// waits for it. With zerolog, use Zerolog. Default: standard error from level info on, for people if it
-	// is a terminal, and otherwise JSON; slog.New(slog.DiscardHandler) is silence.
+	// a run wait for Logger; if the buffer is full, lines are dropped and counted. Only the Enabled of its
+	// slog.Handler is called at once: it must neither block nor panic. A handler that logs by Log waits for
+	// Logger. With zerolog, use Zerolog. Default: standard error from level info on, for people if it is a
+	// terminal, and otherwise JSON; slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
 	// LogArgs shows jobs' arguments in the line that each run has at level debug, as JSON text up to 4 KiB.
 	// Arguments may be secret; see Redact. Default: not shown.

@@ -243,8 +243,9 @@ func (d *Definition[T]) jobs(what string, c *Client, args iter.Seq[T], options [
 
 // Handle makes the server run the class's jobs with fn. A job whose arguments do not fit T fails with an
 // *ArgumentError, as if fn had returned it; one of an Encrypted class whose key is missing, with a
-// *DecryptError. It panics when fn is nil, when the class has a handler already, when its keys cannot be read,
-// and after the server's Run.
+// *DecryptError. ctx ends when fn has returned, after the callbacks of AfterRun: code that continues after that
+// needs a context of its own, such as context.WithoutCancel makes. Handle panics when fn is nil, when the class
+// has a handler already, when its keys cannot be read, and after the server's Run.
 func (d *Definition[T]) Handle(s *Server, fn func(ctx context.Context, args T) error) {
 	d.made("Handle")
 	s.Register(d.Handler(fn))

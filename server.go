@@ -14,8 +14,9 @@ import (
 )
 
 // A Server runs jobs in this process. NewServer makes it; Definition.Handle, Register, HandleRaw and
-// HandleUnknown register its handlers; Run runs it. Each of the callbacks, OnStart and so on, may be registered
-// several times; after Run that panics. A panic in a callback is logged and harms no job.
+// HandleUnknown register its handlers; Run runs it. Each of the callbacks, OnStart and so on, may be
+// registered several times; after Run that panics. A panic in a callback, or its runtime.Goexit, is logged
+// and harms no job and no other callback.
 type Server struct {
 	client   *Client
 	launcher *launcher.Launcher

@@ -26,6 +26,7 @@ var connectionPromises = []promise{
 	{name: "a_silent_lane_does_not_delay_others", keep: aSilentLane},
 	{name: "a_server_that_was_silent_is_dialled_anew", keep: aSilentServer},
 	{name: "connections_closed_while_idle_repeat_no_call", keep: idleConnections, fake: noClientKill},
+	{name: "connections_with_tls_closed_while_idle_repeat_no_call", keep: idleTLSConnections, anyKind: true, fake: "it has no TLS"},
 	{name: "a_restart_is_survived", keep: aRestart, fake: noSignals},
 	{name: "closing_ends_what_is_under_way", keep: closingEnds},
 	{name: "a_password_is_in_no_error", keep: aPasswordIsInNoError, anyKind: true},
@@ -125,7 +126,18 @@ func aSilentServer(t *testing.T, w *world) {
 
 func idleConnections(t *testing.T, w *world) {
 	server := drivertest.Start(t)
-	client := w.open(t, server.Addr())
+	closedWhileIdle(t, server, w.open(t, server.Addr()))
+}
+
+func idleTLSConnections(t *testing.T, w *world) {
+	authority := drivertest.NewAuthority(t)
+	cert, key := authority.Issue(t, nil)
+	server, addr := drivertest.StartTLS(t, authority, cert, key)
+	closedWhileIdle(t, server, w.openURL(t, "rediss://"+addr+"?ca="+authority.File))
+}
+
+func closedWhileIdle(t *testing.T, server *drivertest.Server, client driver.Client) {
+	t.Helper()
 	script := counting("", "idle")
 	run := driver.Call{Script: script, Keys: []string{"n"}}
 	done, doubtful := 0, 0
@@ -138,10 +150,13 @@ func idleConnections(t *testing.T, w *world) {
 		}
 		return reply.Err == nil
 	}
-	for range 20 {
+	closeIdle := func() {
 		require.True(t, count(client.Do(t.Context(), run)[0]))
 		_, err := server.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal")
 		require.NoError(t, err)
+	}
+	for range 20 {
+		closeIdle()
 		if !count(client.Do(t.Context(), run)[0]) {
 			require.True(t, count(client.Do(t.Context(), run)[0]), "the next one works")
 		}
@@ -153,6 +168,15 @@ func idleConnections(t *testing.T, w *world) {
 	require.GreaterOrEqual(t, n, done)
 	require.LessOrEqual(t, n, done+doubtful)
 	t.Logf("%d done, %d doubtful", done, doubtful)
+
+	// Once a client can have noticed, no call is lost.
+	pause := time.Millisecond
+	drivertest.Eventually(t, func() bool {
+		closeIdle()
+		time.Sleep(pause)
+		pause *= 2
+		return client.Do(t.Context(), run)[0].Err == nil
+	}, patience, time.Millisecond, "each call on a connection that was closed is doubtful")
 }
 
 func aRestart(t *testing.T, w *world) {

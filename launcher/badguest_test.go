@@ -3,6 +3,7 @@ package launcher_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -69,4 +70,55 @@ func TestBadGuests(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An error whose methods panic is that of its run alone, also if the run was cancelled.
+func TestBadErrorOfACancelledRun(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string]error{"a_nil_pointer": (*fs.PathError)(nil), "a_bad_method": unspeakable{}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := oneClient(t)
+			cfg := r.config()
+			cfg.Concurrency = 1
+			l := r.build(cfg)
+			failed := make(chan error, 1)
+			l.OnError(func(_ context.Context, _ *job.Job, err error) { failed <- err })
+			began, good := make(chan bool, 1), make(chan bool, 1)
+			l.Handle("Bad", func(ctx context.Context, _ *job.Job) error { began <- true; <-ctx.Done(); return bad }, launcher.Class{})
+			l.Handle("Good", func(context.Context, *job.Job) error { good <- true; return nil }, launcher.Class{})
+			payload := r.push("Bad", "[]")
+			r.start(l)
+			receive(t, "the run", began)
+			r.mark(jidOf(t, payload))
+			require.Equal(t, bad, receive(t, "its error", failed), "a failure of its own")
+			r.push("Good", "[]")
+			receive(t, "the next job on the same processor", good)
+			r.processed(2)
+			require.Empty(t, r.counter(r.keys.Failed()), "it was cancelled")
+		})
+	}
+}
+
+// A badLog panics at the line of a run.
+type badLog struct{ slog.Handler }
+
+func (badLog) Handle(_ context.Context, record slog.Record) error {
+	if record.Message == "run" {
+		panic("a log of no use")
+	}
+	return nil
+}
+
+func TestALogThatPanicsHarmsNoRun(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	cfg := r.config()
+	cfg.Log = slog.New(badLog{logbook.JSON(&r.log, slog.LevelDebug)})
+	l := r.build(cfg)
+	l.Handle("Good", func(context.Context, *job.Job) error { return nil }, launcher.Class{})
+	r.push("Good", "[]")
+	r.push("Good", "[]")
+	r.start(l)
+	r.processed(2)
 }

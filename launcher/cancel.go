@@ -14,11 +14,12 @@ import (
 var ErrCancelled = errors.New("belay: cancelled: an operator cancelled this job")
 
 // failedToo reports whether the error of a cancelled run is a failure of its own. An operator's cancellation
-// is no error of the program, and neither is a request to run later.
+// is no error of the program, and neither is a request to run later. Nothing recovers a panic here, so the
+// chain of the error is read as package retry reads it.
 func failedToo(err error) bool {
-	ask, found := errors.AsType[*retry.AskError](err)
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, ErrCancelled) &&
-		(!found || ask.Ask != retry.AskSnooze && ask.Ask != retry.AskRequeue && ask.Ask != retry.AskRateLimited)
+	ask := retry.AskOf(err).Ask
+	return !retry.Is(err, context.Canceled) && !retry.Is(err, ErrCancelled) &&
+		ask != retry.AskSnooze && ask != retry.AskRequeue && ask != retry.AskRateLimited
 }
 
 // marksEvery is how often marks are read without a notice from a heartbeat: in effect never.
@@ -56,6 +57,7 @@ func (s *shard) learnMarks(ctx context.Context) {
 		return s.callThroughOutage(ctx, "cancel", s.launcher.vitalsDeadline(), &pace, read)
 	}
 	var err error
+	s.marks.ReadAgain() // no heartbeat has reported those since an earlier attempt
 	for more := true; more && err == nil; {
 		err = through(func(ctx context.Context) (err error) {
 			more, err = s.marks.Read(ctx, s.lanes.chores, s.keys)

@@ -27,7 +27,9 @@ var ErrDeadline = errors.New("belay: deadline")
 
 // A Handler runs jobs. A nil error is success; package retry decides about others. Its context ends with one
 // of the causes ErrTimeout, ErrCancelled, ErrShutdown and fetch.ErrOwnershipLost. A handler that does not
-// return then keeps its processor and its job, and OnStuck is called.
+// return then keeps its processor and its job, and OnStuck is called. At the latest the context ends, with the
+// cause context.Canceled, when the handler and the callbacks of AfterRun have returned: code that continues
+// after that needs a context of its own, such as context.WithoutCancel makes.
 type Handler func(ctx context.Context, j *job.Job) error
 
 // A Middleware wraps every run; the first one added is the outermost.
@@ -166,7 +168,7 @@ func (r *run) info() RunInfo {
 func AfterRun(ctx context.Context, callback func(outcome job.Outcome, err error)) bool {
 	run, ok := ctx.Value(runKey{}).(*run)
 	if ok {
-		run.after = append(run.after, callback)
+		run.after = append(run.after, call{"callback after a run", func() { callback(run.outcome, run.err) }, run.job})
 	}
 	return ok
 }

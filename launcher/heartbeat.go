@@ -48,7 +48,7 @@ func (s *shard) beat(ctx context.Context) error {
 	leases.wake(reply.Free)
 	for _, signal := range reply.Signals { // of Ruby's remote control
 		s.log.Info("remote control", "signal", signal)
-		s.launcher.Obey(signal)
+		s.launcher.obeyRemote(signal)
 	}
 	return nil
 }
@@ -103,6 +103,16 @@ func (s *shard) reregister(ctx context.Context) error {
 	s.space.Enter(session)
 	s.presence.Stop(0) // it was the former session's
 	return nil
+}
+
+// obeyRemote does what a signal from Redis means. It ignores a second order to stop, which would end the
+// shutdown timeout: that order comes through each shard of the process, and from a button that is pressed
+// twice.
+func (l *Launcher) obeyRemote(signal string) {
+	if (signal == "TERM" || signal == "INT") && l.stopping.Load() {
+		return
+	}
+	l.Obey(signal)
 }
 
 // Obey does what the signal of this name means to Sidekiq: TSTP and USR1 quiet, TERM and INT stop, TTIN and

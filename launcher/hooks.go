@@ -54,8 +54,8 @@ type hooks struct {
 const maxCalls = 64
 
 // addHook adds a hook. It panics after Run: a hook that misses the beginning is a mistake in the program. The
-// method of belay.Server with the same name documents when a hook is called. In any hook a panic is logged and
-// has no other effect.
+// method of belay.Server with the same name documents when a hook is called. In any hook a panic, or the end of
+// its goroutine, is logged and has no effect on the other hooks.
 func addHook[T any](l *Launcher, name string, hooks *[]T, hook T) {
 	switch {
 	case l.started():
@@ -117,9 +117,9 @@ func (l *Launcher) begin(ctx context.Context) (err error) {
 }
 
 func (l *Launcher) exit() {
-	for _, hook := range slices.Backward(l.hooks.end) {
-		l.guard("exit hook", hook, nil)
-	}
+	calls := callsOf("exit hook", l.hooks.end)
+	slices.Reverse(calls)
+	l.callEach(calls)
 }
 
 // callError calls the error handlers for a run that did not succeed. A requeue is no failure.
@@ -127,22 +127,26 @@ func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict
 	if !verdict.Outcome.Exit().Fault() {
 		return
 	}
+	var calls []call
 	for _, handler := range l.hooks.errors {
-		l.guard("error handler", func() { handler(ctx, j, err) }, j)
+		calls = append(calls, call{"error handler", func() { handler(ctx, j, err) }, j})
 	}
 	if verdict.Exhausted {
-		l.callDeath(ctx, j, err)
+		calls = append(calls, l.deathCalls(ctx, j, err)...)
 	}
+	l.callEach(calls)
 }
 
-// callDeath calls the class' own handler first, as Sidekiq does.
-func (l *Launcher) callDeath(ctx context.Context, j *job.Job, err error) {
+// deathCalls returns the calls for a job that will not run again. That of the class' own handler is the
+// first, as in Sidekiq.
+func (l *Launcher) deathCalls(ctx context.Context, j *job.Job, err error) (calls []call) {
 	if own := l.pool.Load().registered(j).class.Exhausted; own != nil {
-		l.guard("exhausted handler", func() { own(ctx, j, err) }, j)
+		calls = append(calls, call{"exhausted handler", func() { own(ctx, j, err) }, j})
 	}
 	for _, handler := range l.hooks.deaths {
-		l.guard("death handler", func() { handler(ctx, j, err) }, j)
+		calls = append(calls, call{"death handler", func() { handler(ctx, j, err) }, j})
 	}
+	return calls
 }
 
 // recovered receives the jobs that the janitor has recovered.
@@ -150,27 +154,29 @@ func (s *shard) recovered(from string, lists []lua.Orphans) {
 	for _, list := range lists {
 		s.statistics.countRecovered(len(list.Entries))
 	}
-	s.launcher.callLater("orphan handler", func() {
-		for _, list := range lists {
-			for _, entry := range list.Entries {
-				s.launcher.callOrphan(Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home})
-			}
+	var calls []call
+	for _, list := range lists {
+		for _, entry := range list.Entries {
+			orphan := Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home}
+			calls = append(calls, s.launcher.orphanCalls(orphan)...)
 		}
-	})
+	}
+	s.launcher.callLater(calls)
 }
 
-func (l *Launcher) callOrphan(orphan Orphan) {
+func (l *Launcher) orphanCalls(orphan Orphan) (calls []call) {
 	if parsed, err := job.ParseToRun(orphan.Payload); err == nil {
 		orphan.Job = parsed
 	} else {
 		l.callInternal(sourcePayload, fmt.Errorf("queue %q: %w", orphan.Queue, err))
 	}
 	for _, handler := range l.hooks.orphans {
-		l.guard("orphan handler", func() { handler(orphan) }, orphan.Job)
+		calls = append(calls, call{"orphan handler", func() { handler(orphan) }, orphan.Job})
 	}
 	if orphan.Job != nil && orphan.Home == lua.HomeDead {
-		l.callDeath(context.Background(), orphan.Job, ErrCrashed)
+		calls = append(calls, l.deathCalls(context.Background(), orphan.Job, ErrCrashed)...)
 	}
+	return calls
 }
 
 // internalHandler is the name of the handlers of internal errors in the log.
@@ -178,29 +184,53 @@ const internalHandler = "internal error handler"
 
 // callInternal calls the handlers of internal errors. It returns at once.
 func (l *Launcher) callInternal(source string, err error) {
-	calls := make([]func(), 0, len(l.hooks.inner))
+	calls := make([]call, 0, len(l.hooks.inner))
 	for _, handler := range l.hooks.inner {
-		calls = append(calls, func() { handler(source, err) })
+		calls = append(calls, call{internalHandler, func() { handler(source, err) }, nil})
 	}
-	l.callLater(internalHandler, calls...)
+	l.callLater(calls)
+}
+
+// A call is one call of the program's code, with its name in the log and the job that it is about; nil for
+// none.
+type call struct {
+	what string
+	do   func()
+	job  *job.Job
+}
+
+// callsOf returns the calls of hooks of one name.
+func callsOf(what string, hooks []func()) []call {
+	calls := make([]call, len(hooks))
+	for i, hook := range hooks {
+		calls[i] = call{what, hook, nil}
+	}
+	return calls
+}
+
+// callEach makes these calls, one after the other, also if one of them ends its goroutine.
+func (l *Launcher) callEach(calls []call) {
+	if len(calls) == 0 {
+		return
+	}
+	defer l.callEach(calls[1:])
+	l.guard(calls[0].what, calls[0].do, calls[0].job)
 }
 
 // callLater makes these calls in one new goroutine, one after the other.
-func (l *Launcher) callLater(what string, calls ...func()) {
+func (l *Launcher) callLater(calls []call) {
 	if len(calls) == 0 || l.hooks.over.Load() {
 		return
 	}
 	select {
 	case l.hooks.room <- struct{}{}:
 	default:
-		l.cfg.Log.Error(what + " skipped: " + fmt.Sprint(maxCalls) + " earlier calls have not returned")
+		l.cfg.Log.Error(calls[0].what + " skipped: " + fmt.Sprint(maxCalls) + " earlier calls have not returned")
 		return
 	}
 	go func() {
 		defer func() { <-l.hooks.room }()
-		for _, call := range calls {
-			l.guard(what, call, nil)
-		}
+		l.callEach(calls)
 	}()
 }
 
@@ -218,14 +248,21 @@ func (l *Launcher) awaitCalls() {
 	}
 }
 
-// guard calls code of the program, whose panics must harm no job. The call is about the job j; nil for none.
-func (l *Launcher) guard(what string, call func(), j *job.Job) {
+// guard calls code of the program, whose panics must harm no job. The call is about the job j; nil for none. If
+// it ends its goroutine, guard logs that as a panic, and the goroutine ends.
+func (l *Launcher) guard(what string, do func(), j *job.Job) {
+	returned := false
 	defer func() {
-		if value := recover(); value != nil {
+		value := recover()
+		if value == nil && !returned {
+			value = retry.ErrGone
+		}
+		if value != nil {
 			l.logPanic(what, &retry.PanicError{Value: value, Stack: debug.Stack()}, j)
 		}
 	}()
-	call()
+	do()
+	returned = true
 }
 
 // logPanic logs a panic of the program's code, with the job that it was about and its stack: without them

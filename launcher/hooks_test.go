@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -123,6 +124,49 @@ func TestDeathsAreReported(t *testing.T) {
 	require.Equal(t, int64(2), r.do("ZCARD", r.keys.Dead()))
 }
 
+// A hook that ends its goroutine, as t.FailNow does, keeps no other hook from being called, and the log names
+// it.
+func TestHookThatEndsItsGoroutineSkipsNoOther(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	cfg := r.config()
+	cfg.Retry.MaxRetries = -1
+	l := r.build(cfg)
+	var calls diary
+	// Of each kind the first one ends its goroutine; the second is called, too.
+	gone := func(kind string) func() { return func() { calls.note("%s", kind); runtime.Goexit() } }
+	note := func(kind string) func() { return func() { calls.note("%s too", kind) } }
+	about := func(do func()) func(context.Context, *job.Job, error) {
+		return func(context.Context, *job.Job, error) { do() }
+	}
+	l.OnError(about(gone("error")))
+	l.OnError(about(note("error")))
+	l.OnDeath(about(gone("death")))
+	l.OnDeath(about(note("death")))
+	l.OnQuiet(gone("quiet"))
+	l.OnQuiet(note("quiet"))
+	l.OnStop(gone("stop"))
+	l.OnStop(note("stop"))
+	inner := make(chan internalError, 100)
+	l.OnInternalError(func(string, error) { runtime.Goexit() })
+	l.OnInternalError(func(source string, err error) { inner <- internalError{source, err} })
+	l.Handle("Fails", func(context.Context, *job.Job) error { return errors.New("broken") }, launcher.Class{Exhausted: about(gone("exhausted"))})
+	r.push("Fails", "[]")
+	w := r.start(l)
+	r.processed(1)
+	require.Equal(t, []string{"error", "error too", "exhausted", "death", "death too"}, calls.read())
+	for _, source := range []string{"error handler", "exhausted handler", "death handler"} {
+		require.ErrorIs(t, next(t, source, inner), retry.ErrGone)
+		require.Contains(t, r.log.String(), `"message":"`+source+` panicked"`)
+	}
+	require.Contains(t, r.log.String(), `"panic":"it ended its goroutine (runtime.Goexit) instead of returning"`)
+	w.Quiet()
+	r.eventually("the quiet hooks", func() bool { return slices.Contains(calls.read(), "quiet too") })
+	w.Stop()
+	w.wait(t)
+	r.eventually("the stop hooks", func() bool { return slices.Contains(calls.read(), "stop too") })
+}
+
 // Middleware of a class stands inside of what wraps every run.
 func TestMiddlewareOfAClass(t *testing.T) {
 	t.Parallel()
@@ -166,6 +210,7 @@ func TestOrphansAreReported(t *testing.T) {
 	l := r.build(r.config())
 	var orphans, deaths diary
 	l.OnOrphan(func(launcher.Orphan) { panic("an orphan handler of no use") })
+	l.OnOrphan(func(launcher.Orphan) { runtime.Goexit() })
 	l.OnOrphan(func(o launcher.Orphan) { orphans.note("%s %s %s %v", o.From, o.Queue, o.Home, o.Job != nil) })
 	l.OnDeath(func(_ context.Context, j *job.Job, err error) {
 		deaths.note("%s %v", j.JID(), errors.Is(err, launcher.ErrCrashed))

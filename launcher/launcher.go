@@ -131,7 +131,7 @@ func (l *Launcher) Quiet() {
 	first := l.noteQuiet()
 	l.loop.Quiet()
 	if first {
-		l.callLater("quiet hook", l.hooks.quiet...)
+		l.callLater(callsOf("quiet hook", l.hooks.quiet))
 	}
 }
 
@@ -148,9 +148,9 @@ func (l *Launcher) Stop() {
 	}
 	// Before the loop gets the order: the process may end a moment after it.
 	if l.noteQuiet() {
-		l.callLater("quiet hook", l.hooks.quiet...)
+		l.callLater(callsOf("quiet hook", l.hooks.quiet))
 	}
-	l.callLater("stop hook", l.hooks.stop...)
+	l.callLater(callsOf("stop hook", l.hooks.stop))
 	close(l.halt)
 	l.loop.Stop()
 }

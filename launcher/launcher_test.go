@@ -303,6 +303,39 @@ func TestStop(t *testing.T) {
 		})
 	})
 
+	t.Run("a_second_order_from_redis_leaves_running_jobs_their_time", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, r *rig) {
+			cfg := r.config()
+			cfg.ShutdownTimeout = time.Hour
+			l := r.build(cfg)
+			started, release := make(chan bool, 8), make(chan bool)
+			ended := make(chan error, 8)
+			l.Handle("Long", func(ctx context.Context, _ *job.Job) error {
+				started <- true
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+				ended <- ctx.Err()
+				return ctx.Err()
+			}, launcher.Class{})
+			r.push("Long", "[]")
+			w := r.start(l)
+			receive(t, "the start", started)
+			r.do("LPUSH", r.keys.Signals(l.Identity()), "TERM", "INT", "TERM", "TTIN")
+			r.eventually("the signals", func() bool {
+				return r.do("EXISTS", r.keys.Signals(l.Identity())) == int64(0) && strings.Count(r.log.String(), `"remote control"`) == 4
+			})
+			r.do("LPUSH", r.keys.Signals(l.Identity()), "TERM") // of a later heartbeat
+			r.eventually("the late signal", func() bool { return strings.Count(r.log.String(), `"remote control"`) == 5 })
+			close(release)
+			require.NoError(t, receive(t, "the end", ended), "it was cut")
+			w.wait(t)
+			require.Equal(t, "1", r.counter(r.keys.Processed()))
+		})
+	})
+
 	t.Run("quiet_takes_no_more_and_lives_on", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, r *rig) {

@@ -139,11 +139,14 @@ func (r *run) logSnoozed() {
 	l.cfg.Log.Info("run snoozed for its error", append(fields, logbook.Millis("again_in_ms", r.outcome.After()))...)
 }
 
+// debugging reports whether the log has level debug.
+func (l *Launcher) debugging() bool { return l.cfg.Log.Enabled(context.Background(), slog.LevelDebug) }
+
 // log logs a run, whatever its outcome. At level debug only: at full speed a line per job costs more than the
 // job.
 func (r *run) log(text string) {
 	l := r.launcher()
-	if !l.cfg.Log.Enabled(context.Background(), slog.LevelDebug) {
+	if !l.debugging() {
 		return
 	}
 	var fields []any

@@ -20,7 +20,7 @@ import (
 )
 
 // A run is a fetch.Run on a processor, and the context of its handler: the processor's shared context with
-// the run as a value, in one allocation instead of a chain.
+// the run as a value, in one allocation instead of a chain. The context ends with the run.
 type run struct {
 	*fetch.Run
 	context.Context
@@ -29,7 +29,9 @@ type run struct {
 	processor *processor
 	job       *job.Job
 	shared    *sharedContext
-	startedAt time.Time // by this machine's clock
+	followed  atomic.Bool // Done was called, so something may wait for the end of the context
+	passedOn  atomic.Bool // the run has ended, and later runs use the shared context
+	startedAt time.Time   // by this machine's clock
 	// timeout is how long its context lasts, 0 for no limit, and tooLate is the cause of that end.
 	timeout time.Duration
 	tooLate error
@@ -42,7 +44,7 @@ type run struct {
 	timedOut, pastDeadline, refused bool
 	// err is what the handler returned, or its panic. after are the callbacks of AfterRun.
 	err   error
-	after []func(job.Outcome, error)
+	after []call
 
 	// made are the run's own loggers, once the handler has asked for one.
 	made atomic.Pointer[runLoggers]
@@ -56,6 +58,28 @@ type run struct {
 
 type runKey struct{}
 
+// closedChannel is the Done channel of a run that has ended.
+var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Done implements context.Context. Package context calls it for each context that is derived from the run's. It
+// records the call before it asks whether the run has ended, and finish ends the run before it asks whether
+// there was a call. So one of the two sees the other, and no context outlives the run.
+func (r *run) Done() <-chan struct{} {
+	r.followed.Store(true)
+	if r.over() {
+		return closedChannel
+	}
+	return r.Context.Done()
+}
+
+// Err implements context.Context.
+func (r *run) Err() error {
+	if err := r.Context.Err(); err != nil || !r.over() {
+		return err
+	}
+	return context.Canceled
+}
+
 // Value implements context.Context.
 func (r *run) Value(key any) any {
 	switch key {
@@ -65,6 +89,9 @@ func (r *run) Value(key any) any {
 		if log := r.loggers().zerolog; log != nil {
 			return log
 		}
+	}
+	if r.passedOn.Load() { // context.Cause would find the cause of a later run's end
+		return r.Session.Context.Value(key)
 	}
 	return r.Context.Value(key)
 }
@@ -159,8 +186,8 @@ func (p *processor) execute(taken *fetch.Run) {
 }
 
 // A sharedContext is the context under which a processor runs jobs, one after the other. To cancel a run, the
-// context is cancelled, and the processor makes a new one for the next run. Most runs are never cancelled, and
-// a context for each would be most of the cost of a short run.
+// context is cancelled, and the processor makes a new one for the next run; so it does at the end of a run
+// whose context was followed. A context for each of the other runs would be most of the cost of a short run.
 type sharedContext struct {
 	context.Context
 	session context.Context
@@ -170,7 +197,7 @@ type sharedContext struct {
 
 var noRun, cancelledRun = &run{}, &run{}
 
-// contextFor returns the context for a run. It is the context of the previous run, unless that was cancelled.
+// contextFor returns the context for a run. It is the context of the previous run, unless that has ended.
 func (p *processor) contextFor(r *run) *sharedContext {
 	session := r.Session.Context
 	if p.shared != nil && p.shared.session == session && p.shared.run.CompareAndSwap(noRun, r) {
@@ -185,8 +212,14 @@ func (p *processor) contextFor(r *run) *sharedContext {
 	return p.shared
 }
 
-// release ends the use of the context by a run.
-func (c *sharedContext) release(r *run) { c.run.CompareAndSwap(r, noRun) }
+// release ends the use of the context by a run, and the context if something may wait for that.
+func (c *sharedContext) release(r *run) {
+	if r.followed.Load() {
+		c.cancelRun(r, nil)
+	} else if c.run.CompareAndSwap(r, noRun) {
+		r.passedOn.Store(true)
+	}
+}
 
 // cancelRun ends the context of a run, unless the run has ended.
 func (c *sharedContext) cancelRun(r *run, cause error) bool {
@@ -289,7 +322,7 @@ func (r *run) call(handler Handler) (err error) {
 	if r.timeout == 0 {
 		return handler(r, own)
 	}
-	ctx, cancel := context.WithTimeoutCause(r, r.timeout, r.tooLate)
+	ctx, cancel := context.WithTimeoutCause(timed{r}, r.timeout, r.tooLate)
 	defer func() {
 		cause := context.Cause(ctx)
 		if r.timedOut = errors.Is(cause, ErrTimeout); r.timedOut {
@@ -299,6 +332,13 @@ func (r *run) call(handler Handler) (err error) {
 	}()
 	return handler(ctx, own)
 }
+
+// A timed is a run from which only call derives a context. call also ends that context, so the run's own need
+// not end for it.
+type timed struct{ *run }
+
+// Done implements context.Context.
+func (t timed) Done() <-chan struct{} { return t.Context.Done() }
 
 // decided reports whether the run has its outcome.
 func (r *run) decided() bool { return r.outcome != job.Outcome{} }
@@ -310,7 +350,9 @@ func (r *run) decide(err error) {
 	r.err = err
 	if err == nil {
 		r.outcome = job.Done()
-		r.log("")
+		if l.debugging() { // most runs pay no more than this
+			l.guard("the log of a run", func() { r.log("") }, r.job)
+		}
 		return
 	}
 	byBelay := r.cancelledByBelay()
@@ -351,16 +393,16 @@ func (r *run) callAfter() {
 	if len(r.after) == 0 {
 		return
 	}
-	callback := r.after[0]
-	r.after = r.after[1:]
-	defer r.callAfter()
-	r.launcher().guard("callback after a run", func() { callback(r.outcome, r.err) }, r.job)
+	after := r.after
+	r.after = nil
+	defer r.callAfter() // for one that a callback has added
+	r.launcher().callEach(after)
 }
 
 // finish frees the processor, counts the run, and passes its outcome to the loop, which settles it.
 func (r *run) finish() {
 	l := r.launcher()
-	r.processor.current.Store(nil)
+	r.processor.current.Store(nil) // before release, see Done
 	r.shared.release(r)
 	if r.track != nil {
 		r.endTracked()

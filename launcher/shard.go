@@ -127,6 +127,7 @@ func (s *shard) join(ctx, vitals context.Context, answers chan<- answer, started
 		case <-l.halt:
 		case <-time.After(link.Jitter(refusedRest)):
 		}
+		s.learnMarks(ctx) // they may have been denied before, and there may be newer ones
 		session, err = s.register(ctx)
 	}
 	if session != nil {

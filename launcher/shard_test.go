@@ -242,6 +242,54 @@ func TestAWorkerStartsWithTheFirstShardThatAnswers(t *testing.T) {
 	})
 }
 
+// A job that was cancelled while the shard refused the process is not started once the process joins.
+func TestAShardThatIsJoinedLateHasItsMarksFirst(t *testing.T) {
+	t.Parallel()
+	eachFleet(t, func(t *testing.T, f *fleet) {
+		cfg := f.config()
+		cfg.Beat = time.Second // its reply, which names newer marks, comes after the first take
+		cancelled := job.Draft{Class: "Quick", Queue: "default", JID: "cancelled", ArgsJSON: "[]", CreatedAt: time.Now().Add(-time.Minute)}.Encode()
+		var asked atomic.Int64
+		cfg.Permitted = func(_ context.Context, shard launcher.Shard) error {
+			if shard.Name == "b" && asked.Add(1) == 1 {
+				f.b.do("LPUSH", f.b.keys.Queue("default"), cancelled)
+				f.b.mark("cancelled")
+				return notPermitted
+			}
+			return nil
+		}
+		l := f.build(cfg)
+		var ran tally
+		l.Handle("Quick", ran.run, launcher.Class{})
+		f.start(l)
+		f.b.processed(1)
+		ran.requireOnce(t, 0)
+		require.Contains(t, f.log.String(), "job dropped before its start")
+	})
+}
+
+// An order to stop that comes through each shard is one order: a running job gets the shutdown timeout.
+func TestAnOrderToStopThroughEachShardIsOneOrder(t *testing.T) {
+	t.Parallel()
+	eachFleet(t, func(t *testing.T, f *fleet) {
+		cfg := f.config()
+		cfg.ShutdownTimeout = time.Hour
+		l := f.build(cfg)
+		began, ends, free := handleWaits(l)
+		w := f.start(l)
+		f.push("Waits", "[]")
+		receive(t, "the run", began)
+		for _, r := range []*rig{f.rig, f.b} {
+			r.do("LPUSH", r.keys.Signals(r.identity()), "TERM")
+		}
+		f.eventually("both orders", func() bool { return strings.Count(f.log.String(), `"remote control"`) == 2 })
+		close(free)
+		require.NoError(t, receive(t, "the end of the run", ends), "it was cut")
+		w.wait(t)
+		f.processed(1)
+	})
+}
+
 func TestAWorkerStopsWhileAShardHasNotAnswered(t *testing.T) {
 	t.Parallel()
 	eachFleet(t, func(t *testing.T, f *fleet) {

@@ -152,14 +152,11 @@ func (l *Launcher) reportStuck(late []*run, left bool) {
 		l.cfg.Log.Warn(message, append(fields, "goroutine", s.Goroutine, "stack", s.Stack)...)
 		stuck = append(stuck, s)
 	}
-	if len(l.hooks.stuck) == 0 {
-		return
-	}
-	l.callLater("stuck handler", func() {
-		for _, run := range stuck {
-			for _, handler := range l.hooks.stuck {
-				l.guard("stuck handler", func() { handler(run) }, run.Job)
-			}
+	var calls []call
+	for _, run := range stuck {
+		for _, handler := range l.hooks.stuck {
+			calls = append(calls, call{"stuck handler", func() { handler(run) }, run.Job})
 		}
-	})
+	}
+	l.callLater(calls)
 }

@@ -48,7 +48,7 @@ func (m *Marks) Read(ctx context.Context, client driver.Client, keys Keys) (more
 	switch read := m.read.Load(); {
 	case m.cursor.From == "", noticed < read, m.fresh == nil && m.Len() > 2*MaxMarks:
 		// Redis has lost its data, or has removed many of the marks that are kept here.
-		m.readAgain()
+		m.ReadAgain()
 	case noticed == read && m.fresh == nil:
 		return false, nil
 	}
@@ -59,7 +59,7 @@ func (m *Marks) Read(ctx context.Context, client driver.Client, keys Keys) (more
 	newest, unmarked := m.add(page, noticed)
 	if unmarked > m.unmarked {
 		m.unmarked = unmarked
-		m.readAgain()
+		m.ReadAgain()
 		return true, nil
 	}
 	if more = len(page) >= MaxItems; !more {
@@ -96,8 +96,9 @@ func (m *Marks) add(page []Entry, known int64) (newest, unmarked int64) {
 	return newest, unmarked
 }
 
-// readAgain begins to read all marks again. Those that were read before bind until all have been read.
-func (m *Marks) readAgain() {
+// ReadAgain begins to read all marks again, also without a notice. Those that were read before bind until all
+// have been read. It is for the goroutine that reads.
+func (m *Marks) ReadAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cursor, m.fresh = Cursor{From: "-inf", To: "+inf"}, make(map[Mark]time.Time)

@@ -116,7 +116,7 @@ func Decide(p Policy, r EndedRun) Verdict {
 // ask returns what the handler asks for or, if it asks for nothing, what the first matching rule does; ruled
 // reports the latter.
 func (r EndedRun) ask(p Policy) (ask AskError, ruled bool) {
-	if ask = askOf(r.Err); ask.Ask != 0 {
+	if ask = AskOf(r.Err); ask.Ask != 0 {
 		return ask, false
 	}
 	ask = askOfRules(r.Err, r.Rules, p.Rules)

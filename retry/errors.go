@@ -43,8 +43,8 @@ type PanicError struct {
 	Stack []byte
 }
 
-// errGone is the value of the PanicError of a call that ended its goroutine.
-var errGone = errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
+// ErrGone is the value of the PanicError of a call that ended its goroutine.
+var ErrGone = errors.New("it ended its goroutine (runtime.Goexit) instead of returning")
 
 // Contain makes a call of the program's code in a goroutine of its own and waits for it, so that the goroutine
 // of the caller goes on whatever the call does: a panic, and a runtime.Goexit (t.FailNow calls it), are its
@@ -52,7 +52,7 @@ var errGone = errors.New("it ended its goroutine (runtime.Goexit) instead of ret
 func Contain(call func()) *PanicError {
 	ended := make(chan *PanicError)
 	go func() {
-		problem := &PanicError{Value: errGone}
+		problem := &PanicError{Value: ErrGone}
 		defer func() {
 			if value := recover(); value != nil {
 				problem = &PanicError{Value: value, Stack: debug.Stack()}

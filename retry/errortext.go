@@ -89,8 +89,9 @@ func chain(err error) (links []error) {
 	return links
 }
 
-// askOf returns the outermost AskError of the handler; the zero AskError if there is none, or if it panicked.
-func askOf(err error) AskError {
+// AskOf returns the outermost AskError of the handler, whatever the methods of its error do; the zero AskError
+// if there is none, or if the handler panicked.
+func AskOf(err error) AskError {
 	for _, link := range chain(err) {
 		switch e := link.(type) { //nolint:errorlint // each link of the chain is visited by itself
 		case *PanicError:

@@ -65,7 +65,8 @@ func newClient(from *source, conns int, sender *driver.ScriptSender) *Client {
 
 // New returns a Client that uses a user's own client. Its Do uses client with its hooks, pool and timeouts,
 // but sends nothing again; its lanes and waiters are new clients with the same address, credentials and
-// dialer. Close leaves client open.
+// dialer. Close leaves client open. With TLS go-redis does not check idle connections of client: give it a
+// ConnMaxIdleTime below the timeout of the server, or a call on a closed one has an unknown outcome.
 func New(client *redis.Client) *Client {
 	return &Client{pool: &pool{redis: client}, source: &source{options: client.Options()}, sender: &driver.ScriptSender{}}
 }

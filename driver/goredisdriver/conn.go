@@ -43,14 +43,21 @@ type conn struct {
 func (p *pool) newConn(raw net.Conn, grace time.Duration) net.Conn {
 	c := &conn{Conn: raw, grace: grace}
 	c.unwatch = context.AfterFunc(p.over, func() { _ = raw.Close() })
-	if checkable, ok := raw.(syscall.Conn); ok { // go-redis uses it to check whether an idle connection was closed
-		return struct {
-			*conn
-			syscall.Conn
-		}{c, checkable}
+	socket, plain := raw.(syscall.Conn)
+	c.encoded = !plain
+	if outer, ok := raw.(interface{ NetConn() net.Conn }); ok && c.encoded { // a *tls.Conn
+		socket, _ = outer.NetConn().(syscall.Conn)
 	}
-	c.encoded = true
-	return c
+	if socket == nil {
+		return c
+	}
+	// go-redis asks the socket whether an idle connection was closed, and reconnects. With TLS it asks only
+	// if it is given the socket: with RESP3 it would read on after a record of TLS without a reply, and wait.
+	// With RESP2 such a record costs no more than a reconnect.
+	return struct {
+		*conn
+		syscall.Conn
+	}{c, socket}
 }
 
 // Close implements net.Conn.

@@ -2,6 +2,7 @@ package goredisdriver
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"strings"
@@ -64,4 +65,6 @@ func TestAConnectionThatIsClosedAtOnceIsExplained(t *testing.T) {
 	require.NotErrorIs(t, read(p.newConn(&closedConn{sent: strings.NewReader("")}, 0)), driver.ErrClosedAtOnce, "with TLS")
 	_, checkable := tcp("").(syscall.Conn)
 	require.True(t, checkable, "go-redis could not check whether an idle connection was closed")
+	_, checkable = p.newConn(tls.Client(closedTCPConn{}, &tls.Config{MinVersion: tls.VersionTLS12}), 0).(syscall.Conn)
+	require.True(t, checkable, "with TLS")
 }

@@ -172,6 +172,11 @@ func enforced(o rueidis.ClientOption) rueidis.ClientOption {
 		o.Dialer.KeepAlive = driver.KeepAlive // rueidis' own is a second
 	}
 	o.ReadBufferEachConn, o.WriteBufferEachConn = driver.BufferSize, driver.BufferSize
+	if ask := o.AuthCredentialsFn; ask != nil {
+		o.AuthCredentialsFn = func(of rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			return contained("the function for credentials", func() (rueidis.AuthCredentials, error) { return ask(of) })
+		}
+	}
 	return o
 }
 

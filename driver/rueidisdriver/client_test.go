@@ -1,7 +1,10 @@
 package rueidisdriver
 
 import (
+	"crypto/tls"
 	"math"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +37,57 @@ func TestALifetimeDoesNotReSend(t *testing.T) {
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: p + "n", Nth: 1, Do: faultproxy.Delay(2 * time.Second)})
 	require.Equal(t, []driver.Reply{{Value: int64(1)}}, client.Do(t.Context(), driver.Command("INCR", p+"n")))
 	require.Equal(t, 1, proxy.Count("INCR"))
+}
+
+// A function of the program that panics for a new connection fails the calls that need it, and no later ones.
+func TestAPanicForANewConnectionFailsItsCall(t *testing.T) {
+	t.Parallel()
+	addr := drivertest.Redis(t).Addr()
+	for name, options := range map[string]func(fail func()) rueidis.ClientOption{
+		"the dialer": func(fail func()) rueidis.ClientOption {
+			return rueidis.ClientOption{DialFn: func(addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) { fail(); return d.Dial("tcp", addr) }}
+		},
+		"the function for credentials": func(fail func()) rueidis.ClientOption {
+			return rueidis.ClientOption{AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+				fail()
+				return rueidis.AuthCredentials{}, nil
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var fixed atomic.Bool
+			o := options(func() {
+				if !fixed.Load() {
+					panic("of no use")
+				}
+			})
+			o.InitAddress = []string{addr}
+			client, err := New(o)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, client.Close()) }()
+			ping := func() error {
+				reply := make(chan error, 1)
+				go func() { reply <- client.Do(t.Context(), driver.Command("PING"))[0].Err }()
+				select {
+				case err := <-reply:
+					return err
+				case <-time.After(20 * time.Second):
+					require.FailNow(t, "the call hangs")
+					return nil
+				}
+			}
+			for range 2 {
+				err := ping()
+				require.ErrorContains(t, err, name+" panicked: of no use")
+				require.True(t, driver.Certain(err), "nothing was sent: %v", err)
+			}
+			fixed.Store(true)
+			require.NoError(t, ping())
+			require.True(t, client.calls.TryLock(), "a call counts as under way for ever")
+			client.calls.Unlock()
+		})
+	}
 }
 
 // A call that gives up while the connection serves others leaves them alone.

@@ -57,9 +57,7 @@ func (c *Client) send(deadline time.Time, calls []driver.Call, replies []driver.
 	}
 	handed = true
 	before := c.link.generation()
-	c.calls.RLock()
-	results, ending, used := c.exec(deadline, batch)
-	c.calls.RUnlock()
+	results, ending, used := c.call(deadline, batch)
 	// An abandoned call may still be written. Any other call used the existing connection, or one dialled
 	// since.
 	unsent := ending != gaveUp && c.link.unwritten(before)
@@ -136,6 +134,13 @@ func build(b rueidis.Builder, call *driver.Call, form driver.ScriptForm) rueidis
 	}
 	verb, body := form.Words(call.Script)
 	return b.Arbitrary(verb, body, strconv.Itoa(len(call.Keys))).Args(call.Keys...).Args(call.Args...).Build()
+}
+
+// call is exec as one of the calls under way, also if a dialer of the program panics.
+func (c *Client) call(deadline time.Time, batch []rueidis.Completed) ([]rueidis.RedisResult, ending, int64) {
+	c.calls.RLock()
+	defer c.calls.RUnlock()
+	return c.exec(deadline, batch)
 }
 
 // How an exec ended.

@@ -56,6 +56,17 @@ func dialerOf(o rueidis.ClientOption) dialer {
 	return dialPlain
 }
 
+// contained calls a function of the program for a new connection. A panic is its error: rueidis would make all
+// later calls wait for that connection.
+func contained[T any](what string, call func() (T, error)) (result T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &driver.NotSentError{Err: fmt.Errorf("rueidisdriver: %s panicked: %v", what, p)}
+		}
+	}()
+	return call()
+}
+
 func dialPlain(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 	if config != nil {
 		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
@@ -72,7 +83,7 @@ func (l *link) Dial(ctx context.Context, addr string, dialer *net.Dialer, config
 	if l.shut.Load() {
 		return nil, &driver.NotSentError{Err: errClosed}
 	}
-	raw, err := l.dial(ctx, addr, dialer, config)
+	raw, err := contained("the dialer", func() (net.Conn, error) { return l.dial(ctx, addr, dialer, config) })
 	if err != nil {
 		if config != nil {
 			err = driver.ExplainTLS(err)
