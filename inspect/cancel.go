@@ -65,8 +65,8 @@ const cancelTime = 10 * time.Second
 //
 // At most 10,000 jobs that were not found, or have not ended yet, are marked at a time; beyond them Cancel
 // returns an error. If it returns an error, it may be called again. The results say what was done before: the
-// Result of a job is empty if nothing was done, and CancelMarked with Unseen if the search failed before it found
-// the job.
+// Result of a job is empty if nothing was done, and CancelMarked with Unseen if the search failed before it
+// found the job.
 func (i *Inspector) Cancel(ctx context.Context, jids ...string) ([]Cancellation, error) {
 	results := make([]Cancellation, len(jids))
 	var errs []error

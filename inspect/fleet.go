@@ -104,8 +104,8 @@ func (f *Fleet) index(name string) int {
 	return slices.IndexFunc(f.shards, func(s Shard) bool { return s.Name == name })
 }
 
-// failed is the error of an answer in which these shards are missing: nil if any shard is there. An error that is
-// nil is of no shard.
+// failed is the error of an answer in which these shards are missing: nil if any shard is there. An error that
+// is nil is of no shard.
 func (f *Fleet) failed(errs []error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) < len(f.shards) {
@@ -257,8 +257,8 @@ type ShardFound struct {
 	Found
 }
 
-// FindAll is Inspector.FindAll in all shards at once, until each ID is found. Of a job that was not found, Unseen
-// also names the shards that could not be searched. It fails only if none could be.
+// FindAll is Inspector.FindAll in all shards at once, until each ID is found. Of a job that was not found,
+// Unseen also names the shards that could not be searched. It fails only if none could be.
 func (f *Fleet) FindAll(ctx context.Context, query Query, progress func(looked int, place string)) ([]ShardFound, error) {
 	all := make([]ShardFound, len(query.IDs))
 	if i, is := f.whole(); is {
@@ -484,8 +484,8 @@ func (c ShardCancellation) betterThan(other ShardCancellation) bool {
 	return slices.Index(cancelled, c.Result) > slices.Index(cancelled, other.Result)
 }
 
-// Cancel is Inspector.Cancel in all shards at once: each marks the jobs and looks for them. Unseen of a job that
-// was not found also names the shards in which Cancel failed. It fails only if it failed in all of them.
+// Cancel is Inspector.Cancel in all shards at once: each marks the jobs and looks for them. Unseen of a job
+// that was not found also names the shards in which Cancel failed. It fails only if it failed in all of them.
 func (f *Fleet) Cancel(ctx context.Context, jids ...string) ([]ShardCancellation, error) {
 	all := make([]ShardCancellation, len(jids))
 	if i, is := f.whole(); is {

@@ -214,8 +214,8 @@ func (a *act) waiters() bool {
 	return slices.Contains(a.listing.places, inspect.PlaceWaiting) && a.action.PossibleIn(inspect.PlaceWaiting)
 }
 
-// preview prints how many jobs the act would be done on. It reads as the act does, and changes nothing. Jobs that
-// are named and are not there are an error, as they are for the act.
+// preview prints how many jobs the act would be done on. It reads as the act does, and changes nothing. Jobs
+// that are named and are not there are an error, as they are for the act.
 func (a *act) preview(homes []inspect.Home) error {
 	query := inspect.Query{IDs: a.selection.IDs, Filter: a.selection.Filter}
 	for _, home := range homes {

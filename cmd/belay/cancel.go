@@ -50,9 +50,9 @@ func newCancel(at *redisFlags) *cobra.Command {
 	return cmd
 }
 
-// printCancelled prints what happened to each job. Jobs that were not cancelled are an error. If Cancel itself has
-// failed, its error is the answer: a job that the search had not found by then need not be absent, and one with
-// which nothing had happened has no result.
+// printCancelled prints what happened to each job. Jobs that were not cancelled are an error. If Cancel itself
+// has failed, its error is the answer: a job that the search had not found by then need not be absent, and one
+// with which nothing had happened has no result.
 func printCancelled(cmd *cobra.Command, results []inspect.ShardCancellation, failed error) error {
 	results = slices.DeleteFunc(results, func(r inspect.ShardCancellation) bool { return r.Result == "" })
 	err := showAll(cmd, results, func(t *table) {
