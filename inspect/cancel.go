@@ -65,7 +65,8 @@ const cancelTime = 10 * time.Second
 //
 // At most 10,000 jobs that were not found, or have not ended yet, are marked at a time; beyond them Cancel
 // returns an error. If it returns an error, it may be called again. The results say what was done before: the
-// Result of a job is empty if nothing was done.
+// Result of a job is empty if nothing was done, and CancelMarked with Unseen if the search failed before it
+// found the job.
 func (i *Inspector) Cancel(ctx context.Context, jids ...string) ([]Cancellation, error) {
 	results := make([]Cancellation, len(jids))
 	var errs []error
@@ -132,7 +133,10 @@ func (c *cancelling) run(ctx context.Context) error {
 		c.unseen = nil
 		err = c.search(ctx)
 	}
-	if c.late() && len(c.open) > 0 {
+	switch {
+	case err != nil:
+		c.unseen = append(c.unseen, "it failed: "+err.Error())
+	case c.late() && len(c.open) > 0:
 		c.unseen = append(c.unseen, "it took too long: stopped in "+c.place)
 	}
 	for jid := range c.open {

@@ -104,12 +104,24 @@ func (f *Fleet) index(name string) int {
 	return slices.IndexFunc(f.shards, func(s Shard) bool { return s.Name == name })
 }
 
-// failed is the error of an answer in which these shards are missing: nil if any shard is there.
+// failed is the error of an answer in which these shards are missing: nil if any shard is there. An error that
+// is nil is of no shard.
 func (f *Fleet) failed(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) < len(f.shards) {
 		return nil
 	}
 	return errors.Join(errs...)
+}
+
+// atOnce calls do for each shard, with its index, and returns when all calls have: a shard that is away delays
+// no other one.
+func (f *Fleet) atOnce(do func(n int, shard Shard)) {
+	var calls sync.WaitGroup
+	for n, shard := range f.shards {
+		calls.Go(func() { do(n, shard) })
+	}
+	calls.Wait()
 }
 
 // of names the shard in an error about it.
@@ -149,18 +161,14 @@ func (f *Fleet) status(ctx context.Context, read func(*Inspector, context.Contex
 		return FleetStatus{Status: status}, err
 	}
 	shards, errs := make([]ShardStatus, len(f.shards)), make([]error, len(f.shards))
-	var reads sync.WaitGroup
-	for n, shard := range f.shards {
-		reads.Go(func() {
-			status, err := read(shard.Inspector, ctx)
-			shards[n] = ShardStatus{Name: shard.Name, Status: status}
-			if err != nil {
-				errs[n] = shard.of(err)
-				shards[n] = ShardStatus{Name: shard.Name, Problem: err.Error(), Status: Status{Queues: []Queue{}, Processes: []Process{}, Problems: []string{}}}
-			}
-		})
-	}
-	reads.Wait()
+	f.atOnce(func(n int, shard Shard) {
+		status, err := read(shard.Inspector, ctx)
+		shards[n] = ShardStatus{Name: shard.Name, Status: status}
+		if err != nil {
+			errs[n] = shard.of(err)
+			shards[n] = ShardStatus{Name: shard.Name, Problem: err.Error(), Status: Status{Queues: []Queue{}, Processes: []Process{}, Problems: []string{}}}
+		}
+	})
 	sum := FleetStatus{Shards: shards, Status: Status{Queues: []Queue{}, Processes: []Process{}, Problems: []string{}}}
 	for n, shard := range shards {
 		if errs[n] != nil {
@@ -173,7 +181,7 @@ func (f *Fleet) status(ctx context.Context, read func(*Inspector, context.Contex
 	slices.SortFunc(sum.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
 	sum.Queues = sum.Queues[:min(len(sum.Queues), maxShown)]
 	sum.Processes = sum.Processes[:min(len(sum.Processes), maxShown)]
-	return sum, f.failed(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
+	return sum, f.failed(errs)
 }
 
 // add adds the overview of a shard. Shards have the same queues, so their number is that of the largest.
@@ -249,8 +257,8 @@ type ShardFound struct {
 	Found
 }
 
-// FindAll is Inspector.FindAll, shard after shard, for the IDs that no earlier shard had. Of a job that was not
-// found, Unseen also names the shards that could not be searched. It fails only if none could be.
+// FindAll is Inspector.FindAll in all shards at once, until each ID is found. Of a job that was not found,
+// Unseen also names the shards that could not be searched. It fails only if none could be.
 func (f *Fleet) FindAll(ctx context.Context, query Query, progress func(looked int, place string)) ([]ShardFound, error) {
 	all := make([]ShardFound, len(query.IDs))
 	if i, is := f.whole(); is {
@@ -260,46 +268,50 @@ func (f *Fleet) FindAll(ctx context.Context, query Query, progress func(looked i
 		}
 		return all[:len(found)], err
 	}
-	for n, id := range query.IDs {
-		all[n].Found = Found{JID: id, Place: PlaceNotFound}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	results, errs := make([][]Found, len(f.shards)), make([]error, len(f.shards))
+	var mutex sync.Mutex // guards all below, and bounds progress to one call at a time
+	looks, looked, open := make([]int, len(f.shards)), 0, make(map[string]bool)
+	for _, id := range query.IDs {
+		open[id] = true
 	}
-	var errs []error
-	looked := 0
-	for _, shard := range f.shards {
-		rest := query
-		rest.IDs = nil
-		for _, found := range all {
-			if found.Place == PlaceNotFound {
-				rest.IDs = append(rest.IDs, found.JID)
-			}
-		}
-		if len(rest.IDs) == 0 {
-			break
-		}
-		looks := 0
-		found, err := shard.FindAll(ctx, rest, func(n int, place string) {
-			if looks = n; progress != nil {
-				progress(looked+n, "shard "+shard.Name+", "+place)
+	f.atOnce(func(n int, shard Shard) {
+		found, err := shard.FindAll(ctx, query, func(sofar int, place string) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			looked, looks[n] = looked+sofar-looks[n], sofar
+			if progress != nil {
+				progress(looked, "shard "+shard.Name+", "+place)
 			}
 		})
-		looked += looks
-		if err != nil {
-			errs = append(errs, shard.of(err))
+		if results[n] = found; err != nil {
+			errs[n] = shard.of(err)
 		}
-		for n := range all {
-			at := slices.IndexFunc(found, func(one Found) bool { return one.JID == all[n].JID })
-			switch {
-			case all[n].Place != PlaceNotFound:
-			case err != nil:
-				all[n].Unseen = join(all[n].Unseen, shard.of(err).Error())
-			case found[at].Place != PlaceNotFound:
-				all[n] = ShardFound{Shard: shard.Name, Found: found[at]}
-			case found[at].Unseen != "":
-				all[n].Unseen = join(all[n].Unseen, "shard "+shard.Name+": "+found[at].Unseen)
+		mutex.Lock()
+		defer mutex.Unlock()
+		for _, one := range found {
+			if one.Place != PlaceNotFound {
+				delete(open, one.JID)
 			}
 		}
-	}
-	for n := range all {
+		if len(open) == 0 {
+			stop() // what the other shards would find is known
+		}
+	})
+	for n, id := range query.IDs {
+		all[n].Found = Found{JID: id, Place: PlaceNotFound}
+		for at, shard := range f.shards {
+			switch {
+			case all[n].Place != PlaceNotFound:
+			case errs[at] != nil:
+				all[n].Unseen = join(all[n].Unseen, errs[at].Error())
+			case results[at][n].Place != PlaceNotFound:
+				all[n] = ShardFound{Shard: shard.Name, Found: results[at][n]}
+			case results[at][n].Unseen != "":
+				all[n].Unseen = join(all[n].Unseen, "shard "+shard.Name+": "+results[at][n].Unseen)
+			}
+		}
 		all[n].Looked = looked
 	}
 	return all, f.failed(errs)
@@ -464,8 +476,16 @@ type ShardCancellation struct {
 // cancelled orders what Cancel can have done about one job in several shards: only one of them has the job.
 var cancelled = []CancelResult{"", CancelMarked, CancelDone, CancelStopping, CancelRemoved}
 
-// Cancel is Inspector.Cancel, shard after shard: each marks the jobs and looks for them. Unseen of a job that
-// was not found also names the shards in which Cancel failed. It fails only if it failed in all of them.
+// betterThan reports whether the result is that of the shard that has the job, and the other one is not.
+func (c ShardCancellation) betterThan(other ShardCancellation) bool {
+	if c.Result == other.Result {
+		return c.Shard != "" && other.Shard == "" // its process cannot stop it
+	}
+	return slices.Index(cancelled, c.Result) > slices.Index(cancelled, other.Result)
+}
+
+// Cancel is Inspector.Cancel in all shards at once: each marks the jobs and looks for them. Unseen of a job
+// that was not found also names the shards in which Cancel failed. It fails only if it failed in all of them.
 func (f *Fleet) Cancel(ctx context.Context, jids ...string) ([]ShardCancellation, error) {
 	all := make([]ShardCancellation, len(jids))
 	if i, is := f.whole(); is {
@@ -478,26 +498,37 @@ func (f *Fleet) Cancel(ctx context.Context, jids ...string) ([]ShardCancellation
 	for n, jid := range jids {
 		all[n].Cancellation = Cancellation{JID: jid, Place: PlaceNotFound}
 	}
-	var errs []error
-	unseen := ""
-	for _, shard := range f.shards {
-		results, err := shard.Cancel(ctx, jids...)
-		if err != nil {
-			errs = append(errs, shard.of(err))
-			unseen = join(unseen, shard.of(err).Error())
+	results, errs := make([][]Cancellation, len(f.shards)), make([]error, len(f.shards))
+	f.atOnce(func(n int, shard Shard) {
+		var err error
+		if results[n], err = shard.Cancel(ctx, jids...); err != nil {
+			errs[n] = shard.of(err)
 		}
-		for n, result := range results {
-			switch better := slices.Index(cancelled, result.Result) > slices.Index(cancelled, all[n].Result); {
-			case better && result.Place == PlaceNotFound:
-				all[n] = ShardCancellation{Cancellation: result}
-			case better:
-				all[n] = ShardCancellation{Shard: shard.Name, Cancellation: result}
+	})
+	unseen := make([]string, len(jids))
+	for at, shard := range f.shards {
+		for n := range all {
+			if errs[at] != nil {
+				unseen[n] = join(unseen[n], errs[at].Error())
+			}
+			if len(results[at]) == 0 { // it failed before it began
+				continue
+			}
+			result := ShardCancellation{Shard: shard.Name, Cancellation: results[at][n]}
+			if errs[at] == nil && result.Unseen != "" {
+				unseen[n] = join(unseen[n], "shard "+shard.Name+": "+result.Unseen)
+			}
+			if result.Unseen = ""; result.Place == PlaceNotFound {
+				result.Shard = ""
+			}
+			if result.betterThan(all[n]) {
+				all[n] = result
 			}
 		}
 	}
 	for n := range all {
 		if all[n].Place == PlaceNotFound {
-			all[n].Unseen = join(all[n].Unseen, unseen)
+			all[n].Unseen = unseen[n]
 		}
 	}
 	return all, f.failed(errs)

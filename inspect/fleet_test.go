@@ -36,6 +36,18 @@ func (noServer) Do(_ context.Context, calls ...driver.Call) []driver.Reply {
 	return replies
 }
 
+// frozen is a Redis that answers nothing until the context of a call ends.
+type frozen struct{ driver.Client }
+
+func (frozen) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	<-ctx.Done()
+	replies := make([]driver.Reply, len(calls))
+	for i := range replies {
+		replies[i].Err = fmt.Errorf("read the reply: %w", ctx.Err())
+	}
+	return replies
+}
+
 // fleet returns a fleet of three shards, of which the second is away, and the keyspaces of the others.
 func (w *world) fleet() (f *Fleet, a, b *world) {
 	b = w.another()
@@ -156,6 +168,51 @@ func TestFleet(t *testing.T) {
 			require.Equal(w, CancelMarked, results[1].Result)
 			require.Contains(w, results[1].Unseen, "shard away: ")
 			require.Empty(w, b.list(b.keys.Queue("mail")))
+		},
+		"finds and cancels a job while another shard is frozen": func(w *world) {
+			b := w.another()
+			f := NewFleet(Shard{"frozen", inspectorOf(w.T, frozen{w.driver}, "frozen")}, Shard{"b", b.inspector})
+			b.do("SADD", b.keys.Queues(), "mail")
+			b.push(b.keys.Queue("mail"), sought("there", ""))
+			ctx, end := context.WithTimeout(w.Context(), time.Minute)
+			defer end()
+			found, err := f.FindAll(ctx, Query{IDs: []string{"there"}}, nil)
+			require.NoError(w, err)
+			require.Equal(w, "b", found[0].Shard)
+			require.Equal(w, PlaceQueue, found[0].Place)
+			require.Empty(w, found[0].Unseen)
+			require.NoError(w, ctx.Err(), "it does not wait for the other shard")
+
+			ctx, end = context.WithTimeout(w.Context(), time.Minute)
+			defer end()
+			answers := make(chan []ShardCancellation, 1)
+			go func() {
+				results, _ := f.Cancel(ctx, "there", "nowhere")
+				answers <- results
+			}()
+			require.Eventually(w, func() bool { return len(b.list(b.keys.Queue("mail"))) == 0 }, 30*time.Second, 5*time.Millisecond)
+			require.Eventually(w, func() bool { // the marks of jobs that have ended are taken back last
+				return len(b.set(b.keys.Cancelled())) > 0 && b.do("ZSCORE", b.keys.Cancelled(), "there") == nil
+			}, 30*time.Second, 5*time.Millisecond)
+			end()
+			results := <-answers
+			require.Equal(w, []CancelResult{CancelRemoved, CancelMarked}, []CancelResult{results[0].Result, results[1].Result})
+			require.Equal(w, "b", results[0].Shard)
+			require.Empty(w, results[0].Unseen)
+			require.Contains(w, results[1].Unseen, "shard frozen: ")
+		},
+		"says what each shard did not search for a job to cancel": func(w *world) {
+			b := w.another()
+			f := NewFleet(Shard{"a", w.inspector}, Shard{"b", b.inspector})
+			b.do("SADD", b.keys.Queues(), "odd")
+			b.do("SET", b.keys.Queue("odd"), "x")
+			b.process("old:1:bb", "mail")
+			b.do("HDEL", b.keys.Record("old:1:bb"), "protocol")
+			b.do("LPUSH", b.keys.Working("mail", "old:1:bb"), sought("runs", ""))
+			results, err := f.Cancel(w.Context(), "nowhere", "runs")
+			require.NoError(w, err)
+			require.Equal(w, "shard b: queue odd is not a list", results[0].Unseen)
+			require.Equal(w, ShardCancellation{"b", Cancellation{JID: "runs", Result: CancelMarked, Place: PlaceRunning, Process: "old:1:bb", Class: "A", Queue: "mail"}}, results[1])
 		},
 		"fails if no shard answers": func(w *world) {
 			away := inspectorOf(w.T, noServer{w.driver}, "away")

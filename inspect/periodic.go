@@ -68,25 +68,28 @@ var (
 	ErrRegistered = scheduler.ErrRegistered
 )
 
-// maxPeriodic bounds the list: a program that makes up names must not fill an operator's memory.
-const maxPeriodic = 10_000
+const (
+	// maxPeriodic bounds the list: a program that makes up names must not fill an operator's memory.
+	maxPeriodic = 10_000
+	// maxPeriodicNames is how many bytes the names of so many have at most, if clients stored them.
+	maxPeriodicNames = 2 << 20
+)
 
 // Periodic returns the periodic jobs, the next one to be due first and paused ones last; at most ten
 // thousand.
 func (i *Inspector) Periodic(ctx context.Context) (all []Periodic, err error) {
-	seen := make(map[string]bool)
-	for first := 0; first < maxPeriodic; first += lua.MaxDefinitions {
-		names, err := lua.Texts(i.driver.Do(ctx, driver.Command("ZRANGE", i.keys.Periodic(), strconv.Itoa(first), strconv.Itoa(first+lua.MaxDefinitions-1)))[0])
-		if err != nil {
-			return all, fmt.Errorf("list periodic jobs: %w", err)
-		}
-		if len(names) == 0 {
-			return all, nil
-		}
-		page, err := i.readPeriodic(ctx, names)
+	// All names at one instant: each tick moves its job behind others, so that pages of names would skip some.
+	names, err := lua.Texts(i.link.Carry(ctx, maxPeriodicNames, driver.Command("ZRANGE", i.keys.Periodic(), "0", strconv.Itoa(maxPeriodic-1)))[0])
+	if err != nil {
+		return nil, fmt.Errorf("list periodic jobs: %w", err)
+	}
+	for some := range slices.Chunk(names, lua.MaxDefinitions) {
+		page, err := i.readPeriodic(ctx, some)
 		if err != nil {
 			return all, err
 		}
+		// One that is neither planned nor paused was removed meanwhile.
+		page = slices.DeleteFunc(page, func(entry periodicEntry) bool { return entry.NextAt == nil && !entry.Paused })
 		last := make([]*PeriodicRun, len(page))
 		for n := range page {
 			last[n] = page[n].LastRun
@@ -95,10 +98,7 @@ func (i *Inspector) Periodic(ctx context.Context) (all []Periodic, err error) {
 			return all, err
 		}
 		for _, entry := range page {
-			if !seen[entry.Name] { // ticks move them meanwhile
-				seen[entry.Name] = true
-				all = append(all, entry.Periodic)
-			}
+			all = append(all, entry.Periodic)
 		}
 	}
 	return all, nil

@@ -107,7 +107,7 @@ var (
 	running     = desc("limit_running", "Runs that count against a limit: of the first 100 limits by name.", "limit")
 	waiting     = desc("limit_waiting", "Jobs that wait until a limit lets them start: of the first 100 limits by name.", "limit")
 	batches     = desc("batches", "Batches that are open, running, complete, dead or over, and not deleted yet: of the 256 that are kept the longest. The others, as a rule over, have the state \"other\".", "state")
-	processes   = desc("processes", "Worker processes, including those of Sidekiq.")
+	processes   = desc("processes", "Worker processes that are alive, including those of Sidekiq.")
 	processed   = desc("fleet_processed_total", "Runs of all processes, counted in Redis.")
 	failed      = desc("fleet_failed_total", "Failed runs of all processes, counted in Redis.")
 	duplicates  = desc("fleet_duplicates_total", "Pushes that were refused because another job held their lock.")
@@ -262,7 +262,9 @@ func (c shardCollector) Collect(to chan<- prometheus.Metric) {
 	gauge(to, dead, float64(s.Dead))
 	c.collectBatches(ctx, to, s.Batches)
 	c.collectLimits(ctx, to)
-	gauge(to, processes, float64(s.ProcessCount))
+	if living, err := c.Living(ctx); err == nil { // a zero would say that no worker is alive
+		gauge(to, processes, float64(living))
+	}
 	counter(to, processed, uint64(max(s.Processed, 0)))
 	counter(to, failed, uint64(max(s.Failed, 0)))
 	counter(to, duplicates, uint64(max(s.Duplicates, 0)))

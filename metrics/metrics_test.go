@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,36 @@ belay_queue_jobs{queue="odd\\xff"} 0
 			require.InDelta(t, 1.0, found["belay_redis_up"], 0)
 			require.InDelta(t, 4.0, found["belay_fleet_processed_total"], 0)
 			require.InDelta(t, 1.0, found["belay_processes"], 0)
+		})
+	}
+}
+
+// The dashboard serves the figures of a fleet whose workers are all killed: nothing removes their records then.
+func TestProcessesFallToZeroWhenTheFleetIsKilled(t *testing.T) {
+	t.Parallel()
+	for name, open := range adapters.Open {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redis, err := open(drivertest.Redis(t).URL())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, redis.Close()) })
+			prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
+			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
+			require.NoError(t, err)
+			collector := metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})
+			expect := func(lease time.Time, want int) {
+				for _, reply := range redis.Do(t.Context(), driver.Command("SADD", prefix+":processes", "h:1:aa"),
+					driver.Command("ZADD", prefix+":belay:alive", strconv.FormatInt(lease.UnixMilli(), 10), "h:1:aa")) {
+					require.NoError(t, reply.Err)
+				}
+				require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(fmt.Sprintf(`
+# HELP belay_processes Worker processes that are alive, including those of Sidekiq.
+# TYPE belay_processes gauge
+belay_processes %d
+`, want)), "belay_processes"))
+			}
+			expect(time.Now().Add(time.Hour), 1)
+			expect(time.Now().Add(-time.Hour), 0)
 		})
 	}
 }

@@ -156,6 +156,9 @@ func (d *Dashboard) auditOf(v *visit, act Act) []any {
 			fields = append(fields, pair[0], plain(pair[1]))
 		}
 	}
+	if !act.At.IsZero() {
+		fields = append(fields, "at", act.At.UTC().Format(time.RFC3339))
+	}
 	if act.All {
 		fields = append(fields, "all", true)
 	}

@@ -257,13 +257,13 @@ func (d *Dashboard) act(v *visit) error {
 		v.redirect(pageOf(f.act))
 		return nil
 	}
-	if err := d.permit(v, f.act); err != nil {
-		return err
-	}
-	if f.task.Action == inspect.Reschedule {
+	if f.task.Action == inspect.Reschedule { // before permit, which may decide by the time
 		if err := d.readTime(v, &f); err != nil {
 			return err
 		}
+	}
+	if err := d.permit(v, f.act); err != nil {
+		return err
 	}
 	if err := f.task.Check(); err != nil {
 		return fail(http.StatusBadRequest, "The form asks for something impossible: %s.", plain(cut(300, err.Error())))

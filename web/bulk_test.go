@@ -326,6 +326,20 @@ func TestAuthorizeDecidesEachActAndTheLogHasIt(t *testing.T) {
 	require.Contains(t, r.log.String(), `"moved":1`)
 }
 
+func TestAuthorizeGetsTheTimeOfAReschedule(t *testing.T) {
+	t.Parallel()
+	var acts []Act
+	r := newRig(t, Config{Authorize: func(_ *http.Request, act Act) error {
+		acts = append(acts, act)
+		return nil
+	}})
+	r.do("ZADD", r.keys.Retry(), "1", payload("a", "Report"))
+	require.Equal(t, http.StatusSeeOther, r.post("/act", "in", "retries", "do", "reschedule", "all", "1", "delay", "3600").status)
+	require.Len(t, acts, 1)
+	require.WithinDuration(t, time.Now().Add(time.Hour), acts[0].At, 10*time.Minute)
+	require.Contains(t, r.log.String(), `"at":"`+acts[0].At.UTC().Format(time.RFC3339)+`"`)
+}
+
 // What an act answered stands in a cookie. Nobody else can write one.
 func TestAFlashIsSigned(t *testing.T) {
 	t.Parallel()

@@ -96,7 +96,7 @@ func (d *Dashboard) getJob(v *visit) (*inspect.Found, error) {
 		return nil, nil //nolint:nilerr // a search finds it too
 	}
 	entry, ok, err := d.inspector.Get(v.ctx, home, ref)
-	if err != nil || !ok {
+	if err != nil || !ok || entry.ID != v.form.Get("jid") { // acts on the page would be on another job than it names
 		return nil, err
 	}
 	found := entry.Found()

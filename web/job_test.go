@@ -38,6 +38,16 @@ func TestTheFailuresOfAJobAreShown(t *testing.T) {
 	})
 }
 
+func TestThePageOfAJobIsAboutThatJob(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.do("ZADD", r.keys.Retry(), "4000000000", payload("a", "Report"))
+	r.do("ZADD", r.keys.Dead(), "4000000000", payload("b", "Invoice"))
+	page := r.get("/job?jid=b&in=retries&ref=4000000000:a").body // a link whose parts are of two jobs
+	require.Contains(t, page, "Invoice")
+	require.NotContains(t, page, "4000000000:a", "an act would be on another job than the page names")
+}
+
 func TestTheNextJobsOfAJobAreShown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})

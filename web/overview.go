@@ -103,11 +103,11 @@ func alerts(s inspect.Status) (list []alert) {
 				plural(s.HeldByDead, "job is", "jobs are"))})
 	}
 	none := noWorker(s)
-	if waiting := s.Enqueued + s.Quarantined + s.HeldByDead; none && waiting > 0 {
+	if waiting := s.Enqueued + s.Quarantined + s.Waiting + s.HeldByDead; none && waiting > 0 {
 		list = append(list, alert{Bad: true, Link: "busy", Text: "No worker is alive; " + plural(waiting, "job waits", "jobs wait") + " in queues"})
 	}
 	for _, queue := range s.Queues {
-		waiting := queue.Size + queue.Quarantined + queue.HeldByDead
+		waiting := queue.Size + queue.Quarantined + queue.Waiting + queue.HeldByDead
 		switch {
 		case queue.NoConsumer && none: // one alert says so for all queues
 		case queue.NoConsumer:

@@ -25,6 +25,9 @@ func TestAlerts(t *testing.T) {
 	alive := []inspect.Process{{State: inspect.StateAlive, Queues: []string{"c"}}}
 	require.Equal(t, []string{"3 jobs wait in queue a, and no process takes from it", "1 job waits in queue b, and no process takes from it"},
 		texts(inspect.Status{Queues: queues, Processes: alive}))
+	gated := []inspect.Queue{{Name: "a", Waiting: 2, NoConsumer: true}}
+	require.Equal(t, []string{"No worker is alive; 2 jobs wait in queues"}, texts(inspect.Status{Waiting: 2, Queues: gated}), "they wait for a limit")
+	require.Equal(t, []string{"2 jobs wait in queue a, and no process takes from it"}, texts(inspect.Status{Waiting: 2, Queues: gated, Processes: alive}))
 	require.Empty(t, texts(inspect.Status{}), "without jobs, no worker is needed")
 	require.Len(t, texts(inspect.Status{Queues: queues, ProcessCount: 2000}), 2, "not all processes are known")
 }

@@ -99,6 +99,17 @@ func TestEveryRouteNeedsAKnownHost(t *testing.T) {
 	}
 }
 
+func TestHostsAreComparedAsBrowsersSpellThem(t *testing.T) {
+	t.Parallel()
+	hosts := []string{"Admin.Example.COM", "[::1]", "jobs.example.com."}
+	r := newRig(t, Config{Hosts: hosts})
+	for _, host := range []string{"admin.example.com", "Admin.Example.com:7420", "[::1]:7420", "jobs.example.com"} {
+		require.Equal(t, http.StatusOK, r.ask(r.dash, "GET", "/", "", "Host", host).status, host)
+	}
+	require.Equal(t, http.StatusForbidden, r.ask(r.dash, "GET", "/", "", "Host", "example.com").status)
+	require.Equal(t, "Admin.Example.COM", hosts[0], "the slice is the caller's")
+}
+
 func TestOtherPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})

@@ -55,7 +55,8 @@ const (
 	maxRows    = 100
 	maxRowArgs = 200 // characters
 	// searchTime bounds the search of one page, so that a page takes less than a tenth of a second; its script
-	// asks for the next page. patientTime is used without JavaScript, where each page costs a click.
+	// asks for the next page. patientTime is used without JavaScript, where each page costs a click, and for
+	// the shard of a job, which is looked for once.
 	searchTime, patientTime = 70 * time.Millisecond, 2 * time.Second
 )
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,7 +45,7 @@ func (d *Dashboard) shardLinks(v *visit, chosen *Dashboard, within string) []cho
 	root, page := rootOf(v.r, d.cfg.BasePath), "/"
 	if route, found := d.routes[within]; found && route.get != nil && v.r.Method == http.MethodGet {
 		query := v.r.URL.Query()
-		for _, place := range []string{"after", "cursor", "looked", "ref"} { // of one shard
+		for _, place := range []string{"after", "cursor", "looked", "counted", "ref"} { // of one shard
 			query.Del(place)
 		}
 		page = (&url.URL{Path: within, RawQuery: query.Encode()}).String()
@@ -63,7 +64,9 @@ func (d *Dashboard) toShard(v *visit, within string) error {
 	}
 	name := d.shards[0].name
 	if jid := v.form.Get("jid"); within == "/job" && jid != "" {
-		found, err := d.fleet.FindAll(v.ctx, inspect.Query{IDs: []string{jid}, Time: d.searchTime}, nil)
+		ctx, cancel := context.WithTimeout(v.ctx, d.patientTime) // the page of a shard searches on, and this one does not
+		defer cancel()
+		found, err := d.fleet.FindAll(ctx, inspect.Query{IDs: []string{jid}}, nil)
 		switch {
 		case err != nil:
 			return err

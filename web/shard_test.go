@@ -123,6 +123,46 @@ func TestAShardThatIsAwayIsAProblemAndTheOthersWork(t *testing.T) {
 	require.Contains(t, lost.body, `href="shard=b/job?jid=jid-b"`)
 }
 
+// hurried answers no call before its context ends, and records the time that the first call had.
+type hurried struct {
+	driver.Client
+	had chan time.Duration
+}
+
+func (h hurried) Do(ctx context.Context, calls ...driver.Call) []driver.Reply {
+	if deadline, bounded := ctx.Deadline(); bounded {
+		select {
+		case h.had <- time.Until(deadline):
+		default:
+		}
+	}
+	<-ctx.Done()
+	replies := make([]driver.Reply, len(calls))
+	for n := range replies {
+		replies[n].Err = ctx.Err()
+	}
+	return replies
+}
+
+func TestTheSearchForTheShardOfAJobIsBounded(t *testing.T) {
+	t.Parallel()
+	r, _ := sharded(t, Config{})
+	r.dash.patientTime = 100 * time.Millisecond
+	redis := hurried{had: make(chan time.Duration, 1)}
+	r.dash.fleet = r.dash.fleet.With(func(i *inspect.Inspector) *inspect.Inspector { return i.WithDriver(redis) })
+	page := r.get("/job?jid=jid-b")
+	require.Equal(t, http.StatusNotFound, page.status)
+	require.Contains(t, page.body, "Choose a shard to search all of it.")
+	require.LessOrEqual(t, <-redis.had, r.dash.patientTime)
+}
+
+func TestTheLinksToAnotherShardHaveNothingOfThisOne(t *testing.T) {
+	t.Parallel()
+	r, _ := sharded(t, Config{})
+	page := r.get("/shard=a/confirm?in=dead&do=delete&all=1&class=A&counted=7&looked=7&after=x&cursor=x&ref=x")
+	require.Contains(t, page.body, `href="../shard=b/confirm?all=1&amp;class=A&amp;do=delete&amp;in=dead">`)
+}
+
 func TestASumWithoutAShardIsNoSample(t *testing.T) {
 	t.Parallel()
 	r, _ := sharded(t, Config{})

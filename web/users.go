@@ -68,10 +68,14 @@ const maxFile = 1 << 20
 
 // Add adds a user. file has the hash of the password, in lines NAME:HASH, as htpasswd -B writes them, or HASH
 // alone. HASH is a bcrypt hash ($2y$…), or a SHA-256 in 64 hexadecimal digits, as sha256sum prints it; use
-// the latter only for long random passwords. A viewer may not act.
+// the latter only for long random passwords. A viewer may not act. A name that is there already is an error:
+// the one of two roles that counted would depend on the order of the calls.
 func (u *Users) Add(name string, file io.Reader, viewer bool) error {
 	if name == "" || strings.Contains(name, ":") {
 		return errors.New("the name of a user is empty or has a colon")
+	}
+	if _, exists := u.byName[name]; exists {
+		return fmt.Errorf("user %s was added before: a user has one password and one role", name)
 	}
 	lines := bufio.NewScanner(io.LimitReader(file, maxFile))
 	for lines.Scan() {

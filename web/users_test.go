@@ -199,6 +199,17 @@ func TestUsersFileMistakes(t *testing.T) {
 	require.Zero(t, NewUsers().Len())
 }
 
+func TestAUserHasOneRole(t *testing.T) {
+	t.Parallel()
+	users := NewUsers()
+	line := fmt.Sprintf("%x", sha256.Sum256([]byte("x")))
+	require.NoError(t, users.Add("alice", strings.NewReader(line), true))
+	require.ErrorContains(t, users.Add("alice", strings.NewReader(line), false), "user alice was added before")
+	who, found := users.check(t.Context(), "", "alice", "x")
+	require.True(t, found)
+	require.True(t, who.viewer)
+}
+
 func TestListenNeedsUsersBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {

@@ -135,8 +135,12 @@ func (d *Dashboard) knowsHost(header string) bool {
 	if err != nil {
 		host = header
 	}
-	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
-	return slices.Contains(d.cfg.Hosts, host)
+	return slices.Contains(d.cfg.Hosts, hostName(host))
+}
+
+// hostName returns a host name in the spelling in which names are compared.
+func hostName(host string) string {
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }
 
 // enter waits for one of the slots.

@@ -115,6 +115,10 @@ func New(c *client.Client, cfg Config) (*Dashboard, error) {
 	}
 	d.cfg.BasePath = strings.TrimSuffix("/"+strings.Trim(cfg.BasePath, "/"), "/")
 	d.cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	d.cfg.Hosts = nil
+	for _, host := range cfg.Hosts {
+		d.cfg.Hosts = append(d.cfg.Hosts, hostName(host))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}

@@ -214,7 +214,8 @@ func (a *act) waiters() bool {
 	return slices.Contains(a.listing.places, inspect.PlaceWaiting) && a.action.PossibleIn(inspect.PlaceWaiting)
 }
 
-// preview prints how many jobs the act would be done on. It reads as the act does, and changes nothing.
+// preview prints how many jobs the act would be done on. It reads as the act does, and changes nothing. Jobs
+// that are named and are not there are an error, as they are for the act.
 func (a *act) preview(homes []inspect.Home) error {
 	query := inspect.Query{IDs: a.selection.IDs, Filter: a.selection.Filter}
 	for _, home := range homes {
@@ -228,7 +229,7 @@ func (a *act) preview(homes []inspect.Home) error {
 	if err != nil {
 		return err
 	}
-	return show(a.cmd, groups, func(t *table) {
+	err = show(a.cmd, groups, func(t *table) {
 		printGroups(t, groups.Groups)
 		match := "jobs match"
 		if groups.Jobs == 1 {
@@ -236,6 +237,20 @@ func (a *act) preview(homes []inspect.Home) error {
 		}
 		t.row(fmt.Sprintf("%d %s, and none was %s", groups.Jobs, match, a.action.Past()))
 	})
+	if err != nil || a.many() {
+		return err
+	}
+	found, err := a.inspector.FindAll(context.Background(), query, nil)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, f := range found {
+		if f.Place == inspect.PlaceNotFound {
+			missing = append(missing, f.JID)
+		}
+	}
+	return absent(missing)
 }
 
 // report prints the result.

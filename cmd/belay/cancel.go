@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,24 +43,28 @@ func newCancel(at *redisFlags) *cobra.Command {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			results, err := f.Cancel(ctx, args...)
-			return errors.Join(printCancelled(cmd, results), err)
+			return printCancelled(cmd, results, err)
 		}),
 	})
 	cmd.Flags().DurationVar(&timeout, "timeout", findTimeout, "maximum duration of the search")
 	return cmd
 }
 
-// printCancelled prints what happened to each job. Jobs that were not cancelled are an error. After an error of
-// Cancel, jobs with which nothing has happened have no result.
-func printCancelled(cmd *cobra.Command, results []inspect.ShardCancellation) error {
+// printCancelled prints what happened to each job. Jobs that were not cancelled are an error. If Cancel itself
+// has failed, its error is the answer: a job that the search had not found by then need not be absent, and one
+// with which nothing had happened has no result.
+func printCancelled(cmd *cobra.Command, results []inspect.ShardCancellation, failed error) error {
 	results = slices.DeleteFunc(results, func(r inspect.ShardCancellation) bool { return r.Result == "" })
 	err := showAll(cmd, results, func(t *table) {
 		for _, r := range results {
 			t.row(r.JID + " " + string(r.Result) + cancelNote(r.Cancellation) + onShard(r.Shard))
 		}
 	})
-	left, unseen := 0, ""
+	left, marked, unseen := 0, 0, ""
 	for _, r := range results {
+		if r.Result == inspect.CancelMarked {
+			marked++
+		}
 		if r.Result == inspect.CancelMarked || r.Result == inspect.CancelDone {
 			left++
 		}
@@ -70,6 +73,10 @@ func printCancelled(cmd *cobra.Command, results []inspect.ShardCancellation) err
 		}
 	}
 	switch {
+	case failed != nil && marked > 0:
+		return fmt.Errorf("%w (%s marked before; run it again to look for the rest)", failed, plural(marked, "1 job was", "%d jobs were"))
+	case failed != nil:
+		return failed
 	case err != nil:
 		return err
 	case unseen != "":
@@ -87,6 +94,8 @@ func cancelNote(r inspect.Cancellation) string {
 		return " (in " + r.Process + ")"
 	case r.Process != "":
 		return " (runs in " + r.Process + ", which ignores marks)"
+	case r.Unseen != "":
+		return " (not found before the search ended; workers drop it after their next heartbeat)"
 	case r.Result == inspect.CancelMarked:
 		return " (not found; workers drop it after their next heartbeat)"
 	case r.Place == inspect.PlaceDead:

@@ -41,6 +41,17 @@ func TestCancelPrintsWhatHappenedToEachJob(t *testing.T) {
 	require.Equal(t, exitFailure, h.invoke("", "cancel", "a\nb").code)
 }
 
+func TestCancelDoesNotReportAJobAsAbsentIfTheSearchFailed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.do("SET", h.key("retry"), "x") // the search ends here
+	answer := h.invoke("", "cancel", "nowhere")
+	require.Equal(t, exitFailure, answer.code)
+	require.Equal(t, "nowhere marked (not found before the search ended; workers drop it after their next heartbeat)\n", answer.out)
+	require.Regexp(t, `^belay cancel: .*WRONGTYPE.* \(1 job was marked before; run it again to look for the rest\)\n$`, answer.errs)
+	require.Contains(t, h.invoke("", "cancel", "nowhere", "--json").out, `"unseen":"it failed: `)
+}
+
 func TestCancelEndsARunningProgram(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -248,7 +248,7 @@ prints the gates whose counts are wrong; belay limits reset LIMIT:KEY repairs on
 			if err != nil {
 				return err
 			}
-			if !asJSON(cmd) {
+			if !asJSON(cmd) && len(check.Wrong) > 0 { // else they are the error
 				printProblems(cmd, check.Problems)
 			}
 			err = show(cmd, check, func(t *table) {
@@ -257,10 +257,15 @@ prints the gates whose counts are wrong; belay limits reset LIMIT:KEY repairs on
 				})
 				t.row(plural(check.Looked, "1 gate", "%d gates") + " compared, " + plural(len(check.Wrong), "1 is wrong", "%d are wrong"))
 			})
-			if err == nil && len(check.Wrong) > 0 {
+			switch {
+			case err != nil:
+				return err
+			case len(check.Wrong) > 0:
 				return errors.New("counts are wrong: belay limits reset LIMIT:KEY sets those of a gate")
+			case len(check.Problems) > 0: // what was not read may be wrong
+				return errors.New("not all counts could be compared: " + strings.Join(check.Problems, "; "))
 			}
-			return err
+			return nil
 		}),
 	})
 }

@@ -130,6 +130,16 @@ func TestLimitsCommand(t *testing.T) {
 		h.do("SADD", h.key("queues"), "mail")
 		require.Regexp(t, `(?m)^mail +0 +\S+ +- +- +3 +no consumer`, h.invoke("", "queues").out)
 	})
+	t.Run("that_cannot_be_read_are_not_reported_as_right", func(t *testing.T) {
+		t.Parallel()
+		h := newHouse(t)
+		h.do("SET", h.key("belay:gates"), "x")
+		for _, words := range [][]string{{"limits", "check"}, {"limits", "check", "--json"}} {
+			unread := h.invoke("", words...)
+			require.Equal(t, exitFailure, unread.code, words)
+			require.Regexp(t, `^belay limits check: not all counts could be compared: the counts of gates: WRONGTYPE`, unread.errs)
+		}
+	})
 	t.Run("checks_and_repairs_counts", func(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)

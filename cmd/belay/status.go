@@ -198,7 +198,7 @@ func watchStatus(ctx context.Context, cmd *cobra.Command, every time.Duration, r
 			last = status.Status
 		case !away:
 			away = true
-			cmd.PrintErrln("belay: status: " + err.Error() + "; trying again")
+			cmd.PrintErrln("belay: status: " + oneLine(hidePasswords(err.Error())) + "; trying again")
 		}
 		select {
 		case <-ctx.Done():

@@ -65,6 +65,24 @@ func TestStatusWatch(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(lines[1]), &last))
 		require.Equal(t, int64(2), last.Processed)
 	})
+	t.Run("reports_an_outage_in_one_plain_line", func(t *testing.T) {
+		t.Parallel()
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		var errs bytes.Buffer
+		cmd := withJSON(&cobra.Command{})
+		cmd.SetErr(&errs)
+		reads := 0
+		require.NoError(t, watchStatus(ctx, cmd, time.Millisecond, func() (inspect.FleetStatus, error) {
+			if reads++; reads > 1 {
+				stop()
+			}
+			return inspect.FleetStatus{}, errors.New("dial redis://:secret@host: \x1b[2Jrefused\nshard b: refused")
+		}))
+		require.Equal(t, 1, strings.Count(errs.String(), "\n"), errs.String())
+		require.Contains(t, errs.String(), "dial redis://(hidden)@host: ")
+		require.NotContains(t, errs.String(), "\x1b")
+	})
 	t.Run("reports_an_outage_once_and_goes_on", func(t *testing.T) {
 		t.Parallel()
 		out, errs := watch(false, &inspect.Status{}, nil, nil, &inspect.Status{Processed: 7})

@@ -153,13 +153,15 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 func (f webFlags) readUsers() (*web.Users, error) {
 	users := web.NewUsers()
 	var errs []error
-	for flag, list := range map[string][]string{"--auth": f.users, "--viewer": f.viewers} {
+	read := func(flag string, list []string, viewer bool) {
 		for _, text := range list {
-			if err := readUser(users, text, flag == "--viewer"); err != nil {
+			if err := readUser(users, text, viewer); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", flag, err))
 			}
 		}
 	}
+	read("--auth", f.users, false)
+	read("--viewer", f.viewers, true)
 	return users, errors.Join(errs...)
 }
 

@@ -52,6 +52,15 @@ func TestWebMistakes(t *testing.T) {
 	}
 }
 
+func TestWebRefusesAUserWithTwoRoles(t *testing.T) {
+	t.Parallel()
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte(strings.Repeat("0", 64)), 0o600))
+	got := invoke("", "web", "--addr", "127.0.0.1:0", "--base-path", "/a?b", "--viewer", "alice:"+secret, "--auth", "alice:"+secret) // it cannot start
+	require.Equal(t, exitUsage, got.code)
+	require.Contains(t, got.errs, "--viewer: user alice was added before: a user has one password and one role")
+}
+
 // startWeb starts a belay web. It returns the address that the command names in its first line, and its lines
 // after that.
 func startWeb(t *testing.T, cmd *exec.Cmd) (url string, lines *bufio.Reader) {
