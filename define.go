@@ -15,6 +15,7 @@ import (
 	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/job/seal"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
 )
 
 // A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any
@@ -282,9 +283,17 @@ func (d *Definition[T]) Args(j *Job) (T, error) {
 	return argsOf[T](&d.definition, j)
 }
 
-// argsOf reads a job's arguments as the T of a definition.
+// argsOf reads a job's arguments as the T of a definition. Hooks get the job as it is stored, so GitLab's size
+// limiter may have compressed them.
 func argsOf[T any](d *definition, j *Job) (T, error) {
 	var args, none T
+	if j.Compressed() {
+		plain, err := j.Decompressed()
+		if err != nil {
+			return none, fmt.Errorf("read the arguments of %s: %w", d.item.Class, retry.Compressed(err))
+		}
+		j = plain
+	}
 	var keys Keys
 	if d.item.Encrypt != nil {
 		keys = d.item.Encrypt.Keys

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
 )
 
 // OnStart registers a callback that runs before the first job is taken. Callbacks run in the order added. An
@@ -133,7 +134,7 @@ func OnExhausted[T any](callback func(ctx context.Context, args T, j *Job, err e
 func isUnread(err error) bool {
 	_, misfit := errors.AsType[*ArgumentError](err)
 	_, sealed := errors.AsType[*DecryptError](err)
-	return misfit || sealed
+	return misfit || sealed || errors.Is(err, retry.ErrCompressed)
 }
 
 // withArgs returns an option with a function that takes the arguments as a T.
