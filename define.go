@@ -276,8 +276,8 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 }
 
 // Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class, because
-// a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError or, for a
-// job of an Encrypted class, a *DecryptError.
+// a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError; for a job
+// of an Encrypted class, a *DecryptError; for compressed arguments that cannot be read, retry.ErrCompressed.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	return argsOf[T](&d.definition, j)
