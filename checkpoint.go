@@ -33,7 +33,7 @@ var Interrupted = launcher.Interrupted
 // that is done, Ruby repeats an item and Go skips one.
 //
 // Checkpoint returns an error if the cursor cannot be written as JSON, if that exceeds 64 KiB, and outside of a
-// run.
+// run. A string that is not UTF-8 cannot be written as JSON: make it a []byte.
 func Checkpoint(ctx context.Context, cursor any) error { return launcher.Checkpoint(ctx, cursor) }
 
 // Resume returns the last cursor of the job's earlier runs; ok is false if there is none. Call it once, at the

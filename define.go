@@ -15,6 +15,7 @@ import (
 	"github.com/belayq/belay/job/args"
 	"github.com/belayq/belay/job/seal"
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
 )
 
 // A Definition is a class of jobs whose arguments are a T. It never changes, and may be used from any
@@ -276,16 +277,24 @@ func (d *Definition[T]) Handler(fn func(ctx context.Context, args T) error) Regi
 }
 
 // Args reads a job's arguments as Handle does before it calls the handler. It ignores the job's class, because
-// a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError or, for a
-// job of an Encrypted class, a *DecryptError.
+// a class that was renamed may still have jobs with the old name. Its error wraps an *ArgumentError; for a job
+// of an Encrypted class, a *DecryptError; for compressed arguments that cannot be read, retry.ErrCompressed.
 func (d *Definition[T]) Args(j *Job) (T, error) {
 	d.made("Args")
 	return argsOf[T](&d.definition, j)
 }
 
-// argsOf reads a job's arguments as the T of a definition.
+// argsOf reads a job's arguments as the T of a definition. Hooks get the job as it is stored, so GitLab's size
+// limiter may have compressed them.
 func argsOf[T any](d *definition, j *Job) (T, error) {
 	var args, none T
+	if j.Compressed() {
+		plain, err := j.Decompressed()
+		if err != nil {
+			return none, fmt.Errorf("read the arguments of %s: %w", d.item.Class, retry.Compressed(err))
+		}
+		j = plain
+	}
 	var keys Keys
 	if d.item.Encrypt != nil {
 		keys = d.item.Encrypt.Keys

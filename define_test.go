@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/retry"
 )
 
 func TestDefine(t *testing.T) {
@@ -218,6 +219,33 @@ func TestFunctionsOfAClassGetItsArguments(t *testing.T) {
 		require.ErrorIs(t, seen[2].(error), failure)
 		_, is = errors.AsType[*ArgumentError](seen[2].(error))
 		require.True(t, is, "the callback must not take the zeros for the job's arguments")
+	})
+	t.Run("and get what GitLab's size limiter has compressed", func(t *testing.T) {
+		seen = nil
+		compressed := func(args string) *job.Job {
+			parsed, err := job.Parse(`{"class":"A","jid":"1","args":["` + args + `"],"compressed":true,"original_job_size_bytes":20}`)
+			require.NoError(t, err)
+			return parsed
+		}
+		whole, cut := compressed("eF6LNo8FAAHfAPA="), compressed("eF6LNo8F") // Ruby: Zlib::Deflate.deflate("[7]", 5)
+		args, err := d.Args(whole)
+		require.NoError(t, err)
+		require.Equal(t, small{7}, args)
+		r.about.Exhausted(t.Context(), whole, failure)
+		require.Equal(t, []any{small{7}, "1", failure}, seen)
+
+		seen = nil
+		args, unread := d.Args(cut)
+		require.ErrorIs(t, unread, retry.ErrCompressed)
+		require.Equal(t, "Belay::Compressed", retry.Class(unread))
+		require.Zero(t, args)
+		r.about.Exhausted(t.Context(), cut, failure)
+		require.Equal(t, []any{small{}, "1"}, seen[:2])
+		require.ErrorIs(t, seen[2].(error), failure)
+		require.ErrorIs(t, seen[2].(error), retry.ErrCompressed)
+		seen = nil
+		r.about.Exhausted(t.Context(), cut, unread)
+		require.Equal(t, []any{small{}, "1", unread}, seen)
 	})
 	t.Run("and have their type", func(t *testing.T) {
 		require.PanicsWithValue(t, `belay: Define "A": the function of OnExhausted takes string, and the arguments are belay.small; `+

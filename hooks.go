@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/belayq/belay/launcher"
+	"github.com/belayq/belay/retry"
 )
 
 // OnStart registers a callback that runs before the first job is taken. Callbacks run in the order added. An
@@ -113,7 +114,7 @@ func AroundArgs[T any](middleware func(ctx context.Context, args T, j *Job, next
 // OnExhausted registers a callback for jobs of the class that have failed for good, as Server.OnDeath
 // describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the job's
 // arguments do not fit T, args is a zero T, and err wraps an *ArgumentError; if they cannot be decrypted, a
-// *DecryptError.
+// *DecryptError; if they are compressed and cannot be read, retry.ErrCompressed.
 //
 // Go does not compile a callback that uses the variable of its own Definition ("initialization cycle"). The
 // callback does not need that variable: it gets the arguments, and Job.Class has the class.
@@ -133,7 +134,7 @@ func OnExhausted[T any](callback func(ctx context.Context, args T, j *Job, err e
 func isUnread(err error) bool {
 	_, misfit := errors.AsType[*ArgumentError](err)
 	_, sealed := errors.AsType[*DecryptError](err)
-	return misfit || sealed
+	return misfit || sealed || errors.Is(err, retry.ErrCompressed)
 }
 
 // withArgs returns an option with a function that takes the arguments as a T.

@@ -159,7 +159,7 @@ func ExpiresIn(d time.Duration) JobOption {
 // Deadline requires the job to be done within d. The time counts as that of ExpiresIn, and like ExpiresIn it
 // drops a job that has not started by then. If it passes during a run, the run's context ends with the cause
 // ErrDeadline; if the handler then returns an error, the job is not retried. The push can fail with
-// ErrOldWorker, as with ExpiresIn.
+// ErrOldWorker, as with ExpiresIn. The extra run of RescheduleOnce has no Deadline; use Timeout for it.
 func Deadline(d time.Duration) JobOption {
 	return func(i *RawJob) { i.Deadline = atLeastMilli(i, "Deadline", d) }
 }

@@ -112,7 +112,7 @@ const (
 func Progress(ctx context.Context, done, total int64) { launcher.Progress(ctx, done, total) }
 
 // SetResult sets the result of ctx's job, which is kept if the job ends as done; a second call replaces it.
-// DefineResult is the typed way. SetResult returns an error if value cannot be written as JSON or exceeds
-// 64 KiB, if the job has no Track, and outside of a run. If SetResult returns an error, the job has no result,
-// even if an earlier call has set one.
+// DefineResult is the typed way. SetResult returns an error if value cannot be written as JSON (a string that
+// is not UTF-8 cannot) or exceeds 64 KiB, if the job has no Track, and outside of a run. If SetResult returns
+// an error, the job has no result, even if an earlier call has set one.
 func SetResult(ctx context.Context, value any) error { return launcher.SetResult(ctx, value) }

@@ -50,6 +50,9 @@ type UniqueOpts struct {
 	// if it was pushed without RescheduleOnce, such as by an older version of the program. A job that was
 	// pushed before its class had RescheduleOnce is not run once more. A second push with the jid of the job
 	// itself, after its start, is a refused duplicate too.
+	//
+	// The ExpiresIn of the job begins anew for the extra run. Its Deadline, which counts from the push, does
+	// not hold for the extra run, so that one may start and run later than that.
 	RescheduleOnce bool
 	// PerQueue makes jobs in different queues unequal. Without it the queue is ignored.
 	PerQueue bool

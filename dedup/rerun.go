@@ -8,10 +8,10 @@ import (
 )
 
 // runFields are the fields that record the runs of a job. Its producer did not set them, and its successor
-// does not inherit them.
+// does not inherit them. RUN_FIELDS in contrib/ruby/belay.rb has the same ones.
 var runFields = [...]string{
 	"retry_count", "failed_at", "retried_at", "error_class", "error_message", "error_backtrace", job.FieldErrors, "discarded_at",
-	"interrupted_count", "interrupted_at",
+	"interrupted_count", "interrupted_at", job.FieldOverLimit, job.FieldWorkerRetries,
 	job.FieldExpiry, job.FieldDeadline, // counted from another push; expires_in begins anew
 	job.FieldBatch, // the extra run is no member: the batch may be over
 	job.FieldThen,  // the next jobs follow the job that was pushed with them, once

@@ -1,6 +1,8 @@
 package dedup_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +28,7 @@ func TestRerun(t *testing.T) {
 		raw := `{"retry":3,"queue":"low","tags":["a"],` + lock + `,"args":[1.0,9007199254740993,{"b":[],"a":"\u00e9"}],"class":"C","jid":"j",` +
 			`"created_at":1600000000000,"enqueued_at":1600000000001,"x_future":{"jid":"j"}`
 		befallen := `,"error_message":"boom","error_class":"E","retried_at":1.5,"failed_at":1.5,"retry_count":2,"error_backtrace":"eJw=","belay_errors":[{"attempt":1}],` +
-			`"interrupted_count":2,"interrupted_at":1600000000002,"at":5,"discarded_at":6}`
+			`"interrupted_count":2,"interrupted_at":1600000000002,"at":5,"discarded_at":6,"overrated":20,"belay_worker_retries":3}`
 		want := `{"retry":3,"queue":"low","tags":["a"],` + lock + `,"args":[1.0,9007199254740993,{"b":[],"a":"\u00e9"}],"class":"C","jid":"k",` +
 			`"created_at":1700000000500,"enqueued_at":1700000000500,"x_future":{"jid":"j"}}`
 		require.Equal(t, want, rerun(t, raw+"}", "low", job.Millis))
@@ -62,4 +64,16 @@ func TestRerun(t *testing.T) {
 		require.Equal(t, once, rerun(t, raw, "q", job.Millis))
 		require.Equal(t, once, rerun(t, once, "q", job.Millis))
 	})
+}
+
+// belay.rb stores the extra run of a job that Ruby deletes.
+func TestTheExtraRunInRubyIsThisOne(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../contrib/ruby/belay.rb")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), "RUN_FIELDS = %w[")
+	require.True(t, found)
+	list, _, found := strings.Cut(rest, "]")
+	require.True(t, found)
+	require.ElementsMatch(t, dedup.RunFields(), strings.Fields(list))
 }

@@ -41,9 +41,9 @@ func (j *Job) PastErrors() (errs []PastError) {
 func SetPastErrors(errs []PastError, most int) Edit {
 	errs = errs[max(len(errs)-most, 0):]
 	for ; len(errs) > 0; errs = errs[1:] {
-		text, err := json.Marshal(errs)
+		text, err := Marshal(errs) // not json.Marshal, which escapes <, > and &
 		if err == nil && len(text) <= MaxErrorBytes {
-			return Edit{Name: FieldErrors, JSON: string(text)}
+			return Edit{Name: FieldErrors, JSON: text}
 		}
 	}
 	return Remove(FieldErrors)

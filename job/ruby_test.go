@@ -225,3 +225,32 @@ func TestRubySpellsAsBelayDoes(t *testing.T) {
 		}
 	}
 }
+
+// What Belay adds to a failed job, and to that of a tick, must not keep Ruby from finding the job either.
+func TestErrorsAndTicksAreSpelledAsRubySpellsThem(t *testing.T) {
+	t.Parallel()
+	const odd = "<a> & \u2028\u2029 \ufffd \"é\\\x01/"
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	at := time.Date(2026, 7, 1, 3, 0, 0, 0, berlin)
+	past := []job.PastError{{Attempt: 1, At: at.UTC(), Class: odd, Message: odd}, {Attempt: 2, At: at.Add(5 * time.Millisecond).UTC(), Class: "E"}}
+	ticks := []job.Tick{{Name: odd, At: at}, {Name: odd}, {Name: "n", At: at, Manual: true}}
+	edits := []job.Edit{job.SetPastErrors(past, 5)}
+	for _, tick := range ticks {
+		edits = append(edits, tick.Edit())
+	}
+	var texts []string
+	for _, edit := range edits {
+		texts = append(texts, parse(t, payload("")).Patch(edit))
+	}
+	require.Equal(t, texts, asRuby(t, texts))
+	require.Equal(t, past, parse(t, texts[0]).PastErrors())
+	for n, tick := range ticks {
+		read, ok := parse(t, texts[n+1]).Tick()
+		require.True(t, ok)
+		require.True(t, tick.At.Equal(read.At))
+		read.At = tick.At
+		require.Equal(t, tick, read)
+	}
+	require.Equal(t, `{"name":"n","at":"2026-07-01T03:00:00+02:00","manual":true}`, ticks[2].Edit().JSON, "as other versions write it")
+}

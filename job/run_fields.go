@@ -66,8 +66,9 @@ type Tick struct {
 
 // Edit returns the edit that writes the tick into a payload.
 func (t Tick) Edit() Edit {
-	text, _ := json.Marshal(t) // it cannot fail: no schedule goes beyond the year 9999
-	return Edit{Name: FieldTick, JSON: string(text)}
+	// It cannot fail: a name is valid UTF-8, and no schedule goes beyond the year 9999.
+	text, _ := Marshal(t) // not json.Marshal, which escapes <, > and &
+	return Edit{Name: FieldTick, JSON: text}
 }
 
 // Tick returns the tick of a periodic job that this job was enqueued for, and whether there is one.

@@ -308,6 +308,15 @@ func appendNumber(out []byte, literal string) ([]byte, error) {
 	return appendFloat(out, f, 64)
 }
 
+// Spelled returns a payload in Belay's spelling with its floats as a Sidekiq of this unit writes them: see
+// Draft.Unit.
+func Spelled(payload string, unit TimeUnit) string {
+	if unit != Millis {
+		return payload
+	}
+	return string(asJSON216([]byte(payload)))
+}
+
 // asJSON216 returns a payload in Belay's spelling with its floats as json 2.15 and newer write them. The two
 // spellings differ only in floats that have an exponent here.
 func asJSON216(text []byte) []byte {

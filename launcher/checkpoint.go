@@ -36,7 +36,7 @@ func current(ctx context.Context) (*run, error) {
 
 // Checkpoint is KeepCursor, with a cursor that is written as JSON, and SaveCursor.
 func Checkpoint(ctx context.Context, cursor any) error {
-	text, err := json.Marshal(cursor)
+	text, err := marshal(cursor)
 	if err != nil {
 		return fmt.Errorf("belay: checkpoint: write the cursor as JSON: %w", err)
 	}

@@ -2,6 +2,7 @@ package launcher_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -231,4 +232,45 @@ func TestACheckpointThatCannotBeWrittenIsAnError(t *testing.T) {
 	for _, want := range []string{"write the cursor as JSON", "the limit is", "read the cursor", "no current run"} {
 		require.ErrorContains(t, receive(t, "an error", ends), want)
 	}
+}
+
+// encoding/json replaces bytes that are not UTF-8 without an error. A cursor of a byte key would then name another
+// item, and all items before that one would be skipped.
+func TestACursorOrResultThatWouldBeChangedIsAnError(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	cfg := r.config()
+	cfg.SaveInterval = time.Nanosecond
+	l := r.build(cfg)
+	type key struct{ Name string }
+	bad := []any{
+		"\x80key", key{"\x80"}, []any{1, "a\xff"}, map[string]int{"\x80": 1}, json.RawMessage("\"\x80\""), `\ufffd` + "\x80", "\ufffd\x80",
+	}
+	good := []any{
+		"\ufffdkey", `\ufffdkey`, json.RawMessage(`"\ufffdkey"`), "<&>\u2028", 7.0, []byte("\x80key"), []string(nil), key{"é"},
+	}
+	changed, refused := make(chan error, 2*len(bad)), make(chan error, 2*len(good))
+	l.Handle("Import", func(ctx context.Context, _ *job.Job) error {
+		for _, value := range good {
+			refused <- launcher.SetResult(ctx, value)
+			refused <- launcher.Checkpoint(ctx, value)
+		}
+		for _, value := range bad {
+			changed <- launcher.Checkpoint(ctx, value)
+			changed <- launcher.SetResult(ctx, value)
+		}
+		return errors.New("once more")
+	}, launcher.Class{})
+	r.do("LPUSH", r.keys.Queue("default"), `{"class":"Import","jid":"j","args":[],"retry":true,"belay_track_ms":60000}`)
+	r.start(l)
+	for _, value := range good {
+		require.NoError(t, receive(t, "a result", refused), "%#v", value)
+		require.NoError(t, receive(t, "a checkpoint", refused), "%#v", value)
+	}
+	for _, value := range bad {
+		require.ErrorContains(t, receive(t, "a checkpoint", changed), "not valid UTF-8", "%#v", value)
+		require.ErrorContains(t, receive(t, "a result", changed), "not valid UTF-8", "%#v", value)
+	}
+	r.eventually("its retry", func() bool { return len(r.set(r.keys.Retry())) == 1 })
+	require.Equal(t, `{"Name":"é"}`, r.state("j")["c"], "the last cursor that could be written")
 }

@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/belayq/belay/job"
 	"github.com/belayq/belay/lua"
@@ -44,9 +46,26 @@ func Progress(ctx context.Context, done, total int64) {
 
 // SetResult is KeepResult with a value that is written as JSON.
 func SetResult(ctx context.Context, value any) error {
-	text, err := json.Marshal(value)
+	text, err := marshal(value)
 	return KeepResult(ctx, text, err)
 }
+
+// marshal writes a cursor or a result. It refuses a string that is not UTF-8: encoding/json replaces the wrong
+// bytes without an error, so a cursor would name another item, after some that are not done.
+func marshal(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	switch {
+	case err != nil:
+		return nil, err
+	case !utf8.Valid(text): // a RawMessage
+		return nil, errNotUTF8
+	case bytes.Contains(text, []byte(`\ufffd`)): // its replacement, or what the value has itself
+		_, err = job.Marshal(value) // which tells them apart, and names the place
+	}
+	return text, err
+}
+
+var errNotUTF8 = errors.New("a string is not valid UTF-8")
 
 // KeepResult records the result of ctx's run, a JSON text, or the reason why there is none. The settle writes
 // it if the job is done.

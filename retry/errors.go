@@ -19,13 +19,14 @@ var (
 	// ErrUnregistered is the failure of a job whose class has no handler in this worker. It is retried with
 	// backoff like any failed job, because old workers take jobs of new classes during a rollout.
 	ErrUnregistered error = &classed{"UnregisteredClass", "no handler is registered for the class"}
+	// ErrCompressed is the failure of a job whose compressed args ("compressed": true) cannot be read. Its
+	// handler is not called: it would get the compressed text as its argument.
+	ErrCompressed error = &classed{"Belay::Compressed", `the args of this job are compressed ("compressed": true) and cannot be read`}
 )
 
-// Compressed returns the failure of a job whose compressed args ("compressed": true) cannot be read. Its
-// handler is not called: it would get the compressed text as its argument.
+// Compressed returns ErrCompressed with the reason.
 func Compressed(why error) error {
-	return &classed{"Belay::Compressed", `the args of this job are compressed ("compressed": true) and cannot be read: ` + why.Error() +
-		"; switch compression off where it is pushed"}
+	return fmt.Errorf("%w: %v; switch compression off where it is pushed", ErrCompressed, why) //nolint:errorlint // one class
 }
 
 // Unregistered returns ErrUnregistered with the name of the class.

@@ -148,9 +148,13 @@ func (p *Periodic) overlapLock() string {
 
 // Definition returns the definition that is stored in Redis.
 func (p *Periodic) Definition() lua.Definition {
+	var out strings.Builder
+	write := json.NewEncoder(&out)
+	write.SetEscapeHTML(false) // each tick's job has the bytes of the job, and Ruby does not escape <, > and &
 	// It cannot fail: Check has parsed the job.
-	text, _ := json.Marshal(stored{p.Cron, p.Zone, p.CatchUp, p.Jitter.Milliseconds(), p.Overlap, json.RawMessage(p.Job)})
-	return lua.Definition{Name: p.Name, Digest: digestOf(string(text)), Schedule: digestOf(p.Cron + "\n" + p.Zone), Text: string(text)}
+	_ = write.Encode(stored{p.Cron, p.Zone, p.CatchUp, p.Jitter.Milliseconds(), p.Overlap, json.RawMessage(p.Job)})
+	text := strings.TrimSuffix(out.String(), "\n")
+	return lua.Definition{Name: p.Name, Digest: digestOf(text), Schedule: digestOf(p.Cron + "\n" + p.Zone), Text: text}
 }
 
 func digestOf(text string) string {
@@ -158,7 +162,7 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// ReadPeriodic reads a stored definition.
+// ReadPeriodic reads a stored definition. Its digest stays the stored one, by which the scripts know it.
 func ReadPeriodic(d lua.Definition) (*Periodic, error) {
 	var s stored
 	if err := json.Unmarshal([]byte(d.Text), &s); err != nil {
@@ -167,6 +171,11 @@ func ReadPeriodic(d lua.Definition) (*Periodic, error) {
 	p := &Periodic{
 		Name: d.Name, Cron: s.Cron, Zone: s.Zone, CatchUp: s.CatchUp, Jitter: time.Duration(s.JitterMS) * time.Millisecond,
 		Overlap: s.Overlap, Job: string(s.Job),
+	}
+	// Earlier versions stored <, > and & as escapes, and an operator's definition stays as it is. What
+	// cannot be respelled is judged by Check.
+	if spelled, err := job.Marshal(s.Job); err == nil {
+		p.Job = spelled
 	}
 	if err := p.Check(); err != nil {
 		return nil, fmt.Errorf("the definition of %q cannot be used here: %w", d.Name, err)
@@ -221,7 +230,7 @@ func (p *Periodic) TickJob(nominal, now time.Time, unit job.TimeUnit) (*lua.Tick
 	if edit, ok := p.template.AsNewActiveJob(job.NewUUID(), now); ok {
 		edits = append(edits, edit)
 	}
-	raw := p.template.Patch(edits...)
+	raw := job.Spelled(p.template.Patch(edits...), unit)
 	parsed, err := job.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("make the job of a tick: %w", err)

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"bufio"
+	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/lua"
 )
 
 // A tableLine is a line of testdata/ticks.txt, which testdata/ticks.py computes.
@@ -272,4 +274,56 @@ func TestJitterIsTheSameEverywhereAndNeverEarly(t *testing.T) {
 	}
 	require.InDelta(t, 250, low, 60)
 	require.InDelta(t, 250, high, 60)
+}
+
+// Ruby's reschedule finds a job by the text that it would write, and adds a second copy if it does not.
+func TestTheJobsOfTicksAreSpelledAsRubySpellsThem(t *testing.T) {
+	t.Parallel()
+	const name, args = "sales & marketing \u2028", "[\"a<b & c>d\u2028\u2029\",1.0e-07,1e400]"
+	periodic := func(args string) *Periodic {
+		p := &Periodic{Name: name, Cron: "@daily", Job: job.Draft{Class: "C<D>", Queue: "q", JID: "j", ArgsJSON: args, Extra: []job.Edit{job.SetString("tag", "<&>")}}.Encode()}
+		require.NoError(t, p.Check())
+		return p
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	spelled := strings.Replace(args, ",1e400", "", 1)
+	own := periodic(spelled)
+	definition := own.Definition()
+	old := definition // as earlier versions stored it
+	text, err := json.Marshal(stored{own.Cron, own.Zone, own.CatchUp, 0, own.Overlap, json.RawMessage(own.Job)})
+	require.NoError(t, err)
+	old.Text, old.Digest = string(text), digestOf(string(text))
+	require.NotEqual(t, definition.Text, old.Text)
+	require.Equal(t, definition.Schedule, old.Schedule, "another digest of the schedule would move ticks")
+	for _, d := range []lua.Definition{definition, old} {
+		read, err := ReadPeriodic(d)
+		require.NoError(t, err)
+		require.Equal(t, d.Digest, read.digest, "the scripts compare it with the stored one")
+		require.Equal(t, own.Job, read.Job)
+		for unit, float := range map[job.TimeUnit]string{job.Seconds: "1.0e-07", job.Millis: "0.0000001"} {
+			tick, err := read.TickJob(now, now, unit)
+			require.NoError(t, err)
+			require.Contains(t, tick.Bytes, strings.Replace(spelled, "1.0e-07", float, 1))
+			require.Contains(t, tick.Bytes, `"belay_tick":{"name":"`+name+`",`)
+			if unit == job.Seconds {
+				again, err := job.Marshal(json.RawMessage(tick.Bytes))
+				require.NoError(t, err)
+				require.Equal(t, again, tick.Bytes)
+			}
+		}
+	}
+	t.Run("if they can be spelled", func(t *testing.T) {
+		t.Parallel()
+		read, err := ReadPeriodic(periodic(args).Definition())
+		require.NoError(t, err)
+		require.Equal(t, args, read.ArgsJSON())
+	})
+	t.Run("and other definitions keep their digests", func(t *testing.T) {
+		t.Parallel()
+		p := &Periodic{Name: "n", Cron: "@daily", Job: `{"class":"C","args":["é",1.50],"jid":"j"}`}
+		require.NoError(t, p.Check())
+		text, err := json.Marshal(stored{p.Cron, p.Zone, p.CatchUp, 0, p.Overlap, json.RawMessage(p.Job)})
+		require.NoError(t, err)
+		require.Equal(t, lua.Definition{Name: "n", Digest: digestOf(string(text)), Schedule: p.Definition().Schedule, Text: string(text)}, p.Definition())
+	})
 }

@@ -36,7 +36,8 @@ module Belay
   FIELD = "belay_unique"
   # What a rerun does not inherit.
   RUN_FIELDS = %w[retry_count failed_at retried_at error_class error_message error_backtrace belay_errors discarded_at
-    interrupted_count interrupted_at expiry belay_deadline_ms at].freeze
+    interrupted_count interrupted_at overrated belay_worker_retries expiry belay_deadline_ms belay_batch belay_then
+    at].freeze
 
   # The classes under which Rails stores every ActiveJob.
   ACTIVE_JOB = %w[ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper Sidekiq::ActiveJob::Wrapper].freeze

@@ -283,7 +283,8 @@ func (s *stride) judgeEnd(t *turn, after *lock) {
 // ofOneRun are what befell a job that is run once more: its follower begins anew.
 var ofOneRun = map[string]bool{
 	"retry_count": true, "failed_at": true, "retried_at": true, "error_class": true, "error_message": true, "error_backtrace": true,
-	"belay_errors": true, "discarded_at": true, "interrupted_count": true, "interrupted_at": true, "at": true,
+	"belay_errors": true, "discarded_at": true, "interrupted_count": true, "interrupted_at": true,
+	"overrated": true, "belay_worker_retries": true, "at": true,
 }
 
 // judgeFollower holds that the one more run is of the same job, and learns what was left for it.
