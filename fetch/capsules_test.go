@@ -93,7 +93,7 @@ func TestAQuarantinedJobHasAllCapsulesForItself(t *testing.T) {
 			r.pump("the other capsule's job, and the waits", func() bool { return len(r.of("other")) == 1 && r.k.openWaits() == 2 })
 			r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 			r.beat()
-			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 })
+			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 && r.k.inFlight == 0 })
 			r.push("other", 1)
 			r.awhile(200 * time.Millisecond)
 			require.Len(t, r.running, 1, "the other capsule's job still runs, and nothing more is taken in this process")

@@ -59,7 +59,7 @@ func TestQuarantinedJobs(t *testing.T) {
 			long := r.running[0]
 			r.do("RPUSH", r.keys.Quarantine("mail"), crashedTwice("mail"))
 			r.beat()
-			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 })
+			r.pump("the drain", func() bool { return r.loop.quarantine.draining != nil && r.k.openWaits() == 0 && r.k.inFlight == 0 })
 			require.NotNil(t, r.do("ZSCORE", r.keys.Draining("mail"), r.session.Identity))
 			r.push("mail", 1)
 			r.pump("it to be given up, and the next job", func() bool { return len(r.running) == 2 })

@@ -356,7 +356,9 @@ func TestAQuarantinedJobHasAllKeyspacesForItself(t *testing.T) {
 			s.of[1].push("mail", 1)
 			s.run(0, 1)
 			quarantined(s.of[0])
-			s.pump("the drain", func() bool { return s.loop.quarantine.draining != nil && s.openWaits() == 0 })
+			s.pump("the drain", func() bool {
+				return s.loop.quarantine.draining != nil && s.openWaits() == 0 && s.of[1].k.inFlight == 0 // a take
+			})
 			s.of[1].push("mail", 1)
 			s.awhile(200 * time.Millisecond)
 			require.Equal(t, []int{0, 1}, s.running())
