@@ -54,22 +54,21 @@ func Example_deleting() {
 func Example_cancelling() {
 	kit := newKit()
 	server := must(belay.NewServer(kit.Client(), belay.ServerConfig{Queues: belay.Queues("mail"), Heartbeat: time.Second, Logger: silent}))
-	began := make(chan string, 1)
+	began, answer := make(chan string, 1), make(chan inspect.CancelResult, 1)
 	Welcome.Handle(server, func(ctx context.Context, _ WelcomeArgs) error {
 		run, _ := belay.Info(ctx)
 		began <- run.JID
 		<-ctx.Done()
-		fmt.Println("cancelled:", errors.Is(context.Cause(ctx), belay.ErrCancelled))
+		fmt.Println(<-answer, errors.Is(context.Cause(ctx), belay.ErrCancelled))
 		server.Stop()
 		return ctx.Err()
 	})
 	must(Welcome.Enqueue(ctx, kit.Client(), WelcomeArgs{42}))
-	answer := make(chan inspect.CancelResult, 1)
 	go func() { answer <- must(operator(kit).Cancel(ctx, <-began))[0].Result }()
-	fmt.Println(server.Run(ctx), <-answer)
+	fmt.Println(server.Run(ctx))
 	// Output:
-	// cancelled: true
-	// <nil> stopping
+	// stopping true
+	// <nil>
 }
 
 // A worker serves its metrics with ProcessConfig.Metrics, or in a mux of its own.
