@@ -26,10 +26,10 @@ func TestALongJobRunsOnce(t *testing.T) {
 	t.Parallel()
 	eachClientAtOnce(t, func(t *testing.T, s *site) {
 		book := newLedger(t)
-		w := s.work(append(lasting, "-c", "1", "--shutdown-timeout", "1m", "--exec", book.exec("Long", "-for", long().String()))...)
+		w := s.work(append(hardy, "-c", "1", "--shutdown-timeout", "1m", "--exec", book.exec("Long", "-for", long().String()))...)
 		jid := s.push("Long", "default", "[]")
 		began := book.awaitStart(jid, 1).At
-		witness := s.work(append(lasting, "-q", "default", "-q", "others", "-c", "1", "--exec", book.exec("*", "-for", "1ms"))...)
+		witness := s.work(append(hardy, "-q", "default", "-q", "others", "-c", "1", "--exec", book.exec("*", "-for", "1ms"))...)
 		stopping := false
 		deaths := 0
 		for !stopping || time.Since(began) < long()-time.Second {
