@@ -55,6 +55,7 @@ func TestAHeartThatHasStoppedIsFoundOut(t *testing.T) {
 		faultproxy.Rule{On: faultproxy.Requests, Token: "evalsha", Do: faultproxy.Fail("ERR no scripts today")})
 	awaitFinding(t, short.Ready, Finding{Reason: "no_lease"})
 	awaitFinding(t, patient.Ready, Finding{Reason: "no_lease"})
+	require.True(t, patient.Alive(t.Context()).OK, "it counts from the first question")
 	awaitFinding(t, short.Alive, Finding{Reason: "no_heartbeat"})
 	require.True(t, patient.Alive(t.Context()).OK, "it is given some time")
 
