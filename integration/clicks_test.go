@@ -29,8 +29,8 @@ func clicked() int {
 }
 
 // quickest is how long one of them takes to move at least. On a busy machine it takes longer, or the clicks would
-// come later and later, and none would be in time.
-const quickest = 12 * time.Millisecond
+// come later and later, and none would be in time; but not longer than slowest, whatever a stall makes of the pace.
+const quickest, slowest = 12 * time.Millisecond, 100 * time.Millisecond
 
 // A click is what an operator asks of a job on a page that was loaded before.
 type click struct {
@@ -89,7 +89,8 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 	t.Parallel()
 	s, ruby := newRubySite(t, oracle.Operators(), oracle.Allow(oracle.Nowhere, oracle.Retry), oracle.Allow(oracle.Nowhere, oracle.Dead))
 	operators := []*operator{{ruby: ruby}, {ruby: startRuby(t, s.url)}}
-	m := &melee{site: s, count: clicked(), each: max(quickest, 3*pace(t, s, operators))}
+	m := &melee{site: s, count: clicked(), each: quickest}
+	m.each = min(max(quickest, 3*min(pace(t, s, operators), pace(t, s, operators))), slowest)
 	var begin time.Time
 	for slack := 3 * time.Second; ; slack *= 2 { // in which the pages are loaded
 		begin = time.Now().Add(slack + time.Duration(m.count)*m.each)
@@ -102,13 +103,13 @@ func TestOperatorsReachForMovingJobs(t *testing.T) {
 	}
 	time.Sleep(time.Until(begin)) // nothing is due before, and what waits in a queue is to go as slowly
 	m.work()
-	clickAll(t, operators)
+	clickAll(t, operators, time.Duration(m.count)*m.each)
 	eventually(t, "everything to come to rest", func() bool { return s.waiting() == 0 && m.counted() })
 	m.requireOneWinnerEach()
 }
 
-// clickAll has all operators click at once, until their last click.
-func clickAll(t *testing.T, operators []*operator) {
+// clickAll has all operators click at once, until their last click, which is due within a span.
+func clickAll(t *testing.T, operators []*operator, span time.Duration) {
 	t.Helper()
 	var ready sync.WaitGroup
 	ready.Add(len(operators))
@@ -117,7 +118,7 @@ func clickAll(t *testing.T, operators []*operator) {
 		go func() { ended <- o.clicksAll(&ready) }()
 	}
 	for range operators {
-		require.NoError(t, receive(t, "an operator's last click", ended))
+		require.NoError(t, receiveWithin(t, span+patience, "an operator's last click", ended))
 	}
 }
 
@@ -127,7 +128,7 @@ func pace(t *testing.T, s *site, operators []*operator) time.Duration {
 	m := &melee{site: s, count: 20, each: time.Millisecond}
 	m.prepare(operators, time.Now())
 	began := time.Now()
-	clickAll(t, operators)
+	clickAll(t, operators, 0)
 	took := time.Since(began) / time.Duration(m.count)
 	t.Logf("clicks at one job of each kind take %v", took)
 	m.do("FLUSHALL")

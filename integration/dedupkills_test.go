@@ -2,8 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -42,9 +40,9 @@ func TestCrashingJobKeepsItsLockUntilItIsDead(t *testing.T) {
 func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
-		book := newLedger(t)
+		book, enough := newLedger(t), newLeave(t)
 		j := ofOne(untilExecuting())
-		words := append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "2s")}, fast...)
+		words := append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-until", enough.path)}, fast...)
 		victim := g.work(words...)
 		first := g.accepts(j)
 		book.awaitStart(first, 1)
@@ -59,6 +57,7 @@ func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
 		g.do("SREM", g.keys.Paused(), "default")
 		book.awaitStart(first, 2)
 		g.refuses(j, second)
+		enough.give()
 		book.awaitEnd(first)
 		book.awaitStart(second, 1)
 		third := g.accepts(j)
@@ -72,9 +71,9 @@ func TestRecoveredJobLeavesItsSuccessorsLockAlone(t *testing.T) {
 func TestLateEndFreesNoOtherLock(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
-		book := newLedger(t)
+		book, enough := newLedger(t), newLeave(t)
 		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: 300 * time.Millisecond})
-		slow := []string{"-c", "1", "--exec", book.exec("HardWorker", "-for", "2s"), "--heartbeat", "100ms", "--ttl", "30s"}
+		slow := []string{"-c", "1", "--exec", book.exec("HardWorker", "-until", enough.path), "--heartbeat", "100ms", "--ttl", "30s"}
 		owner := g.work(slow...)
 		first := g.accepts(j)
 		book.awaitStart(first, 1)
@@ -83,8 +82,15 @@ func TestLateEndFreesNoOtherLock(t *testing.T) {
 		j.Unique = untilExecuted()
 		second := g.accepts(j)
 		require.NoError(t, syscall.Kill(owner.pid, syscall.SIGCONT))
+		for range 3 { // its beats do not take the lock, either
+			expiry := g.do("ZSCORE", g.keys.Alive(), owner.identities()[0])
+			eventually(t, "a beat", func() bool { return g.do("ZSCORE", g.keys.Alive(), owner.identities()[0]) != expiry })
+		}
+		g.refuses(j, second)
+		enough.giveTo(first)
 		eventually(t, "the first to end", func() bool { return g.text(g.keys.Processed()) == "1" })
 		g.refuses(j, second)
+		enough.give()
 		book.awaitEnd(second)
 		g.settles()
 		require.Len(t, book.starts(""), 2)
@@ -97,9 +103,9 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 	t.Parallel()
 	eachGuild(t, func(t *testing.T, g *guild) {
 		const others = 2000
-		book, end := newLedger(t), filepath.Join(t.TempDir(), "end")
+		book, enough := newLedger(t), newLeave(t)
 		j := ofOne(&dedup.Rule{Until: dedup.UntilExecuted, TTL: time.Minute})
-		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-until", end), "--exec", "Quick=true"}, fast...)...)
+		g.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-until", enough.path), "--exec", "Quick=true"}, fast...)...)
 		first := g.accepts(j)
 		book.awaitStart(first, 1)
 		require.Len(t, g.locks(), 1)
@@ -118,7 +124,7 @@ func TestLockOutlastsItsTTLInHand(t *testing.T) {
 			g.refuses(j, first)
 			require.Equal(t, client.StatusDuplicate, g.ask(waiting[n*others/10]).Status)
 		}
-		require.NoError(t, os.WriteFile(end, nil, 0o600))
+		enough.give()
 		book.awaitEnd(first)
 		eventually(t, "its lock to be free", func() bool { return len(g.locks()) == others })
 		require.Len(t, book.starts(""), 1) // before there is another, which begins at once

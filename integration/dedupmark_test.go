@@ -39,7 +39,7 @@ func TestADuplicateThatIsMarkedRuns(t *testing.T) {
 			failed <- j.JID()
 			return errors.New("boom")
 		})
-		require.Equal(t, second.JID, <-failed)
+		require.Equal(t, second.JID, receive(t, "the failure", failed))
 		eventually(t, "it waits for its retry", func() bool { return len(g.set(g.keys.Retry())) == 1 })
 		require.Contains(t, g.set(g.keys.Retry())[0], `"duplicate-of":"`+first+`"`)
 		require.Len(t, g.locks(), 1)

@@ -182,10 +182,11 @@ func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 			t.Parallel()
 			eachClient(t, func(t *testing.T, s *site) {
 				g, book, proxy := newGuild(t, s), newLedger(t), faultproxy.New(t, s.server.Addr())
-				work := func(s *site, span string) *process {
-					return s.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-for", span)}, fast...)...)
+				enough := newLeave(t)
+				work := func(s *site) *process {
+					return s.work(append([]string{"-c", "1", "--exec", book.exec("HardWorker", "-until", enough.path)}, fast...)...)
 				}
-				victim := work(s.by(proxy.URL()), "3s") // there is much to do before its end
+				victim := work(s.by(proxy.URL()))
 				first := g.accepts(ofOne(onceMore()))
 				book.awaitStart(first, 1)
 				for range 10 {
@@ -195,9 +196,10 @@ func TestRescheduleOnceSurvivesAKillAtTheEnd(t *testing.T) {
 				s.instrument().Do(t.Context(), g.keys.Settle(lua.Settlement{Identity: "unknown"}).Call) // the server knows the script
 				gate := faultproxy.NewGate()                                                            // which is never opened: what is held there is lost with the victim
 				proxy.Add(faultproxy.Rule{On: c.on, Token: sha, Nth: 1, Do: faultproxy.Hold(gate)})
-				<-gate.Arrived()
+				enough.give()
+				receive(t, "the settle", gate.Arrived())
 				victim.kill()
-				work(s, "300ms")
+				work(s)
 				eventually(t, "one more run", func() bool { return len(book.starts("")) == c.starts+1 && g.waiting() == 0 })
 				g.settles()
 				require.Len(t, book.starts(first), c.starts)

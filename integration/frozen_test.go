@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,13 +33,14 @@ func TestAZombieStartsNothingThatItWasGiven(t *testing.T) {
 }
 
 func givenToAZombie(t *testing.T, s *site, giving string) {
-	zombieBook, book := newLedger(t), newLedger(t)
+	zombieBook, book, enough := newLedger(t), newLedger(t), newLeave(t)
 	proxy := faultproxy.New(t, s.server.Addr())
-	zombie := s.by(proxy.URL()).work(append(fast, "-c", "1", "--exec", zombieBook.exec("Any"))...)
+	zombie := s.by(proxy.URL()).work(append(fast, "-c", "1", "--exec", zombieBook.exec("Any"),
+		"--exec", zombieBook.exec("First", "-until", enough.path))...)
 	// A server that does not know the scripts yet would be asked twice.
 	zombieBook.awaitEnd(s.push("Any", "default", jsonArgs(0, 0)))
 	eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
-	first := s.push("Any", "default", jsonArgs(1, 1500)) // what follows it must be there by its end
+	first := s.push("First", "default", jsonArgs(1, 0))
 	zombieBook.awaitStart(first, 1)
 	frozen := make(chan struct{})
 	proxy.Add(faultproxy.Rule{On: faultproxy.Replies, Token: giving, Nth: 1, Do: faultproxy.Before(func() {
@@ -51,9 +50,11 @@ func givenToAZombie(t *testing.T, s *site, giving string) {
 	t.Cleanup(func() { _ = syscall.Kill(zombie.pid, syscall.SIGCONT) })
 	if giving == "BLMOVE" {
 		waits := proxy.Count("BLMOVE")
+		enough.give()
 		eventually(t, "the idle worker to wait", func() bool { return proxy.Count("BLMOVE") > waits })
 	}
 	given := s.push("Any", "default", jsonArgs(2, 0))
+	enough.give() // what follows it is there by then
 	receive(t, "the worker to be given a job", frozen)
 	require.Equal(t, int64(1), s.do("LLEN", s.keys.Working("default", zombie.identities()[0])), "nothing but it is in hand")
 
@@ -91,19 +92,20 @@ func TestTheEndOfALostRunIsWrittenNowhere(t *testing.T) {
 	} {
 		tests[late.name] = func(t *testing.T) {
 			s, zombieBook, book := ordinarySite(t), newLedger(t), newLedger(t)
+			enoughOfTheFirst, enough := newLeave(t), newLeave(t)
 			s.client = late.client
-			zombie := s.work(append(fast, "-c", "1", "--exec", zombieBook.exec("Late", append(late.flags, "-for", "2s")...))...)
+			zombie := s.work(append(fast, "-c", "1", "--exec", zombieBook.exec("Late", append(late.flags, "-until", enoughOfTheFirst.path)...))...)
 			jid := s.pushWith(late.retry, "Late", jsonArgs(1, 0))
 			zombieBook.awaitStart(jid, 1)
 			zombie.signal(syscall.SIGSTOP)
 			t.Cleanup(func() { _ = syscall.Kill(zombie.pid, syscall.SIGCONT) })
 			again := []string{"-for", "1ms"}
-			enough := filepath.Join(t.TempDir(), "enough")
 			if late.running {
-				again = append(again, "-until", enough)
+				again = append(again, "-until", enough.path)
 			}
 			s.work(append(fast, "-c", "1", "--exec", book.exec("Late", again...))...)
 			book.awaitStart(jid, 1)
+			enoughOfTheFirst.give()
 			zombieBook.awaitEnd(jid) // hands are not frozen with their worker
 			before := ""
 			if !late.running {
@@ -113,7 +115,7 @@ func TestTheEndOfALostRunIsWrittenNowhere(t *testing.T) {
 			zombie.signal(syscall.SIGCONT)
 			zombie.awaitLog("ownership lost")
 			require.Equal(t, before, s.text(s.keys.Processed()))
-			require.NoError(t, os.WriteFile(enough, nil, 0o600))
+			enough.give()
 			book.awaitEnd(jid)
 			eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
 			require.Empty(t, s.text(s.keys.Failed()))

@@ -270,6 +270,10 @@ type process struct {
 // fast are the flags of a worker whose death is noticed within a few seconds.
 var fast = []string{"--heartbeat", "200ms", "--ttl", "1s"}
 
+// hardy are the flags of a worker that is not to die, where starts are counted, or whose death need not be noticed
+// as soon: a busy machine may keep a process from running for longer than a fast one's TTL.
+var hardy = []string{"--heartbeat", "500ms", "--ttl", "4s"}
+
 // work starts a worker and waits until it works. It is killed, with all that it has started, when the test
 // ends.
 func (s *site) work(words ...string) *process {

@@ -53,20 +53,19 @@ func TestIdle(t *testing.T) {
 				defer book.awaitEnd(jid)
 				return book.awaitStart(jid, 1).At.Sub(pushedAt)
 			}
-			const promised = 500 * time.Millisecond
 			slowest := time.Duration(0)
 			for _, name := range names {
 				// Slow may be a wait, or a machine that did something else in its middle. A wait is so every
 				// time.
 				took := starts(name)
-				for again := 0; took >= promised && again < 9; again++ {
+				for again := 0; took >= promptStart && again < 9; again++ {
 					t.Logf("%s: started after %v", name, took)
 					took = starts(name)
 				}
 				slowest = max(slowest, took)
 			}
 			t.Logf("slowest start %v", slowest)
-			require.Less(t, slowest, promised)
+			require.Less(t, slowest, promptStart)
 		})
 	})
 	t.Run("beside paused queues that are full neither runs their jobs nor spins", func(t *testing.T) {
@@ -75,8 +74,12 @@ func TestIdle(t *testing.T) {
 	})
 }
 
+// promptStart is the promise: within this time of its push an idle worker starts a job.
+const promptStart = 500 * time.Millisecond
+
 // Two other workers have the leases. How many heartbeats pass is counted, not timed. They are a second apart, because
-// one whose reply took an eighth of that is followed by a script, and the proxy shares the processors with other tests.
+// one whose reply took an eighth of that is followed by a script, and a call that took too long by a new connection.
+// That may be a machine that did something else: one calm span of several shows what a worker sends.
 func TestAnIdleWorkerThatStandsBySendsHeartbeatsAndWaits(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, s *site) {
@@ -101,23 +104,31 @@ func TestAnIdleWorkerThatStandsBySendsHeartbeatsAndWaits(t *testing.T) {
 		eventually(t, "it to be idle and announced", func() bool {
 			return proxy.Count("BLMOVE") > 0 && s.do("SCARD", s.keys.Processes()) == int64(3) && beats() > 5
 		})
-		const span = 16
-		before, from, fromScripts := proxy.Counts(), beats(), int(scripts.Load())
-		eventually(t, "heartbeats", func() bool { return beats() >= from+span })
-		byScript := int(scripts.Load()) - fromScripts
-		require.Less(t, byScript, span/4, "most are no script")
-		others := -byScript - (proxy.Count("ZADD")-before["ZADD"])*len(prolong)
-		var counts []string
-		for name, count := range proxy.Counts() {
-			if count -= before[name]; count > 0 && name != "BLMOVE" {
-				others += count
-				counts = append(counts, fmt.Sprintf("%s %d", name, count))
+		const span, spans = 16, 5
+		measure := func() (byScript, others int) {
+			before, from, fromScripts := proxy.Counts(), beats(), int(scripts.Load())
+			eventually(t, "heartbeats", func() bool { return beats() >= from+span })
+			byScript = int(scripts.Load()) - fromScripts
+			others = -byScript - (proxy.Count("ZADD")-before["ZADD"])*len(prolong)
+			var counts []string
+			for name, count := range proxy.Counts() {
+				if count -= before[name]; count > 0 && name != "BLMOVE" {
+					others += count
+					counts = append(counts, fmt.Sprintf("%s %d", name, count))
+				}
 			}
+			t.Logf("%d heartbeats: %s", span, strings.Join(counts, ", "))
+			return byScript, others
 		}
-		t.Logf("%d heartbeats: %s", span, strings.Join(counts, ", "))
 		// A reading of its lists, which is two commands, an announcement, and what renews that, which is two; and as
 		// many again on a machine that needs several times as long.
-		require.LessOrEqual(t, others, 8)
+		const mostOthers = 8
+		byScript, others := measure()
+		for again := 1; again < spans && (byScript >= span/4 || others > mostOthers); again++ {
+			byScript, others = measure()
+		}
+		require.Less(t, byScript, span/4, "most are no script, in one of %d spans at least", spans)
+		require.LessOrEqual(t, others, mostOthers, "in one of %d spans at least", spans)
 	})
 }
 

@@ -105,7 +105,7 @@ func TestKilledTwice(t *testing.T) {
 		book := newLedger(t)
 		workers := make(map[int]*process)
 		for range 3 {
-			worker := s.work(append(fast, "--exec", book.exec("HardWorker"))...)
+			worker := s.work(append(hardy, "--exec", book.exec("HardWorker"))...)
 			workers[worker.pid] = worker
 		}
 		jid := s.push("HardWorker", "default", jsonArgs(1, 4000))

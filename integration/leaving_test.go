@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -35,9 +33,9 @@ func TestWhatALeavingWorkerIsGivenIsNotLost(t *testing.T) {
 
 func givenToALeaver(t *testing.T, s *site, giving string, lost bool) {
 	leaverBook, book := newLedger(t), newLedger(t)
-	proxy, enough := faultproxy.New(t, s.server.Addr()), filepath.Join(t.TempDir(), "enough")
+	proxy, enough := faultproxy.New(t, s.server.Addr()), newLeave(t)
 	leaver := s.by(proxy.URL()).work(append(fast, "-c", "1", "--shutdown-timeout", "0s", "--exec", leaverBook.exec("Any"),
-		"--exec", leaverBook.exec("First", "-until", enough))...)
+		"--exec", leaverBook.exec("First", "-until", enough.path))...)
 	// A server that does not know the scripts yet would be asked twice.
 	leaverBook.awaitEnd(s.push("Any", "default", jsonArgs(0, 0)))
 	eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
@@ -52,14 +50,13 @@ func givenToALeaver(t *testing.T, s *site, giving string, lost bool) {
 			proxy.CloseConns()
 		}
 	})})
-	end := func() { require.NoError(t, os.WriteFile(enough, nil, 0o600)) }
 	if giving == "BLMOVE" {
 		waits := proxy.Count("BLMOVE")
-		end()
+		enough.give()
 		eventually(t, "the idle worker to wait", func() bool { return proxy.Count("BLMOVE") > waits })
 	}
 	jid := s.push("Any", "default", jsonArgs(2, 0))
-	end() // what follows it is there by then
+	enough.give() // what follows it is there by then
 	receive(t, "the worker to be given a job", given)
 	require.Zero(t, leaver.wait(), leaver.log())
 	require.Empty(t, leaverBook.starts(jid))

@@ -31,6 +31,30 @@ func (l *ledger) exec(class string, flags ...string) string {
 	return command + " " + l.path
 }
 
+// A leave is what hands with -until and its path wait for: their jobs last until the test gives it, on however slow
+// a machine. A job of a fixed length may be over before the test has done what must happen while it runs.
+type leave struct {
+	t    *testing.T
+	path string
+}
+
+func newLeave(t *testing.T) *leave {
+	t.Helper()
+	return &leave{t: t, path: filepath.Join(t.TempDir(), "leave")}
+}
+
+// give lets all jobs end, those that are yet to start too.
+func (l *leave) give() {
+	l.t.Helper()
+	require.NoError(l.t, os.WriteFile(l.path, nil, 0o600))
+}
+
+// giveTo lets one job end.
+func (l *leave) giveTo(jid string) {
+	l.t.Helper()
+	require.NoError(l.t, os.WriteFile(l.path+"."+jid, nil, 0o600))
+}
+
 // A mark is one line: a hand has started, or ended.
 type mark struct {
 	What, JID, Class, Queue string

@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -178,8 +176,8 @@ func lateMove(t *testing.T, s *site, end func(p *process)) {
 
 	// The survivor is kept busy, so that it does not take the job before the late move does, and not before it
 	// is back.
-	enough := filepath.Join(t.TempDir(), "enough")
-	survivor := s.work(append(fast, "-c", "1", "--exec", book.exec("Late"), "--exec", book.exec("Busy", "-until", enough))...)
+	enough := newLeave(t)
+	survivor := s.work(append(fast, "-c", "1", "--exec", book.exec("Late"), "--exec", book.exec("Busy", "-until", enough.path))...)
 	busy := s.push("Busy", "default", jsonArgs(1, 0))
 	book.awaitStart(busy, 1)
 	eventually(t, "a tombstone", func() bool { return s.do("ZSCORE", s.keys.Tombstones(), identity) != nil })
@@ -188,7 +186,7 @@ func lateMove(t *testing.T, s *site, end func(p *process)) {
 	gate.Open()
 	survivor.awaitLog("recovered late entries")
 	require.Equal(t, before, s.list(s.keys.Queue("default")), "byte for byte: the job was in no process' hand")
-	require.NoError(t, os.WriteFile(enough, nil, 0o600))
+	enough.give()
 	book.awaitEnd(late)
 	eventually(t, "both to be counted", func() bool { return s.text(s.keys.Processed()) == "2" })
 	require.Len(t, book.starts(late), 1)

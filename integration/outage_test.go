@@ -120,7 +120,7 @@ func (o *outage) pass() {
 	noticed := make(chan tally, 1)
 	time.AfterFunc(outageNoticed, func() { noticed <- o.tally() })
 	o.kind.away(o)
-	back := time.Now()
+	back, told := time.Now(), len(o.worker.log())
 	used = cpuTime(t, o.worker.pid) - used
 	if o.sent == nil {
 		sent := o.tally()
@@ -136,7 +136,7 @@ func (o *outage) pass() {
 	eventually(t, "it to say so", func() bool { return strings.Contains(o.worker.log()[logged:], "redis is back") })
 	o.requireEachOnce(append([]string{o.within, beyond, due, fresh}, o.meanwhile...))
 	o.requireNothingBegun()
-	o.requireTold(o.worker.log()[logged:])
+	o.requireTold(o.worker.log()[logged:], told-logged)
 	require.Len(t, o.worker.identities(), 1, "the worker was not declared dead")
 }
 

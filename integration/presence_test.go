@@ -386,7 +386,7 @@ func TestAWorkerThatResetsCutOffStartsNothing(t *testing.T) {
 			}
 		}
 		given := s.push("Any", "default", jsonArgs(2, 0))
-		<-answer.Arrived()
+		receive(t, "the answer of a wait", answer.Arrived())
 		eventually(t, "the end of the lease", func() bool {
 			expiry, err := strconv.ParseFloat(fmt.Sprint(s.do("ZSCORE", s.keys.Alive(), identity)), 64)
 			require.NoError(t, err)

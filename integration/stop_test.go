@@ -47,14 +47,14 @@ func TestStop(t *testing.T) {
 	t.Run("lets running jobs finish within the timeout, and takes no more", func(t *testing.T) {
 		t.Parallel()
 		eachClient(t, func(t *testing.T, s *site) {
-			book, enough := newLedger(t), filepath.Join(t.TempDir(), "enough")
-			p := s.work("-c", "1", "--exec", book.exec("Short", "-until", enough))
+			book, enough := newLedger(t), newLeave(t)
+			p := s.work("-c", "1", "--exec", book.exec("Short", "-until", enough.path))
 			first := s.push("Short", "default", jsonArgs(1, 0))
 			book.awaitStart(first, 1)
 			s.push("Short", "default", jsonArgs(2, 0))
 			p.signal(syscall.SIGINT)
 			p.awaitLog(`"signal":"SIGINT"`)
-			require.NoError(t, os.WriteFile(enough, nil, 0o600))
+			enough.give()
 			require.Zero(t, p.wait(), p.log())
 			require.Len(t, book.ends(first), 1)
 			require.Len(t, book.starts(""), 1)

@@ -67,7 +67,7 @@ func (r *rollout) work(path string) *process {
 	r.t.Helper()
 	flaky := fmt.Sprintf(`Flaky=sh -c 'mkdir %s/$BELAY_JID 2>/dev/null && exit 1; exec %s %s'`, r.failed, handPath, r.book.path)
 	words := append([]string{"work", "--redis", r.url, "--prefix", r.prefix, "--log-format", "json", "-c", "4",
-		"--exec", r.book.exec("Known"), "--exec", flaky}, fast...)
+		"--exec", r.book.exec("Known"), "--exec", flaky}, hardy...)
 	if path == r.next {
 		words = append(words, "--exec", r.book.exec("Novel"))
 	}

@@ -21,7 +21,7 @@ func TestWaitingJobsCountNoCrash(t *testing.T) {
 	}
 	asPushed := s.list(s.keys.Queue("default"))[:waiting] // the crashing job is next, at the end
 	words := append(fast, "-c", "1", "--exec", killing, "--exec", book.exec("Any"))
-	<-s.start(words...).done
+	require.Equal(t, -1, s.start(words...).wait(), "the job kills its worker")
 	require.Equal(t, asPushed, s.list(s.keys.Queue("default")), "the crash changed what waits")
 	fleet := s.supervise(1, words...)
 	eventually(t, "the crashing job to die, and the others to be done", func() bool {

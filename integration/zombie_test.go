@@ -12,22 +12,23 @@ import (
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	for _, run := range []struct {
-		name, long string
-		flags      []string
+		name  string
+		ends  bool
+		flags []string
 	}{
-		{"whose run ended while it was away writes nothing for it", "2s", nil},
-		{"whose run goes on cancels it and writes nothing for it", "600s", []string{"-deaf"}},
+		{"whose run ended while it was away writes nothing for it", true, nil},
+		{"whose run goes on cancels it and writes nothing for it", false, []string{"-deaf"}},
 	} {
 		t.Run(run.name, func(t *testing.T) {
 			t.Parallel()
-			eachClient(t, func(t *testing.T, s *site) { zombie(t, s, run.long, run.flags...) })
+			eachClient(t, func(t *testing.T, s *site) { zombie(t, s, run.ends, run.flags...) })
 		})
 	}
 }
 
-func zombie(t *testing.T, s *site, long string, flags ...string) {
-	frozenBook, book := newLedger(t), newLedger(t)
-	frozen := s.work(append(fast, "--exec", frozenBook.exec("Slow", append(flags, "-for", long)...))...)
+func zombie(t *testing.T, s *site, ends bool, flags ...string) {
+	frozenBook, book, enough := newLedger(t), newLedger(t), newLeave(t)
+	frozen := s.work(append(fast, "--exec", frozenBook.exec("Slow", append(flags, "-until", enough.path)...))...)
 	jid := s.push("Slow", "default", jsonArgs(1, 0))
 	frozenBook.awaitStart(jid, 1)
 	frozen.signal(syscall.SIGSTOP)
@@ -36,7 +37,8 @@ func zombie(t *testing.T, s *site, long string, flags ...string) {
 	other := s.work(append(fast, "--exec", book.exec("Slow"))...)
 	book.awaitEnd(jid)
 	eventually(t, "the job to be counted", func() bool { return s.text(s.keys.Processed()) == "1" })
-	if long == "2s" {
+	if ends {
+		enough.give()
 		frozenBook.awaitEnd(jid) // hands are not frozen with their worker
 	}
 	frozen.signal(syscall.SIGCONT)
@@ -53,7 +55,7 @@ func zombie(t *testing.T, s *site, long string, flags ...string) {
 	require.Zero(t, other.wait(), other.log())
 	alone := s.push("Slow", "default", jsonArgs(2, 0))
 	require.Equal(t, frozen.pid, frozenBook.awaitStart(alone, 1).Worker)
-	if long == "2s" {
+	if ends {
 		eventually(t, "it to be counted", func() bool { return s.text(s.keys.Processed()) == "2" })
 	} else {
 		require.Equal(t, "1", s.text(s.keys.Processed()))

@@ -166,7 +166,7 @@ func TestExpiry(t *testing.T) {
 		require.Empty(t, r.counter(r.keys.Failed()))
 
 		// A busy machine starts it before that.
-		r.push("Late", "[]", job.SetInt(job.FieldDeadline, int(time.Now().Add(3*time.Second).UnixMilli())))
+		r.push("Late", "[]", job.SetInt(job.FieldDeadline, int(time.Now().Add(10*time.Second).UnixMilli())))
 		cause := receive(t, "a cause", causes)
 		require.ErrorIs(t, cause, launcher.ErrDeadline)
 		require.ErrorIs(t, cause, context.DeadlineExceeded)

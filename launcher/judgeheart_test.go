@@ -46,19 +46,26 @@ func awaitFinding(t *testing.T, ask func(context.Context) Finding, want Finding)
 func TestAHeartThatHasStoppedIsFoundOut(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.New(t, drivertest.Redis(t).Addr())
-	l, end := runJudged(t, proxy.URL(), Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}, 3*time.Second)
+	cfg := Config{Beat: 50 * time.Millisecond, TTL: 200 * time.Millisecond}
+	short, endShort := runJudged(t, proxy.URL(), cfg, time.Second)
+	patient, endPatient := runJudged(t, proxy.URL(), cfg, time.Hour)
 
-	// Redis answers what we ask, and refuses the heart its script.
+	// Redis answers what we ask, and refuses the hearts their script.
 	proxy.Add(faultproxy.Rule{On: faultproxy.Requests, Token: "EVAL", Do: faultproxy.Fail("ERR no scripts today")},
 		faultproxy.Rule{On: faultproxy.Requests, Token: "evalsha", Do: faultproxy.Fail("ERR no scripts today")})
-	awaitFinding(t, l.Ready, Finding{Reason: "no_lease"})
-	require.True(t, l.Alive(t.Context()).OK, "it is given some time")
-	awaitFinding(t, l.Alive, Finding{Reason: "no_heartbeat"})
+	awaitFinding(t, short.Ready, Finding{Reason: "no_lease"})
+	awaitFinding(t, patient.Ready, Finding{Reason: "no_lease"})
+	require.True(t, patient.Alive(t.Context()).OK, "it counts from the first question")
+	awaitFinding(t, short.Alive, Finding{Reason: "no_heartbeat"})
+	require.True(t, patient.Alive(t.Context()).OK, "it is given some time")
 
 	proxy.Clear()
-	awaitFinding(t, l.Alive, Finding{OK: true})
-	awaitFinding(t, l.Ready, Finding{OK: true})
-	require.NoError(t, end())
+	for _, l := range []*Launcher{short, patient} {
+		awaitFinding(t, l.Alive, Finding{OK: true})
+		awaitFinding(t, l.Ready, Finding{OK: true})
+	}
+	require.NoError(t, endShort())
+	require.NoError(t, endPatient())
 }
 
 // Our own question is refused as the heart is, and other connections of the worker still have answers: no

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,8 @@ func TestReschedule(t *testing.T) {
 		require.Equal(t, said{0, "1 rescheduled\n", ""}, h.invoke("", set, "reschedule", "1", "--at", at))
 		require.Equal(t, "1893553445", h.do("ZSCORE", key, deadJob("A", "1")))
 		require.Equal(t, said{0, "2 rescheduled\n", ""}, h.invoke("", set, "reschedule", "--all", "--in", "1h"))
-		require.Equal(t, int64(2), h.do("ZCOUNT", key, time.Now().Add(50*time.Minute).Format("20060102"), "+inf"))
+		in := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+		require.Equal(t, int64(2), h.do("ZCOUNT", key, in(50*time.Minute), in(70*time.Minute)))
 		require.Equal(t, exitAbsent, h.invoke("", set, "reschedule", "nowhere", "--in", "1h").code)
 		for _, words := range []string{"1", "1 --in 1h --at " + at, "1 --at soon", "--in 1h"} {
 			require.Equal(t, exitUsage, h.invoke("", append([]string{set, "reschedule"}, strings.Fields(words)...)...).code, words)

@@ -65,7 +65,7 @@ func TestADeployLosesNoRequestAndNoJob(t *testing.T) {
 	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
 	out := &output{}
-	cmd := exec.Command(program, "-addr", "127.0.0.1:0", "-redis", redis.URL(), "-drain", "3s") // in which all that comes before its end is asked
+	cmd := exec.Command(program, "-addr", "127.0.0.1:0", "-redis", redis.URL(), "-drain", "10s") // in which all that comes before its end is asked
 	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(t, cmd.Start())
 	ended := make(chan error, 1)

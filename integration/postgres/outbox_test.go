@@ -416,11 +416,15 @@ func oneRefused(s *shop) {
 		s.insert(fmt.Sprint(n))
 		s.insert(fmt.Sprint(n), belay.Queue("odd"))
 	}
+	const nul, slashed = "a NUL: \x00\x00", `no NUL: \u0000`
+	s.insert(nul)
+	s.insert(slashed, belay.Queue(`odd\u0000`))
 	stop := s.relays()
-	s.arrivedBeside([]string{"0", "1", "2"}, 4)
+	s.arrivedBeside([]string{"0", "1", "2", nul}, 4)
+	require.Equal(s, []string{slashed}, s.namesIn(`odd\u0000`))
 	s.insert("3")
 	s.insert("3", belay.Queue("odd"))
-	s.arrivedBeside([]string{"0", "1", "2", "3"}, 5)
+	s.arrivedBeside([]string{"0", "1", "2", nul, "3"}, 5)
 	logged := strings.TrimPrefix(s.said.String(), before)
 	require.Regexp(s, `queue refused.* queue=odd key=queue:odd .*WRONGTYPE`, logged)
 	require.Equal(s, 1, strings.Count(logged, "queue refused"), logged)

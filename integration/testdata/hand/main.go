@@ -4,7 +4,8 @@
 //
 // It appends one line to LEDGER when it starts and one when it has done its work, each with a single write, so
 // that what several hands append never mixes. Its work is to sleep: as long as -for says, else as many
-// milliseconds as the job's second argument says; and until there is a FILE. -deaf ignores SIGTERM. -fail ends it
+// milliseconds as the job's second argument says; and until there is a FILE, or one with this name, a dot and the
+// job's jid. -deaf ignores SIGTERM. -fail ends it
 // with status 1 and TEXT on standard error.
 package main
 
@@ -35,7 +36,7 @@ func main() {
 		*work = workTime(input)
 	}
 	time.Sleep(*work)
-	for ; *until != "" && !exists(*until); time.Sleep(10 * time.Millisecond) {
+	for ; *until != "" && !exists(*until) && !exists(*until+"."+os.Getenv("BELAY_JID")); time.Sleep(10 * time.Millisecond) {
 	}
 	note("end", input)
 	if *fail != "" {
