@@ -70,9 +70,10 @@ const (
 			) AS sized WHERE bytes <= $3::bigint OR place = 1 ORDER BY id)
 		WHERE c.number = $1 AND (c.ids <> '{}' OR EXISTS (SELECT 1 FROM belay_outbox WHERE {filter}))`
 
-	// isOneOf is the filter while Redis refuses places: whether a row's place is one of $5 must be $6. PostgreSQL
-	// decodes every string of a payload to find the queue, and fails the whole statement for the escape of a NUL, or
-	// of a character that its encoding lacks. Arguments may have these, so it sees no escape of that kind. No queue's name has one: control characters are refused, and all others are written raw.
+	// isOneOf is the filter while Redis refuses places: whether a row's place is one of $5 must be $6.
+	// PostgreSQL decodes every string of a payload to find the queue, and fails the whole statement for the
+	// escape of a NUL, or of a character that its encoding lacks. Arguments may have these, so it sees no
+	// escape of that kind. No queue's name has one: control characters are refused, and others are written raw.
 	isOneOf = `(CASE WHEN due_at > now() THEN '' ELSE
 			coalesce(regexp_replace(payload, '(?<!\\)((?:\\\\)*)\\u[0-9a-fA-F]{4}', '\1?', 'g')::json->>'queue', 'default') END
 		= ANY (ARRAY (SELECT json_array_elements_text($5::json)))) = $6::bool`
