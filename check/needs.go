@@ -245,7 +245,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toLook, keys.Queues(), "scard srandmember sscan sismember")
 	on(toLook, keys.Processes(), "scard srandmember sscan")
 	on(toLook, keys.Paused(), "smismember sismember")
-	on(toLook, keys.Alive(), "zrange zscore")
+	on(toLook, keys.Alive(), "zcount zrange zscore")
 	on(toLook, keys.Up(), "get")
 	on(toLook, keys.Record(names.identity), "hget hmget")
 	on(toLook, keys.Process(names.identity), "hmget")

@@ -118,6 +118,9 @@ type reading struct {
 	err      error
 }
 
+// ok reports whether all was read so far.
+func (r *reading) ok() bool { return r.err == nil && len(r.refused) == 0 }
+
 func (r *reading) value(what string, reply driver.Reply) any {
 	switch {
 	case reply.Err == nil:

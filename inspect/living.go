@@ -16,15 +16,31 @@ import (
 // Living counts the processes that are StateAlive. In contrast to Status.ProcessCount it leaves out those that
 // ended without deregistering: only a living worker removes them from Sidekiq's list of processes, so the list
 // stays as it is when all workers are killed. It counts all processes of Belay, and those of Sidekiq among
-// 1,000 members of the list. Of living processes of Belay it reads the names alone.
+// 1,000 members of the list.
 func (i *Inspector) Living(ctx context.Context) (int, error) {
 	var r reading
-	replies := i.do(ctx, []driver.Call{lua.AskTime, driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(maxShown))})
-	now, listed := r.time(replies[0]), r.texts("processes", replies[1])
+	replies := i.do(ctx, []driver.Call{lua.AskTime, driver.Command("SCARD", i.keys.Processes())})
+	now, listed := r.time(replies[0]), r.number("processes", replies[1])
+	since := "(" + strconv.FormatInt(now.UnixMilli(), 10) // as Process.setState has it: the lease ends in the future
+	count := 0
+	if r.ok() {
+		count = int(r.number("alive", i.do(ctx, []driver.Call{driver.Command("ZCOUNT", i.keys.Alive(), since, "+inf")})[0]))
+	}
+	if r.ok() && int64(count) != listed { // some have ended, or are of Sidekiq
+		count = i.livingByName(ctx, &r, now, since)
+	}
+	if err := cmp.Or(r.err, errors.Join(r.refused...)); err != nil {
+		return 0, fmt.Errorf("count the living processes: %w", err)
+	}
+	return count, nil
+}
+
+// livingByName counts living processes by their names. Of those of Belay it reads the names alone.
+func (i *Inspector) livingByName(ctx context.Context, r *reading, now time.Time, since string) int {
+	listed := r.texts("processes", i.do(ctx, []driver.Call{driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(maxShown))})[0])
 	living := make(map[string]bool)
-	for first := 0; r.err == nil && len(r.refused) == 0; first += maxShown {
-		// As Process.setState has it: the lease ends in the future.
-		page := i.do(ctx, []driver.Call{driver.Command("ZRANGE", i.keys.Alive(), "("+strconv.FormatInt(now.UnixMilli(), 10), "+inf",
+	for first := 0; r.ok(); first += maxShown {
+		page := i.do(ctx, []driver.Call{driver.Command("ZRANGE", i.keys.Alive(), since, "+inf",
 			"BYSCORE", "LIMIT", strconv.Itoa(first), strconv.Itoa(maxShown))})
 		names := r.texts("alive", page[0])
 		for _, identity := range names {
@@ -37,15 +53,11 @@ func (i *Inspector) Living(ctx context.Context) (int, error) {
 	count := len(living)
 	others := slices.DeleteFunc(listed, func(identity string) bool { return living[identity] })
 	for page := range slices.Chunk(others, lua.MaxItems) {
-		if r.err != nil || len(r.refused) > 0 {
-			break
+		if r.ok() {
+			count += i.livingOf(ctx, r, page, now)
 		}
-		count += i.livingOf(ctx, &r, page, now)
 	}
-	if err := cmp.Or(r.err, errors.Join(r.refused...)); err != nil {
-		return 0, fmt.Errorf("count the living processes: %w", err)
-	}
-	return count, nil
+	return count
 }
 
 // livingOf counts the living processes among a page of them.

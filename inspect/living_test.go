@@ -37,6 +37,18 @@ func TestLiving(t *testing.T) {
 			require.Zero(w, living())
 			require.EqualValues(w, 4, w.status().ProcessCount, "as Sidekiq's tools count")
 		},
+		"reads a few numbers while all processes live": func(w *world) {
+			for n := range maxShown {
+				identity := fmt.Sprint("h:", n, ":aa")
+				w.do("SADD", w.keys.Processes(), identity)
+				w.do("ZADD", w.keys.Alive(), lease(time.Hour), identity)
+			}
+			client := &carrying{Client: w.driver}
+			count, err := w.inspectorOf(client).Living(w.Context())
+			require.NoError(w, err)
+			require.Equal(w, maxShown, count)
+			require.Less(w, client.bytes, 100, "each worker of a fleet asks at each scrape")
+		},
 		"counts large fleets": func(w *world) {
 			alive := []string{"ZADD", w.keys.Alive()}
 			for n := range maxShown + 7 {
