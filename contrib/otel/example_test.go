@@ -19,7 +19,7 @@ func Example() {
 	belay.Main(func(ctx context.Context, server *belay.Server) error {
 		server.Client().Use("otel", belayotel.Push(belayotel.Config{}), belay.Place{Last: true})
 		server.Use("otel", belayotel.Run(belayotel.Config{}), belay.Place{First: true})
-		welcome.Handle(server, sendWelcome)
+		Welcome.Handle(server, sendWelcome)
 		return nil
 	}, belay.MainConfig{})
 }

@@ -27,7 +27,7 @@ const (
 	asPrefix = "BELAY_OTEL_TEST_PREFIX"
 )
 
-var welcome = belay.Define[string]("Welcome", belay.Queue("mail"), belay.NotIdempotent("this is a test"))
+var Welcome = belay.Define[string]("Welcome", belay.Queue("mail"), belay.NotIdempotent("this is a test"))
 
 // work is the second process.
 func work() {
@@ -44,7 +44,7 @@ func work() {
 	exit(err)
 	server.Use("otel", belayotel.Run(cfg), belay.Place{First: true})
 	attempts := 0
-	welcome.Handle(server, func(ctx context.Context, name string) error {
+	Welcome.Handle(server, func(ctx context.Context, name string) error {
 		if attempts++; attempts == 1 {
 			return belay.RetryIn(0, errors.New("not yet"))
 		}
@@ -88,7 +88,7 @@ func TestTracesJoinProcesses(t *testing.T) {
 	require.NoError(t, worker.Start())
 
 	ctx, request := r.tracer.Start(t.Context(), "request")
-	receipt, err := welcome.Enqueue(ctx, r.client, "Ada")
+	receipt, err := Welcome.Enqueue(ctx, r.client, "Ada")
 	require.NoError(t, err)
 	request.End()
 	push := r.await("push mail", 1)[0]
