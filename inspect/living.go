@@ -13,21 +13,19 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-// Living counts the processes that are StateAlive. In contrast to Status.ProcessCount it leaves out those that
-// ended without deregistering: only a living worker removes them from Sidekiq's list of processes, so the list
-// stays as it is when all workers are killed. It counts all processes of Belay, and those of Sidekiq among
-// 1,000 members of the list.
-func (i *Inspector) Living(ctx context.Context) (int, error) {
-	var r reading
-	replies := i.do(ctx, []driver.Call{lua.AskTime, driver.Command("SCARD", i.keys.Processes())})
-	now, listed := r.time(replies[0]), r.number("processes", replies[1])
-	since := "(" + strconv.FormatInt(now.UnixMilli(), 10) // as Process.setState has it: the lease ends in the future
+// Living counts the processes that were StateAlive at the time of a Status, or of Sizes. In contrast to its
+// ProcessCount it leaves out those that ended without deregistering: only a living worker removes them from
+// Sidekiq's list of processes, so the list stays as it is when all workers are killed. It counts all processes
+// of Belay, and those of Sidekiq among 1,000 members of the list.
+func (i *Inspector) Living(ctx context.Context, s Status) (int, error) {
+	r := reading{err: s.ProcessesErr}
+	since := "(" + strconv.FormatInt(s.At.UnixMilli(), 10) // as Process.setState has it: the lease ends in the future
 	count := 0
 	if r.ok() {
 		count = int(r.number("alive", i.do(ctx, []driver.Call{driver.Command("ZCOUNT", i.keys.Alive(), since, "+inf")})[0]))
 	}
-	if r.ok() && int64(count) != listed { // some have ended, or are of Sidekiq
-		count = i.livingByName(ctx, &r, now, since)
+	if r.ok() && int64(count) != s.ProcessCount { // some have ended, or are of Sidekiq
+		count = i.livingByName(ctx, &r, s.At, since)
 	}
 	if err := cmp.Or(r.err, errors.Join(r.refused...)); err != nil {
 		return 0, fmt.Errorf("count the living processes: %w", err)

@@ -11,10 +11,15 @@ import (
 
 func TestLiving(t *testing.T) {
 	lease := func(ttl time.Duration) string { return strconv.FormatInt(time.Now().Add(ttl).UnixMilli(), 10) }
+	sizes := func(w *world) Status {
+		s, err := w.inspector.Sizes(w.Context())
+		require.NoError(w, err)
+		return s
+	}
 	promises(t, map[string]func(w *world){
 		"counts no process that was killed": func(w *world) {
 			living := func() int {
-				count, err := w.inspector.Living(w.Context())
+				count, err := w.inspector.Living(w.Context(), sizes(w))
 				require.NoError(w, err)
 				return count
 			}
@@ -44,7 +49,7 @@ func TestLiving(t *testing.T) {
 				w.do("ZADD", w.keys.Alive(), lease(time.Hour), identity)
 			}
 			client := &carrying{Client: w.driver}
-			count, err := w.inspectorOf(client).Living(w.Context())
+			count, err := w.inspectorOf(client).Living(w.Context(), sizes(w))
 			require.NoError(w, err)
 			require.Equal(w, maxShown, count)
 			require.Less(w, client.bytes, 100, "each worker of a fleet asks at each scrape")
@@ -55,15 +60,18 @@ func TestLiving(t *testing.T) {
 				alive = append(alive, lease(time.Hour), fmt.Sprint("h:", n, ":aa"), lease(-time.Hour), fmt.Sprint("h:", n, ":bb"))
 			}
 			w.do(alive...)
-			count, err := w.inspector.Living(w.Context())
+			count, err := w.inspector.Living(w.Context(), sizes(w))
 			require.NoError(w, err)
 			require.Equal(w, maxShown+7, count)
 		},
 		"fails if it cannot count": func(w *world) {
+			before := sizes(w)
 			w.do("SET", w.keys.Alive(), "x")
-			_, err := w.inspector.Living(w.Context())
-			require.ErrorContains(w, err, "count the living processes: alive: WRONGTYPE")
-			_, err = w.inspectorOf(noServer{w.driver}).Living(w.Context())
+			for _, s := range []Status{before, sizes(w)} {
+				_, err := w.inspector.Living(w.Context(), s)
+				require.ErrorContains(w, err, "count the living processes: alive: WRONGTYPE")
+			}
+			_, err := w.inspectorOf(noServer{w.driver}).Living(w.Context(), before)
 			require.ErrorContains(w, err, "connection refused")
 		},
 	})

@@ -262,7 +262,7 @@ func (c shardCollector) Collect(to chan<- prometheus.Metric) {
 	gauge(to, dead, float64(s.Dead))
 	c.collectBatches(ctx, to, s.Batches)
 	c.collectLimits(ctx, to)
-	if living, err := c.Living(ctx); err == nil { // a zero would say that no worker is alive
+	if living, err := c.Living(ctx, s); err == nil { // a zero would say that no worker is alive
 		gauge(to, processes, float64(living))
 	}
 	counter(to, processed, uint64(max(s.Processed, 0)))

@@ -37,15 +37,22 @@ func TestMain(m *testing.M) { os.Exit(drivertest.Main(m)) }
 // patience bounds every wait. It is far longer than any wait takes, so that only a hang exceeds it.
 const patience = 30 * time.Second
 
-// worked returns a Collector of a server that has run four jobs: three succeeded, and one failed.
-func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics.Collector {
+// connect returns a client of a keyspace of its own, with its connection and its prefix.
+func connect(t *testing.T, open func(url string) (driver.Client, error)) (client *belay.Client, redis driver.Client, prefix string) {
 	t.Helper()
 	redis, err := open(drivertest.Redis(t).URL())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, redis.Close()) })
-	prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-	client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
+	prefix = strings.TrimSuffix(drivertest.Prefix(t), ":")
+	client, err = belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
 	require.NoError(t, err)
+	return client, redis, prefix
+}
+
+// worked returns a Collector of a server that has run four jobs: three succeeded, and one failed.
+func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics.Collector {
+	t.Helper()
+	client, redis, prefix := connect(t, open)
 	server, err := belay.NewServer(client, belay.ServerConfig{Queues: belay.Queues("mail"), Concurrency: 3, PollWait: time.Hour})
 	require.NoError(t, err)
 	server.HandleRaw("Welcome", func(context.Context, *belay.Job) error { return nil })
@@ -124,12 +131,7 @@ func TestProcessesFallToZeroWhenTheFleetIsKilled(t *testing.T) {
 	for name, open := range adapters.Open {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			redis, err := open(drivertest.Redis(t).URL())
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, redis.Close()) })
-			prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
-			require.NoError(t, err)
+			client, redis, prefix := connect(t, open)
 			collector := metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})
 			expect := func(lease time.Time, want int) {
 				for _, reply := range redis.Do(t.Context(), driver.Command("SADD", prefix+":processes", "h:1:aa"),
@@ -154,12 +156,7 @@ func TestLimitsAreExposedForTheFirstHundred(t *testing.T) {
 	for name, open := range adapters.Open {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			redis, err := open(drivertest.Redis(t).URL())
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, redis.Close()) })
-			prefix := strings.TrimSuffix(drivertest.Prefix(t), ":")
-			client, err := belay.NewClient(redis, &belay.ClientConfig{Prefix: prefix})
-			require.NoError(t, err)
+			client, redis, prefix := connect(t, open)
 			calls := []driver.Call{
 				driver.Command("HSET", prefix+":belay:gates", "a:1\nr", "2", "a:2\nr", "3"),
 				driver.Command("LPUSH", prefix+":belay:waiting:a:1", "mail\n{}", "mail\n{}"), driver.Command("ZADD", prefix+":belay:waiting", "1", "a:1"),
