@@ -9,8 +9,8 @@ SHELL := /bin/bash
 ifndef TOGETHER
 .NOTPARALLEL:
 endif
-.PHONY: help quick test check rest idle need format vet belayvet lint lua race integration browser postgres mutants \
-	bench-guard torture fuzz bench demo
+.PHONY: help quick test check rest idle need format vet belayvet lint lua race race-modules integration browser postgres \
+	mutants bench-guard torture fuzz bench demo
 
 # Two packages at a time: their tests start Redis servers and time them, and a third starves the others. Four
 # tests of each, because most of them wait.
@@ -25,8 +25,9 @@ READING := ^Test(ImportsGoDown|RootLinks|EveryPackage|NoFileNames|ReadersFind|Tr
 MODULES := bench cmd/belayvet contrib/gitlab contrib/otel contrib/outbox examples/outbox integration/browser integration/postgres
 # What `quick` tests: packages without I/O, and the test kit on its Redis in memory.
 PURE := ./job/... ./retry ./dedup/... ./driver ./link ./internal/drivertest/resp ./integration/verdict ./integration/chaosplan
-# The checks without their bugs, which `check` has run.
+# The checks without their bugs, which `check` has run, and the bugs in scripts: no check of theirs looks at the clock.
 UNPLANTED := ^TestChecksPassWithoutABug$$
+INSCRIPTS := ^TestMutantsAreCaught$$/^\.$$/^lua$$
 # `rest` leaves out what `test` has run.
 SKIPPED := $(if $(TESTED),$(SELECTED)|$(PAGE),^$$)
 SEED ?=
@@ -56,7 +57,7 @@ test: need format lua ## does this clone work? every package's tests, kill -9, s
 	@go test -vet=off -count=1 -parallel 8 -run '$(SELECTED)' ./integration
 	@cd integration/browser && go test -count=1 -run '$(PAGE)' .
 
-check: ## everything but mutants and torture
+check: ## everything but torture, and without mutants unless PLANT=1
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=0; for part in test rest; do \
 		$(MAKE) --no-print-directory $$part 2>&1 | tee -a "$$log" || failed=1; done; \
 	if [ $$failed = 1 ]; then echo "== what failed"; tools/failures "$$log"; fi; exit $$failed
@@ -64,14 +65,16 @@ check: ## everything but mutants and torture
 # Two steps run at a time, and make prints each step's output when it has ended. The tests of real processes
 # have bounds of seconds on the wall clock, so beside them runs only what takes the time that they leave idle.
 rest: bench-guard ## what `check` runs after `test`
-	@failed=0; for steps in "integration idle" "race browser postgres"; do \
+	@failed=0; for steps in "integration idle" "race browser postgres race-modules" $(if $(PLANT),mutants); do \
 		$(MAKE) --no-print-directory -k -j 2 -O TOGETHER=1 TESTED=1 $$steps || failed=1; done; \
 	exit $$failed
 
-# The checks that run no program of ours, and the build of what `race` runs, with the lowest priority.
+# With the lowest priority: the checks that run no program of ours, the build of what `race` runs, and bugs in scripts.
 idle:
-	@nice -n 19 $(MAKE) --no-print-directory -k vet lint belayvet
-	@nice -n 19 go test -race -vet=off -exec true $$(go list ./... | grep -v /integration) >/dev/null
+	@failed=0; nice -n 19 $(MAKE) --no-print-directory -k vet lint belayvet || failed=1; \
+	nice -n 19 go test -race -vet=off -exec true $$(go list ./... | grep -v /integration) >/dev/null || failed=1; \
+	$(if $(PLANT),nice -n 19 go test -count=1 -parallel 2 -timeout 30m -run '$(INSCRIPTS)' ./integration/mutants || failed=1;) \
+	exit $$failed
 
 need: ## what the checks need: look, and as root on Debian install what is missing
 	@echo "== need"
@@ -104,11 +107,12 @@ lua: ## luacheck on the scripts
 	@luacheck --no-color -q lua/*.lua lua/shared/*.lua contrib/gitlab/*.lua
 
 race: ## tests of every package but integration, with the race detector, on real Redis servers (minutes)
-	@echo "== race: $(RACE), all but integration, and in bench, contrib/gitlab and contrib/otel"
+	@echo "== race: $(RACE), all but integration"
 	@$(RACE) -timeout 10m -skip '$(READING)' $$(go list ./... | grep -v /integration)
-	@cd bench && $(RACE) -timeout 10m ./...
-	@cd contrib/gitlab && $(RACE) -timeout 10m ./...
-	@cd contrib/otel && $(RACE) -timeout 10m ./...
+
+race-modules: ## the same of the other modules with tests
+	@echo "== race-modules: $(RACE), in bench, contrib/gitlab and contrib/otel"
+	@for module in bench contrib/gitlab contrib/otel; do (cd $$module && $(RACE) -timeout 10m ./...); done
 
 # Real servers, processes and signals are not in the key of Go's test cache, hence -count=1. One package at a
 # time, because their bounds are seconds on the wall clock; six tests, because they mostly wait. With eight, two cores
@@ -128,8 +132,8 @@ browser: ## the dashboard, and Sidekiq's own, in Chromium: every page and button
 	@cd integration/browser && BELAY_BROWSER_OUT="$(abspath $(OUT))" go test -count=1 -skip '$(SKIPPED)' ./...
 
 mutants: ## planted bugs are caught, each by its check (docs/mutants.md)
-	@echo "== mutants: go test -count=1 $(if $(TESTED),-skip '$(UNPLANTED)' )./integration/mutants"
-	@go test -count=1 -parallel 3 -timeout 30m $(if $(TESTED),-skip '$(UNPLANTED)') ./integration/mutants
+	@echo "== mutants: go test -count=1 $(if $(TESTED),-skip '$(UNPLANTED)$(if $(PLANT),|$(INSCRIPTS))' )./integration/mutants"
+	@go test -count=1 -parallel 3 -timeout 30m $(if $(TESTED),-skip '$(UNPLANTED)$(if $(PLANT),|$(INSCRIPTS))') ./integration/mutants
 
 bench-guard: ## what a job costs, in counts and ratios, against recorded bounds (half a minute)
 	@echo "== bench-guard: go run ./bench guard"
