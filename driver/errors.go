@@ -95,8 +95,8 @@ func Outage(err error) bool {
 	return outageCodes[refused.Code] || (refused.Code == "ERR" && outageText(refused.Message))
 }
 
-// Away reports whether err is an outage of a server that is not just full. A full server is reachable: it serves
-// calls that need no memory, and refuses the others (see OutOfMemory).
+// Away reports whether err is an outage of a server that is not just full. A full server is reachable: it
+// serves calls that need no memory, and refuses the others (see OutOfMemory).
 func Away(err error) bool { return Outage(err) && !OutOfMemory(err) }
 
 // outageText recognizes errors of the same kind for which Redis has no code.

@@ -333,10 +333,10 @@ type FleetResults struct {
 }
 
 // Search is Inspector.Search, shard after shard: all that it finds in the first one comes first. The bounds of
-// the query are those of one call, but a shard that fails uses up nothing of Query.Time, and at most half of the
-// time to the deadline of ctx that is left. It fails if its cursor is none, or if no shard can be searched.
+// the query are those of one call, but a shard that fails uses up nothing of Query.Time, and at most half of
+// the time that is left to the deadline of ctx. It fails if its cursor is none, or if no shard can be searched.
 //
-// The shards are not searched at once: the cursor continues in one shard, so whatever was found in those after it
+// The shards are not searched at once: the cursor continues in one shard, so what was found in those after it
 // would be thrown away and searched for again in each call.
 func (f *Fleet) Search(ctx context.Context, query Query) (FleetResults, error) {
 	results := FleetResults{Found: []ShardFound{}}
@@ -426,9 +426,9 @@ type ShardCounts struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Act is Inspector.Act in all shards at once. Problems has the shards in which it failed, and Missing the IDs that
-// none of the others had. progress gets the counts of all shards so far, one call at a time. It fails if the task
-// is impossible, or if it failed in every shard.
+// Act is Inspector.Act in all shards at once. Problems has the shards in which it failed, and Missing the IDs
+// that none of the others had. It makes one call of progress at a time, with the counts of all shards so far.
+// It fails if the task is impossible, or if it failed in every shard.
 func (f *Fleet) Act(ctx context.Context, task Task, progress func(FleetCounts)) (FleetCounts, error) {
 	var sum FleetCounts
 	if i, is := f.whole(); is {

@@ -21,7 +21,7 @@ type turn struct {
 	fleet []inspect.Shard
 	// agreed reports whether the question of the command was answered with yes.
 	agreed bool
-	// signalled are the processes, by Process.Process, that got the signal of the command through an earlier shard.
+	// signalled are the processes, by Process.Process, that got the signal of the command in an earlier shard.
 	signalled map[string]bool
 }
 
