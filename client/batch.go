@@ -215,7 +215,7 @@ func doAgain[T any](ctx context.Context, s *space, d durability, ask lua.Ask[T],
 		if answer, err = ask.Read(reply); err == nil {
 			return answer, confirmed.err
 		}
-		if elsewhere && absent(outcomeOf(err)) || !driver.Outage(err) || errors.Is(outcomeOf(err), ErrFull) || !s.cfg.mayRepeat(ctx, begun, backoff.Next()) {
+		if elsewhere && absent(outcomeOf(err)) || !driver.Away(err) || !s.cfg.mayRepeat(ctx, begun, backoff.Next()) {
 			return answer, err
 		}
 	}

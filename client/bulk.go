@@ -312,8 +312,8 @@ func (b *bulk) persist(ctx context.Context, s *slice, send func() error) error {
 
 // away reports whether err means that Redis is away, and certainly has none of the jobs of the call.
 func away(err error) bool {
-	lasting := []error{ErrUnknown, ErrReplicas, ErrStale, ErrNotRepeatable, ErrFull, ErrOldWorker, ErrShards}
-	return driver.Outage(err) && !slices.ContainsFunc(lasting, func(other error) bool { return errors.Is(err, other) })
+	lasting := []error{ErrUnknown, ErrReplicas, ErrStale, ErrNotRepeatable, ErrOldWorker, ErrShards}
+	return driver.Away(err) && !slices.ContainsFunc(lasting, func(other error) bool { return errors.Is(err, other) })
 }
 
 // end counts a part that was sent, or failed, and yields it. It reports whether to continue: err, which is that

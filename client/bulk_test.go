@@ -322,10 +322,11 @@ func TestPushSeq(t *testing.T) {
 			}
 		},
 		"stops at once where sending again cannot help": func(w *world) {
-			for _, err := range []error{ErrOldWorker, ErrFull, ErrUnknown, ErrStale, ErrNotRepeatable} {
+			for _, err := range []error{ErrOldWorker, ErrUnknown, ErrStale, ErrNotRepeatable} {
 				require.False(w, away(fmt.Errorf("%w: %w", err, &driver.NotSentError{Err: context.Canceled})), err)
 			}
 			require.True(w, away(outcomeOf(&driver.NotSentError{Err: errors.New("no connection")})))
+			require.False(w, away(outcomeOf(driver.NewServerError("OOM command not allowed"))))
 			require.False(w, away(nil))
 		},
 		"stops where Redis refuses the jobs": func(w *world) {

@@ -319,7 +319,7 @@ func TestAnUncertainPushIsSentToNoOtherShard(t *testing.T) {
 func TestABatchHasOneShard(t *testing.T) {
 	onShards(t, func(s *sharded) {
 		shards := make(map[string]bool)
-		for range 12 {
+		for range 40 { // so that each shard gets one
 			b, err := s.client.NewBatch(s.Context(), BatchConfig{})
 			require.NoError(s, err)
 			shards[b.space.name] = true

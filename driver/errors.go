@@ -95,6 +95,10 @@ func Outage(err error) bool {
 	return outageCodes[refused.Code] || (refused.Code == "ERR" && outageText(refused.Message))
 }
 
+// Away reports whether err is an outage of a server that is not just full. A full server is reachable: it
+// serves calls that need no memory, and refuses the others (see OutOfMemory).
+func Away(err error) bool { return Outage(err) && !OutOfMemory(err) }
+
 // outageText recognizes errors of the same kind for which Redis has no code.
 func outageText(message string) bool {
 	return strings.Contains(message, tooManyClients) || strings.Contains(message, unauthenticated) || strings.Contains(message, noPassword)

@@ -40,6 +40,17 @@ func TestCertain(t *testing.T) {
 	}
 }
 
+func TestAFullServerIsNotAway(t *testing.T) {
+	t.Parallel()
+	full := fmt.Errorf("push: %w", NewServerError("OOM command not allowed"))
+	require.True(t, Outage(full))
+	require.False(t, Away(full))
+	require.False(t, Away(nil))
+	require.False(t, Away(NewServerError("WRONGTYPE not a list")))
+	require.True(t, Away(NewServerError("LOADING")))
+	require.True(t, Away(errors.New("EOF")))
+}
+
 func TestADenialSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for text, part := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -332,7 +333,11 @@ type FleetResults struct {
 }
 
 // Search is Inspector.Search, shard after shard: all that it finds in the first one comes first. The bounds of
-// the query are those of one call. It fails if its cursor is none, or if no shard can be searched.
+// the query are those of one call, but a shard that fails uses up nothing of Query.Time, and at most half of
+// the time that is left to the deadline of ctx. It fails if its cursor is none, or if no shard can be searched.
+//
+// The shards are not searched at once: the cursor continues in one shard, so what was found in those after it
+// would be thrown away and searched for again in each call.
 func (f *Fleet) Search(ctx context.Context, query Query) (FleetResults, error) {
 	results := FleetResults{Found: []ShardFound{}}
 	if i, is := f.whole(); is {
@@ -356,7 +361,8 @@ func (f *Fleet) Search(ctx context.Context, query Query) (FleetResults, error) {
 		}
 		query.Cursor, query.Limit, query.Time = cursor, limit-len(results.Found), max(time.Until(ends), 1)
 		cursor = ""
-		found, err := shard.Search(ctx, query)
+		begun := time.Now()
+		found, err := shard.searchPart(ctx, query, at+n == len(f.shards)-1)
 		if errors.Is(err, ErrCursor) {
 			return results, err //nolint:wrapcheck // as Inspector.Search
 		}
@@ -370,6 +376,7 @@ func (f *Fleet) Search(ctx context.Context, query Query) (FleetResults, error) {
 		if err != nil {
 			errs = append(errs, shard.of(err))
 			results.Unseen = append(results.Unseen, shard.of(err).Error())
+			ends = ends.Add(time.Since(begun))
 		}
 		if found.Next != "" {
 			results.Next = f.cursor(shard, found.Next)
@@ -377,6 +384,17 @@ func (f *Fleet) Search(ctx context.Context, query Query) (FleetResults, error) {
 		}
 	}
 	return results, f.failed(errs)
+}
+
+// searchPart searches one shard. Unless it is the last one, it has half of the time to the deadline of ctx: a
+// frozen shard leaves the rest to those after it, and a slow link has more than an equal share.
+func (s Shard) searchPart(ctx context.Context, query Query, last bool) (Results, error) {
+	if deadline, limited := ctx.Deadline(); limited && !last {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer end()
+	}
+	return s.Search(ctx, query)
 }
 
 // cursor returns the cursor of a shard's cursor. It begins with the shard's name, which has no colon.
@@ -408,8 +426,9 @@ type ShardCounts struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Act is Inspector.Act, shard after shard. Problems has the shards in which it failed, and Missing the IDs that
-// none of the others had. It fails if the task is impossible, or if it failed in every shard.
+// Act is Inspector.Act in all shards at once. Problems has the shards in which it failed, and Missing the IDs
+// that none of the others had. It makes one call of progress at a time, with the counts of all shards so far.
+// It fails if the task is impossible, or if it failed in every shard.
 func (f *Fleet) Act(ctx context.Context, task Task, progress func(FleetCounts)) (FleetCounts, error) {
 	var sum FleetCounts
 	if i, is := f.whole(); is {
@@ -423,21 +442,40 @@ func (f *Fleet) Act(ctx context.Context, task Task, progress func(FleetCounts)) 
 	if err := task.Check(); err != nil {
 		return sum, err
 	}
+	var mutex sync.Mutex // guards all below, and bounds progress to one call at a time
+	counts, failures := make([]*ActCounts, len(f.shards)), make([]error, len(f.shards))
+	add := func() (sum FleetCounts) {
+		for n, shard := range f.shards {
+			if counts[n] != nil {
+				sum = sum.with(shard, *counts[n], failures[n])
+			}
+		}
+		return sum
+	}
+	f.atOnce(func(n int, shard Shard) {
+		done, err := shard.Act(ctx, task, func(sofar ActCounts) {
+			if progress == nil {
+				return
+			}
+			sofar.Locked = maps.Clone(sofar.Locked) // the act goes on while others read it
+			mutex.Lock()
+			defer mutex.Unlock()
+			counts[n] = &sofar
+			progress(add())
+		})
+		mutex.Lock()
+		defer mutex.Unlock()
+		counts[n], failures[n] = &done, err
+	})
+	sum = add()
 	var errs []error
 	missing := make(map[string]int)
-	for _, shard := range f.shards {
-		before := sum
-		counts, err := shard.Act(ctx, task, func(counts ActCounts) {
-			if progress != nil {
-				progress(before.with(shard, counts, nil))
-			}
-		})
-		sum = before.with(shard, counts, err)
-		if err != nil {
-			errs = append(errs, shard.of(err))
+	for n, shard := range f.shards {
+		if failures[n] != nil {
+			errs = append(errs, shard.of(failures[n]))
 			continue
 		}
-		for _, id := range counts.Missing {
+		for _, id := range counts[n].Missing {
 			missing[id]++
 		}
 	}

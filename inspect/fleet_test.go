@@ -201,6 +201,53 @@ func TestFleet(t *testing.T) {
 			require.Empty(w, results[0].Unseen)
 			require.Contains(w, results[1].Unseen, "shard frozen: ")
 		},
+		"searches and acts in the other shards while one is frozen": func(w *world) {
+			b := w.another()
+			f := NewFleet(Shard{"frozen", inspectorOf(w.T, frozen{w.driver}, "frozen")}, Shard{"b", b.inspector})
+			b.do("ZADD", b.keys.Dead(), soon(0), sought("there", ""))
+			ctx, end := context.WithTimeout(w.Context(), 6*time.Second)
+			defer end()
+			results, err := f.Search(ctx, Query{Places: []Place{PlaceDead}})
+			require.NoError(w, err)
+			require.Len(w, results.Found, 1, "%v", results)
+			require.Equal(w, "b", results.Found[0].Shard)
+			require.Len(w, results.Unseen, 1)
+			require.Contains(w, results.Unseen[0], "shard frozen: ")
+			require.Empty(w, results.Next)
+
+			ctx, end = context.WithTimeout(w.Context(), time.Minute)
+			defer end()
+			var last FleetCounts
+			counts, err := f.Act(ctx, Task{Home: Dead(), Action: Delete, Selection: Selection{IDs: []string{"there"}}}, func(counts FleetCounts) {
+				last = counts
+				end() // the other shard is done
+			})
+			require.NoError(w, err)
+			require.Equal(w, 1, counts.Moved)
+			require.Equal(w, 1, last.Moved)
+			require.Equal(w, []string{"frozen", "b"}, []string{counts.Shards[0].Name, counts.Shards[1].Name})
+			require.Contains(w, counts.Shards[0].Problem, "context canceled")
+		},
+		"adds up what it does in all shards at once": func(w *world) {
+			const jobs = 3 * lua.MaxItems
+			b := w.another()
+			f := NewFleet(Shard{"a", w.inspector}, Shard{"b", b.inspector})
+			for _, shard := range []*world{w, b} {
+				for n := range jobs {
+					shard.push(shard.keys.Queue("mail"), strings.TrimSuffix(sought(fmt.Sprint("j", n), ""), "}")+`,"lock_digest":"gem"}`)
+				}
+			}
+			moved := 0
+			counts, err := f.Act(w.Context(), Task{Home: Waiting("mail"), Action: Move, Selection: Selection{All: true}, To: "other"},
+				func(counts FleetCounts) {
+					require.GreaterOrEqual(w, counts.Moved, moved)
+					moved = counts.Moved
+				})
+			require.NoError(w, err)
+			require.Equal(w, []int{2 * jobs, jobs, jobs, 2 * jobs}, []int{counts.Moved, counts.Shards[0].Moved, counts.Shards[1].Moved, moved})
+			require.Empty(w, counts.Problems)
+			require.Equal(w, map[string]int{"sidekiq-unique-jobs": 2 * jobs}, counts.Locked)
+		},
 		"says what each shard did not search for a job to cancel": func(w *world) {
 			b := w.another()
 			f := NewFleet(Shard{"a", w.inspector}, Shard{"b", b.inspector})

@@ -54,6 +54,18 @@ func TestLiving(t *testing.T) {
 			require.Equal(w, maxShown, count)
 			require.Less(w, client.bytes, 100, "each worker of a fleet asks at each scrape")
 		},
+		"needs no names of processes from Sizes": func(w *world) {
+			for n := range maxShown {
+				identity := fmt.Sprint("h:", n, ":aa")
+				w.do("SADD", w.keys.Processes(), identity)
+				w.do("ZADD", w.keys.Alive(), lease(time.Hour), identity)
+			}
+			client := &carrying{Client: w.driver}
+			s, err := w.inspectorOf(client).Sizes(w.Context())
+			require.NoError(w, err)
+			require.EqualValues(w, maxShown, s.ProcessCount)
+			require.Less(w, client.bytes, maxShown, "a name has several bytes")
+		},
 		"counts large fleets": func(w *world) {
 			alive := []string{"ZADD", w.keys.Alive()}
 			for n := range maxShown + 7 {

@@ -26,11 +26,6 @@ func (c *carrying) Do(ctx context.Context, calls ...driver.Call) []driver.Reply 
 	return replies
 }
 
-// through returns an inspector of the keyspace that uses a client.
-func (w *world) through(client driver.Client) *Inspector {
-	return w.inspector.WithDriver(client)
-}
-
 func TestASearchByJID(t *testing.T) {
 	promises(t, map[string]func(w *world){
 		"carries no other jobs": func(w *world) {
@@ -42,7 +37,7 @@ func TestASearchByJID(t *testing.T) {
 			w.push(w.keys.Queue("q"), all...)
 			w.fill(w.keys.Dead(), 1, all[:300]...)
 			client := &carrying{Client: w.driver}
-			w.inspector = w.through(client)
+			w.inspector = w.inspectorOf(client)
 			require.Equal(w, CancelMarked, w.cancel("finished")["finished"].Result)
 			found, err := w.inspector.Find(w.Context(), "nowhere", nil)
 			require.NoError(w, err)
@@ -62,7 +57,7 @@ func TestASearchByJID(t *testing.T) {
 			}
 			w.push(w.keys.Queue("q"), all...)
 			taken := 0
-			w.inspector = w.through(&betweenCalls{Client: w.driver, after: func(call driver.Call) {
+			w.inspector = w.inspectorOf(&betweenCalls{Client: w.driver, after: func(call driver.Call) {
 				if call.Name() == "page" && taken < 10_000 {
 					taken += 1000
 					w.do("RPOP", w.keys.Queue("q"), "1000")
@@ -73,7 +68,7 @@ func TestASearchByJID(t *testing.T) {
 			require.Positive(w, taken)
 			left := w.list(w.keys.Queue("q"))
 			require.Len(w, left, jobs-taken-len(sought))
-			w.inspector = w.through(w.driver)
+			w.inspector = w.inspectorOf(w.driver)
 			w.fill(w.keys.Retry(), 1, all[10_000:21_000]...)
 			require.Equal(w, ActCounts{Moved: 7}, w.act(Retries(), Delete, Selection{IDs: sought[:7]}))
 			require.Equal(w, int64(11_000-7), w.do("ZCARD", w.keys.Retry()))

@@ -62,10 +62,13 @@ type Status struct {
 // Status.Problems.
 func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	var r readings
-	s, names := i.summary(ctx, &r)
+	s, names, listed := i.summary(ctx, &r,
+		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(maxShown)), // as for the queues
+		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)))
+	processes := append(r.processes.texts("processes", listed[0]), r.processes.texts("alive", listed[1])...)
 	i.addQueues(ctx, &r, &s, names)
 	if r.err() == nil {
-		s.Processes = i.processes(ctx, &r.processes, names.processes, s.At)
+		s.Processes = i.processes(ctx, &r.processes, sorted(processes), s.At)
 	}
 	if r.err() == nil {
 		s.addHeldByDead(i.heldByLapsed(ctx, &r.queues, s.Processes))
@@ -78,7 +81,7 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 // NoConsumer and HeldByDead are not known then.
 func (i *Inspector) Sizes(ctx context.Context) (Status, error) {
 	var r readings
-	s, names := i.summary(ctx, &r)
+	s, names, _ := i.summary(ctx, &r)
 	i.addQueues(ctx, &r, &s, names)
 	return s.summed(&r)
 }
@@ -116,12 +119,13 @@ type readings struct{ sums, queues, processes reading }
 func (r *readings) err() error { return cmp.Or(r.sums.err, r.queues.err, r.processes.err) }
 
 // summaryNames are the names of what is read after a summary.
-type summaryNames struct{ queues, processes, gates []string }
+type summaryNames struct{ queues, gates []string }
 
-// summary reads all counts in one round trip, and the names of what to read next.
-func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, names summaryNames) {
+// summary reads all counts in one round trip, and the names of what to read next. It returns the replies to the
+// calls of its caller, which go with it.
+func (i *Inspector) summary(ctx context.Context, r *readings, more ...driver.Call) (s Status, names summaryNames, listed []driver.Reply) {
 	most := strconv.Itoa(maxShown)
-	replies := i.do(ctx, []driver.Call{
+	calls := []driver.Call{
 		lua.AskTime,
 		driver.Command("GET", i.keys.Processed()),
 		driver.Command("GET", i.keys.Failed()),
@@ -132,25 +136,23 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, names s
 		// A bounded SMEMBERS: all members of a set of up to this size, or as many of a larger set, each once.
 		driver.Command("SRANDMEMBER", i.keys.Queues(), most),
 		driver.Command("SCARD", i.keys.Processes()),
-		driver.Command("SRANDMEMBER", i.keys.Processes(), most),
-		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)),
 		driver.Command("GET", i.keys.Refusals()),
 		driver.Command("ZCARD", i.keys.Batches()),
 		driver.Command("ZRANGE", i.keys.Waiting(), "0", strconv.Itoa(maxShown-1)),
-	})
+	}
+	replies := i.do(ctx, append(calls, more...))
 	sums := &r.sums
 	s.At = sums.time(replies[0])
 	s.Processed, s.Failed = sums.number("processed", replies[1]), sums.number("failed", replies[2])
-	s.Duplicates, s.Batches = sums.number("duplicates", replies[11]), sums.number("batches", replies[12])
+	s.Duplicates, s.Batches = sums.number("duplicates", replies[9]), sums.number("batches", replies[10])
 	s.Scheduled, s.Retries, s.Dead = sums.number("schedule", replies[3]), sums.number("retry", replies[4]), sums.number("dead", replies[5])
 	s.QueueCount, s.ProcessCount = r.queues.number("queues", replies[6]), r.processes.number("processes", replies[8])
-	names.queues, names.gates = sorted(r.queues.texts("queues", replies[7])), sums.texts("the gates with waiting jobs", replies[13])
-	names.processes = sorted(append(r.processes.texts("processes", replies[9]), r.processes.texts("alive", replies[10])...))
+	names.queues, names.gates = sorted(r.queues.texts("queues", replies[7])), sums.texts("the gates with waiting jobs", replies[11])
 	if answered := func(reply driver.Reply) bool { return reply.Err == nil }; !slices.ContainsFunc(replies[1:], answered) {
 		// A page of zeros would look like an empty Redis.
 		sums.err = cmp.Or(sums.err, fmt.Errorf("nothing can be read: %w", replies[1].Err))
 	}
-	return s, names
+	return s, names, replies[len(calls):]
 }
 
 func sorted(names []string) []string {

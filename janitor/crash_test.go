@@ -193,3 +193,12 @@ func TestARecoveryWithoutRPushKeepsTheJobs(t *testing.T) {
 	require.Equal(t, jobs, r.working("mail"))
 	require.Equal(t, int64(0), r.do("ZCARD", r.keys.Tombstones()), "no process is declared dead by halves")
 }
+
+func TestRecoveredJobsAreParsedOnlyForTheLog(t *testing.T) { // not parallel: it counts what is allocated
+	j := New(Config{})
+	plain := payload("mail")
+	moved := []lua.Orphans{{Queue: "mail", Entries: []lua.Orphan{{Old: plain, New: plain, Home: lua.HomeQueue}}}}
+	require.Zero(t, testing.AllocsPerRun(10, func() { j.report("vm:1:aa", moved) }))
+	moved[0].Entries[0].Home = lua.HomeDead
+	require.Positive(t, testing.AllocsPerRun(10, func() { j.report("vm:1:aa", moved) }))
+}

@@ -105,6 +105,10 @@ type suspected struct {
 	delay  time.Duration // random, so that the janitors do not all recover it at once
 	empty  bool          // it has no record, so its jobs cannot be found
 	dead   bool          // it has a tombstone; see Watch
+
+	refused map[int]refusal // of its last pass, if that had more pages than one pass moves
+	stays   error           // why Redis refuses to move the last of its jobs
+	againAt time.Time       // when they are tried again
 }
 
 const (
@@ -209,7 +213,7 @@ func (j *Janitor) Pass(ctx context.Context, me string) error {
 		return err
 	}
 	tried := map[string]bool{me: true}
-	var errs error
+	errs := j.putOff()
 	for ctx.Err() == nil {
 		unreadable, err := j.readRecords(ctx, tried)
 		errs = errors.Join(errs, unreadable)
@@ -330,10 +334,10 @@ func (j *Janitor) confirmed(tried map[string]bool) []*victim {
 	lists := 0
 	// A map's order is random, so janitors that begin at the same time begin with different processes.
 	for identity, s := range j.lapsed {
-		if tried[identity] || s.record == nil || s.empty || !j.deadLocked(s) {
+		if tried[identity] || s.record == nil || s.empty || time.Now().Before(s.againAt) || !j.deadLocked(s) {
 			continue
 		}
-		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.ListsOf(s.record.Queues, identity)}
+		v := &victim{identity: identity, record: *s.record, lists: j.cfg.Keys.ListsOf(s.record.Queues, identity), refused: s.refused}
 		lists += len(v.lists)
 		if len(victims) == maxVictims || (len(victims) > 0 && lists > maxLists) {
 			break
@@ -372,11 +376,42 @@ func (j *Janitor) recover(ctx context.Context, me string, victims []*victim) err
 			j.cfg.Log.Warn("recovered the jobs of a dead process", "dead", v.identity, "jobs", v.moved)
 		}
 		errs = errors.Join(errs, v.err)
-		if outage == nil && v.finished() {
-			j.mu.Lock()
-			delete(j.lapsed, v.identity)
-			j.mu.Unlock()
+		if outage == nil {
+			j.noteEnd(v)
 		}
 	}
 	return errs
+}
+
+// noteEnd records what a pass has left of a victim: nothing, more pages, or jobs that Redis refuses to move.
+func (j *Janitor) noteEnd(v *victim) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.lapsed[v.identity]
+	switch {
+	case s == nil:
+	case v.finished():
+		delete(j.lapsed, v.identity)
+	case v.more:
+		s.refused = v.refused
+	default:
+		s.refused = nil
+		if len(v.refused) > 0 {
+			s.stays, s.againAt = v.err, time.Now().Add(refusedFor)
+		}
+	}
+}
+
+// putOff returns why Redis refuses to move the jobs of victims that are put off. An operator must learn of them
+// as long as they stay.
+func (j *Janitor) putOff() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var errs []error
+	for _, s := range j.lapsed {
+		if time.Now().Before(s.againAt) {
+			errs = append(errs, s.stays)
+		}
+	}
+	return errors.Join(errs...)
 }

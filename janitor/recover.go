@@ -1,6 +1,7 @@
 package janitor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,6 +24,9 @@ const (
 	// maxClaim bounds how long a claim lasts: as long as a page may take on a slow link. Each page renews the
 	// claim.
 	maxClaim = 4 * time.Second
+	// refusedFor is how long a victim is put off that has only jobs left that Redis refuses to move. Such a job
+	// costs a call of its own in each pass, and most refusals last until an operator mends a key.
+	refusedFor = 5 * time.Second
 )
 
 // A victim is a process that is judged dead and whose jobs are being recovered.
@@ -32,17 +36,26 @@ type victim struct {
 	lists    []string // the working lists of its queues, then the list of its quarantined job
 
 	state   lua.State
-	held    bool          // its claim is ours
-	lengths []int         // of its lists
-	page    *lua.Orphans  // the page that was read and has not been moved
-	from    int           // index of the list of that page
-	large   []lua.Large   // entries that are too large, which go to the dead set
-	largeAt int           // index of their list
-	broken  map[int]error // why a list cannot be moved, by its index
-	pages   int           // number of pages in this pass
-	moved   int           // number of jobs moved
-	done    bool          // there is no more to do in this pass
-	more    bool          // there are more pages than one pass moves
+	held    bool            // its claim is ours
+	lengths []int           // of its lists
+	page    *lua.Orphans    // the page that was read and has not been moved
+	from    int             // index of the list of that page
+	single  bool            // Redis has refused to move the page; its entries move one by one
+	large   []lua.Large     // entries that are too large, which go to the dead set
+	largeAt int             // index of their list
+	broken  map[int]error   // why a list cannot be read, by its index
+	refused map[int]refusal // entries that Redis refuses to move, by the index of their list
+	pages   int             // number of pages in this pass
+	moved   int             // number of jobs moved
+	done    bool            // there is no more to do in this pass
+	more    bool            // there are more pages than one pass moves
+	err     error
+}
+
+// A refusal is how many entries at the head of a list Redis refuses to move, and why the first of them. They
+// stay there, and the entries after them are moved.
+type refusal struct {
+	entries int
 	err     error
 }
 
@@ -79,8 +92,9 @@ func (p *pipeline) read(replies []driver.Reply) error {
 // unless me is empty. It records the result in each victim; the error is an outage.
 //
 // It reads no list before the process is declared dead: a job that is larger than our limit goes to the dead
-// set, and a live process may have a higher limit. A list with a broken key does not block the others; its
-// jobs stay, and the victim's error has the reason.
+// set, and a live process may have a higher limit. A list with a broken key does not block the others, and an
+// entry that Redis refuses to move, because a key of its batch is broken, does not block the others of its
+// list. These jobs stay, and the victim's error has the reason.
 func (j *Janitor) moveJobs(ctx context.Context, me string, victims []*victim) error {
 	if len(victims) == 0 {
 		return nil
@@ -179,6 +193,9 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 	read, bytes := 0, 0
 	for _, v := range turn {
 		next := v.next()
+		if v.single {
+			next = -1 // which entries of the page stay is not known yet
+		}
 		j.killLarge(&p, v)
 		if v.page != nil || next < 0 {
 			j.move(&p, v)
@@ -206,9 +223,11 @@ func (j *Janitor) movePages(ctx context.Context, me string, turn []*victim) erro
 	return err
 }
 
-// next returns the index of the first list that has jobs besides the page that is being moved; -1 for none.
+// next returns the index of the first list that has jobs besides the page that is being moved and those that
+// Redis refuses to move; -1 for none.
 func (v *victim) next() int {
 	for i, length := range v.lengths {
+		length -= v.refused[i].entries
 		if v.page != nil && i == v.from {
 			length -= len(v.page.Entries)
 		}
@@ -219,24 +238,43 @@ func (v *victim) next() int {
 	return -1
 }
 
-// move adds the call that moves the page that was read to a pipeline. Without a page, the call checks that no
-// jobs are left.
+// move adds the calls that move the page that was read to a pipeline: one call, or one for each entry if that
+// was refused. Without a page, the call checks that no jobs are left.
 func (j *Janitor) move(p *pipeline, v *victim) {
+	page, single := v.page, v.single
+	v.page, v.single = nil, false
+	switch {
+	case page == nil:
+		j.moveEntries(p, v, lua.Orphans{})
+	case single:
+		for entry := range slices.Chunk(page.Entries, 1) {
+			j.moveEntries(p, v, lua.Orphans{Queue: page.Queue, Quarantined: page.Quarantined, Entries: entry})
+		}
+	default:
+		j.moveEntries(p, v, *page)
+	}
+}
+
+// moveEntries adds the call that moves these entries in one step to a pipeline.
+func (j *Janitor) moveEntries(p *pipeline, v *victim, page lua.Orphans) {
 	var orphans []lua.Orphans
 	var announce []driver.Call
-	from, empty := v.from, v.page == nil
-	if !empty {
-		orphans, announce = []lua.Orphans{*v.page}, j.cfg.Keys.AnnounceOrphans(v.page.Entries)
+	from, count := v.from, len(page.Entries)
+	if count > 0 {
+		orphans, announce = []lua.Orphans{page}, j.cfg.Keys.AnnounceOrphans(page.Entries)
 	}
-	v.page = nil
 	ask := j.cfg.Keys.Recover(v.identity, v.record.Queues, orphans, j.now())
 	p.add(ask.Call, func(reply driver.Reply) error {
 		answer, err := ask.Read(reply)
 		switch {
 		case driver.Outage(err):
 			return err
-		case err != nil && !empty:
-			return v.noteAt(from, err)
+		case err != nil && count > 1:
+			v.page, v.single = &page, true // one of them may be the reason
+			return nil
+		case err != nil && count == 1:
+			v.refuse(from, err)
+			return nil
 		case err != nil:
 			v.done = true
 			return v.note(err)
@@ -246,9 +284,18 @@ func (j *Janitor) move(p *pipeline, v *victim) {
 			j.report(v.identity, orphans)
 		}
 		// If no list has jobs and yet some are left, a key has a wrong type.
-		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || empty
+		v.done = v.done || answer.State != lua.StateDead || answer.Left == 0 || count == 0
 		return nil
 	}, announce...)
+}
+
+// refuse records that Redis refuses to move an entry of a list.
+func (v *victim) refuse(list int, err error) {
+	if v.refused == nil {
+		v.refused = make(map[int]refusal)
+	}
+	was := v.refused[list]
+	v.refused[list] = refusal{was.entries + 1, cmp.Or(was.err, err)}
 }
 
 // read adds the reading of a page of one list to a pipeline.
@@ -265,10 +312,13 @@ func (j *Janitor) read(ctx context.Context, p *pipeline, v *victim, at, room int
 		orphans.Queue = v.record.Queues[at]
 	}
 	// A page is of one list, because it is bounded by items and by bytes anyway.
-	ask := j.cfg.Keys.Entries(v.lists[at], 0, room, j.cfg.Largest)
+	skip := v.refused[at].entries
+	ask := j.cfg.Keys.Entries(v.lists[at], skip, room, j.cfg.Largest)
 	p.add(ask.Call, func(reply driver.Reply) error {
 		listed, err := ask.Read(reply)
-		if err == nil && v.broken[at] == nil && !v.done {
+		// After a refusal in this round trip, the page is not the one after the entries that stay.
+		expected := v.page == nil && v.refused[at].entries == skip
+		if err == nil && expected && v.broken[at] == nil && !v.done {
 			v.large, v.largeAt = listed.Large, at
 			if len(listed.Entries) > 0 {
 				var excused map[string]int
@@ -295,7 +345,11 @@ func (j *Janitor) killLarge(p *pipeline, v *victim) {
 		calls, read := j.cfg.Keys.EndLarge(large, j.cfg.Log)
 		p.add(calls[0], func(reply driver.Reply) error {
 			_, err := read(reply)
-			return v.noteAt(at, err)
+			if err == nil || driver.Outage(err) {
+				return err
+			}
+			v.refuse(at, err)
+			return nil
 		}, calls[1:]...)
 	}
 	v.large = nil
@@ -328,10 +382,13 @@ func (v *victim) finish() {
 	case v.done:
 	case v.pages == maxPages:
 		v.done, v.more = true, true
-	case len(v.broken) > 0 && v.page == nil && v.next() < 0:
+	case len(v.broken)+len(v.refused) > 0 && v.page == nil && v.next() < 0:
 		v.done = true // jobs are left that cannot be moved
 	}
 	if v.done && v.err == nil {
+		for list, refused := range v.refused {
+			v.err = fmt.Errorf("recover jobs of %q from %s: %d of them stay: %w", v.queue(list), v.identity, refused.entries, refused.err)
+		}
 		for list, err := range v.broken {
 			v.err = fmt.Errorf("recover jobs of %q from %s: %w", v.queue(list), v.identity, err)
 		}

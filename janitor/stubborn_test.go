@@ -3,6 +3,7 @@ package janitor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,98 @@ func TestAFailedRecoveryStopsNoOther(t *testing.T) {
 		require.Len(t, r.list(r.keys.Queue("good")), 1, "the latecomer")
 		require.False(t, r.isTombstoned("h:3:aa"), "its time has come")
 		require.Equal(t, int64(2*forgotten+2), r.do("ZCARD", r.keys.Tombstones()), "the others' has not")
+	})
+}
+
+// stuck is an entry that goes to the dead set, and whose batch cannot count it while the queue of its callbacks
+// is no list.
+func stuck(n int) string {
+	return fmt.Sprintf(`{"belay_batch":"b1/broken","args":[,"class":"A","jid":"stuck%d"}`, n)
+}
+
+// An entry that Redis refuses to move stays in its list, and costs the other jobs of its process nothing.
+func TestARefusedEntryStopsNoOtherOfItsProcess(t *testing.T) {
+	t.Parallel()
+	// holding makes the victim hold these entries, the last one taken last.
+	holding := func(t *testing.T, open opener, entries ...string) *rig {
+		t.Helper()
+		r := newRig(t, open, "mail", "other")
+		r.do("SET", r.keys.Queue("broken"), "no list")
+		for chunk := range slices.Chunk(entries, 512) {
+			r.do(append([]string{"LPUSH", r.keys.Working("mail", r.victim)}, chunk...)...)
+		}
+		r.lapse(r.victim)
+		return r
+	}
+	// recovered lets a janitor follow until so many jobs came back, and returns them, the first to run first.
+	recovered := func(r *rig, count int) (j *Janitor, session *process, jobs []string) {
+		r.t.Helper()
+		j, session = r.newJanitor()
+		j.cfg.TTL, session.ttl = rigTTL, rigTTL // a pass between two looks takes long
+		drivertest.Eventually(r.t, func() bool {
+			r.watch(j, session)
+			if err := j.Pass(r.ctx, session.Identity); err != nil {
+				require.ErrorContains(r.t, err, "WRONGTYPE")
+			}
+			return len(r.list(r.keys.Queue("mail"))) == count
+		}, patience, 20*time.Millisecond)
+		jobs = r.list(r.keys.Queue("mail"))
+		slices.Reverse(jobs)
+		for i := range jobs {
+			jobs[i] = strings.TrimSuffix(jobs[i], `,"interrupted_count":1}`) + "}"
+		}
+		return j, session, jobs
+	}
+
+	t.Run("wherever_it_is", func(t *testing.T) {
+		t.Parallel()
+		eachClient(t, func(t *testing.T, open opener) {
+			large := `{"belay_batch":"b1/broken","args":["` + strings.Repeat("x", job.DefaultPayloadLimit+job.PayloadSlack) + `"],"class":"A","jid":"large"}`
+			good := []string{payload("mail"), payload("mail"), payload("mail"), payload("mail"), payload("mail")}
+			r := holding(t, open, stuck(0), good[0], stuck(1), large, good[1], good[2], stuck(2), good[3], "{", good[4], stuck(3))
+			r.do("LPUSH", r.keys.Working("other", r.victim), payload("other"))
+			j, session, jobs := recovered(r, len(good))
+			require.Equal(t, good, jobs, "in their order")
+			require.Len(t, r.list(r.keys.Queue("other")), 1)
+			require.Equal(t, int64(1), r.do("ZCARD", r.keys.Dead()), "the unreadable entry of no batch")
+			require.Equal(t, []string{stuck(3), stuck(2), large, stuck(1), stuck(0)}, r.working("mail"))
+
+			require.ErrorContains(t, j.Pass(r.ctx, session.Identity), `recover jobs of "mail" from `+r.victim+": 5 of them stay: kill_large: WRONGTYPE")
+			require.True(t, time.Now().Before(j.lapsed[r.victim].againAt), "it is put off")
+			r.do("DEL", r.keys.Queue("broken"))
+			j.lapsed[r.victim].againAt = time.Time{}
+			r.recover(j, session, func() bool { return len(r.working("mail")) == 0 })
+			require.Equal(t, int64(6), r.do("ZCARD", r.keys.Dead()))
+			require.NotContains(t, j.lapsed, r.victim)
+		})
+	})
+
+	t.Run("however_many_there_are", func(t *testing.T) {
+		t.Parallel()
+		var entries []string
+		for n := range 12 * lua.MaxItems { // more than one pass tries
+			entries = append(entries, stuck(n))
+		}
+		good := payload("mail")
+		r := holding(t, clients["go-redis"], append([]string{good}, entries...)...)
+		_, _, jobs := recovered(r, 1)
+		require.Equal(t, []string{good}, jobs)
+		require.Len(t, r.working("mail"), len(entries))
+	})
+
+	t.Run("in_a_sweep", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, clients["go-redis"], "mail")
+		r.do("SET", r.keys.Queue("broken"), "no list")
+		r.dead("h:1:aa", time.Now().Add(-time.Second), "mail", 2)
+		r.do("LPUSH", r.keys.Working("mail", "h:1:aa"), stuck(0))
+		r.do("RPUSH", r.keys.Working("mail", "h:1:aa"), stuck(1))
+		j, session := r.newJanitor()
+		r.look(j, session)
+		_, err := j.Sweep(r.ctx, session.Identity)
+		require.ErrorContains(t, err, "2 of them stay: recover: WRONGTYPE")
+		require.Len(t, r.list(r.keys.Queue("mail")), 2)
+		require.Len(t, r.list(r.keys.Working("mail", "h:1:aa")), 2)
 	})
 }
 

@@ -281,7 +281,7 @@ const minPass = 100 * time.Millisecond
 // duty, so the other parts do not wait longer and longer for it.
 func (d duty) restAfter(err error, backoff *link.Backoff) time.Duration {
 	switch {
-	case !driver.Outage(err) || driver.OutOfMemory(err): // a full Redis moves due jobs, as promptly as it can
+	case !driver.Away(err): // a full Redis moves due jobs, as promptly as it can
 		return link.Jitter(min(refusedRest, cmp.Or(d.rest, link.MaxRest)))
 	case driver.Denial(err) != "":
 		return backoff.Last()

@@ -149,14 +149,20 @@ func (l *Launcher) deathCalls(ctx context.Context, j *job.Job, err error) (calls
 	return calls
 }
 
-// recovered receives the jobs that the janitor has recovered.
+// recovered receives the jobs that the janitor has recovered. It parses only those that a hook may want: most
+// programs have none, and a rack that loses power leaves many jobs.
 func (s *shard) recovered(from string, lists []lua.Orphans) {
 	for _, list := range lists {
 		s.statistics.countRecovered(len(list.Entries))
 	}
+	hooks := &s.launcher.hooks
+	all := len(hooks.orphans)+len(hooks.inner) > 0
 	var calls []call
 	for _, list := range lists {
 		for _, entry := range list.Entries {
+			if !all && entry.Home != lua.HomeDead {
+				continue
+			}
 			orphan := Orphan{Payload: entry.New, Queue: list.Queue, From: from, Home: entry.Home}
 			calls = append(calls, s.launcher.orphanCalls(orphan)...)
 		}

@@ -145,3 +145,17 @@ func BenchmarkCountARun(b *testing.B) {
 		}
 	})
 }
+
+func TestRecoveredJobsAreParsedOnlyForHooks(t *testing.T) {
+	payload := job.Draft{Class: "A", Queue: "mail", EnqueuedAt: time.Now()}.Encode()
+	entries := slices.Repeat([]lua.Orphan{{Old: payload, New: payload, Home: lua.HomeQueue}}, 100)
+	recover := func(l *Launcher) func() {
+		s := &shard{launcher: l}
+		return func() { s.recovered("vm:1:aa", []lua.Orphans{{Queue: "mail", Entries: entries}}) }
+	}
+	require.Zero(t, testing.AllocsPerRun(10, recover(&Launcher{})))
+	l := &Launcher{}
+	l.hooks.over.Store(true) // nothing is called
+	l.OnOrphan(func(Orphan) {})
+	require.GreaterOrEqual(t, testing.AllocsPerRun(10, recover(l)), float64(len(entries)))
+}

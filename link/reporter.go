@@ -87,9 +87,9 @@ func (r *Reporter) Fail(caller string, err error) {
 	if denied {
 		r.denied[caller] = denial{err, now}
 	}
-	if full := driver.OutOfMemory(err); full || !driver.Outage(err) {
+	if !driver.Away(err) {
 		r.reachedLocked(caller, now) // a server that refuses a call is reachable
-		if full {
+		if driver.OutOfMemory(err) {
 			caller = anyCaller
 		}
 		r.refuseLocked(caller, err, now)

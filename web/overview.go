@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func alerts(s inspect.Status) (list []alert) {
 	}
 	none := noWorker(s)
 	if waiting := s.Enqueued + s.Quarantined + s.Waiting + s.HeldByDead; none && waiting > 0 {
-		list = append(list, alert{Bad: true, Link: "busy", Text: "No worker is alive; " + plural(waiting, "job waits", "jobs wait") + " in queues"})
+		list = append(list, alert{Bad: true, Link: "busy", Text: "No worker is alive; " + plural(waiting, "job waits", "jobs wait") + whereTheyWait(s)})
 	}
 	for _, queue := range s.Queues {
 		waiting := queue.Size + queue.Quarantined + queue.Waiting + queue.HeldByDead
@@ -112,7 +113,8 @@ func alerts(s inspect.Status) (list []alert) {
 		case queue.NoConsumer && none: // one alert says so for all queues
 		case queue.NoConsumer:
 			list = append(list, alert{Bad: true, Link: "queue", Name: queue.Name,
-				Text: fmt.Sprintf("%s in queue %s, and no process takes from it", plural(waiting, "job waits", "jobs wait"), queue.Name)})
+				Text: fmt.Sprintf("%s of queue %s %s, and no process takes from it",
+					plural(waiting, "job", "jobs"), queue.Name, map[bool]string{true: "waits", false: "wait"}[waiting == 1])})
 		case queue.Paused:
 			list = append(list, alert{Link: "queue", Name: queue.Name,
 				Text: fmt.Sprintf("Queue %s is paused; %s", queue.Name, plural(queue.Size, "job waits", "jobs wait"))})
@@ -130,6 +132,20 @@ func alerts(s inspect.Status) (list []alert) {
 		list = append(list[:maxAlerts], alert{Link: "queues", Text: fmt.Sprintf("and %d more", more)})
 	}
 	return list
+}
+
+// whereTheyWait returns in which kinds of places the jobs wait that no worker takes.
+func whereTheyWait(s inspect.Status) string {
+	var places []string
+	for _, place := range []struct {
+		jobs int64
+		text string
+	}{{s.Enqueued + s.Quarantined, " in queues"}, {s.Waiting, " at limits"}, {s.HeldByDead, " for recovery"}} {
+		if place.jobs > 0 {
+			places = append(places, place.text)
+		}
+	}
+	return strings.Join(places, " or")
 }
 
 // noWorker reports whether no process is alive, as far as all are known.

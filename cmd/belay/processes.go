@@ -100,6 +100,7 @@ Sidekiq process within ten. The signal expires after a minute. belay processes s
 		},
 		RunE: withInspector(at, func(cmd *cobra.Command, i *inspect.Inspector, identities []string) error {
 			var unread error
+			turn, processes := turnOf(cmd), make(map[string]string) // of sessions
 			if all {
 				s, err := readStatus(context.Background(), i)
 				if err != nil {
@@ -107,8 +108,8 @@ Sidekiq process within ten. The signal expires after a minute. belay processes s
 				}
 				unread = s.ProcessesErr
 				for _, p := range s.Processes {
-					if p.State == inspect.StateAlive {
-						identities = append(identities, p.Identity)
+					if p.State == inspect.StateAlive && !turn.signalled[p.Process] {
+						identities, processes[p.Identity] = append(identities, p.Identity), p.Process
 					}
 				}
 				if err := confirm(cmd, fmt.Sprintf("%s all %d processes", signal, len(identities))); err != nil {
@@ -120,6 +121,7 @@ Sidekiq process within ten. The signal expires after a minute. belay processes s
 			return cmp.Or(each(identities, func(identity string) (there bool, err error) {
 				sent, err := i.Signal(ctx, identity, signal)
 				if sent {
+					turn.sentTo(processes[identity])
 					printLine(cmd, identity+": "+string(signal)+" sent")
 				}
 				return sent || all, err // with --all, a process that has ended meanwhile is not an error

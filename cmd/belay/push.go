@@ -314,7 +314,7 @@ func worthRepeating(err error, known bool) bool {
 	case errors.Is(err, client.ErrUnknown):
 		return true
 	}
-	return known && !errors.Is(err, client.ErrFull) && driver.Outage(err)
+	return known && driver.Away(err)
 }
 
 // printReceipt prints a receipt, or only its jid (for a duplicate the holder's jid). A line number of 0 is left

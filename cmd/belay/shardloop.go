@@ -21,6 +21,16 @@ type turn struct {
 	fleet []inspect.Shard
 	// agreed reports whether the question of the command was answered with yes.
 	agreed bool
+	// signalled are the processes, by Process.Process, that got the signal of the command in an earlier shard.
+	signalled map[string]bool
+}
+
+// sentTo records that a process got the signal of the command, unless that has no sessions in other shards.
+func (t *turn) sentTo(process string) {
+	if t.signalled == nil {
+		t.signalled = make(map[string]bool)
+	}
+	t.signalled[process] = process != ""
 }
 
 type turnKey struct{}

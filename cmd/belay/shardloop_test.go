@@ -155,6 +155,28 @@ func TestCommandsWorkOnAllShards(t *testing.T) {
 			h.absent("classes resume B", "B")
 			require.Contains(h.t, h.invoke("classes drop B").errs, "in all 3 shards: give --yes")
 		},
+		"a process gets a signal once": func(h shardHouse) {
+			soon := fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())
+			for n := range 3 {
+				for _, process := range []string{"one", "two"} {
+					if process == "two" && n == 0 {
+						continue // it has no session there at the moment
+					}
+					identity := fmt.Sprintf("vm:%s:%d", process, n)
+					h.do("SADD", h.key(n, "processes"), identity)
+					h.do("ZADD", h.key(n, "alive"), soon, identity)
+					h.do("HSET", h.key(n, identity), "busy", "0", "info", `{"hostname":"vm","process":"`+process+`","queues":["mail"]}`)
+				}
+				ruby := fmt.Sprint("ruby:", n)
+				h.do("SADD", h.key(n, "processes"), ruby)
+				h.do("HSET", h.key(n, ruby), "busy", "0", "info", `{"hostname":"vm","queues":["mail"]}`)
+			}
+			lines := h.must("processes dump --all --yes")
+			slices.Sort(lines)
+			require.Equal(h.t, []string{
+				"0  ruby:0: dump sent", "0  vm:one:0: dump sent", "1  ruby:1: dump sent", "1  vm:two:1: dump sent", "2  ruby:2: dump sent",
+			}, lines)
+		},
 		"batches": func(h shardHouse) {
 			var ids []string
 			for range 4 {
