@@ -94,7 +94,7 @@ func oneOf(value string, others ...string) string {
 const maxProblems = 4
 
 // alerts returns the worst first: what could not be read, so that the figures below are wrong, then jobs that
-// nothing runs, and then what somebody has chosen or what is being handled.
+// nothing runs, and then what an operator chose or a worker handles.
 func alerts(s inspect.Status) (list []alert) {
 	for _, problem := range s.Problems[:min(len(s.Problems), maxProblems)] {
 		list = append(list, alert{Bad: true, Text: problem})

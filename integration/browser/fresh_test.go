@@ -29,7 +29,9 @@ func TestAnOpenPageShowsWhatBegins(t *testing.T) {
 		b.open(at + page)
 		eval[bool](b, "window.stays = true")
 	}
-	text := func(of string) string { return eval[string](b, fmt.Sprintf("testing.clean(document.querySelector(%q)?.textContent)", of)) }
+	text := func(of string) string {
+		return eval[string](b, fmt.Sprintf("testing.clean(document.querySelector(%q)?.textContent)", of))
+	}
 
 	opened("")
 	require.Contains(t, text("#main"), "This page shows the first ones as soon as they appear.")
@@ -127,7 +129,9 @@ func TestThePageOfARunningJobIsLive(t *testing.T) {
 	s.do("LPUSH", s.keys.Queue("long"), `{"class":"Long","args":["an argument"],"jid":"runs","queue":"long","retry":true}`)
 	eventually(t, "the run", func() bool { return s.find("runs").Process != "" })
 	b.open(at + "job?jid=runs")
-	shown := func(text string) string { return fmt.Sprintf("document.getElementById('job').textContent.includes(%q)", text) }
+	shown := func(text string) string {
+		return fmt.Sprintf("document.getElementById('job').textContent.includes(%q)", text)
+	}
 	require.True(t, eval[bool](b, shown("an argument")))
 	require.False(t, eval[bool](b, "document.getElementById('live').hidden"), "the page says that it is live")
 	s.do("HSET", s.keys.Iteration("runs"), lua.FieldProgress, "3/4", lua.FieldState, string(lua.TrackRunning))
