@@ -68,6 +68,19 @@ func (i *Inspector) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 	}
 }
 
+// BatchesFrom returns at most 256 batches, in the order of Batches, after the first skip of them; total is how
+// many there are.
+func (i *Inspector) BatchesFrom(ctx context.Context, skip, most int) (batches []Batch, total int, err error) {
+	page, err := i.page(ctx, i.keys.Batches(), lua.OrderLowest, max(skip, 0), min(most, lua.MaxItems))
+	if err != nil {
+		return nil, 0, fmt.Errorf("list batches: %w", err)
+	}
+	if batches, err = i.batchPage(ctx, page.Entries); err != nil {
+		return nil, 0, fmt.Errorf("read batches: %w", err)
+	}
+	return batches, page.Total, nil
+}
+
 // batchPage reads the batches of a page of the set of all batches; it skips those that do not exist any more.
 func (i *Inspector) batchPage(ctx context.Context, page []lua.Entry) ([]Batch, error) {
 	ids := make([]string, len(page))

@@ -40,6 +40,13 @@ func TestBatches(t *testing.T) {
 				ids = append(ids, b.ID)
 			}
 			require.Equal(w, []string{"earlier", "later"}, ids)
+			for skip, id := range ids {
+				page, total, err := w.inspector.BatchesFrom(w.Context(), skip, 1)
+				require.NoError(w, err)
+				require.Equal(w, 2, total)
+				require.Len(w, page, 1)
+				require.Equal(w, id, page[0].ID)
+			}
 			count, err := w.inspector.BatchCount(w.Context())
 			require.NoError(w, err)
 			require.Equal(w, int64(2), count)

@@ -38,7 +38,7 @@ func TestProcesses(t *testing.T) {
 			require.Less(w, got.BeatAge.Seconds(), 60.0)
 			require.Len(w, got.Running, 1)
 			require.Equal(w, Run{Thread: "2y0", Class: "HardJob", JID: "81a3bda6f6b71c4e32642ff8", Queue: "low",
-				Since: time.Unix(1795240473, 0).UTC(), Elapsed: got.Running[0].Elapsed}, got.Running[0])
+				Since: time.Unix(1795240473, 0).UTC(), Args: "[1]", Elapsed: got.Running[0].Elapsed}, got.Running[0])
 			require.Empty(w, got.Capsules)
 			got.BeatAge, got.Running, got.Capsules = nil, nil, nil
 			require.Equal(w, Process{Identity: identity, State: StateAlive, Hostname: "vm", PID: 2868, Tag: "app", Labels: []string{"blue"},
@@ -52,6 +52,27 @@ func TestProcesses(t *testing.T) {
 			status := w.status()
 			require.Empty(w, status.Problems)
 			require.Equal(w, 7500*time.Millisecond, status.Processes[0].Running[0].Overdue.Duration)
+		},
+		"their runs are shown with the beginning of what may be shown of their arguments": func(w *world) {
+			w.do("SADD", w.keys.Processes(), "vm:7:aa")
+			w.do("HSET", w.keys.Process("vm:7:aa"), "info", ruby81Info, "busy", "3")
+			for n, job := range []string{
+				`{"class":"Long","jid":"1","args":["` + strings.Repeat("é", 1<<18) + `"]}`, `{"class":"Card","jid":"2","args":["S3cr3t"]}`,
+				`{"class":"Sealed","jid":"3","args":[7,"belay:enc:1:last:k1:c1phert3xt"],"encrypt":true}`,
+			} {
+				payload, err := json.Marshal(job)
+				require.NoError(w, err)
+				w.do("HSET", w.keys.Work("vm:7:aa"), fmt.Sprint("p", n), `{"queue":"q","run_at":1,"payload":`+string(payload)+`}`)
+			}
+			w.inspector = w.inspector.WithMask(MaskClasses("Card"))
+			running := w.status().Processes[0].Running
+			require.Len(w, running, 3)
+			require.True(w, strings.HasPrefix(running[0].Args, `["éé`) && strings.HasSuffix(running[0].Args, "é…"), running[0].Args)
+			require.LessOrEqual(w, len(running[0].Args), maxRunArgs+len("…"))
+			require.Equal(w, []string{`["[masked]"]`, `[7,"[encrypted, key k1]"]`}, []string{running[1].Args, running[2].Args})
+			text, err := json.Marshal(running)
+			require.NoError(w, err)
+			require.NotContains(w, string(text), "encrypted", "the JSON of a run is without arguments")
 		},
 		"Sidekiq 8.1's say their queues and concurrency elsewhere": func(w *world) {
 			w.do("SADD", w.keys.Processes(), "vm:7:aa")

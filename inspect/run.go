@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/job"
+	"github.com/belayq/belay/job/seal"
 )
 
 // A Run is one job that a process runs, as it reported last.
@@ -20,6 +22,10 @@ type Run struct {
 	JID   string    `json:"jid"`
 	Queue string    `json:"queue"`
 	Since time.Time `json:"since,omitzero"`
+	// Args is the beginning of its arguments, as they may be shown (see Entry.Args): JSON, cut after 400 bytes,
+	// because a status has a thousand runs, and the arguments of each may have a megabyte. The JSON of a run is
+	// without it.
+	Args string `json:"-"`
 	// Elapsed is how long it has been running; the start is known to the second.
 	Elapsed Seconds `json:"elapsed_seconds"`
 	// Overdue is how long ago its context ended, by its timeout or by a cancellation, while the handler still
@@ -44,17 +50,17 @@ func (i *Inspector) runs(ctx context.Context, r *reading, processes []Process, n
 		}
 		for n, reply := range i.do(ctx, calls) {
 			p := ask[n]
-			p.Running = readRuns(r, p.Identity, r.texts("the jobs of "+p.Identity, reply), now)
+			p.Running = i.readRuns(r, p.Identity, r.texts("the jobs of "+p.Identity, reply), now)
 		}
 		ask = slices.DeleteFunc(ask, func(p *Process) bool { return p.Busy == 0 || len(p.Running) > 0 })
 	}
 }
 
 // readRuns reads a work hash, threads and entries in turn, and sorts the oldest run first.
-func readRuns(r *reading, identity string, parts []string, now time.Time) []Run {
+func (i *Inspector) readRuns(r *reading, identity string, parts []string, now time.Time) []Run {
 	runs := []Run{}
 	for n := 0; n+1 < len(parts); n += 2 {
-		run, err := readRun(parts[n], parts[n+1], now)
+		run, err := i.readRun(parts[n], parts[n+1], now)
 		if err != nil {
 			r.problem("process %s: a running job cannot all be read: %v", identity, err)
 		}
@@ -66,7 +72,10 @@ func readRuns(r *reading, identity string, parts []string, now time.Time) []Run 
 	return runs
 }
 
-func readRun(thread, entry string, now time.Time) (Run, error) {
+// maxRunArgs bounds Run.Args, in bytes.
+const maxRunArgs = 400
+
+func (i *Inspector) readRun(thread, entry string, now time.Time) (Run, error) {
 	var fields struct {
 		Queue   string          `json:"queue"`
 		Payload json.RawMessage `json:"payload"`
@@ -90,5 +99,9 @@ func readRun(thread, entry string, now time.Time) (Run, error) {
 		return run, err
 	}
 	run.Class, run.JID = parsed.DisplayClass(), parsed.JID()
+	args, _ := i.mask.of(json.RawMessage(seal.Shown(parsed)), run.Class, parsed.Class(), parsed.Wrapped())
+	if run.Args = string(args); len(run.Args) > maxRunArgs { // a copy: the status may be kept, and the payload is large
+		run.Args = strings.ToValidUTF8(strings.Clone(run.Args[:maxRunArgs]), "") + "…"
+	}
 	return run, nil
 }

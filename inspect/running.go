@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/belayq/belay/driver"
@@ -73,6 +74,30 @@ func (s *search) process(ctx context.Context, p Process, lists []WorkingList) (f
 		full = s.found(found) || full
 	}
 	return full, nil
+}
+
+// Held returns a job that a process held when it was found: as long as it still does, from what that process
+// alone holds and reports. It is no search: a page of a running job asks it every few seconds. ok is false if
+// the process holds no such job in this queue any more, or is gone.
+func (i *Inspector) Held(ctx context.Context, identity, queue, jid string) (found Found, ok bool, err error) {
+	s := i.search(Query{IDs: []string{jid}})
+	s.visit = func(f Found) bool { found, ok = f, true; return true }
+	if err := s.readTracked(ctx); err != nil {
+		return found, false, s.wrap(err)
+	}
+	var r reading
+	now := r.time(i.do(ctx, []driver.Call{lua.AskTime})[0])
+	processes := i.processPage(ctx, &r, []string{identity}, now)
+	i.runs(ctx, &r, processes, now)
+	if r.err != nil {
+		return found, false, fmt.Errorf("read process %s: %w", identity, r.err)
+	}
+	var lists []WorkingList
+	if queue != "" {
+		lists = []WorkingList{{Identity: identity, Queue: queue, Size: 1}}
+	}
+	_, err = s.process(ctx, processes[0], lists)
+	return found, ok, s.wrap(err)
 }
 
 // held returns the matching jobs in the working lists of a process of Belay, and in the list of its quarantined

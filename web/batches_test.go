@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -48,4 +49,31 @@ func TestBatches(t *testing.T) {
 	}
 	require.Equal(t, http.StatusBadRequest, r.post("/batches", "bid", "import-42", "do", "clear").status)
 	require.Contains(t, r.log.String(), `"act":"seal","batch":"import-42"`)
+}
+
+func TestAllBatchesCanBePagedAndFound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	keyspace, err := client.New(r.client, client.Config{Prefix: r.prefix})
+	require.NoError(t, err)
+	for n := range maxBatches + 25 {
+		id := fmt.Sprintf("batch-%03d", n)
+		_, err := keyspace.NewBatch(t.Context(), client.BatchConfig{ID: id})
+		require.NoError(t, err)
+		r.do("ZADD", r.keys.Batches(), fmt.Sprint(4_000_000_000_000+n), id)
+	}
+	first, second := r.get("/batches").body, r.get("/batches?page=2").body
+	require.Contains(t, first, "1–100 of 125")
+	require.Contains(t, first, `href="batches?page=2"`)
+	require.Contains(t, second, "101–125 of 125")
+	require.Contains(t, first, "batch-099")
+	require.Contains(t, second, "batch-100")
+	require.NotContains(t, first, "batch-100")
+	for _, page := range []string{"3", "99999999999999999999", "1e9"} {
+		require.Contains(t, r.get("/batches?page="+page).body, " of 125", page)
+	}
+
+	require.Equal(t, "batch?bid=batch-100", r.get("/job?jid=batch-100").head.Get("Location"), "the search finds a batch")
+	r.do("ZADD", r.keys.Dead(), "1", payload("batch-100", "Report"))
+	require.Contains(t, r.get("/job?jid=batch-100").body, "no such host", "a job of that ID is what was asked for")
 }

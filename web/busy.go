@@ -22,6 +22,7 @@ type running struct {
 	inspect.Run
 	Process string
 	Lapsed  bool
+	Args    string // cut
 }
 
 // maxRuns bounds the running jobs of one page.
@@ -41,7 +42,7 @@ func (d *Dashboard) busy(v *visit) error {
 			busy += process.Busy
 		}
 		for _, run := range process.Running {
-			body.Runs = append(body.Runs, running{run, process.Identity, process.State != inspect.StateAlive})
+			body.Runs = append(body.Runs, running{run, process.Identity, process.State != inspect.StateAlive, cut(maxRowArgs, spaced(run.Args))})
 		}
 	}
 	slices.SortStableFunc(body.Processes, func(a, b inspect.Process) int {

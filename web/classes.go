@@ -19,6 +19,9 @@ type classesBody struct {
 	Problems []string
 	Long     bool // the window is too long for percentiles
 	Step     string
+	// FailedIn is the page with the jobs whose runs failed: that of retries, or of dead jobs if no job waits
+	// for a retry; empty if there are neither, because the jobs ran again or were not kept.
+	FailedIn string
 }
 
 type classRow struct {
@@ -47,6 +50,16 @@ func (d *Dashboard) classes(v *visit) error {
 		Windows: choices(window, [2]string{"1h", "1 hour"}, [2]string{"8h", "8 hours"}, [2]string{"72h", "3 days"}),
 		Further: found.ClassCount - len(found.Classes), Problems: append(found.Problems, problems...), Long: window == "72h", Step: span(found.Step.Duration),
 	}
+	status, err := d.status(v.ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case status.Retries > 0:
+		body.FailedIn = "retries"
+	case status.Dead > 0:
+		body.FailedIn = "dead"
+	}
 	for _, class := range found.Classes {
 		row := classRow{Class: class}
 		if at, ruled := slices.BinarySearchFunc(rules, class.Name, func(r inspect.ClassRule, name string) int { return strings.Compare(r.Class, name) }); ruled {
@@ -63,7 +76,7 @@ func (d *Dashboard) classes(v *visit) error {
 		row.Fails = points(steps, row.Most, func(s inspect.ClassStep) int64 { return s.Failed })
 		body.Classes = append(body.Classes, row)
 	}
-	return d.show(v, "classes", page{Title: "Classes", Nav: "classes", Live: 10, Body: body})
+	return d.show(v, "classes", page{Title: "Classes", Nav: "classes", Live: 10, Status: &status.Status, Body: body})
 }
 
 // drawn returns the steps that a plot shows. The last one is still being counted: as long as it has fewer runs

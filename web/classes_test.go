@@ -60,3 +60,22 @@ func TestAnUnfinishedStepDoesNotLookLikeAnOutage(t *testing.T) {
 	require.Equal(t, steps[:1], drawn(steps[:1]))
 	require.Empty(t, drawn(nil))
 }
+
+// Failed runs lead to a page that can have their jobs, and a page without them to the other one.
+func TestFailuresOfAClassLeadToItsJobs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	figures := lua.ClassFigures{Class: "Report", Processed: 100, Failed: 10, Time: 36 * time.Second}
+	require.NoError(t, r.client.Do(t.Context(), r.keys.AddFigures([]lua.ClassFigures{figures}, time.Now().Add(-time.Minute)))[0].Err)
+	failed := func() string { r.dash.stale(); return failedOf.FindString(r.get("/classes").body) }
+	require.NotContains(t, failed(), "href", "no job is left")
+	r.failed(r.keys.Dead(), 1)
+	require.Contains(t, failed(), `href="dead?class=Report"`)
+	r.failed(r.keys.Retry(), 1)
+	require.Contains(t, failed(), `href="retries?class=Report"`)
+	r.do("ZADD", r.keys.Dead(), "5000000000", payload("other", "Other"))
+	require.Contains(t, r.get("/retries?class=Other").body, `<a href="dead?class=Other">Look in the dead set</a>`)
+	require.Contains(t, r.get("/dead?class=report").body, "No job matches. Class, error, tag and queue are whole names", "the case of letters matters")
+}
+
+var failedOf = regexp.MustCompile(`<td class="num" data-label="Failed">.*`)

@@ -132,7 +132,7 @@ var (
 		section dl dt dd small meter figure noscript table thead tbody tr th td strong code time details summary pre progress datalist option
 		select svg path rect polyline br wbr`)
 	knownAttributes = strings.Fields(`lang charset name content rel href type src defer class id hidden aria-label aria-pressed aria-current aria-hidden
-		data-fresh data-self data-live data-pause data-theme-switch data-key data-label data-rate data-plots data-plot data-ask data-title data-text
+		data-fresh data-keep data-self data-live data-pause data-theme-switch data-key data-label data-rate data-plots data-plot data-ask data-title data-text
 		data-selected data-copy data-check-all data-continue viewbox width height d x y rx points preserveaspectratio role tabindex for action method
 		placeholder value autocomplete spellcheck maxlength required min max colspan rowspan datetime title list checked
 		formaction`)

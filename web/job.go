@@ -63,14 +63,23 @@ func (d *Dashboard) job(v *visit) error {
 	body := jobBody{JID: jid, Delays: delays}
 	found, err := d.getJob(v)
 	refresh := v.r.Header.Get("X-Belay-Refresh") != ""
+	held := v.form.Get("process")
 	switch {
 	case err == nil && found == nil && refresh: // a search for each refresh would keep Redis busy
-		body.Left = whereOf(actIn(v.form.Get("in"), v.form.Get("queue")))
+		if body.Left = whereOf(actIn(v.form.Get("in"), v.form.Get("queue"))); held != "" {
+			body.Left = "process " + held
+		}
 	case err == nil && found == nil:
 		found, err = d.findJob(v, &body)
 	}
 	if err != nil {
 		return err
+	}
+	if found == nil && !v.form.Has("after") && !refresh { // a search goes on: the first page is enough for a batch
+		if _, is, err := d.inspector.Batch(v.ctx, jid); err == nil && is { // a user who may not read it sees what was searched
+			v.redirect("batch?" + url.Values{"bid": {jid}}.Encode())
+			return nil
+		}
 	}
 	p := page{Title: "Job", Search: jid}
 	if found == nil {
@@ -80,8 +89,14 @@ func (d *Dashboard) job(v *visit) error {
 		body.Found.Gate, _ = d.inspector.GateOf(v.ctx, *found) // a user who may not read it still sees the job
 		describeJob(&body)
 	}
-	if body.Ref != "" {
-		self := url.Values{"jid": {jid}, "in": {body.Home}, "queue": {body.Queue}, "ref": {body.Ref}}
+	var self url.Values
+	switch {
+	case body.Ref != "":
+		self = url.Values{"jid": {jid}, "in": {body.Home}, "queue": {body.Queue}, "ref": {body.Ref}}
+	case body.Found.Place == inspect.PlaceRunning:
+		self = url.Values{"jid": {jid}, "process": {body.Found.Process}, "queue": {body.Found.Queue}}
+	}
+	if self != nil {
 		p.Live, p.Self = 4, "job?"+self.Encode()
 	}
 	p.Nav, p.Body = navOf(actIn(body.Home, body.Queue)), body
@@ -90,6 +105,9 @@ func (d *Dashboard) job(v *visit) error {
 
 // getJob reads a job from where a link says that it is; nil if it is not there.
 func (d *Dashboard) getJob(v *visit) (*inspect.Found, error) {
+	if v.form.Get("process") != "" {
+		return d.getRunning(v)
+	}
 	in, ref := v.form.Get("in"), v.form.Get("ref")
 	home, err := homeOf(in, v.form.Get("queue"))
 	if ref == "" || err != nil {
@@ -101,6 +119,23 @@ func (d *Dashboard) getJob(v *visit) (*inspect.Found, error) {
 	}
 	found := entry.Found()
 	return &found, nil
+}
+
+// getRunning reads a job that a process held; if the job has ended since then, what is kept of it.
+func (d *Dashboard) getRunning(v *visit) (*inspect.Found, error) {
+	jid := v.form.Get("jid")
+	found, held, err := d.inspector.Held(v.ctx, v.form.Get("process"), v.form.Get("queue"), jid)
+	if err != nil {
+		return nil, err
+	}
+	if held {
+		return &found, nil
+	}
+	ended, err := d.inspector.Search(v.ctx, inspect.Query{IDs: []string{jid}, Places: []inspect.Place{inspect.PlaceCompleted}, Limit: 1})
+	if err != nil || len(ended.Found) == 0 {
+		return nil, err
+	}
+	return &ended.Found[0], nil
 }
 
 // findJob searches all places for a time.

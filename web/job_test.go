@@ -1,9 +1,12 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
+	"html"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,4 +59,36 @@ func TestTheNextJobsOfAJobAreShown(t *testing.T) {
 	page := r.get("/job?jid=j1").body
 	require.Contains(t, page, `<dt>Next jobs</dt><dd>2: <span title="j2">Load</span>, <span title="j3">R&lt;b&gt;</span></dd>`)
 	require.Contains(t, r.get("/job?jid=j3").body, `<dt>Follows</dt><dd><a href="job?jid=j2"><code>j2</code></a></dd>`)
+}
+
+// A search for each refresh would keep Redis busy: the page of a running job asks the process that runs it.
+func TestARunningJobIsFollowedWithoutASearch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	const identity = "host:1:aa"
+	_, err := r.keys.Register(identity, lua.Record{Queues: []string{"mail"}, Beat: time.Second, TTL: time.Minute}).Do(t.Context(), r.client)
+	require.NoError(t, err)
+	working := r.keys.Working("mail", identity)
+	r.do("LPUSH", working, payload("runs", "Report"))
+	r.do("HSET", r.keys.Process(identity), "info", `{"hostname":"host","pid":1,"queues":["mail"]}`, "busy", "1")
+	r.do("SADD", r.keys.Processes(), identity)
+	work, err := json.Marshal(map[string]any{"queue": "mail", "run_at": time.Now().Unix(), "payload": payload("runs", "Report")})
+	require.NoError(t, err)
+	r.do("HSET", r.keys.Work(identity), "t1", string(work))
+	require.Contains(t, r.get("/busy").body, `data-label="Arguments"><code>1, &#34;two&#34;</code>`)
+
+	self := selfOf.FindStringSubmatch(r.get("/job?jid=runs").body)
+	require.NotNil(t, self, "the page is live")
+	refresh := func() string {
+		return r.ask(r.dash, "GET", "/"+html.UnescapeString(self[1]), "", "X-Belay-Refresh", "1").body
+	}
+	r.do("HSET", r.keys.Iteration("runs"), lua.FieldState, "running", lua.FieldProgress, "3/4")
+	require.Contains(t, refresh(), "3 of 4")
+	require.Contains(t, refresh(), "&#34;two&#34;")
+	r.do("DEL", working, r.keys.Work(identity))
+	r.do("ZADD", r.keys.Retry(), "4000000000", payload("runs", "Report"))
+	require.Contains(t, refresh(), "The job has left process host:1:aa.", "the other places are not searched")
+	r.do("DEL", r.keys.Retry())
+	r.do("HSET", r.keys.Iteration("runs"), lua.FieldState, "done", lua.FieldJob, payload("runs", "Report"), lua.FieldResult, `"its result"`)
+	require.Contains(t, refresh(), "its result", "what is kept of it is read at once")
 }

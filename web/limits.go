@@ -75,6 +75,9 @@ func ofGate(gate string) url.Values {
 	return url.Values{"name": {limit}, "key": {key}}
 }
 
+// keyOf returns the key of a gate; empty for that of a limit without a key.
+func keyOf(gate string) string { return ofGate(gate).Get("key") }
+
 // hiddenOf returns the fields that name the list of a page with a filter.
 func hiddenOf(b setBody) map[string]string {
 	switch {

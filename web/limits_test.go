@@ -1,6 +1,8 @@
 package web
 
 import (
+	"crypto/sha1" //nolint:gosec // as the scripts do
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belayq/belay/lua"
 )
 
 // wait puts jobs of the queue mail behind those that wait at a gate already.
@@ -98,4 +102,23 @@ func TestJobsThatWaitForALimit(t *testing.T) {
 	require.Equal(t, int64(37), r.do("LLEN", r.keys.Queue("other")))
 	require.Contains(t, r.log.String(), `"act":"move","in":"waiting","to":"other","gate":"webhooks:a b&c"`)
 	require.Equal(t, []string{"webhooks:other"}, strings.Fields(strings.Trim(fmt.Sprint(r.do("ZRANGE", r.keys.Waiting(), "0", "-1")), "[]")))
+}
+
+func TestASlotIsShownByItsKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	const identity = "host:1:aa"
+	_, err := r.keys.Register(identity, lua.Record{Queues: []string{"mail"}, Beat: time.Second, TTL: time.Minute}).Do(t.Context(), r.client)
+	require.NoError(t, err)
+	r.do("HSET", r.keys.Limits(), "webhooks", "5 none 0 0 code 1700000000")
+	for key, class := range map[string]string{"": "Whole", "acme": "Keyed"} {
+		job := payload(class, class)
+		hash := sha1.Sum([]byte(job)) //nolint:gosec // as Redis' scripts do
+		r.do("LPUSH", r.keys.Working("mail", identity), job)
+		r.do("HSET", r.keys.Slots(identity), hex.EncodeToString(hash[:]), "webhooks:"+key)
+		r.do("HINCRBY", r.keys.Gates(), "webhooks:"+key+"\nr", "1")
+	}
+	page := r.get("/limit?name=webhooks").body
+	require.Contains(t, page, `<td data-label="Key">acme</td>`)
+	require.Contains(t, page, `<td data-label="Key"><span class="none">no key</span></td>`)
 }

@@ -69,7 +69,7 @@ func (d *Dashboard) overview(v *visit) error {
 	}
 	body.Queues = slices.Clone(status.Queues)
 	slices.SortStableFunc(body.Queues, func(a, b inspect.Queue) int {
-		return cmp.Or(cmp.Compare(b.Size+b.Quarantined, a.Size+a.Quarantined), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(waitingIn(b), waitingIn(a)), cmp.Compare(a.Name, b.Name))
 	})
 	body.Queues = body.Queues[:min(len(body.Queues), maxQueuesShown)]
 	body.Further = int(status.QueueCount) - len(body.Queues)
@@ -88,10 +88,20 @@ func oneOf(value string, others ...string) string {
 	return ""
 }
 
-// maxAlerts bounds the alerts: more than these usually have one cause.
-const maxAlerts = 8
+// maxProblems bounds the problems among the alerts: more than these usually have one cause, such as a server
+// that is away with several shards. The other alerts are at most one of each kind, so all fit above the
+// figures.
+const maxProblems = 4
 
+// alerts returns the worst first: what could not be read, so that the figures below are wrong, then jobs that
+// nothing runs, and then what an operator chose or a worker handles.
 func alerts(s inspect.Status) (list []alert) {
+	for _, problem := range s.Problems[:min(len(s.Problems), maxProblems)] {
+		list = append(list, alert{Bad: true, Text: problem})
+	}
+	if more := len(s.Problems) - maxProblems; more > 0 {
+		list = append(list, alert{Bad: true, Text: plural(more, "more problem", "more problems")})
+	}
 	lapsed := 0
 	for _, process := range s.Processes {
 		if process.State == inspect.StateLapsed {
@@ -107,31 +117,59 @@ func alerts(s inspect.Status) (list []alert) {
 	if waiting := s.Enqueued + s.Quarantined + s.Waiting + s.HeldByDead; none && waiting > 0 {
 		list = append(list, alert{Bad: true, Link: "busy", Text: "No worker is alive; " + plural(waiting, "job waits", "jobs wait") + whereTheyWait(s)})
 	}
+	var unserved, paused, quarantined []inspect.Queue
 	for _, queue := range s.Queues {
-		waiting := queue.Size + queue.Quarantined + queue.Waiting + queue.HeldByDead
 		switch {
 		case queue.NoConsumer && none: // one alert says so for all queues
 		case queue.NoConsumer:
-			list = append(list, alert{Bad: true, Link: "queue", Name: queue.Name,
-				Text: fmt.Sprintf("%s of queue %s %s, and no process takes from it",
-					plural(waiting, "job", "jobs"), queue.Name, map[bool]string{true: "waits", false: "wait"}[waiting == 1])})
+			unserved = append(unserved, queue)
 		case queue.Paused:
-			list = append(list, alert{Link: "queue", Name: queue.Name,
-				Text: fmt.Sprintf("Queue %s is paused; %s", queue.Name, plural(queue.Size, "job waits", "jobs wait"))})
+			paused = append(paused, queue)
 		}
 		if queue.Quarantined > 0 && !queue.NoConsumer {
-			list = append(list, alert{Link: "queue", Name: queue.Name,
-				Text: fmt.Sprintf("%s of queue %s to run alone, because processes crashed while running them",
-					plural(queue.Quarantined, "job waits", "jobs wait"), queue.Name)})
+			quarantined = append(quarantined, queue)
 		}
 	}
-	for _, problem := range s.Problems {
-		list = append(list, alert{Bad: true, Text: problem})
+	return append(list, slices.Concat(
+		ofQueues(unserved, true, waitingIn, func(q inspect.Queue) string {
+			return fmt.Sprintf("%s of queue %s %s, and no process takes from it",
+				plural(waitingIn(q), "job", "jobs"), q.Name, map[bool]string{true: "waits", false: "wait"}[waitingIn(q) == 1])
+		}, "%s have jobs and no consumer: %s"),
+		ofQueues(paused, false, waitingIn, func(q inspect.Queue) string {
+			return fmt.Sprintf("Queue %s is paused; %s", q.Name, plural(q.Size, "job waits", "jobs wait"))
+		}, "%s are paused: %s"),
+		ofQueues(quarantined, false, func(q inspect.Queue) int64 { return q.Quarantined }, func(q inspect.Queue) string {
+			return fmt.Sprintf("%s of queue %s to run alone, because processes crashed while running them",
+				plural(q.Quarantined, "job waits", "jobs wait"), q.Name)
+		}, "%s have jobs that wait to run alone, because processes crashed while running them: %s"),
+	)...)
+}
+
+// waitingIn counts the jobs of a queue that no processor runs, wherever they wait.
+func waitingIn(q inspect.Queue) int64 { return q.Size + q.Quarantined + q.Waiting + q.HeldByDead }
+
+// maxNamed is how many queues one alert names.
+const maxNamed = 3
+
+// ofQueues returns one alert for all queues of a kind, none without a queue. It names those with the most jobs;
+// a single one has a text of its own, and a link to its page.
+func ofQueues(queues []inspect.Queue, bad bool, jobs func(inspect.Queue) int64, one func(inspect.Queue) string, several string) []alert {
+	switch len(queues) {
+	case 0:
+		return nil
+	case 1:
+		return []alert{{Bad: bad, Link: "queue", Name: queues[0].Name, Text: one(queues[0])}}
 	}
-	if more := len(list) - maxAlerts; more > 0 {
-		list = append(list[:maxAlerts], alert{Link: "queues", Text: fmt.Sprintf("and %d more", more)})
+	slices.SortStableFunc(queues, func(a, b inspect.Queue) int { return cmp.Compare(jobs(b), jobs(a)) })
+	var names []string
+	for _, queue := range queues[:min(len(queues), maxNamed)] {
+		names = append(names, cut(80, queue.Name))
 	}
-	return list
+	text := strings.Join(names, ", ")
+	if more := len(queues) - len(names); more > 0 {
+		text += " and " + figure(more) + " more"
+	}
+	return []alert{{Bad: bad, Link: "queues?sort=size", Text: fmt.Sprintf(several, plural(len(queues), "queue", "queues"), text)}}
 }
 
 // whereTheyWait returns in which kinds of places the jobs wait that no worker takes.

@@ -56,6 +56,8 @@ var functions = template.FuncMap{
 	"pageOf":   pageOf,
 	"homeName": homeName,
 	"hidden":   hiddenOf,
+	"keyOf":    keyOf,
+	"number":   number,
 
 	"concurrency": concurrencyOf,
 	"firstFew":    firstFew[string],

@@ -100,6 +100,22 @@ func setPage(in, title string) func(*Dashboard, *visit) error {
 	}
 }
 
+// WholeNames reports whether the filter has a field that must be the whole name.
+func (b setBody) WholeNames() bool {
+	return b.Filter.Class+b.Filter.ErrorClass+b.Filter.Tag+b.Filter.Queue != ""
+}
+
+// Elsewhere returns the page of the other set of failed jobs with the same filter; empty in all other places.
+// Which of the two has the jobs that failed is not known before a search.
+func (b setBody) Elsewhere() string {
+	act := actIn(map[string]string{"retries": "dead", "dead": "retries"}[b.In], b.Filter.Queue)
+	if act.In == "" {
+		return ""
+	}
+	act.Class, act.ErrorClass, act.Tag, act.Text = b.Filter.Class, b.Filter.ErrorClass, b.Filter.Tag, b.Filter.Text
+	return pageOf(act)
+}
+
 // liveOf returns the seconds between two refreshes of a page of jobs; 0 for a search, which is too costly.
 func liveOf(b setBody) int {
 	if b.Filtered {
@@ -242,6 +258,8 @@ func rowOf(e inspect.Entry) row {
 func spaced(args string) string {
 	if n := len(args); n >= 2 && args[0] == '[' && args[n-1] == ']' {
 		args = args[1 : n-1]
+	} else if strings.HasSuffix(args, "…") { // the beginning of them
+		return strings.TrimPrefix(args, "[")
 	}
 	var out bytes.Buffer
 	if len(args) > 10*maxRowArgs || json.Indent(&out, []byte("["+args+"]"), "", "") != nil {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -67,16 +68,29 @@ func (d *Dashboard) toShard(v *visit, within string) error {
 		ctx, cancel := context.WithTimeout(v.ctx, d.patientTime) // the page of a shard searches on, and this one does not
 		defer cancel()
 		found, err := d.fleet.FindAll(ctx, inspect.Query{IDs: []string{jid}}, nil)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case found[0].Shard != "":
-			name = found[0].Shard
-		case found[0].Unseen != "":
+		}
+		shard := found[0].Shard
+		if shard == "" {
+			shard = d.shardOfBatch(v.ctx, jid)
+		}
+		if shard == "" && found[0].Unseen != "" {
 			return fail(http.StatusNotFound, "Job %s was not found, but not everything was searched: %s. Choose a shard to search all of it.",
 				plain(cut(100, jid)), plain(cut(1000, found[0].Unseen)))
 		}
+		name = cmp.Or(shard, name)
 	}
 	v.redirect((&url.URL{Path: shardPath[1:] + name + within, RawQuery: v.r.URL.RawQuery}).String())
 	return nil
+}
+
+// shardOfBatch returns the name of the shard that has a batch; empty if none of those that answer has it.
+func (d *Dashboard) shardOfBatch(ctx context.Context, id string) string {
+	for _, shard := range d.shards {
+		if _, found, err := shard.inspector.Batch(ctx, id); err == nil && found {
+			return shard.name
+		}
+	}
+	return ""
 }

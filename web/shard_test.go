@@ -97,6 +97,20 @@ func TestAnActIsAboutTheChosenShard(t *testing.T) {
 	require.EqualValues(t, 0, r.do("SISMEMBER", "paused", "mail"))
 }
 
+func TestABatchIsFoundInItsShard(t *testing.T) {
+	t.Parallel()
+	r, b := sharded(t, Config{})
+	redis, err := goredisdriver.Open(b.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, redis.Close()) })
+	keyspace, err := client.New(redis, client.Config{})
+	require.NoError(t, err)
+	_, err = keyspace.NewBatch(t.Context(), client.BatchConfig{ID: "import-42"})
+	require.NoError(t, err)
+	require.Equal(t, "shard=b/job?jid=import-42", r.get("/job?jid=import-42").head.Get("Location"))
+	require.Equal(t, "batch?bid=import-42", r.get("/shard=b/job?jid=import-42").head.Get("Location"))
+}
+
 func TestAShardThatIsAwayIsAProblemAndTheOthersWork(t *testing.T) {
 	t.Parallel()
 	r, b := sharded(t, Config{})
@@ -121,6 +135,14 @@ func TestAShardThatIsAwayIsAProblemAndTheOthersWork(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, lost.status)
 	require.Contains(t, lost.body, "Job jid-b was not found, but not everything was searched: shard b: ")
 	require.Contains(t, lost.body, `href="shard=b/job?jid=jid-b"`)
+
+	r.redis.Kill()
+	r.dash.stale()
+	none := r.get("/")
+	require.Equal(t, http.StatusServiceUnavailable, none.status)
+	require.Contains(t, none.body, "shard a: ")
+	require.Contains(t, none.body, "\nshard b: ", "each on a line of its own")
+	require.NotContains(t, none.body, `class="esc"`)
 }
 
 // hurried answers no call before its context ends, and records the time that the first call had.

@@ -105,3 +105,35 @@ func TestPagesFitEveryWidth(t *testing.T) {
 	require.Empty(t, strings.Join(problems, "\n"))
 	require.Empty(t, b.takeProblems())
 }
+
+// The buttons that act on all jobs stay together at the right, and the filter's button stays beside its fields.
+func TestButtonsThatBelongTogetherStandTogether(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.fill("retries", "", 30)
+	s.fill("scheduled", "", 30)
+	s.fill("queue", "mail", 3)
+	_, first := s.serve(s.redis.URL(), drivertest.FreeAddr(t))
+	b := newTab(t)
+	for _, width := range []int64{1280, 1440, 1600} {
+		b.size(width)
+		for _, page := range []string{"retries", "scheduled", "retries?class=Nothing"} {
+			b.open(first + page)
+			rows := func(of string) []int { // the tops of elements, each once
+				return eval[[]int](b, fmt.Sprintf(`[...new Set([...document.querySelectorAll(%q)].map(node => Math.round(node.getBoundingClientRect().top)))]`, of))
+			}
+			if !strings.Contains(page, "?") {
+				require.Len(t, rows("a.button[href^=confirm]"), 1, "the buttons of %s at %d", page, width)
+				require.Less(t, eval[float64](b, `(boxes => boxes.at(-1).closest(".jobs").getBoundingClientRect().right - boxes.at(-1).getBoundingClientRect().right)([...document.querySelectorAll("a.button[href^=confirm]")])`),
+					2.0, "the buttons of %s at %d stand at the right", page, width)
+			}
+			require.Len(t, rows("#filter button, #filter input:not([type=hidden])"), 1, "the filter of %s at %d", page, width)
+			b.picture(fmt.Sprintf("together-%s-%d", nameOf(page), width))
+		}
+	}
+	b.size(600)
+	b.open(first + "queues")
+	require.Equal(t, "left", eval[string](b, `getComputedStyle(document.querySelector(".list.queues td.num")).textAlign`))
+	require.Greater(t, eval[float64](b, `document.querySelector(".list.queues td.num").getBoundingClientRect().width`), 150.0, "a figure of a card has its width")
+	b.picture("together-cards")
+}

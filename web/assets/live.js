@@ -20,9 +20,13 @@
     }
   };
 
-  // morph makes the node old like fresh, keeping every node that can stay. A row is known by its key alone, which
-  // tells the job: a box that was checked for one job never stands for another, and a new row is not checked.
+  // morph makes the node old like fresh, keeping every node that can stay. A row is known by its key alone,
+  // which tells the job: a box that was checked for one job never stands for another, and a new row is not
+  // checked. What has data-keep is added and then left alone: a form that a user types in, the plots that a
+  // script draws, and what only a page that a user opens has.
   const keyOf = node => node.nodeType === 1 ? node.id || node.dataset.key || "" : "";
+  const nameOf = node => node.nodeName + keyOf(node);
+  const keeps = node => node.hasAttribute("data-keep");
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
   const morph = (old, fresh) => {
     if (old.nodeType !== 1) {
@@ -34,18 +38,37 @@
       if (!own(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
     for (const { name } of [...old.attributes])
       if (!own(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
-    if (old.hasAttribute("data-rate")) return; // plots.js writes it
-    // Copies of a job in a queue have one key, and keep their order.
-    const keyed = new Map(), nameOf = node => node.nodeName + keyOf(node);
-    for (const child of old.children) if (keyOf(child)) keyed.set(nameOf(child), [...keyed.get(nameOf(child)) || [], child]);
+    if (keeps(old) || old.hasAttribute("data-rate")) return; // plots.js writes the rates
+    // Rows that are gone leave first. Otherwise each row below them would be moved up, and a node that is moved
+    // loses the focus and the selection. Copies of a job in a queue have one key, and keep their order.
+    const wanted = new Map(), keyed = new Map(), kept = new Set();
+    for (const child of fresh.children) if (keyOf(child)) wanted.set(nameOf(child), (wanted.get(nameOf(child)) || 0) + 1);
+    for (const child of [...old.children]) {
+      if (!keyOf(child)) continue;
+      const name = nameOf(child), stays = keyed.get(name) || [];
+      if (stays.length < (wanted.get(name) || 0)) keyed.set(name, [...stays, child]);
+      else if (keeps(child)) kept.add(child);
+      else child.remove();
+    }
     let at = old.firstChild;
     for (const next of [...fresh.childNodes]) {
-      let match = keyOf(next) ? keyed.get(nameOf(next))?.shift() : at && !keyOf(at) && alike(at, next) ? at : null;
+      // A row that left has left the space before it.
+      while (at && (kept.has(at) || keyOf(next) && at.nodeType !== 1)) { const space = at; at = at.nextSibling; if (!kept.has(space)) space.remove(); }
+      const match = keyOf(next) ? keyed.get(nameOf(next))?.shift() : at && !keyOf(at) && alike(at, next) ? at : null;
       if (!match) { old.insertBefore(next, at); continue; }
-      if (match === at) at = at.nextSibling; else old.insertBefore(match, at);
+      if (match === at) at = at.nextSibling;
+      else if (old.moveBefore) old.moveBefore(match, at); // it keeps the focus, and not every browser has it yet
+      else old.insertBefore(match, at);
       morph(match, next);
     }
-    while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
+    while (at) { const gone = at; at = at.nextSibling; if (!kept.has(gone)) gone.remove(); }
+  };
+
+  // morphMain makes the content of the page like that of a fresh one. The answer of an act stays.
+  const morphMain = fresh => {
+    const flash = document.getElementById("flash");
+    if (flash && !fresh.getElementById("flash")) fresh.querySelector("#main .top").after(flash.cloneNode(true));
+    morph(document.getElementById("main"), fresh.getElementById("main"));
   };
 
   const state = (kind, text) => {
@@ -54,19 +77,45 @@
     live.querySelector("span").textContent = text;
   };
 
-  const refresh = async () => {
-    const response = await fetch(body.dataset.self || location.href, { headers: { "X-Belay-Refresh": "1" }, signal: AbortSignal.timeout(15000) });
-    if (!response.ok) throw new Error("status " + response.status);
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  // A Gone is the error of a page about what does not exist any more.
+  class Gone extends Error {}
+  const read = async headers => {
+    const response = await fetch(body.dataset.self || location.href, { headers, signal: AbortSignal.timeout(15000) });
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html"), text = fresh.querySelector("#main .big");
+    if (response.status === 404 && text) throw new Gone(text.textContent); // that of a proxy has no such text
+    if (!response.ok || !fresh.getElementById("main")) throw new Error("status " + response.status);
     localize(fresh);
-    for (const part of document.querySelectorAll("[data-fresh][id]")) {
-      const next = fresh.getElementById(part.id);
-      if (next && next.nodeName === part.nodeName) morph(part, next);
-      else if (next) part.replaceWith(next);
-      else if (!part.closest("form")) part.replaceChildren();
+    return fresh;
+  };
+
+  // Where a list begins or ends, a notice, a filter or a pager comes or goes beside the fresh parts: then the
+  // whole content is made like the fresh one. What only a page that a user opens has is read once, when its
+  // place appears.
+  const parts = root => [...root.querySelectorAll("[data-fresh][id]")];
+  const shape = root => parts(root).map(nameOf).join("\n");
+  const refresh = async () => {
+    let fresh = await read({ "X-Belay-Refresh": "1" });
+    if (shape(fresh) === shape(document)) {
+      for (const part of parts(document)) morph(part, fresh.getElementById(part.id));
+    } else {
+      if ([...fresh.querySelectorAll("[data-keep][id]")].some(part => !document.getElementById(part.id))) fresh = await read({});
+      morph(document.getElementById("nav"), fresh.getElementById("nav"));
+      morphMain(fresh);
     }
     document.dispatchEvent(new Event("belay:fresh"));
     count();
+  };
+
+  const gone = text => {
+    every = 0;
+    state("lost", "Gone");
+    pause.disabled = true;
+    const note = document.createElement("div");
+    note.className = "note bad";
+    note.id = "gone";
+    note.setAttribute("role", "status");
+    note.textContent = text + " Below is what was known of it last.";
+    document.querySelector("#main .top").after(note);
   };
 
   const loop = async () => {
@@ -76,7 +125,8 @@
       await refresh();
       failures = 0;
       state("on", "Live");
-    } catch {
+    } catch (error) {
+      if (error instanceof Gone) return gone(error.message);
       failures++;
       state("lost", "Not connected");
     }
@@ -141,9 +191,7 @@
       if (!response.ok) return;
       const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
       localize(fresh);
-      const flash = document.getElementById("flash");
-      if (flash && !fresh.getElementById("flash")) fresh.querySelector("#main .top").after(flash.cloneNode(true));
-      morph(document.getElementById("main"), fresh.getElementById("main"));
+      morphMain(fresh);
       body.dataset.self = fresh.body.dataset.self || next;
       every = Number(fresh.body.dataset.live || 0) * 1000;
       count();

@@ -1,15 +1,14 @@
 // plots.js draws the plots of the overview from series.json, in the colours of belay.css.
 (() => {
   "use strict";
-  const section = document.querySelector("[data-plots]");
-  if (!section || !window.uPlot) return;
+  if (!window.uPlot) return;
   const plots = new Map();
-  let data = null;
+  // The section comes with the first job, if the page was opened before it.
+  let section = null, data = null;
 
   // A colour of the theme stands in light-dark(); only a real element has its value.
   const probe = document.createElement("i");
   probe.hidden = true;
-  section.append(probe);
   const ink = name => { probe.className = "ink-" + name; return getComputedStyle(probe).color; };
   const font = '12px Inter, system-ui, sans-serif';
 
@@ -82,6 +81,9 @@
   };
 
   const load = async () => {
+    section = document.querySelector("[data-plots]");
+    if (!section) return;
+    section.append(probe);
     try {
       const response = await fetch(section.dataset.plots, { signal: AbortSignal.timeout(10000) });
       if (response.ok) { data = await response.json(); draw(); }
