@@ -116,7 +116,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toTell, keys.QuarantineRun(names.identity), "lrange")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
-	on(toTell, keys.Queues(), "srandmember sscan sismember")
+	on(toTell, keys.Queues(), "sscan sismember")
 	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}

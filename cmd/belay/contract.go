@@ -90,8 +90,9 @@ shards     [{name, problem, ` + statusFields + `}]`,
 workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
 heartbeats have stopped; a living worker recovers them. waiting are jobs that wait for limits, at up to 1,000
 gates; those of a gate count for the queue of the next of them. state is that of a process: alive, lapsed (its
-heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the
-counts are of all. problems are keys with unexpected contents. With shards, the counts are their sums, and
+heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed, of queues
+those with the most jobs. The counts are of all, but enqueued and quarantined of some 20,000 queues at most:
+problems then says so. problems are keys with unexpected contents. With shards, the counts are their sums, and
 shards has the same of each, or the problem of one that is away. With --history it prints {date,
 processed, failed} instead, one object a line.`,
 		exits: map[int]string{exitOK: ", also with problems", exitFailure: "if nothing can be read from Redis"},
