@@ -261,7 +261,8 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
            run {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]},
            wait {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]},
            steps [{runs, failed, time_seconds}]}]`,
-		notes: `mean_seconds is null without a successful run. run and wait may be null.`,
+		notes: `mean_seconds is null without a successful run. run and wait may be null. A percentile of at most 0.02
+is in the first bucket: it says no more than that.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{
