@@ -30,8 +30,8 @@ type Batch struct {
 const (
 	// batchJIDs is how many members Inspector.Batch names at most.
 	batchJIDs = 100
-	// maxJIDPages bounds the pages that it reads for them: nearly all of the failed members of a batch may be the
-	// end jobs of nested ones.
+	// maxJIDPages bounds the pages that it reads for them: nearly all of the failed members of a batch may be
+	// the end jobs of nested ones.
 	maxJIDPages = 40
 )
 

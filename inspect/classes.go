@@ -80,8 +80,8 @@ type ClassStep struct {
 }
 
 // Durations is a distribution. Its percentiles are estimated within the bucket of a histogram, so they are
-// accurate to about a quarter. Below 20 ms and above 335 s, only these bounds are known: a percentile of at most
-// 20 ms says no more than that. PercentileText writes one for people.
+// accurate to about a quarter. Below 20 ms and above 335 s, only these bounds are known: a percentile of at
+// most 20 ms says no more than that. PercentileText writes one for people.
 type Durations struct {
 	Count   int64     `json:"count"`
 	P50     Seconds   `json:"p50_seconds"`
@@ -90,8 +90,8 @@ type Durations struct {
 	Buckets Histogram `json:"buckets"` // see HistogramBounds
 }
 
-// PercentileText writes a percentile of Durations for people: below the first of HistogramBounds only that bound.
-// write writes a duration.
+// PercentileText writes a percentile of Durations for people: below the first of HistogramBounds only that
+// bound. write writes a duration.
 func PercentileText(p Seconds, write func(Seconds) string) string {
 	if bound := lua.HistogramBounds[0]; p.Duration <= bound {
 		return "< " + write(Seconds{bound})

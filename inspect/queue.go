@@ -85,8 +85,8 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 	return queues
 }
 
-// Queue returns a queue of the keyspace whose Status was read before: as Status lists it, or, if it lists others,
-// as it is now. listed is false if Redis does not list the queue.
+// Queue returns a queue of the keyspace whose Status was read before: as Status lists it, or, if it lists
+// others, as it is now. listed is false if Redis does not list the queue.
 func (i *Inspector) Queue(ctx context.Context, name string, s Status) (queue Queue, listed bool, err error) {
 	if at := slices.IndexFunc(s.Queues, func(q Queue) bool { return q.Name == name }); at >= 0 {
 		return s.Queues[at], true, nil

@@ -80,9 +80,8 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	return s.summed(&r)
 }
 
-// Sizes reads a Status without processes: its cost grows with the number of queues, up to about 20,000, and with
-// nothing else.
-// NoConsumer and HeldByDead are not known then.
+// Sizes reads a Status without processes: its cost grows with the number of queues, up to about 20,000, and
+// with nothing else. NoConsumer and HeldByDead are not known then.
 func (i *Inspector) Sizes(ctx context.Context) (Status, error) {
 	var r readings
 	s, names := i.summary(ctx, &r)

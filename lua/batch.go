@@ -208,8 +208,8 @@ func (k Keys) ArePending(id string, jids []string) Ask[[]int] {
 	return Ask[[]int]{Call: driver.Command(append([]string{"SMISMEMBER", k.BatchPending(id)}, jids...)...), read: readNumbers}
 }
 
-// AreNested returns for each of these jids whether it is the end job of a nested batch: 1 or 0. There is at least
-// one.
+// AreNested returns for each of these jids whether it is the end job of a nested batch: 1 or 0. There is at
+// least one.
 func (k Keys) AreNested(id string, jids []string) Ask[[]int] {
 	return Ask[[]int]{Call: driver.Command(append([]string{"SMISMEMBER", k.BatchNested(id)}, jids...)...), read: readNumbers}
 }

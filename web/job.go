@@ -166,9 +166,9 @@ func indented(args json.RawMessage) string {
 // clock to a few milliseconds. No job fails, waits for its retry and is enqueued again within it.
 const clocksApart = 20 * time.Millisecond
 
-// orderOf returns the instant by which an event of a job is sorted. The run that failed last began after the job
-// was enqueued, whatever the clocks say: in the set of retries always, and elsewhere unless the job was enqueued
-// again.
+// orderOf returns the instant by which an event of a job is sorted. The run that failed last began after the
+// job was enqueued, whatever the clocks say: in the set of retries always, and elsewhere unless the job was
+// enqueued again.
 func orderOf(f inspect.Found, e event) time.Time {
 	if e.Name != eventEnqueued {
 		return e.At
