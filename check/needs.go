@@ -116,7 +116,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toTell, keys.QuarantineRun(names.identity), "lrange")
 	on(toLook, keys.QuarantineRun(names.identity), "lindex")
 	on(toPush, keys.Queues(), "sadd")
-	on(toTell, keys.Queues(), "srandmember sscan sismember")
+	on(toTell, keys.Queues(), "sscan sismember")
 	if names.patterns {
 		on(toWork, keys.Queues(), "sscan")
 	}
@@ -178,13 +178,14 @@ func needs(keys lua.Keys, names sample) []need {
 		for _, set := range members {
 			on(purpose, set, "type sadd srem scard sismember smismember")
 		}
+		on(purpose, keys.BatchNested(names.bid), "type sadd")
 		on(purpose, keys.Batches(), "type zadd zscore")
 		on(purpose, keys.Ended(), "type") // the scripts get the name of the channel as a key
 	}
 	// Operators move waiting jobs, and change sizes and counts of limits.
 	list = append(list, limitNeeds(keys, names)...)
 	for _, purpose := range []purpose{toWork, toAct} {
-		for _, key := range append(members, keys.Batch(names.bid)) {
+		for _, key := range append(members, keys.Batch(names.bid), keys.BatchNested(names.bid)) {
 			on(purpose, key, "unlink")
 		}
 		on(purpose, keys.Batches(), "zrem")
@@ -195,8 +196,11 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toList, keys.Batches(), "type zrange zrank zcount zscore")
 	on(toList, keys.Batch(names.bid), "hmget")
 	for _, set := range members {
-		on(toList, set, "srandmember scard sismember")
+		on(toList, set, "sscan scard sismember")
 	}
+	// Without these, nested batches count as failed members.
+	on(toAwait, keys.BatchNested(names.bid), "sintercard")
+	on(toRead, keys.BatchNested(names.bid), "sintercard smismember")
 	on(toWork, keys.Classes(), "hscan")
 	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hexists hscan")
 	on(toWork, keys.Gates(), "type hmget hset hincrby hdel")

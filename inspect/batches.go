@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 
 	"github.com/belayq/belay/driver"
 	"github.com/belayq/belay/lua"
@@ -20,16 +19,21 @@ type Batch struct {
 	Parent string `json:"parent,omitempty"`
 	// Age is how long ago it was made, by Redis' clock.
 	Age Seconds `json:"age_seconds"`
-	// FailedJIDs and DeadJIDs are some of its members that have failed or died, at most 100 each. Only
-	// Inspector.Batch reads them.
+	// FailedJIDs and DeadJIDs are some of its members that have failed or died, at most 100 each: the same ones
+	// each time, as far as they are still there. Nested batches have no jid. Only Inspector.Batch reads them.
 	FailedJIDs []string `json:"failed_jids,omitempty"`
 	DeadJIDs   []string `json:"dead_jids,omitempty"`
 
 	read lua.BatchRead
 }
 
-// batchJIDs is how many members Inspector.Batch names at most.
-const batchJIDs = 100
+const (
+	// batchJIDs is how many members Inspector.Batch names at most.
+	batchJIDs = 100
+	// maxJIDPages bounds the pages that it reads for them: nearly all of the failed members of a batch may be
+	// the end jobs of nested ones.
+	maxJIDPages = 40
+)
 
 // BatchCount returns how many batches there are.
 func (i *Inspector) BatchCount(ctx context.Context) (int64, error) {
@@ -116,17 +120,48 @@ func (i *Inspector) Batch(ctx context.Context, id string) (b Batch, found bool, 
 	if b, found, err = i.batch(ctx, id); err != nil || !found {
 		return b, found, err
 	}
-	most := strconv.Itoa(batchJIDs)
-	replies := i.driver.Do(ctx, driver.Command("SRANDMEMBER", i.keys.BatchFailed(id), most), driver.Command("SRANDMEMBER", i.keys.BatchDead(id), most))
-	failed, failedErr := lua.Texts(replies[0])
-	dead, deadErr := lua.Texts(replies[1])
+	var failedErr, deadErr error
+	b.FailedJIDs, failedErr = i.someMembers(ctx, b, i.keys.BatchFailed(id))
+	b.DeadJIDs, deadErr = i.someMembers(ctx, b, i.keys.BatchDead(id))
 	if err := cmp.Or(failedErr, deadErr); err != nil {
 		return b, found, fmt.Errorf("read the members of batch %s: %w", id, err)
 	}
-	slices.Sort(failed)
-	slices.Sort(dead)
-	b.FailedJIDs, b.DeadJIDs = failed, dead
 	return b, true, nil
+}
+
+// someMembers returns the jids of members of a set of a batch, sorted. Redis lists them in the same order each
+// time, so those that stay are listed again.
+func (i *Inspector) someMembers(ctx context.Context, b Batch, set string) (jids []string, err error) {
+	for from, pages := lua.FirstPage, 0; pages < maxJIDPages; pages++ {
+		page, err := lua.NamePage(set, from).Do(ctx, i.driver)
+		if err != nil {
+			return nil, err
+		}
+		if b.Nested > 0 && len(page.Names) > 0 {
+			if page.Names, err = i.withoutNested(ctx, b.ID, page.Names); err != nil {
+				return nil, err
+			}
+		}
+		jids = append(jids, page.Names...)
+		if from = page.Next; from == lua.LastPage || len(jids) >= batchJIDs {
+			break
+		}
+	}
+	return sorted(jids[:min(len(jids), batchJIDs)]), nil
+}
+
+// withoutNested returns the jids that are not end jobs of nested batches.
+func (i *Inspector) withoutNested(ctx context.Context, id string, jids []string) (members []string, err error) {
+	are, err := i.keys.AreNested(id, jids).Do(ctx, i.driver)
+	if err != nil {
+		return nil, err
+	}
+	for n, jid := range jids {
+		if are[n] == 0 {
+			members = append(members, jid)
+		}
+	}
+	return members, nil
 }
 
 func (i *Inspector) batch(ctx context.Context, id string) (b Batch, found bool, err error) {

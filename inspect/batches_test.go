@@ -78,6 +78,42 @@ func TestBatches(t *testing.T) {
 			_, _, err = w.inspector.BatchStates(w.Context())
 			require.ErrorContains(w, err, "WRONGTYPE")
 		},
+		"name_failed_members_and_no_nested_batches": func(w *world) {
+			c := maker(w)
+			outer := make(w, c, client.BatchConfig{ID: "outer"}, "own")
+			for n := range 3 {
+				make(w, c, client.BatchConfig{ID: fmt.Sprint("inner", n), Parent: outer})
+			}
+			b, _, err := w.inspector.Batch(w.Context(), "outer")
+			require.NoError(w, err)
+			require.Equal(w, [4]int{7, 7, 0, 3}, [4]int{b.Total, b.Pending, b.Failed, b.Nested})
+			require.Empty(w, b.FailedJIDs)
+			w.do("SADD", w.keys.BatchFailed("outer"), "own")
+			b, _, err = w.inspector.Batch(w.Context(), "outer")
+			require.NoError(w, err)
+			require.Equal(w, []any{1, []string{"own"}}, []any{b.Failed, b.FailedJIDs})
+		},
+		"name_the_same_failed_members_each_time": func(w *world) {
+			make(w, maker(w), client.BatchConfig{ID: "large"})
+			words := []string{"SADD", w.keys.BatchFailed("large")}
+			for n := range 3003 {
+				words = append(words, fmt.Sprint("jid", n))
+			}
+			w.do(words...)
+			shown := func() Batch {
+				b, _, err := w.inspector.Batch(w.Context(), "large")
+				require.NoError(w, err)
+				return b
+			}
+			first := shown()
+			require.Equal(w, []int{3003, batchJIDs}, []int{first.Failed, len(first.FailedJIDs)})
+			require.True(w, slices.IsSorted(first.FailedJIDs))
+			require.Equal(w, first.FailedJIDs, shown().FailedJIDs)
+			w.do("SREM", w.keys.BatchFailed("large"), first.FailedJIDs[7])
+			after := shown().FailedJIDs
+			require.Len(w, after, batchJIDs)
+			require.Subset(w, after, slices.Delete(slices.Clone(first.FailedJIDs), 7, 8), "those that stay are named again")
+		},
 		"are_checked_for_members_that_are_nowhere": func(w *world) {
 			c := maker(w)
 			outer := make(w, c, client.BatchConfig{ID: "outer"}, "there", "gone")

@@ -80,13 +80,31 @@ type ClassStep struct {
 }
 
 // Durations is a distribution. Its percentiles are estimated within the bucket of a histogram, so they are
-// accurate to about a quarter. Below 20 ms and above 335 s, only these bounds are known.
+// accurate to about a quarter. Below 20 ms and above 335 s, only these bounds are known: a percentile of at
+// most 20 ms says no more than that. PercentileText writes one for people.
 type Durations struct {
 	Count   int64     `json:"count"`
 	P50     Seconds   `json:"p50_seconds"`
 	P95     Seconds   `json:"p95_seconds"`
 	P99     Seconds   `json:"p99_seconds"`
 	Buckets Histogram `json:"buckets"` // see HistogramBounds
+}
+
+// PercentileText writes a percentile of Durations for people: below the first of HistogramBounds only that
+// bound. write writes a duration.
+func PercentileText(p Seconds, write func(Seconds) string) string {
+	if bound := lua.HistogramBounds[0]; p.Duration <= bound {
+		return "< " + write(Seconds{bound})
+	}
+	return write(p)
+}
+
+// TookText writes the Time or the Mean of a Class for people. Workers count in whole milliseconds.
+func TookText(took Seconds, write func(Seconds) string) string {
+	if took.Duration < time.Millisecond {
+		return "< " + write(Seconds{time.Millisecond})
+	}
+	return write(took)
 }
 
 // A Histogram counts durations by bucket: see HistogramBounds.

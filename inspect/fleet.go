@@ -130,7 +130,8 @@ func (s Shard) of(err error) error { return fmt.Errorf("shard %s: %w", s.Name, e
 
 // A FleetStatus is the sum of the overviews of all shards that answered. Its lists are those of the shards
 // joined: one entry for each name of a queue and for each process, each list at most 1,000. At is the time of
-// the first shard that answered. A queue is Paused if it is in each shard that has it.
+// the first shard that answered. A queue is Paused if it is in each shard that has it. A shard with more than
+// 1,000 queues adds nothing to those that it does not list, which have the fewest jobs there.
 type FleetStatus struct {
 	Status
 	// Shards has the overview of each; empty without shards.
@@ -179,10 +180,19 @@ func (f *Fleet) status(ctx context.Context, read func(*Inspector, context.Contex
 		}
 	}
 	sum.QueueCount = max(sum.QueueCount, int64(len(sum.Queues)))
-	slices.SortFunc(sum.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
-	sum.Queues = sum.Queues[:min(len(sum.Queues), maxShown)]
+	sum.Queues = mostJobs(sum.Queues)
 	sum.Processes = sum.Processes[:min(len(sum.Processes), maxShown)]
 	return sum, f.failed(errs)
+}
+
+// mostJobs returns as many queues as are listed, those with the most jobs, by name.
+func mostJobs(queues []Queue) []Queue {
+	slices.SortFunc(queues, func(a, b Queue) int {
+		return cmp.Or(cmp.Compare(b.Size+b.Quarantined, a.Size+a.Quarantined), cmp.Compare(a.Name, b.Name))
+	})
+	queues = queues[:min(len(queues), maxShown)]
+	slices.SortFunc(queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	return queues
 }
 
 // add adds the overview of a shard. Shards have the same queues, so their number is that of the largest.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/belayq/belay/driver"
@@ -48,9 +49,15 @@ func (s *Status) addHeldByDead(jobs map[string]int64) {
 		s.Queues[n].HeldByDead = jobs[s.Queues[n].Name]
 		delete(jobs, s.Queues[n].Name)
 	}
-	for name, count := range jobs {
-		if count > 0 && len(s.Queues) < maxShown {
-			s.Queues = append(s.Queues, Queue{Name: name, HeldByDead: count})
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
+		queue := Queue{Name: name, HeldByDead: jobs[name]}
+		switch {
+		case queue.HeldByDead == 0:
+		case len(s.Queues) < maxShown:
+			s.Queues = append(s.Queues, queue)
+		default:
+			s.addUnlisted(queue)
+			s.HeldByDead += queue.HeldByDead
 		}
 	}
 	slices.SortFunc(s.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
@@ -62,12 +69,13 @@ func (s *Status) addHeldByDead(jobs map[string]int64) {
 // addNoConsumer marks queues whose jobs no process takes, because those jobs would stay for ever. It marks
 // none unless the queues of all processes are known: a process that just started has not reported them yet.
 func (s *Status) addNoConsumer() {
-	if s.ProcessCount > int64(len(s.Processes)) {
-		return
-	}
 	for n := range s.Queues {
-		queue := &s.Queues[n]
-		takes := func(p Process) bool { return p.takes(queue.Name) }
-		queue.NoConsumer = queue.Size+queue.Quarantined+queue.Waiting+queue.HeldByDead > 0 && !slices.ContainsFunc(s.Processes, takes)
+		s.Queues[n].NoConsumer = s.noConsumer(s.Queues[n])
 	}
+}
+
+func (s *Status) noConsumer(queue Queue) bool {
+	takes := func(p Process) bool { return p.takes(queue.Name) }
+	return s.ProcessCount <= int64(len(s.Processes)) && queue.Size+queue.Quarantined+queue.Waiting+queue.HeldByDead > 0 &&
+		!slices.ContainsFunc(s.Processes, takes)
 }

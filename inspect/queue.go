@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -82,6 +83,26 @@ func (i *Inspector) queues(ctx context.Context, r *reading, names []string, now 
 		}
 	}
 	return queues
+}
+
+// Queue returns a queue of the keyspace whose Status was read before: as Status lists it, or, if it lists
+// others, as it is now. listed is false if Redis does not list the queue.
+func (i *Inspector) Queue(ctx context.Context, name string, s Status) (queue Queue, listed bool, err error) {
+	if at := slices.IndexFunc(s.Queues, func(q Queue) bool { return q.Name == name }); at >= 0 {
+		return s.Queues[at], true, nil
+	}
+	if s.QueueCount <= int64(len(s.Queues)) {
+		return Queue{Name: name}, false, nil
+	}
+	var r reading
+	queue = i.queues(ctx, &r, []string{name}, s.At)[0]
+	queue.Waiting, queue.HeldByDead = s.unlisted[name].Waiting, s.unlisted[name].HeldByDead
+	queue.NoConsumer = s.noConsumer(queue)
+	if r.err != nil {
+		return queue, false, fmt.Errorf("read queue %s: %w", name, r.err)
+	}
+	listed, err = i.QueueExists(ctx, name)
+	return queue, listed, err
 }
 
 // addRates sets the rates of some queues from the replies to lua.Keys.ReadQueueFigures.

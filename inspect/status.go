@@ -14,7 +14,8 @@ import (
 )
 
 // maxShown bounds the queues, the processes and the running jobs that one Status lists. Few fleets are as
-// large, and more do not fit on a screen. The counts beside the lists include all of them.
+// large, and more do not fit on a screen. The counts beside the lists include all of them; see
+// lua.MaxQueueSizes.
 const maxShown = 1000
 
 // A Status is an overview of one keyspace.
@@ -26,7 +27,8 @@ type Status struct {
 	Failed    int64 `json:"failed"`
 	// Duplicates counts pushes since then that were refused because another job held their lock.
 	Duplicates int64 `json:"duplicates"`
-	// Enqueued counts the jobs that wait in the listed queues.
+	// Enqueued counts the jobs that wait in all queues. Of more than 20,000 queues it counts those of some
+	// 20,000, and so does Quarantined; Problems says so.
 	Enqueued int64 `json:"enqueued"`
 	// Quarantined counts further jobs that wait to run alone, because too many processes crashed while
 	// running them.
@@ -41,7 +43,8 @@ type Status struct {
 	Dead      int64 `json:"dead"`
 	// Batches counts the batches, also those that are over and not deleted yet.
 	Batches int64 `json:"batches"`
-	// QueueCount counts all queues; Queues are at most 1,000 of them, by name.
+	// QueueCount counts all queues; Queues are at most 1,000 of them, by name: those with the most jobs, and of
+	// equally large ones those first by name. See Inspector.Queue.
 	QueueCount int64   `json:"queue_count"`
 	Queues     []Queue `json:"queues"`
 	// ProcessCount counts the processes that Sidekiq's tools find. Processes are at most 1,000 of them, by
@@ -56,6 +59,9 @@ type Status struct {
 	// has the same errors.
 	QueuesErr    error `json:"-"`
 	ProcessesErr error `json:"-"`
+
+	// unlisted has the Waiting and HeldByDead of queues that are not among Queues.
+	unlisted map[string]Queue
 }
 
 // Status reads the overview. It fails only if nothing can be read; errors about single keys are in
@@ -77,8 +83,8 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	return s.summed(&r)
 }
 
-// Sizes reads a Status without processes: its cost grows with the number of queues, and with nothing else.
-// NoConsumer and HeldByDead are not known then.
+// Sizes reads a Status without processes: its cost grows with the number of queues, up to about 20,000, and
+// with nothing else. NoConsumer and HeldByDead are not known then.
 func (i *Inspector) Sizes(ctx context.Context) (Status, error) {
 	var r readings
 	s, names, _ := i.summary(ctx, &r)
@@ -88,6 +94,9 @@ func (i *Inspector) Sizes(ctx context.Context) (Status, error) {
 
 // addQueues reads the queues, and which of them have jobs that wait at gates.
 func (i *Inspector) addQueues(ctx context.Context, r *readings, s *Status, names summaryNames) {
+	if r.err() == nil && s.QueueCount > maxShown {
+		names.queues = i.largest(ctx, &r.queues, s, names.queues)
+	}
 	if r.err() == nil {
 		s.Queues = i.queues(ctx, &r.queues, names.queues, s.At)
 	}
@@ -98,11 +107,52 @@ func (i *Inspector) addQueues(ctx context.Context, r *readings, s *Status, names
 		s.Waiting += gate.Waiting
 		if at := slices.IndexFunc(s.Queues, func(q Queue) bool { return q.Name == gate.Queue }); at >= 0 {
 			s.Queues[at].Waiting += gate.Waiting
+		} else {
+			s.addUnlisted(Queue{Name: gate.Queue, Waiting: gate.Waiting})
 		}
 	}
 }
 
-// summed adds up the queues that were read, and what went wrong.
+// addUnlisted notes what is known of a queue that is not listed.
+func (s *Status) addUnlisted(queue Queue) {
+	if s.unlisted == nil {
+		s.unlisted = make(map[string]Queue)
+	}
+	known := s.unlisted[queue.Name]
+	known.add(queue)
+	s.unlisted[queue.Name] = known
+}
+
+// largest returns the names of the queues that are listed, of too many, and adds the jobs of the others to the
+// sums. It returns the names that it is given if the sizes of the queues cannot be read.
+func (i *Inspector) largest(ctx context.Context, r *reading, s *Status, unsized []string) []string {
+	sizes, err := i.keys.QueueSizes(ctx, i.driver)
+	if err != nil {
+		r.value("the sizes of the queues", driver.Reply{Err: err})
+		return unsized
+	}
+	if len(sizes) >= lua.MaxQueueSizes && s.QueueCount > int64(len(sizes)) {
+		r.problem("there are %d queues, and the jobs of %d of them are counted", s.QueueCount, len(sizes))
+	}
+	jobs := func(size lua.QueueSize) int { return max(size.Waiting, 0) + max(size.Quarantined, 0) }
+	slices.SortFunc(sizes, func(a, b lua.QueueSize) int {
+		return cmp.Or(cmp.Compare(jobs(b), jobs(a)), cmp.Compare(a.Name, b.Name))
+	})
+	listed := min(len(sizes), maxShown)
+	for _, size := range sizes[listed:] {
+		s.Enqueued, s.Quarantined = s.Enqueued+int64(max(size.Waiting, 0)), s.Quarantined+int64(max(size.Quarantined, 0))
+		if size.Waiting < 0 || size.Quarantined < 0 {
+			r.problem("queue %s is not a list", size.Name)
+		}
+	}
+	names := make([]string, listed)
+	for n, size := range sizes[:listed] {
+		names[n] = size.Name
+	}
+	return sorted(names)
+}
+
+// summed adds the queues that are listed to the sums, and what went wrong.
 func (s Status) summed(r *readings) (Status, error) {
 	for _, queue := range s.Queues {
 		s.Enqueued += queue.Size

@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,11 +93,59 @@ func TestStatus(t *testing.T) {
 				names = append(names, fmt.Sprintf("queue %d", n))
 			}
 			w.do(names...)
+			for n := range 50 {
+				w.do("LPUSH", w.keys.Queue(fmt.Sprintf("queue %d", 21*n)), job.Draft{Class: "A"}.Encode())
+			}
+			w.do("LPUSH", w.keys.Quarantine("queue 7"), job.Draft{Class: "A"}.Encode())
+			w.do("SADD", w.keys.Paused(), "queue 999")
+			before := w.status()
+			require.Empty(w, before.Problems)
+			for range 3 {
+				status := w.status()
+				require.Len(w, status.Queues, maxShown)
+				require.Equal(w, []int64{maxShown + 50, 50, 1}, []int64{status.QueueCount, status.Enqueued, status.Quarantined})
+				require.True(w, slices.Equal(namesOf(before), namesOf(status)), "the same queues each time")
+			}
+			require.True(w, slices.Contains(namesOf(before), "queue 987"), "it has a job")
+			require.False(w, slices.Contains(namesOf(before), "queue 999"), "it has none, and a late name")
+			queue, listed, err := w.inspector.Queue(w.Context(), "queue 999", before)
+			require.NoError(w, err)
+			require.True(w, listed)
+			require.Equal(w, Queue{Name: "queue 999", Paused: true}, queue)
+			queue, listed, err = w.inspector.Queue(w.Context(), "queue 987", before)
+			require.NoError(w, err)
+			require.True(w, listed)
+			require.Equal(w, []any{int64(1), true}, []any{queue.Size, queue.NoConsumer})
+			_, listed, err = w.inspector.Queue(w.Context(), "never", before)
+			require.NoError(w, err)
+			require.False(w, listed)
+		},
+		"counts the jobs of dead workers whose queues are not listed": func(w *world) {
+			names := []string{"SADD", w.keys.Queues()}
+			for n := range maxShown {
+				names = append(names, fmt.Sprint("a", n))
+			}
+			w.do(names...)
+			_, err := w.keys.Register("h:1:aa", lua.Record{Queues: []string{"z"}, Beat: time.Second, TTL: time.Minute}).Do(w.Context(), w.driver)
+			require.NoError(w, err)
+			w.do("LPUSH", w.keys.Working("z", "h:1:aa"), job.Draft{Class: "A"}.Encode())
+			w.do("ZADD", w.keys.Alive(), "1", "h:1:aa")
+			w.do("SADD", w.keys.Queues(), "z")
 			status := w.status()
-			require.Len(w, status.Queues, maxShown)
-			require.Equal(w, int64(maxShown+50), status.QueueCount)
+			require.Equal(w, int64(1), status.HeldByDead)
+			require.False(w, slices.Contains(namesOf(status), "z"))
+			queue, _, err := w.inspector.Queue(w.Context(), "z", status)
+			require.NoError(w, err)
+			require.Equal(w, Queue{Name: "z", HeldByDead: 1, NoConsumer: true}, queue)
 		},
 	})
+}
+
+func namesOf(s Status) (names []string) {
+	for _, queue := range s.Queues {
+		names = append(names, queue.Name)
+	}
+	return names
 }
 
 func TestStatusFailsWhenRedisIsAway(t *testing.T) {

@@ -96,12 +96,16 @@ type BatchStatus struct {
 	State       BatchState `json:"state"`
 	Description string     `json:"description,omitempty"`
 	// Total is how many members were ever stored. Pending are not done; Failed of these have failed, Dead of
-	// these have died. Removed were cancelled or deleted.
+	// these have died. Removed were cancelled or deleted. A nested batch counts as two members, one of which is
+	// Failed and Dead while the nested batch has dead members.
 	Total   int `json:"total"`
 	Pending int `json:"pending"`
 	Failed  int `json:"failed"`
 	Dead    int `json:"dead"`
 	Removed int `json:"removed"`
+	// Nested counts the nested batches whose OnSuccess is not done. Those that were nested by a version without
+	// Nested count as Failed instead.
+	Nested int `json:"nested"`
 
 	CreatedAt time.Time `json:"created_at"`
 	// CompleteAt, SuccessAt and DeathAt are when the callbacks were called, also those that the batch does not
@@ -147,8 +151,8 @@ func (k Keys) ReadBatch(ctx context.Context, client driver.Client, id string) (b
 	return batches[0], true, nil
 }
 
-// batchesAtOnce is how many batches one pipeline reads: it has six calls for each.
-const batchesAtOnce = MaxItems / 6
+// batchesAtOnce is how many batches one pipeline reads: it has eight calls for each.
+const batchesAtOnce = MaxItems / 8
 
 // ReadBatches reads batches, in the order of their ids, without those that do not exist. The reads are not one
 // step.
@@ -204,6 +208,12 @@ func (k Keys) ArePending(id string, jids []string) Ask[[]int] {
 	return Ask[[]int]{Call: driver.Command(append([]string{"SMISMEMBER", k.BatchPending(id)}, jids...)...), read: readNumbers}
 }
 
+// AreNested returns for each of these jids whether it is the end job of a nested batch: 1 or 0. There is at
+// least one.
+func (k Keys) AreNested(id string, jids []string) Ask[[]int] {
+	return Ask[[]int]{Call: driver.Command(append([]string{"SMISMEMBER", k.BatchNested(id)}, jids...)...), read: readNumbers}
+}
+
 // ExpiredBatches returns ids of batches that have expired, the earliest first, without the first skip of them,
 // at most most.
 func (k Keys) ExpiredBatches(ctx context.Context, client driver.Client, now time.Time, skip, most int) ([]string, error) {
@@ -218,14 +228,18 @@ func (k Keys) batchCalls(id string) []driver.Call {
 		driver.Command("SCARD", k.BatchPending(id)), driver.Command("SCARD", k.BatchFailed(id)), driver.Command("SCARD", k.BatchDead(id)),
 		driver.Command("SISMEMBER", k.BatchPending(id), notSealed),
 		driver.Command("ZSCORE", k.Cancelled(), BatchMark(id).member()),
+		driver.Command("SINTERCARD", "2", k.BatchNested(id), k.BatchFailed(id)), driver.Command("SINTERCARD", "2", k.BatchNested(id), k.BatchDead(id)),
 	}
 }
+
+// essentialCalls is how many of batchCalls a user must be permitted, the first ones: one that pushes may be
+// denied the marks of cancelled jobs, and one of an earlier version what counts nested batches.
+const essentialCalls = 5
 
 // readBatch reads the replies to batchCalls; ok is false if there is no batch.
 func readBatch(id string, replies []driver.Reply) (b BatchRead, ok bool, err error) {
 	for at, reply := range replies {
-		// A user that pushes may be denied the marks of cancelled jobs.
-		if reply.Err != nil && (at < len(replies)-1 || !driver.Forbidden(reply.Err)) {
+		if reply.Err != nil && (at < essentialCalls || !driver.Forbidden(reply.Err)) {
 			return b, false, reply.Err
 		}
 	}
@@ -244,12 +258,24 @@ func readBatch(id string, replies []driver.Reply) (b BatchRead, ok bool, err err
 		counts[at] = count.number()
 	}
 	b.Pending, b.Failed, b.Dead = counts[0]-counts[3], counts[1], counts[2]
+	b.addNested(replies[6], replies[7])
 	marked := readerOf(replies[5].Value)
 	if us, err := strconv.ParseFloat(marked.textOrNil(), 64); err == nil {
 		b.InvalidAt = time.UnixMicro(int64(us)).UTC()
 	}
 	b.State = b.stateOf(counts[3] == 0)
 	return b, !b.CreatedAt.IsZero(), r.end()
+}
+
+// addNested counts the nested batches that are not over. Their end jobs are among the failed members from the
+// beginning, though none has run; but for those that count as dead.
+func (b *BatchStatus) addNested(all, dead driver.Reply) {
+	if all.Err != nil || dead.Err != nil {
+		return
+	}
+	count, ofDead := readerOf(all.Value), readerOf(dead.Value)
+	b.Nested = count.number()
+	b.Failed = max(b.Failed-b.Nested+ofDead.number(), b.Dead) // the replies are not of one instant
 }
 
 func (b *BatchStatus) stateOf(sealed bool) BatchState {

@@ -15,7 +15,7 @@ const (
 // DropBatch deletes a batch, with expired only if it has expired. read is what ReadBatch returned: it names the
 // parent, for which the batch's end jobs then count as removed.
 func (k Keys) DropBatch(id string, read BatchRead, expired bool) Ask[DropWord] {
-	keys := []string{k.Batch(id), k.BatchPending(id), k.BatchFailed(id), k.BatchDead(id), k.Batches()}
+	keys := []string{k.Batch(id), k.BatchPending(id), k.BatchFailed(id), k.BatchDead(id), k.BatchNested(id), k.Batches()}
 	args := []string{id, "any"}
 	if expired {
 		args[1] = "expired"

@@ -44,7 +44,7 @@ func (k Keys) NewBatch(b NewBatch) Ask[BatchWord] {
 	}
 	fields := []string{"unit", unit, "keep_dead", wholeSeconds(cmp.Or(k.dead.For, DefaultDeadFor)), batchQueue, b.Queue}
 	if b.Parent != (Batch{}) {
-		keys = append(keys, k.Batch(b.Parent.ID), k.BatchPending(b.Parent.ID), k.BatchFailed(b.Parent.ID))
+		keys = append(keys, k.Batch(b.Parent.ID), k.BatchPending(b.Parent.ID), k.BatchFailed(b.Parent.ID), k.BatchNested(b.Parent.ID))
 		fields = append(fields, batchParent, b.Parent.String(), batchComplete, b.Complete, batchSuccess, b.Success)
 	}
 	for _, field := range [][2]string{

@@ -507,7 +507,7 @@ func TestDeathInANestedBatch(t *testing.T) {
 			revive(w)
 			require.Empty(w, w.runCalls(identity, &number))
 			require.Equal(w, [3]BatchState{complete, complete, complete}, w.states())
-			require.Equal(w, [5]int{2, 1, 1, 0, 0}, w.figures())
+			require.Equal(w, [5]int{2, 1, 0, 0, 0}, w.figures())
 
 			w.take(identity, 1, "q")
 			number++
@@ -677,7 +677,8 @@ func TestNestedBatch(t *testing.T) {
 			require.Equal(w, BatchNew, w.newBatch("b1", nil))
 			require.Equal(w, BatchNew, w.newBatch("b2", nested))
 			w.unchanged(func() { require.Equal(w, BatchOpen, w.newBatch("b2", nested)) })
-			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures())
+			require.Equal(w, [5]int{2, 2, 0, 0, 0}, w.figures(), "no member has run")
+			require.Equal(w, 1, w.batch("b1").Nested)
 			require.Equal(w, PushStored, ask(w, w.keys.PushUnique(nil, rows("b2", "1"))).Word)
 			w.seal("b2")
 			w.seal("b1")
@@ -693,10 +694,22 @@ func TestNestedBatch(t *testing.T) {
 			w.take(identity, 1, "q")
 			w.settle(identity, 3, Settled{Queue: "q", Bytes: rowOf("b2", "1"), Outcome: job.Done(), Owned: Owned{Member: memberOf(rowOf("b2", "1"), MemberDone)}})
 			require.Equal(w, []string{"Complete", "Row"}, w.called())
+			require.Equal(w, 1, w.batch("b1").Nested, "its OnSuccess has not run")
 			w.take(identity, 1, "calls")
 			e2 := w.take(identity, 1, "calls").Jobs[0].Bytes[0]
 			w.settle(identity, 4, Settled{Queue: "calls", Bytes: e2, Outcome: job.Done(), Owned: Owned{Member: memberOf(e2, MemberDone)}})
 			require.Equal(w, []string{"Success"}, w.called())
+			require.Zero(w, w.batch("b1").Nested)
+			require.Equal(w, DropDropped, ask(w, w.keys.DropBatch("b1", w.batch("b1"), false)))
+			require.Zero(w, w.redis("EXISTS", w.keys.BatchNested("b1")))
+		}},
+		promise{"counts_as_failed_if_an_earlier_version_nested_it", func(w *world) {
+			require.Equal(w, BatchNew, w.newBatch("b1", nil))
+			require.Equal(w, BatchNew, w.newBatch("b2", nested))
+			w.redis("DEL", w.keys.BatchNested("b1")) // which that version does not write
+			require.Equal(w, [5]int{2, 2, 1, 0, 0}, w.figures())
+			require.Equal(w, DropDropped, ask(w, w.keys.DropBatch("b2", w.batch("b2"), false)))
+			require.Equal(w, [5]int{2, 0, 0, 0, 2}, w.figures())
 		}},
 		promise{"its_parent_is_kept_as_after_a_push", func(w *world) {
 			require.Equal(w, BatchNew, w.newBatch("b1", nil))

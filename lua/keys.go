@@ -116,6 +116,10 @@ func (k Keys) BatchFailed(id string) string { return k.Batch(id) + ":failed" }
 // BatchDead has the members of a batch that died and are not done.
 func (k Keys) BatchDead(id string) string { return k.Batch(id) + ":dead" }
 
+// BatchNested has the end jobs for success of the batches that were nested in a batch. They are among its
+// failed members, too, until they are done. Earlier versions did not write it.
+func (k Keys) BatchNested(id string) string { return k.Batch(id) + ":nested" }
+
 // Batches is the sorted set of the ids of all batches, by the second of their expiry.
 func (k Keys) Batches() string { return k.prefix + "belay:batches" }
 

@@ -96,7 +96,7 @@ var (
 	dropped     = desc("log_lines_dropped_total", "Log lines that were dropped because their reader was too slow.")
 
 	up          = desc("redis_up", "1 if Redis could be read in this scrape, otherwise 0.")
-	size        = desc("queue_jobs", "Jobs that wait in a queue.", "queue")
+	size        = desc("queue_jobs", "Jobs that wait in a queue: of the 1,000 queues with the most jobs.", "queue")
 	latency     = desc("queue_latency_seconds", "How long the oldest job of a queue has been waiting.", "queue")
 	paused      = desc("queue_paused", "1 if a queue is paused, otherwise 0.", "queue")
 	quarantined = desc("queue_quarantined_jobs", "Jobs of a queue that wait to run alone, because too many processes crashed while running them.", "queue")

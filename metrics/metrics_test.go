@@ -102,7 +102,7 @@ belay_processors 3
 # HELP belay_retry_jobs Failed jobs that wait for their next run.
 # TYPE belay_retry_jobs gauge
 belay_retry_jobs 1
-# HELP belay_queue_jobs Jobs that wait in a queue.
+# HELP belay_queue_jobs Jobs that wait in a queue: of the 1,000 queues with the most jobs.
 # TYPE belay_queue_jobs gauge
 belay_queue_jobs{queue="mail"} 0
 belay_queue_jobs{queue="odd\\xff"} 0
@@ -317,7 +317,7 @@ func TestEachShardHasItsLabelAndOneThatIsAwayHidesNoOther(t *testing.T) {
 	exposed := func(up, jobs string) {
 		t.Helper()
 		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP belay_queue_jobs Jobs that wait in a queue.
+# HELP belay_queue_jobs Jobs that wait in a queue: of the 1,000 queues with the most jobs.
 # TYPE belay_queue_jobs gauge
 belay_queue_jobs{queue="mail",shard="a"} 0
 `+jobs+`

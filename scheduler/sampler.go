@@ -15,13 +15,8 @@ import (
 	"github.com/belayq/belay/lua"
 )
 
-const (
-	// maxQueuesMeasured bounds the queues whose sizes a Sampler reads, as many as a Status lists. Of more
-	// queues it reads others each time.
-	maxQueuesMeasured = 1000
-	// oldestAtOnce is how many oldest jobs one round trip reads: each may be of any size.
-	oldestAtOnce = lua.MaxBytes / job.MaxPayloadLimit
-)
+// oldestAtOnce is how many oldest jobs one round trip reads: each may be of any size.
+const oldestAtOnce = lua.MaxBytes / job.MaxPayloadLimit
 
 // A Sampler keeps the sizes and latencies of the largest queues for a day, for the plots of dashboards. Redis
 // itself keeps only what is there now. A Sampler must not be used concurrently.
@@ -65,39 +60,31 @@ func isPoller(ctx context.Context, link *link.Link, keys lua.Keys, me string) (b
 }
 
 func (s *Sampler) measure(ctx context.Context) (sample lua.Sample, err error) {
-	replies := s.link.Do(ctx, driver.Command("GET", s.keys.Processed()), driver.Command("GET", s.keys.Failed()),
-		driver.Command("SRANDMEMBER", s.keys.Queues(), strconv.Itoa(maxQueuesMeasured)))
+	replies := s.link.Do(ctx, driver.Command("GET", s.keys.Processed()), driver.Command("GET", s.keys.Failed()))
 	if err := cmp.Or(replies[0].Err, replies[1].Err); err != nil {
 		return sample, err
 	}
 	sample.Processed, sample.Failed = countOf(replies[0]), countOf(replies[1])
-	names, err := lua.Texts(replies[2])
+	sizes, err := s.keys.QueueSizes(ctx, &s.link)
 	if err != nil {
-		return sample, err
+		return sample, fmt.Errorf("read the sizes of the queues: %w", err)
 	}
-	if sample.Queues, err = s.largest(ctx, names); err != nil {
-		return sample, err
-	}
+	sample.Queues = largest(sizes)
 	return sample, s.latencies(ctx, sample.Queues)
 }
 
 // largest returns the largest of these queues, and of equally large ones those first by name. Names that no
 // worker could serve are left out: only such a name is unbounded.
-func (s *Sampler) largest(ctx context.Context, names []string) (queues []lua.QueueSample, err error) {
-	names = slices.DeleteFunc(names, func(name string) bool { return job.CheckQueue(name) != nil })
-	for chunk := range slices.Chunk(names, lua.MaxQueues) {
-		lengths, err := lua.Lengths(s.keys.QueueLists(chunk)).Do(ctx, &s.link)
-		if err != nil {
-			return nil, err
-		}
-		for n, name := range chunk {
-			queues = append(queues, lua.QueueSample{Name: name, Size: int64(max(lengths[n], 0))})
+func largest(sizes []lua.QueueSize) (queues []lua.QueueSample) {
+	for _, size := range sizes {
+		if job.CheckQueue(size.Name) == nil {
+			queues = append(queues, lua.QueueSample{Name: size.Name, Size: int64(max(size.Waiting, 0))})
 		}
 	}
 	slices.SortFunc(queues, func(a, b lua.QueueSample) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
-	return queues[:min(len(queues), lua.MaxSampled)], nil
+	return queues[:min(len(queues), lua.MaxSampled)]
 }
 
 // latencies sets how long the oldest job of each queue has been waiting.

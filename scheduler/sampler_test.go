@@ -67,3 +67,30 @@ func TestOnlyThePollerSamplesTheLargestQueues(t *testing.T) {
 		require.Equal(r.t, lua.QueueSample{Name: "q00"}, s.Queues[10], "an empty queue has a line in the plots, too")
 	})
 }
+
+func TestASampleHasTheLargestOfManyQueues(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(r *rig) {
+		sampler := scheduler.NewSampler(scheduler.Config{Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit})
+		names, want := []string{"SADD", r.keys.Queues()}, []string{}
+		for n := range 2000 {
+			names = append(names, fmt.Sprintf("q%04d", n))
+		}
+		r.do(names...)
+		for n := range lua.MaxSampled {
+			want = append(want, fmt.Sprintf("q%04d", 150*n))
+			r.do("LPUSH", r.keys.Queue(want[n]), "a job")
+		}
+		r.do("SET", r.keys.Poller(), "me")
+		require.NoError(r.t, sampler.Pass(t.Context(), "me"))
+		page, err := r.keys.Page(r.keys.Samples(), lua.OrderLowest, 0, 1, lua.MaxBytes).Do(t.Context(), r.client)
+		require.NoError(r.t, err)
+		sample, ok := lua.SampleOf(page.Entries[0])
+		require.True(r.t, ok)
+		var got []string
+		for _, queue := range sample.Queues {
+			got = append(got, queue.Name)
+		}
+		require.Equal(r.t, want, got)
+	})
+}

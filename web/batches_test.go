@@ -31,6 +31,16 @@ func TestBatches(t *testing.T) {
 	for _, text := range []string{"1 in all, 1 pending, 1 failed, 0 dead, 0 removed", "job?jid=row-1", `value="seal"`, `value="invalidate"`, `value="remove"`} {
 		require.Contains(t, page, text)
 	}
+	require.NotContains(t, page, "not over")
+	require.NotContains(t, page, "1 of 1")
+	_, err = keyspace.NewBatch(t.Context(), client.BatchConfig{Parent: batch, Queue: "calls"})
+	require.NoError(t, err)
+	for n := range 120 {
+		r.do("SADD", r.keys.BatchFailed("import-42"), fmt.Sprint("more-", n))
+	}
+	for _, text := range []string{"3 in all, 3 pending, 121 failed, 0 dead, 0 removed; 1 nested batch is not over", "Members that have failed: 100 of 121"} {
+		require.Contains(t, r.get("/batch?bid=import-42").body, text)
+	}
 	require.Contains(t, r.get("/job?jid=row-1").body, `<dt>In batch</dt><dd><a href="batch?bid=import-42"><code>import-42</code></a></dd>`)
 	for _, id := range []string{"other", "a/b", strings.Repeat("x", 300)} {
 		require.Equal(t, http.StatusNotFound, r.get("/batch?bid="+id).status)

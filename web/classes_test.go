@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,21 @@ func TestClassesShowsRunsFailuresAndDurations(t *testing.T) {
 		require.Contains(t, got.body, `data-label="Mean run">400ms<`)
 		require.Equal(t, window != "72h", percentile.MatchString(got.body), "percentiles are kept for eight hours")
 	}
+}
+
+func TestClassesShowNoFigureThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	quick := lua.ClassFigures{Class: "Quick", Processed: 100, Runs: lua.Histogram{100}, Waits: lua.Histogram{90, 0, 10}}
+	failing := lua.ClassFigures{Class: "Failing", Processed: 200, Failed: 200}
+	require.NoError(t, r.client.Do(t.Context(), r.keys.AddFigures([]lua.ClassFigures{quick, failing}, time.Now()))[0].Err)
+	body := r.get("/classes").body
+	at := strings.Index(body, `data-key="Quick"`)
+	require.Positive(t, at)
+	for _, cell := range []string{`"Mean run">&lt; 1ms<`, `"Run p50">&lt; 20ms<`, `"Run p99">&lt; 20ms<`, `"Wait p50">&lt; 20ms<`, `"Wait p95">37ms<`, `"Total time">&lt; 1ms<`} {
+		require.Contains(t, body[at:], "data-label="+cell)
+	}
+	require.Contains(t, body[:at], `data-label="Total time"><span class="none">–</span><`, "no run of Failing succeeded")
 }
 
 var percentile = regexp.MustCompile(`data-label="Run p95">\d+ms`)

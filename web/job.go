@@ -197,6 +197,30 @@ func indented(args json.RawMessage) string {
 	return out.String()
 }
 
+// clocksApart bounds how far the clocks of an enqueue and of a failure may be apart: a worker estimates Redis'
+// clock to a few milliseconds. No job fails, waits for its retry and is enqueued again within it.
+const clocksApart = 20 * time.Millisecond
+
+// orderOf returns the instant by which an event of a job is sorted. The run that failed last began after the
+// job was enqueued, whatever the clocks say: in the set of retries always, and elsewhere unless the job was
+// enqueued again.
+func orderOf(f inspect.Found, e event) time.Time {
+	if e.Name != eventEnqueued {
+		return e.At
+	}
+	failedAt := f.Entry.FailedAt
+	if f.Entry.RetriedAt.After(failedAt) {
+		failedAt = f.Entry.RetriedAt
+	}
+	late := e.At.Sub(failedAt)
+	if late > 0 && !failedAt.IsZero() && (f.Place == inspect.PlaceRetry || late < clocksApart) {
+		return failedAt
+	}
+	return e.At
+}
+
+const eventEnqueued = "Enqueued"
+
 // timeline returns the events that the payload records, in order of time, and last where the job is now: the
 // time of that may be rounded to seconds.
 func timeline(f inspect.Found) (list []event) {
@@ -207,14 +231,14 @@ func timeline(f inspect.Found) (list []event) {
 	}
 	if e := f.Entry; e != nil {
 		add("Created", e.CreatedAt, "past", "")
-		add("Enqueued", e.EnqueuedAt, "past", "")
+		add(eventEnqueued, e.EnqueuedAt, "past", "") // before the failures, which it goes before if they are equal
 		add("First failed", e.FailedAt, "bad", "")
 		add("Failed again", e.RetriedAt, "bad", "")
 	}
 	if t := f.Tracked; t != nil && f.Place == inspect.PlaceCompleted {
 		add("Last run began", t.BeganAt, "past", "")
 	}
-	slices.SortStableFunc(list, func(a, b event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(list, func(a, b event) int { return orderOf(f, a).Compare(orderOf(f, b)) })
 	switch f.Place {
 	case inspect.PlaceRunning:
 		add("Running", f.Since, "now", f.Process)

@@ -228,7 +228,7 @@ func (d *Dashboard) dayCounts(ctx context.Context) ([]inspect.Day, error) {
 
 func (d *Dashboard) days(v *visit) (series, error) {
 	history, err := d.dayCounts(v.ctx)
-	s := series{Days: true, At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Queues: []plotted{}}
+	s := series{Days: true, At: []float64{}, Processed: []*float64{}, Failed: []*float64{}, Sizes: []line{}, Latencies: []line{}}
 	for _, day := range history {
 		at, dateErr := time.Parse(time.DateOnly, day.Date)
 		if dateErr != nil {

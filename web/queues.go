@@ -53,11 +53,9 @@ func (d *Dashboard) queue(v *visit) error {
 	if err != nil {
 		return err
 	}
-	body := queueBody{Queue: inspect.Queue{Name: name}}
-	for _, queue := range status.Queues {
-		if queue.Name == name {
-			body.Queue, body.Known = queue, true
-		}
+	var body queueBody
+	if body.Queue, body.Known, err = d.inspector.Queue(v.ctx, name, status.Status); err != nil {
+		return err
 	}
 	for _, process := range status.Processes {
 		if process.State == inspect.StateAlive && !process.Quiet && slices.Contains(process.Queues, name) {

@@ -37,6 +37,8 @@ var functions = template.FuncMap{
 	"cut":      cut,
 	"figure":   figure,
 	"span":     spanOf,
+	"took":     func(took inspect.Seconds) string { return inspect.TookText(took, spanOf) },
+	"quantile": func(p inspect.Seconds) string { return inspect.PercentileText(p, spanOf) },
 	"memory":   memory,
 	"size":     size,
 	"when":     when,

@@ -204,6 +204,30 @@ func TestAFilterKeepsTheOrderOfTheDead(t *testing.T) {
 	require.Equal(t, all, shown.FindAllStringSubmatch(r.get("/dead?class=Report").body, -1))
 }
 
+// The clock of a worker that ended a run may be a few milliseconds behind the one that enqueued the job.
+func TestATimelineHasAnEnqueueBeforeTheRunThatFailed(t *testing.T) {
+	t.Parallel()
+	second := time.Unix(1700000000, 0)
+	names := func(place inspect.Place, enqueued, failed, retried time.Duration) (names []string) {
+		entry := &inspect.Entry{CreatedAt: second, EnqueuedAt: second.Add(enqueued), FailedAt: second.Add(failed)}
+		if retried > 0 {
+			entry.RetriedAt = second.Add(retried)
+		}
+		for _, event := range timeline(inspect.Found{Place: place, At: second.Add(time.Hour), Since: second.Add(time.Hour), Entry: entry}) {
+			names = append(names, event.Name)
+		}
+		return names
+	}
+	again := []string{"Created", "First failed", "Enqueued", "Failed again", "Runs again"}
+	require.Equal(t, again, names(inspect.PlaceRetry, 10*time.Second+50*time.Microsecond, time.Second, 10*time.Second))
+	require.Equal(t, again, names(inspect.PlaceRetry, 13*time.Second, time.Second, 10*time.Second), "another machine's clock is three seconds ahead")
+	require.Equal(t, []string{"Created", "Enqueued", "First failed", "Runs again"}, names(inspect.PlaceRetry, 1005*time.Millisecond, time.Second, 0))
+	require.Equal(t, []string{"Created", "First failed", "Enqueued", "Failed again", "Dead"}, names(inspect.PlaceDead, 10*time.Second+time.Millisecond, time.Second, 10*time.Second))
+	require.Equal(t, []string{"Created", "First failed", "Failed again", "Enqueued", "Dead"}, names(inspect.PlaceDead, 40*time.Second, time.Second, 10*time.Second),
+		"an operator killed it in its queue")
+	require.Equal(t, []string{"Created", "First failed", "Failed again", "Enqueued"}, names(inspect.PlaceQueue, 40*time.Second, time.Second, 10*time.Second))
+}
+
 // A process reports the start of a run in whole seconds, so it may lie before the push.
 func TestATimelineEndsWithWhereTheJobIs(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,7 @@ func TestTheRecorderKeepsWhatThePlotsShow(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.dash.Run(ctx) }()
 	drivertest.Eventually(t, func() bool {
-		return strings.Contains(r.get("/series.json").body, `"name":"mail","size":[2]`)
+		return strings.Contains(r.get("/series.json").body, `"name":"mail","ink":0,"values":[2]`)
 	}, 10*time.Second, 10*time.Millisecond)
 	cancel()
 	require.NoError(t, <-ended)

@@ -20,9 +20,9 @@ of them has run once (on complete), when all of them are done (on success), and 
 
 STATE is "open" until the program that made the batch has sealed it, then "running"; "complete" when each member has run
 and some have failed, "dead" when all members that are left have died, and "over" after its success. A nested batch
-counts as two members, one of which is dead while the nested batch has dead members. A member that failed runs again by
-itself; one that died only if an operator retries it, and then it counts. A batch is deleted thirty days after its last
-push, and a day after its success.
+counts as two members, one of which is dead while the nested batch has dead members; belay batches show says how many
+nested batches are not over. A member that failed runs again by itself; one that died only if an operator retries it, and
+then it counts. A batch is deleted thirty days after its last push, and a day after its success.
 
 A script makes a batch with belay batches new, pushes members with belay push --batch, and seals it.`
 
@@ -96,8 +96,8 @@ have failed or died. Its figures are not of one instant: while members end, they
 				t.instant("success", b.SuccessAt)
 				t.instant("death", b.DeathAt)
 				t.instant("invalid", b.InvalidAt)
-				t.field("failed", word(len(b.FailedJIDs) > 0, listed(b.FailedJIDs, 10)))
-				t.field("dead", word(len(b.DeadJIDs) > 0, listed(b.DeadJIDs, 10)))
+				t.field("failed", someJIDs(b.FailedJIDs, b.Failed))
+				t.field("dead", someJIDs(b.DeadJIDs, b.Dead))
 			})
 		}),
 	})
@@ -156,9 +156,16 @@ func newBatchAct(
 	}.command(at)
 }
 
+// someJIDs returns the first of some jids, and how many there are in all.
+func someJIDs(jids []string, all int) string {
+	shown := jids[:min(len(jids), 10)]
+	return strings.Join(shown, ", ") + word(len(shown) > 0 && all > len(shown), fmt.Sprintf(" and %d more", all-len(shown)))
+}
+
 // batchMembers describes how many members a batch has.
 func batchMembers(b inspect.Batch) string {
-	return fmt.Sprintf("%d in all, %d pending, %d failed, %d dead, %d removed", b.Total, b.Pending, b.Failed, b.Dead, b.Removed)
+	return fmt.Sprintf("%d in all, %d pending, %d failed, %d dead, %d removed", b.Total, b.Pending, b.Failed, b.Dead, b.Removed) +
+		word(b.Nested > 0, plural(b.Nested, "; 1 nested batch is not over", "; %d nested batches are not over"))
 }
 
 // newBatchNew makes the command that makes a batch.

@@ -43,7 +43,10 @@ func TestBatchesCommand(t *testing.T) {
 		for _, words := range []string{"batches new --id a/b", "batches new --id=", "batches new -q a\x01b", "batches new --on-success a\x01b", "push Row --batch a/b", "push Row --batch="} {
 			require.Equal(t, exitUsage, h.invoke("", strings.Fields(words)...).code, words)
 		}
-		require.Contains(t, h.invoke("", "batches", "show", "import-42").out, "2 in all, 2 pending, 0 failed, 0 dead, 0 removed")
+		require.Contains(t, h.invoke("", "batches", "show", "import-42").out, "2 in all, 2 pending, 0 failed, 0 dead, 0 removed\n")
+		h.do("SADD", h.key("belay:batch:import-42:failed"), "row-1", "row-2", "3", "4", "5", "6", "7", "8", "9", "10", "11")
+		require.Regexp(t, `(?m)^failed .* and 1 more$`, h.invoke("", "batches", "show", "import-42").out)
+		h.do("DEL", h.key("belay:batch:import-42:failed"))
 
 		require.Contains(t, h.invoke("", "find", "row-1").out, "ImportRow: in queue default, since ")
 		require.Contains(t, h.invoke("", "find", "row-1").out, ", in batch import-42\n")

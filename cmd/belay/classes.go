@@ -214,13 +214,15 @@ func printClasses(t *table, list inspect.Classes) {
 	for _, class := range list.Classes {
 		cells := []any{cut(class.Name, 40), class.Runs, class.Failed, "-"}
 		if class.Mean != nil {
-			cells[3] = short(*class.Mean)
+			cells[3] = inspect.TookText(*class.Mean, short)
 		}
 		for _, durations := range []*inspect.Durations{class.Run, class.Wait} {
 			if durations == nil {
 				cells = append(cells, "-", "-", "-")
 			} else {
-				cells = append(cells, short(durations.P50), short(durations.P95), short(durations.P99))
+				for _, percentile := range []inspect.Seconds{durations.P50, durations.P95, durations.P99} {
+					cells = append(cells, inspect.PercentileText(percentile, short))
+				}
 			}
 		}
 		t.row(cells...)

@@ -26,7 +26,7 @@ func TestPrintClasses(t *testing.T) {
 		{Name: "B", Runs: 1, Failed: 1},
 	}, Problems: []string{"odd"}})
 	require.NoError(t, rows.Flush())
-	require.Regexp(t, `(?m)^Mail\\x1b +12 +3 +40ms +10ms +20ms +1.5s +- +- +-$`, out.String())
+	require.Regexp(t, `(?m)^Mail\\x1b +12 +3 +40ms +< 20ms +< 20ms +1.5s +- +- +-$`, out.String())
 	require.Regexp(t, `(?m)^B +1 +1 +- +- `, out.String())
 	require.Contains(t, out.String(), "classes: 2 of 3")
 	require.Contains(t, out.String(), "problem: odd")

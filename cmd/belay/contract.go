@@ -60,10 +60,10 @@ and payload the whole job, as far as it may be shown.`
 	argNotes = `args is an array. An encrypted argument is the text "[encrypted, key ID]" in it, or "[encrypted]" if Belay does not
 know its key; the args of a class of --mask are ["[masked]"].`
 
-	batchFields = `bid, state, description, total, pending, failed, dead, removed, created_at, complete_at, success_at, death_at,
-invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
-	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed. The
-times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
+	batchFields = `bid, state, description, total, pending, failed, dead, removed, nested, created_at, complete_at, success_at,
+death_at, invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
+	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed.
+nested are nested batches that are not over. The times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
 
 	limitFields = `name, concurrency, rate, source, seen_at, running, admitted, waiting, gates, oldest_seconds`
 	limitNotes  = `concurrency is absent for any number, and rate, too. source is code, operator, reset (the next
@@ -90,8 +90,9 @@ shards     [{name, problem, ` + statusFields + `}]`,
 workers died too often while they ran, so they run alone. held_by_dead are jobs of workers whose
 heartbeats have stopped; a living worker recovers them. waiting are jobs that wait for limits, at up to 1,000
 gates; those of a gate count for the queue of the next of them. state is that of a process: alive, lapsed (its
-heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed; the
-counts are of all. problems are keys with unexpected contents. With shards, the counts are their sums, and
+heartbeats have stopped) or gone. At most 1,000 queues, processes and running jobs are listed, of queues
+those with the most jobs. The counts are of all, but enqueued and quarantined of some 20,000 queues at most:
+problems then says so. problems are keys with unexpected contents. With shards, the counts are their sums, and
 shards has the same of each, or the problem of one that is away. With --history it prints {date,
 processed, failed} instead, one object a line.`,
 		exits: map[int]string{exitOK: ", also with problems", exitFailure: "if nothing can be read from Redis"},
@@ -260,7 +261,8 @@ classes  [{class, runs, failed, time_seconds, mean_seconds,
            run {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]},
            wait {count, p50_seconds, p95_seconds, p99_seconds, buckets [number]},
            steps [{runs, failed, time_seconds}]}]`,
-		notes: `mean_seconds is null without a successful run. run and wait may be null.`,
+		notes: `mean_seconds is null without a successful run. run and wait may be null. A percentile of at most 0.02
+is in the first bucket: it says no more than that.`,
 		exits: map[int]string{exitOK: "", exitFailure: unread},
 	},
 	{

@@ -30,10 +30,11 @@
   const spans = [0.01, 0.1, 1].flatMap(n => [n, 2 * n, 5 * n]).concat(10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200,
     [1, 2, 5, 10, 20, 50, 100].map(n => n * 86400)).flat();
 
+  const lines = list => ({ values: list.map(q => q.values), names: list.map(q => q.name), inks: list.map(q => "q" + q.ink) });
   const kinds = {
     throughput: data => ({ unit: v => v == null || data.days ? figure(v) : figure(v) + "/s", values: [data.processed, data.failed].map(list => data.days ? list.map(n => n || null) : list), names: ["processed", "failed"], inks: ["processed", "failed"] }),
-    size: data => ({ unit: figure, steps: whole, values: data.queues.map(q => q.size), names: data.queues.map(q => q.name), inks: data.queues.map((_, i) => "q" + i) }),
-    latency: data => ({ unit: seconds, steps: spans, values: data.queues.map(q => q.latency), names: data.queues.map(q => q.name), inks: data.queues.map((_, i) => "q" + i) }),
+    size: data => ({ unit: figure, steps: whole, ...lines(data.sizes) }),
+    latency: data => ({ unit: seconds, steps: spans, ...lines(data.latencies) }),
   };
 
   const options = (kind, width, data) => {
@@ -61,7 +62,7 @@
     if (!data) return;
     for (const figure of section.querySelectorAll("[data-plot]")) {
       const name = figure.dataset.plot, kind = { name, ...kinds[name](data) };
-      const shape = kind.names.join("\n") + "|" + figure.clientWidth + "|" + (document.documentElement.dataset.theme || "") + matchMedia("(prefers-color-scheme: dark)").matches;
+      const shape = kind.names.join("\n") + "|" + kind.inks.join() + "|" + figure.clientWidth + "|" + (document.documentElement.dataset.theme || "") + matchMedia("(prefers-color-scheme: dark)").matches;
       const known = plots.get(name), values = [data.at, ...kind.values];
       figure.classList.toggle("few", data.at.length < (name === "throughput" ? 3 : 2)); // the first sample has no rate
       let plot = known && known.plot;
