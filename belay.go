@@ -141,8 +141,9 @@ func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ct
 // AfterRun registers a callback for the outcome of ctx's run. Whether a failed job is retried or dead is
 // decided after all middleware has returned, so middleware that needs the outcome, such as to end a span of a
 // trace, reads it in the callback. The callback is called once, before the outcome is stored, and the run's
-// processor waits for it. err is the run's error; a panic is a *PanicError. AfterRun reports whether ctx
-// belongs to a run.
+// processor waits for it. err is the run's error; a panic is a *PanicError. AfterRun may be called from any
+// goroutine. It reports whether the callback will be called: ctx belongs to a run that has not ended. It panics
+// if the callback is nil.
 func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bool {
 	return launcher.AfterRun(ctx, callback)
 }
