@@ -56,9 +56,9 @@ type Class struct {
 	Middleware []Middleware
 	// Limit limits the runs of the class. Default: none.
 	Limit *ClassLimit
-	// Exhausted is called before the hooks of OnDeath, for jobs of the class that run again only if an operator
-	// retries them. Default: nil.
-	Exhausted func(ctx context.Context, j *job.Job, err error)
+	// Exhausted are called before the hooks of OnDeath, for jobs of the class that run again only if an operator
+	// retries them. Default: none.
+	Exhausted []func(ctx context.Context, j *job.Job, err error)
 }
 
 // AnyClass is the name under which a handler is registered for all classes without one of their own.
