@@ -35,6 +35,14 @@ type (
 	Receipt = client.Receipt
 	// BulkError reports how far a bulk push came.
 	BulkError = client.BulkError
+	// InvalidError is the error of a push and of Client.Prepare for a job that cannot be pushed, and of
+	// NewBatch for such a callback: its Class, and Err, which says why. Nothing was sent.
+	InvalidError = client.InvalidError
+	// Prepared is a job of Client.Prepare, which Client.PushPrepared stores: its Payload, and At, when it is
+	// due.
+	Prepared = client.Prepared
+	// IdempotencyKey identifies a push of Client.PushPrepared: its Scope, its Number and its Mark.
+	IdempotencyKey = client.IdempotencyKey
 	// PushMiddleware sees each job before it is pushed, and may change or refuse it (see Refuse): func(ctx,
 	// *RawJob) error.
 	PushMiddleware = client.Middleware
@@ -90,6 +98,9 @@ var (
 	// worker of a version that ignores them is registered. Nothing was stored; update that worker's program
 	// first.
 	ErrOldWorker = client.ErrOldWorker
+	// ErrStale is the error of Client.PushPrepared if Redis has a later push in the scope of the
+	// IdempotencyKey, or another one with its number.
+	ErrStale = client.ErrStale
 	// ErrNotRepeatable is the error of Client.Repeat for a push that must not be sent again.
 	ErrNotRepeatable = client.ErrNotRepeatable
 	// ErrTimeout is the context.Cause in a handler that takes longer than its Timeout. It also matches
