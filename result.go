@@ -10,7 +10,9 @@ import (
 )
 
 // A ResultDefinition is a Definition of jobs whose result is an R, which encoding/json can write and read.
-// DefineResult makes it.
+// DefineResult makes it. Functions that take a Definition, such as those of package belaytest, take its field:
+//
+//	belaytest.RequireEnqueued(t, kit, Report.Definition, ReportArgs{Month: 11})
 type ResultDefinition[T, R any] struct{ *Definition[T] }
 
 // DefineResult is Define for a class whose jobs have a result. The options include Track, which says how long
