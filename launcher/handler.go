@@ -56,8 +56,8 @@ type Class struct {
 	Middleware []Middleware
 	// Limit limits the runs of the class. Default: none.
 	Limit *ClassLimit
-	// Exhausted are called before the hooks of OnDeath, for jobs of the class that run again only if an operator
-	// retries them. Default: none.
+	// Exhausted are called before the hooks of OnDeath, for jobs of the class that run again only if an
+	// operator retries them. Default: none.
 	Exhausted []func(ctx context.Context, j *job.Job, err error)
 }
 
