@@ -22,7 +22,8 @@ type (
 )
 
 var (
-	// ErrBatchOver is the error of a push into a batch that is over or does not exist.
+	// ErrBatchOver is the error of a push into a batch that is over or does not exist, and of NewBatch if a
+	// batch with the ID of the config is sealed. Nothing was stored.
 	ErrBatchOver = client.ErrBatchOver
 	// ErrNoBatch is the error of Client.OpenBatch, and of a Batch's methods, if there is no such batch.
 	ErrNoBatch = client.ErrNoBatch
@@ -38,7 +39,8 @@ var (
 // If fill returns an error, the batch stays open, and no callback but OnDeath is pushed: call fill's pushes
 // again and then Batch.Seal, or leave it. A batch is deleted thirty days after its last push, and a day after
 // its success. A program that must be able to go on after a crash gives the batch and its members ids of their
-// own; see BatchConfig.ID.
+// own; see BatchConfig.ID. If a batch with that ID is sealed already, such as by the run before the crash, the
+// error is ErrBatchOver, and fill is not called.
 //
 // A worker program of a version without batches would not count the members that it runs. So NewBatch and
 // pushes with InBatch fail with ErrOldWorker while such a worker is registered.

@@ -35,6 +35,14 @@ type (
 	Receipt = client.Receipt
 	// BulkError reports how far a bulk push came.
 	BulkError = client.BulkError
+	// InvalidError is the error of a push and of Client.Prepare for a job that cannot be pushed, and of
+	// NewBatch for such a callback: its Class, and Err, which says why. Nothing was sent.
+	InvalidError = client.InvalidError
+	// Prepared is a job of Client.Prepare, which Client.PushPrepared stores: its Payload, and At, when it is
+	// due.
+	Prepared = client.Prepared
+	// IdempotencyKey identifies a push of Client.PushPrepared: its Scope, its Number and its Mark.
+	IdempotencyKey = client.IdempotencyKey
 	// PushMiddleware sees each job before it is pushed, and may change or refuse it (see Refuse): func(ctx,
 	// *RawJob) error.
 	PushMiddleware = client.Middleware
@@ -90,6 +98,9 @@ var (
 	// worker of a version that ignores them is registered. Nothing was stored; update that worker's program
 	// first.
 	ErrOldWorker = client.ErrOldWorker
+	// ErrStale is the error of Client.PushPrepared if Redis has a later push in the scope of the
+	// IdempotencyKey, or another one with its number.
+	ErrStale = client.ErrStale
 	// ErrNotRepeatable is the error of Client.Repeat for a push that must not be sent again.
 	ErrNotRepeatable = client.ErrNotRepeatable
 	// ErrTimeout is the context.Cause in a handler that takes longer than its Timeout. It also matches
@@ -141,8 +152,9 @@ func Stopping(ctx context.Context) <-chan struct{} { return launcher.Stopping(ct
 // AfterRun registers a callback for the outcome of ctx's run. Whether a failed job is retried or dead is
 // decided after all middleware has returned, so middleware that needs the outcome, such as to end a span of a
 // trace, reads it in the callback. The callback is called once, before the outcome is stored, and the run's
-// processor waits for it. err is the run's error; a panic is a *PanicError. AfterRun reports whether ctx
-// belongs to a run.
+// processor waits for it. err is the run's error; a panic is a *PanicError. AfterRun may be called from any
+// goroutine. It reports whether the callback will be called: ctx belongs to a run that has not ended. It panics
+// if the callback is nil.
 func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bool {
 	return launcher.AfterRun(ctx, callback)
 }

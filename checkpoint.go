@@ -2,6 +2,7 @@ package belay
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -75,9 +76,9 @@ func Each[C, T any](ctx context.Context, from func(begin C, resumed bool) iter.S
 
 // Pages is Each for pages, such as those of an SQL query. page returns the next items from a cursor on, with
 // the cursor's own item first, in the order of their cursors; from is the zero C for the first page. It must
-// return at least two items unless fewer are left. cursor returns the cursor of an item; each item must have
-// another one.
-// With a key that grows, a page is one query:
+// return at least two items unless fewer are left. cursor returns the cursor of an item. No two items may have
+// the same cursor; Pages returns an error if two successive ones have. With a key that grows, a page is one
+// query:
 //
 //	SELECT id, email FROM users WHERE id >= $1 ORDER BY id LIMIT 500
 func Pages[C comparable, T any](ctx context.Context, page func(ctx context.Context, from C) ([]T, error), cursor func(item T) C, fn func(ctx context.Context, item T) error) error {
@@ -97,8 +98,12 @@ func Pages[C comparable, T any](ctx context.Context, page func(ctx context.Conte
 		end := len(items) == 0
 		items = slices.Concat(held, items)
 		for n, item := range items {
+			before := from
 			from = cursor(item)
 			if n > 0 {
+				if from == before { // the next page would begin with the first of them again, for ever
+					return fmt.Errorf("belay: Pages: two items have the cursor %v: use a unique one, such as the primary key", from)
+				}
 				if err := Checkpoint(ctx, from); err != nil {
 					return err
 				}

@@ -75,3 +75,32 @@ func TestEachAndPagesGoOnAfterAFailure(t *testing.T) {
 	require.Empty(t, items)
 	require.Empty(t, numbers)
 }
+
+// The page that begins with the cursor of the last two rows is these two rows, however often it is read.
+func TestPagesRefusesTwoItemsWithOneCursor(t *testing.T) {
+	t.Parallel()
+	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), &belay.ClientConfig{Prefix: drivertest.Prefix(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	server := newServer(t, client, belay.ServerConfig{})
+	type row struct{ id, createdAt int }
+	rows := []row{{1, 10}, {2, 20}, {3, 20}}
+	ended := make(chan error, 1)
+	class := belay.Define[struct{}]("Ties", belay.NoRetry())
+	class.Handle(server, func(ctx context.Context, _ struct{}) error {
+		reads := 0
+		err := belay.Pages(ctx, func(_ context.Context, from int) ([]row, error) {
+			if reads++; reads > 10 {
+				return nil, errors.New("it read three rows for the tenth time")
+			}
+			first := slices.IndexFunc(rows, func(r row) bool { return r.createdAt >= from })
+			return rows[first:], nil
+		}, func(r row) int { return r.createdAt }, func(context.Context, row) error { return nil })
+		ended <- err
+		return err
+	})
+	_, err = class.Enqueue(t.Context(), client, struct{}{})
+	require.NoError(t, err)
+	running(t, server)
+	require.ErrorContains(t, awaitValue(t, "the end of the run", ended), "two items have the cursor 20")
+}

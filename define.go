@@ -190,8 +190,9 @@ func (d *Definition[T]) Job(args T, options ...JobOption) RawJob {
 }
 
 // Enqueue pushes a job with these arguments. Without an error, Receipt.Status says what has happened: the job
-// is queued, scheduled, refused by middleware, or a duplicate. After ErrUnknown it may be in Redis; after any
-// other error it is not. client.Client.Push describes both in full. It panics when c is nil.
+// is queued, scheduled, refused by middleware, or a duplicate. After ErrUnknown it may be in Redis, and after
+// ErrReplicas it is; after any other error it is not. client.Client.Push describes both in full. It panics when
+// c is nil.
 func (d *Definition[T]) Enqueue(ctx context.Context, c *Client, args T, options ...JobOption) (Receipt, error) {
 	d.made("Enqueue")
 	open(c, "Enqueue "+d.item.Class)

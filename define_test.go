@@ -189,7 +189,13 @@ func TestFunctionsOfAClassGetItsArguments(t *testing.T) {
 		return func(ctx context.Context, j *Job) error { seen = append(seen, "raw"); return next(ctx, j) }
 	})
 	d := Define[small]("A", around("outer"), raw, around("inner"),
-		OnExhausted(func(_ context.Context, args small, j *Job, err error) { seen = append(seen, args, j.JID(), err) }))
+		OnExhausted(func(_ context.Context, args small, j *Job, err error) { seen = append(seen, args, j.JID(), err) }),
+		OnExhausted(func(context.Context, small, *Job, error) { seen = append(seen, "the second") }))
+	exhausted := func(j *Job, err error) {
+		for _, callback := range d.about.Exhausted {
+			callback(t.Context(), j, err)
+		}
+	}
 	failure := errors.New("the handler's")
 	r := d.Handler(func(ctx context.Context, _ small) error { seen = append(seen, ctx.Value(key{})); return failure })
 	handler := r.handler
@@ -202,8 +208,8 @@ func TestFunctionsOfAClassGetItsArguments(t *testing.T) {
 	})
 	t.Run("when no retries are left", func(t *testing.T) {
 		seen = nil
-		r.about.Exhausted(t.Context(), parse("[7]"), failure)
-		require.Equal(t, []any{small{7}, "1", failure}, seen)
+		exhausted(parse("[7]"), failure)
+		require.Equal(t, []any{small{7}, "1", failure, "the second"}, seen)
 	})
 	t.Run("are not called around a run, and get zeros at its end, if the arguments do not fit", func(t *testing.T) {
 		seen = nil
@@ -211,11 +217,11 @@ func TestFunctionsOfAClassGetItsArguments(t *testing.T) {
 		_, is := errors.AsType[*ArgumentError](err)
 		require.True(t, is)
 		require.Empty(t, seen)
-		r.about.Exhausted(t.Context(), parse(`["x"]`), err)
-		require.Equal(t, []any{small{}, "1", err}, seen)
+		exhausted(parse(`["x"]`), err)
+		require.Equal(t, []any{small{}, "1", err, "the second"}, seen)
 		seen = nil
-		r.about.Exhausted(t.Context(), parse(`["x"]`), failure)
-		require.Len(t, seen, 3)
+		exhausted(parse(`["x"]`), failure)
+		require.Len(t, seen, 4)
 		require.ErrorIs(t, seen[2].(error), failure)
 		_, is = errors.AsType[*ArgumentError](seen[2].(error))
 		require.True(t, is, "the callback must not take the zeros for the job's arguments")
@@ -231,21 +237,21 @@ func TestFunctionsOfAClassGetItsArguments(t *testing.T) {
 		args, err := d.Args(whole)
 		require.NoError(t, err)
 		require.Equal(t, small{7}, args)
-		r.about.Exhausted(t.Context(), whole, failure)
-		require.Equal(t, []any{small{7}, "1", failure}, seen)
+		exhausted(whole, failure)
+		require.Equal(t, []any{small{7}, "1", failure, "the second"}, seen)
 
 		seen = nil
 		args, unread := d.Args(cut)
 		require.ErrorIs(t, unread, retry.ErrCompressed)
 		require.Equal(t, "Belay::Compressed", retry.Class(unread))
 		require.Zero(t, args)
-		r.about.Exhausted(t.Context(), cut, failure)
+		exhausted(cut, failure)
 		require.Equal(t, []any{small{}, "1"}, seen[:2])
 		require.ErrorIs(t, seen[2].(error), failure)
 		require.ErrorIs(t, seen[2].(error), retry.ErrCompressed)
 		seen = nil
-		r.about.Exhausted(t.Context(), cut, unread)
-		require.Equal(t, []any{small{}, "1", unread}, seen)
+		exhausted(cut, unread)
+		require.Equal(t, []any{small{}, "1", unread, "the second"}, seen)
 	})
 	t.Run("and have their type", func(t *testing.T) {
 		require.PanicsWithValue(t, `belay: Define "A": the function of OnExhausted takes string, and the arguments are belay.small; `+

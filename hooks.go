@@ -112,21 +112,21 @@ func AroundArgs[T any](middleware func(ctx context.Context, args T, j *Job, next
 }
 
 // OnExhausted registers a callback for jobs of the class that have failed for good, as Server.OnDeath
-// describes. It runs before the callbacks of OnDeath. T is that of Define, which panics otherwise. If the job's
-// arguments do not fit T, args is a zero T, and err wraps an *ArgumentError; if they cannot be decrypted, a
-// *DecryptError; if they are compressed and cannot be read, retry.ErrCompressed.
+// describes. Several run in the order given, all before the callbacks of OnDeath. T is that of Define, which
+// panics otherwise. If the job's arguments do not fit T, args is a zero T, and err wraps an *ArgumentError; if
+// they cannot be decrypted, a *DecryptError; if they are compressed and cannot be read, retry.ErrCompressed.
 //
 // Go does not compile a callback that uses the variable of its own Definition ("initialization cycle"). The
 // callback does not need that variable: it gets the arguments, and Job.Class has the class.
 func OnExhausted[T any](callback func(ctx context.Context, args T, j *Job, err error)) DefineOption {
 	return withArgs[T]("OnExhausted", callback == nil, func(def *definition) {
-		def.about.Exhausted = func(ctx context.Context, j *Job, err error) {
+		def.about.Exhausted = append(def.about.Exhausted, func(ctx context.Context, j *Job, err error) {
 			args, unread := argsOf[T](def, j)
 			if unread != nil && !isUnread(err) {
 				err = errors.Join(err, unread)
 			}
 			callback(ctx, args, j, err)
-		}
+		})
 	})
 }
 

@@ -141,6 +141,9 @@ func Do(ctx context.Context, c *Client, l Limit, key string, fn func(ctx context
 	}
 	o := doOptions{wait: client.DefaultDoWait}
 	for _, option := range options {
+		if option == nil {
+			return fmt.Errorf("belay: Do: %w", errNilOption)
+		}
 		option(&o)
 	}
 	if o.wrong != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,8 +48,10 @@ func Sequence(first RawJob, next ...RawJob) RawJob {
 var ErrNoPrevious = errors.New("belay: no result of a previous job")
 
 // Previous returns the result of the job whose next job a handler runs. The class of that job has Track, and
-// its handler sets a result, as those of DefineResult do. RunInfo.After is its jid. The error is ErrNoPrevious
-// if there is no result, or that of Redis.
+// its handler sets a result, as those of DefineResult do; ResultDefinition.Previous is the same with its type.
+// RunInfo.After is its jid. The error is ErrNoPrevious if there is no result, that of Redis, or that of
+// encoding/json if the result does not fit R. Objects fit most structs: a field of R that the result does not
+// have is left zero without an error.
 func Previous[R any](ctx context.Context) (result R, err error) {
 	jid, pusher, ok := launcher.Previous(ctx)
 	c, isClient := pusher.(*Client)
@@ -62,14 +63,20 @@ func Previous[R any](ctx context.Context) (result R, err error) {
 		return result, err
 	}
 	if tracked.Result == nil {
-		return result, fmt.Errorf("%w: job %s: %s", ErrNoPrevious, jid, tracked.State)
+		err = fmt.Errorf("%w: job %s: %s", ErrNoPrevious, jid, tracked.State)
+		if tracked.NoResult != "" {
+			err = fmt.Errorf("%w: %s", err, tracked.NoResult)
+		}
+		return result, err
 	}
-	if err := json.Unmarshal(tracked.Result, &result); err != nil {
-		var none R
-		return none, fmt.Errorf("belay: read the result of job %s: %w", jid, err)
-	}
-	return result, nil
+	return readResult[R](jid, tracked)
 }
+
+// Previous is the function Previous for a handler whose job follows one of this class: the type of the result
+// is that of the class.
+//
+//	rows, err := Extract.Previous(ctx)
+func (d *ResultDefinition[T, R]) Previous(ctx context.Context) (R, error) { return Previous[R](ctx) }
 
 // JIDOf returns the jid of the nth of many jobs with a common name: 24 hexadecimal digits, the same each time.
 // A program that pushes the members of a batch under such ids finds them again without storing them: the

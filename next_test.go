@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestASequenceRunsOneJobAfterTheOther(t *testing.T) {
 			return []int{3, 4}, nil
 		})
 		load.Handle(server, func(ctx context.Context, _ string) (int, error) {
-			rows, err := belay.Previous[[]int](ctx)
+			rows, err := extract.Previous(ctx)
 			return rows[0] + rows[1], err
 		})
 		report.Handle(server, func(ctx context.Context, name string) error {
@@ -56,6 +57,30 @@ func TestASequenceRunsOneJobAfterTheOther(t *testing.T) {
 		require.Equal(t, receipt.JID+"belay: read the result of job "+receipt.JID+": json: cannot unmarshal array into Go value of type int",
 			awaitValue(t, "the audit", audited))
 		require.Len(t, first.Then, 1, "Sequence has changed none of its arguments")
+	})
+}
+
+// The reason why a job has no result is what its next job needs to say.
+func TestPreviousSaysWhyThereIsNoResult(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		long := belay.DefineResult[string, string]("Long", belay.Track(time.Hour))
+		next := belay.Define[string]("Next")
+		server := newServer(t, client, belay.ServerConfig{})
+		long.Handle(server, func(context.Context, string) (string, error) { return strings.Repeat("x", 70_000), nil })
+		read := make(chan error, 9)
+		next.Handle(server, func(ctx context.Context, _ string) error {
+			_, err := long.Previous(ctx)
+			read <- err
+			return nil
+		})
+		running(t, server)
+		_, err := long.Enqueue(t.Context(), client, "", belay.Then(next.Job("")))
+		require.NoError(t, err)
+		err = awaitValue(t, "the next job", read)
+		require.ErrorIs(t, err, belay.ErrNoPrevious)
+		require.ErrorContains(t, err, "done: ")
+		require.ErrorContains(t, err, "70002 bytes")
 	})
 }
 

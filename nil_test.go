@@ -90,10 +90,21 @@ func TestAnOptionThatCannotBeMeantIsAnError(t *testing.T) {
 	for want, option := range map[string]belay.JobOption{
 		"the Key is empty": belay.Key("", time.Hour), "Key for 0s: it must be at least 1ms": belay.Key("k", 0),
 		"Replicated(0): it must be at least 1": belay.Replicated(0, time.Second), "Replicated for 0s": belay.Replicated(1, 0),
+		"RetryFor 0s: it must be at least 1s": belay.RetryFor(0), "RetryFor -1s: it must be": belay.RetryFor(-time.Second),
+		"the batch is empty": belay.InBatch(new(belay.Batch)),
 	} {
 		_, err := welcome.Enqueue(t.Context(), client, 1, option)
 		require.ErrorContains(t, err, want)
 	}
+	_, err = belay.NewBatch(t.Context(), client, belay.BatchConfig{Parent: new(belay.Batch)}, func(*belay.Batch) error { return nil })
+	require.ErrorContains(t, err, "its Parent: the batch is empty")
+	err = belay.Do(t.Context(), client, belay.Limit{Name: "a", Concurrency: 1}, "", func(context.Context) error { return nil }, nil)
+	require.EqualError(t, err, "belay: Do: an option is nil")
+
+	tags := []string{"own"}
+	tagged := belay.Define[int]("Tagged", belay.Tags(tags...))
+	tags[0] = "changed later"
+	require.Equal(t, []string{"own"}, tagged.Job(1).Tags)
 
 	own := func(i *belay.RawJob) { i.JID = fmt.Sprintf("welcome-%v", i.Args[0]) } // one for each is in order
 	receipts, err = welcome.EnqueueMany(t.Context(), client, slices.Values([]int{1, 2}), own)

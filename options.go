@@ -66,8 +66,10 @@ func NoRetry() JobOption {
 }
 
 // RetryFor retries a failed job for d after its first failure, however many retries that takes; then it is
-// moved to the dead set. d is in whole seconds.
-func RetryFor(d time.Duration) JobOption { return func(i *RawJob) { i.RetryFor = d } }
+// moved to the dead set. d is in whole seconds, and at least one.
+func RetryFor(d time.Duration) JobOption {
+	return func(i *RawJob) { i.RetryFor = atLeast(time.Second, i, "RetryFor", d) }
+}
 
 // RetryQueue sets the queue that retries go to. Default: the job's own. An empty name is an error.
 func RetryQueue(name string) JobOption {
@@ -85,7 +87,7 @@ func NoDead() JobOption { return func(i *RawJob) { i.NoDead = true } }
 func KeepDead() JobOption { return func(i *RawJob) { i.NoDead = false } }
 
 // Tags sets the job's tags, which dashboards show. It replaces earlier tags.
-func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = tags } }
+func Tags(tags ...string) JobOption { return func(i *RawJob) { i.Tags = slices.Clone(tags) } }
 
 // JID sets the job's id. Nothing checks that no other job has it: a second push with the same id stores a
 // second job, and commands that name a job by its id act on both. To store a job once, use Key. Use JID only
@@ -164,11 +166,16 @@ func Deadline(d time.Duration) JobOption {
 	return func(i *RawJob) { i.Deadline = atLeastMilli(i, "Deadline", d) }
 }
 
-// atLeastMilli returns d. If it is too short, it fails the job and returns 0, so that the push, which checks
-// jobs of every origin, does not report it again.
+// atLeastMilli is atLeast a millisecond.
 func atLeastMilli(i *RawJob, option string, d time.Duration) time.Duration {
-	if d < time.Millisecond {
-		i.Fail(fmt.Errorf("%s %v: it must be at least 1ms; leave it out for none", option, d))
+	return atLeast(time.Millisecond, i, option, d)
+}
+
+// atLeast returns d. If it is too short, it fails the job and returns 0, so that the push, which checks jobs of
+// every origin, does not report it again.
+func atLeast(shortest time.Duration, i *RawJob, option string, d time.Duration) time.Duration {
+	if d < shortest {
+		i.Fail(fmt.Errorf("%s %v: it must be at least %v; leave it out for none", option, d, shortest))
 		return 0
 	}
 	return d

@@ -10,7 +10,9 @@ import (
 )
 
 // A ResultDefinition is a Definition of jobs whose result is an R, which encoding/json can write and read.
-// DefineResult makes it.
+// DefineResult makes it. Functions that take a Definition, such as those of package belaytest, take its field:
+//
+//	belaytest.RequireEnqueued(t, kit, Report.Definition, ReportArgs{Month: 11})
 type ResultDefinition[T, R any] struct{ *Definition[T] }
 
 // DefineResult is Define for a class whose jobs have a result. The options include Track, which says how long
@@ -56,9 +58,10 @@ type Waiter interface {
 	Wait(ctx context.Context, jid string) (Tracked, error)
 }
 
-// Wait waits until the job with this jid has ended, and returns its result. client.Client.Wait describes the
-// errors; Wait also returns one for a job that is done and has no result. With an *inspect.Inspector in place
-// of the client, it also returns inspect.ErrNoJob.
+// Wait waits until the job with this jid has ended, and returns its result. For a receipt with StatusDuplicate
+// the job is that of Receipt.Holder: the jid of a refused job is that of no job, and Wait would end with ctx.
+// client.Client.Wait describes the errors; Wait also returns one for a job that is done and has no result. With
+// an *inspect.Inspector in place of the client, it also returns inspect.ErrNoJob.
 func (d *ResultDefinition[T, R]) Wait(ctx context.Context, w Waiter, jid string) (result R, err error) {
 	d.made("Wait")
 	if c, isClient := w.(*Client); isClient || w == nil {
@@ -71,8 +74,13 @@ func (d *ResultDefinition[T, R]) Wait(ctx context.Context, w Waiter, jid string)
 	if tracked.Result == nil {
 		return result, fmt.Errorf("belay: job %s is done and has no result: %s", jid, tracked.NoResult)
 	}
+	return readResult[R](jid, tracked)
+}
+
+// readResult reads the result of a job as an R.
+func readResult[R any](jid string, tracked Tracked) (R, error) {
+	var result, none R
 	if err := json.Unmarshal(tracked.Result, &result); err != nil {
-		var none R
 		return none, fmt.Errorf("belay: read the result of job %s: %w", jid, err)
 	}
 	return result, nil

@@ -11,6 +11,9 @@ import (
 	"github.com/belayq/belay/job"
 )
 
+// Until is when the lock of a Unique job ends: UntilExecuting, UntilExecuted or UntilExpired.
+type Until = dedup.Until
+
 const (
 	// UntilExecuting locks from the push until the job starts: while a job waits, an equal one is refused,
 	// and a push after its start is accepted.
@@ -74,7 +77,7 @@ type UniqueOpts struct {
 // large for a worker is released when a worker moves that job to the dead set.
 //
 // Like every JobOption it can be applied to a RawJob: belay.Unique(belay.UntilExecuted)(&raw).
-func Unique(until dedup.Until, opts ...UniqueOpts) JobOption {
+func Unique(until Until, opts ...UniqueOpts) JobOption {
 	rule := dedup.Rule{Until: until}
 	for _, o := range opts {
 		rule = dedup.Rule{

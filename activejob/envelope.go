@@ -38,32 +38,36 @@ type Envelope struct {
 }
 
 // Wrap returns an option that pushes a job as an ActiveJob, for a class that Rails or a handler with Unwrap
-// runs. Fields that e does not set have their defaults. It must be the last option. The push of a unique job
-// fails: each ActiveJob has its own id among its arguments, so no two are equal.
+// runs. At Define it is for all jobs of the class. Fields that e does not set have their defaults. The envelope
+// is made at the push, so Wrap may come before or after the other options, and each push without a JobID has an
+// id of its own. The push of a unique job fails: each ActiveJob has its own id among its arguments, so no two
+// are equal.
 func Wrap(e Envelope) belay.JobOption {
-	return func(j *belay.RawJob) {
-		if j.Unique != nil {
-			j.Fail(errors.New("activejob: an ActiveJob cannot be unique, because its id is one of its arguments"))
-		}
-		arguments, err := j.ArgsJSON, error(nil)
-		if arguments == "" {
-			arguments, err = job.MarshalArgs(j.Args)
-		}
-		own := e
-		own.JobClass, own.Arguments = j.Class, json.RawMessage(arguments)
-		own.JobID, own.Locale = cmp.Or(e.JobID, job.NewUUID()), cmp.Or(e.Locale, "en")
-		own.QueueName = cmp.Or(e.QueueName, j.Queue, job.DefaultQueue)
-		own.EnqueuedAt = cmp.Or(e.EnqueuedAt, time.Now().UTC().Format(time.RFC3339))
-		if own.ExceptionExecutions == nil {
-			own.ExceptionExecutions = map[string]int{}
-		}
-		if err != nil {
-			j.Fail(err)
-			return
-		}
-		j.Class, j.Args, j.ArgsJSON, j.NotUnique = job.ActiveJob, []any{own}, "", true
-		belay.Field("wrapped", own.JobClass)(j)
+	return func(j *belay.RawJob) { j.AtPush(func(j *belay.RawJob) { wrap(e, j) }) }
+}
+
+// wrap puts the envelope around the arguments of a job.
+func wrap(e Envelope, j *belay.RawJob) {
+	if j.Unique != nil {
+		j.Fail(errors.New("activejob: an ActiveJob cannot be unique, because its id is one of its arguments"))
 	}
+	arguments, err := j.ArgsJSON, error(nil)
+	if arguments == "" {
+		arguments, err = job.MarshalArgs(j.Args)
+	}
+	if err != nil {
+		j.Fail(err)
+		return
+	}
+	e.JobClass, e.Arguments = j.Class, json.RawMessage(arguments)
+	e.JobID, e.Locale = cmp.Or(e.JobID, job.NewUUID()), cmp.Or(e.Locale, "en")
+	e.QueueName = cmp.Or(e.QueueName, j.Queue, job.DefaultQueue)
+	e.EnqueuedAt = cmp.Or(e.EnqueuedAt, time.Now().UTC().Format(time.RFC3339))
+	if e.ExceptionExecutions == nil {
+		e.ExceptionExecutions = map[string]int{}
+	}
+	j.Class, j.Args, j.ArgsJSON, j.NotUnique = job.ActiveJob, []any{e}, "", true
+	belay.Field("wrapped", e.JobClass)(j)
 }
 
 // Unwrap returns an option for Define: handlers of the class get the arguments of ActiveJobs of that name.

@@ -2,12 +2,12 @@ package activejob
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/job"
 )
 
@@ -61,10 +61,41 @@ func TestAUniqueJobIsNotWrapped(t *testing.T) {
 	t.Parallel()
 	class := belay.Define[int]("A", belay.Unique(belay.UntilExecuting))
 	require.ErrorContains(t, class.Job(1, Wrap(Envelope{})).Check(), "cannot be unique")
-	idempotent := belay.Define[int]("A", belay.Idempotent()).Job(1, Wrap(Envelope{}))
-	require.NoError(t, idempotent.Check())
-	require.True(t, idempotent.NotUnique)
-	text, err := json.Marshal(idempotent.Args)
+	require.NoError(t, class.Job(1, Wrap(Envelope{}), belay.NotUnique()).Check())
+	require.ErrorContains(t, class.Job(1, Wrap(Envelope{}), belay.NotUnique(), belay.Unique(belay.UntilExecuted)).Check(), "cannot be unique")
+	require.Panics(t, func() { belay.Define[int]("A", Wrap(Envelope{}), belay.Unique(belay.UntilExecuting)) })
+}
+
+// Wrap at Define is for every job of the class, and its order among the options does not matter. Each push of
+// one job has an id of its own.
+func TestWrapStandsAnywhereAmongTheOptions(t *testing.T) {
+	t.Parallel()
+	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), &belay.ClientConfig{
+		Prefix: drivertest.Prefix(t), DeduplicateIdempotent: true,
+	})
 	require.NoError(t, err)
-	require.Contains(t, string(text), `"queue_name":"default"`)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	plain := belay.Define[int]("WelcomeJob", belay.Idempotent(), Unwrap())
+	wrapping := belay.Define[int]("WelcomeJob", Wrap(Envelope{Locale: "de"}), belay.Idempotent(), Unwrap())
+	require.Equal(t, "WelcomeJob", wrapping.Class())
+	for _, pushed := range []belay.RawJob{
+		plain.Job(42, Wrap(Envelope{Locale: "de"}), belay.Queue("late")),
+		plain.Job(42, belay.Queue("late"), Wrap(Envelope{Locale: "de"})),
+		wrapping.Job(42, belay.Queue("late")),
+	} {
+		ids := make(map[string]bool)
+		for range 2 {
+			prepared, receipt, err := client.Prepare(t.Context(), pushed)
+			require.NoError(t, err)
+			require.Equal(t, belay.StatusPrepared, receipt.Status)
+			stored, err := job.Parse(prepared.Payload)
+			require.NoError(t, err)
+			e, err := Open(stored)
+			require.NoError(t, err)
+			require.Equal(t, []string{job.ActiveJob, "WelcomeJob", "WelcomeJob", "late", "late", "de", "[42]"},
+				[]string{stored.Class(), stored.Wrapped(), e.JobClass, stored.Queue(), e.QueueName, e.Locale, string(e.Arguments)})
+			ids[e.JobID] = true
+		}
+		require.Len(t, ids, 2)
+	}
 }

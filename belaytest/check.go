@@ -2,6 +2,7 @@ package belaytest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -18,12 +19,21 @@ type check struct {
 	has        func(Waiting) string // returns the job's value
 }
 
-// checksOf returns a check for each field that is set in want, an empty job to which options were applied. The
-// checks compare it with the job as it was pushed.
-func checksOf(want belay.RawJob) []check {
+// checksOf returns a check for each field that the options set, also to its zero value. The checks compare it
+// with the job as it was pushed.
+func checksOf(options []belay.JobOption) []check {
+	// A field that the options empty differs from one that they leave alone only in a job that has it.
+	want, full := belay.RawJob{}, filled()
+	for _, option := range options {
+		option(&want)
+		option(&full)
+	}
 	var checks []check
 	for field, value := range reflect.ValueOf(want).Fields() {
-		if !field.IsExported() || value.IsZero() || field.Name == "Extra" {
+		if !field.IsExported() || field.Name == "Extra" {
+			continue
+		}
+		if value.IsZero() && !reflect.ValueOf(full).FieldByIndex(field.Index).IsZero() {
 			continue
 		}
 		checks = append(checks, check{field.Name, shown(value), func(w Waiting) string {
@@ -37,6 +47,59 @@ func checksOf(want belay.RawJob) []check {
 		}})
 	}
 	return checks
+}
+
+// filled returns a job that has something in each exported field.
+func filled() (j belay.RawJob) {
+	for field, value := range reflect.ValueOf(&j).Elem().Fields() {
+		if field.IsExported() {
+			fill(value)
+		}
+	}
+	return j
+}
+
+func fill(value reflect.Value) {
+	switch value.Kind() {
+	case reflect.Bool:
+		value.SetBool(true)
+	case reflect.String:
+		value.SetString("x")
+	case reflect.Slice:
+		value.Set(reflect.MakeSlice(value.Type(), 1, 1))
+	case reflect.Map:
+		value.Set(reflect.MakeMap(value.Type()))
+	case reflect.Pointer:
+		value.Set(reflect.New(value.Type().Elem()))
+	case reflect.Struct:
+		if at, is := value.Addr().Interface().(*time.Time); is {
+			*at = time.Unix(1, 0)
+		} else {
+			fill(value.Field(0))
+		}
+	default:
+		value.SetInt(1)
+	}
+}
+
+// checkOptions returns why a comparison with these options would say nothing; nil if it says something. A push
+// with an invalid option fails, so no job has it.
+func checkOptions(class string, options []belay.JobOption) error {
+	j := belay.RawJob{Class: class, Args: []any{}}
+	for at, option := range options {
+		if option == nil {
+			return errors.New("an option is nil")
+		}
+		if len(checksOf(options[at:at+1])) == 0 {
+			return fmt.Errorf("option %d sets no field of the job that can be compared", at+1)
+		}
+		option(&j)
+	}
+	j.Unique, j.Batch, j.Then = nil, nil, nil // those of a class may need its definition
+	if err := j.Check(); err != nil {
+		return fmt.Errorf("an option is invalid: %w", err)
+	}
+	return nil
 }
 
 const notSet = "not set"

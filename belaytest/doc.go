@@ -14,6 +14,10 @@
 //		require.Len(t, app.Sent, 2)
 //	}
 //
+// For a class of belay.DefineResult, the functions take its field Definition:
+//
+//	belaytest.RequireEnqueued(t, kit, Report.Definition, ReportArgs{Month: 11})
+//
 // Arguments are stored by position, so a field that is inserted into their struct changes what waiting jobs
 // mean. [Wire] fails when the stored form of a class changes:
 //

@@ -84,7 +84,8 @@ func Args[T any](t testing.TB, d *belay.Definition[T], j *belay.Job) T {
 type wanted struct {
 	class string
 	args  []string // the accepted arguments as JSON; empty accepts all
-	item  belay.RawJob
+	// checks are those of the options.
+	checks []check
 	// plain returns the arguments of a job of the class as JSON, decrypted.
 	plain func(j *belay.Job) string
 }
@@ -99,9 +100,10 @@ func wantedOf[T any](t testing.TB, d *belay.Definition[T], args []T, options []b
 		}
 		w.args = append(w.args, text)
 	}
-	for _, option := range options {
-		option(&w.item)
+	if err := checkOptions(w.class, options); err != nil {
+		t.Fatalf("belaytest: %s: %v", w.class, err)
 	}
+	w.checks = checksOf(options)
 	return w
 }
 
@@ -126,7 +128,7 @@ func (w wanted) String() string {
 	if len(w.args) == 1 {
 		text += " " + w.args[0]
 	}
-	for i, check := range checksOf(w.item) {
+	for i, check := range w.checks {
 		text += []string{" with ", ", "}[min(i, 1)] + check.name + " " + check.want
 	}
 	return text
@@ -134,9 +136,9 @@ func (w wanted) String() string {
 
 // match returns the waiting jobs that match, and a description of the others.
 func (k *Kit) match(w wanted) (found []Waiting, others string) {
-	checks, lines := checksOf(w.item), ""
+	lines := ""
 	for _, waiting := range k.Waiting() {
-		why := w.objection(checks, waiting)
+		why := w.objection(waiting)
 		if why == "" {
 			found = append(found, waiting)
 			continue
@@ -160,7 +162,7 @@ func (k *Kit) haveRun(class string) (lines string) {
 }
 
 // objection returns the reason why a job does not match; "" if it does.
-func (w wanted) objection(checks []check, waiting Waiting) (why string) {
+func (w wanted) objection(waiting Waiting) (why string) {
 	switch {
 	case waiting.Job.Class() != w.class:
 		return ": different class"
@@ -172,7 +174,7 @@ func (w wanted) objection(checks []check, waiting Waiting) (why string) {
 		}
 		return ": different arguments"
 	}
-	for _, check := range checks {
+	for _, check := range w.checks {
 		if has := check.has(waiting); has != check.want {
 			return fmt.Sprintf(": %s is %s, want %s", check.name, has, check.want)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/activejob"
 	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/job"
 )
@@ -74,6 +75,13 @@ func TestRequireEnqueued(t *testing.T) {
 		{"jid", belay.JID("j1"), belay.JID("j1"), belay.JID("j2"), "JID is j1, want j2"},
 		{"key", belay.Key("k", time.Hour), belay.Key("k", time.Hour), belay.Key("l", time.Hour), "Key is k, want l"},
 		{"period of a key", belay.Key("k", time.Hour), belay.Key("k", time.Hour), belay.Key("k", time.Minute), "KeyFor is 1h0m0s, want 1m0s"},
+		{"no delay", belay.In(0), belay.In(0), belay.In(time.Hour), "In is not set, want 1h0m0s"},
+		{"delay that should not be", belay.In(time.Hour), belay.In(time.Hour), belay.In(0), "In is 1h0m0s, want not set"},
+		{"instant that should not be", belay.At(at), belay.At(at), belay.At(time.Time{}), "At is " + inUTC + ", want not set"},
+		{"dead set", belay.NoDead(), belay.NoDead(), belay.KeepDead(), "NoDead is true, want not set"},
+		{"kept dead", belay.KeepDead(), belay.KeepDead(), nil, ""},
+		{"no backtrace", belay.Backtrace(9), belay.Backtrace(9), belay.Backtrace(0), "Backtrace is 9, want not set"},
+		{"no tags", belay.Tags("a"), belay.Tags("a"), belay.Tags(), "Tags is [a], want not set"},
 		{"field", belay.Field("request", 7), belay.Field("request", 7), belay.Field("request", 8), "Field is 7, want 8"},
 	} {
 		t.Run("compares the "+c.name, func(t *testing.T) {
@@ -92,6 +100,25 @@ func TestRequireEnqueued(t *testing.T) {
 			belaytest.RequireNotEnqueued(t, k, welcome, c.want)
 			text := failuresOf(t, func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}, c.want) })
 			require.Contains(t, text, c.text)
+		})
+	}
+
+	for text, option := range map[string]belay.JobOption{
+		"an option is invalid: Queue is given no name": belay.Queue(""),
+		"an option is invalid: ExpiresIn 0s":           belay.ExpiresIn(0),
+		"an option is invalid: a backtrace":            belay.Backtrace(-5),
+		"an option is nil":                             nil,
+		"option 1 sets no field":                       activejob.Wrap(activejob.Envelope{}),
+	} {
+		t.Run("refuses what says nothing: "+text, func(t *testing.T) {
+			t.Parallel()
+			k := enqueued(t)
+			for _, requires := range []func(tb testing.TB){
+				func(tb testing.TB) { belaytest.RequireEnqueued(tb, k, welcome, mail{42, "short"}, option) },
+				func(tb testing.TB) { belaytest.RequireNotEnqueued(tb, k, welcome, option) },
+			} {
+				require.Contains(t, failuresOf(t, requires), text)
+			}
 		})
 	}
 

@@ -26,6 +26,9 @@ var (
 	ErrBatchDead = errors.New("all members of the batch that are left have died")
 )
 
+// errEmptyBatch is the error for a Batch that no function of this package has made.
+var errEmptyBatch = errors.New("the batch is empty; NewBatch and OpenBatch make one")
+
 // A sealedError is the ErrBatchOver of NewBatch for the id of a batch that is sealed.
 type sealedError struct{}
 
@@ -76,6 +79,9 @@ func (b *Batch) ID() string { return b.name.ID }
 // ErrBatchOver if a batch with the ID is sealed, or if the parent is over, ErrOldWorker while a process of an
 // older version is registered, which would not count its members, and else that of a push.
 func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) {
+	if cfg.Parent != nil && cfg.Parent.space == nil {
+		return nil, fmt.Errorf("belay: make the batch: its Parent: %w", errEmptyBatch)
+	}
 	anywhere := c.place != nil && cfg.ID == "" && cfg.Parent == nil
 	for tried := 1; ; tried++ {
 		own := cfg

@@ -20,8 +20,8 @@ const maxWait = 100 * time.Millisecond
 
 // PushMany pushes jobs in slices and returns a receipt for each, in their order. It stops at the first slice
 // that fails: the error is a *BulkError, the last receipts are those of that slice and of the jobs that were
-// read meanwhile, and no more jobs are read from the sequence. The jobs of a slice have one outcome; PushSlices
-// defines slices.
+// read meanwhile, and no more jobs are read from the sequence. The jobs of a slice have one outcome (after
+// ErrReplicas all of them are stored); PushSlices defines slices.
 func (c *Client) PushMany(ctx context.Context, jobs iter.Seq[RawJob]) ([]Receipt, error) {
 	var all [][]Receipt // of each slice, so that they are copied once
 	for receipts, err := range c.PushSlices(ctx, jobs) {

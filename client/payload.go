@@ -159,7 +159,11 @@ func (j *RawJob) fields(begin time.Time) (fields []job.Edit, err error) {
 	if j.Track != 0 {
 		add(job.SetInt(job.FieldTrack, int(j.Track/time.Millisecond)), checkLimit("track", j.Track))
 	}
-	if j.Batch != nil {
+	switch {
+	case j.Batch == nil:
+	case j.Batch.space == nil:
+		errs = append(errs, errEmptyBatch)
+	default:
 		fields = append(fields, job.SetString(job.FieldBatch, j.Batch.name.String()))
 	}
 	if j.after != "" {

@@ -107,6 +107,7 @@ const tickJID = "tick"
 // error names everything that is wrong.
 func (p Periodic) Definition() (*scheduler.Periodic, error) {
 	j := p.Job
+	j.finish()
 	var errs []error
 	refuse := func(is bool, why string) {
 		if is {

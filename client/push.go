@@ -132,6 +132,7 @@ func (c *Client) pass(ctx context.Context, w *writer, j *RawJob, r *ready) error
 
 // setDefaults makes the job what middleware gets.
 func (j *RawJob) setDefaults(w *writer) {
+	j.finish()
 	if j.Queue == "" {
 		j.Queue = DefaultQueue
 	}

@@ -140,6 +140,8 @@ type RawJob struct {
 	// problems are the errors of Fail.
 	problems []error
 	pushed   callbacks
+	// atPush is the function of AtPush.
+	atPush func(j *RawJob)
 }
 
 // callbacks are those of OnPushed.
@@ -158,6 +160,19 @@ func (s callbacks) call(r Receipt, err error) {
 // Fail makes Check and the push of the job return an error. It is for options with an invalid value, which
 // would otherwise leave their field empty without an error.
 func (j *RawJob) Fail(why error) { j.problems = append(slices.Clip(j.problems), why) }
+
+// AtPush registers a function that changes the job when it is pushed or checked, before the middleware. It is
+// for an option that needs what the other options set, such as the class and the arguments that it wraps:
+// options of Define have no arguments yet, and others come after it. A second function replaces the first.
+func (j *RawJob) AtPush(change func(j *RawJob)) { j.atPush = change }
+
+// finish calls the function of AtPush, once.
+func (j *RawJob) finish() {
+	if change := j.atPush; change != nil {
+		j.atPush = nil
+		change(j)
+	}
+}
 
 // OnPushed registers a callback for the outcome of this push, for middleware that has begun something for the
 // job, such as the span of a trace. It is called once, in the goroutine of the push and before the push

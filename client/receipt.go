@@ -34,7 +34,8 @@ func (s Status) stored() bool { return s == StatusQueued || s == StatusScheduled
 // also holds what Client.Repeat needs, including the payload. JSON does not include that part, so only the
 // client that returned the receipt can repeat the push.
 type Receipt struct {
-	// JID is the job's id. The client generates it unless the job has one.
+	// JID is the job's id. The client generates it unless the job has one. After StatusDuplicate no job has it,
+	// unless the duplicate was marked: to wait for the job that holds the lock, use Holder.
 	JID   string `json:"jid"`
 	Queue string `json:"queue"`
 	// Shard is the name of the shard that the job goes to; empty for a client without shards.

@@ -45,7 +45,7 @@ func (c *Client) boundKeys(w *writer, j *RawJob) (keys []boundKey) {
 		keys = append(keys, boundKey{boundShard, j.ShardKey})
 	}
 	for _, b := range []*Batch{j.Batch, j.endOf} {
-		if b != nil {
+		if b != nil && b.space != nil {
 			keys = append(keys, boundKey{boundBatch, b.space.name})
 		}
 	}

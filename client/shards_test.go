@@ -330,6 +330,10 @@ func TestABatchHasOneShard(t *testing.T) {
 				require.NoError(s, err)
 				require.Equal(s, b.space.name, receipt.Shard)
 			}
+			_, err = s.client.NewBatch(s.Context(), BatchConfig{Parent: new(Batch)})
+			require.ErrorIs(s, err, errEmptyBatch)
+			_, err = s.client.Push(s.Context(), RawJob{Class: "A", Batch: new(Batch)})
+			require.ErrorIs(s, err, errEmptyBatch)
 			nested, err := s.client.NewBatch(s.Context(), BatchConfig{Parent: b})
 			require.NoError(s, err)
 			require.Equal(s, b.space, nested.space)

@@ -90,15 +90,20 @@ func (s *space) tracked(ctx context.Context, jids []string) ([]Tracked, error) {
 // Wait waits until a tracked job has ended, and returns what is known about it. The error is
 //   - nil if the job is done;
 //   - an *EndedError if it ended otherwise: dead, discarded, cancelled or expired;
+//   - an error at once if jid is empty;
 //   - the error of ctx if that ends first, and the error of Redis if it refuses the read. Wait waits for the
 //     end of an outage.
 //
 // A job that has ended is found until the time given to Track has passed. For a job that was not tracked, or
-// does not exist, Wait returns when ctx ends.
+// does not exist, Wait returns when ctx ends. So it is for the jid of a push that was refused as a duplicate:
+// wait for the Holder of its receipt.
 //
 // All Waits of a Client share one subscription, and each reads its job about twice. In addition, the Client
 // reads all awaited jobs every ten seconds, 64 in a round trip, so a Wait whose message is lost ends by then.
 func (c *Client) Wait(ctx context.Context, jid string) (Tracked, error) {
+	if jid == "" {
+		return Tracked{}, errors.New("belay: wait for a job: the jid is empty; check the error of the push")
+	}
 	end, err := c.wait(ctx, jid)
 	switch {
 	case err != nil:

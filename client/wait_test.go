@@ -57,6 +57,9 @@ func TestWait(t *testing.T) {
 			subscription.Open()
 			require.Equal(w, waited{tracked: Tracked{JID: "j", State: TrackDone}}, w.come(ended))
 		},
+		"refuses an empty jid at once, as that of a push that has failed": func(w *world) {
+			require.ErrorContains(w, w.come(w.wait("")).err, "the jid is empty")
+		},
 		"returns at once what has ended, and how": func(w *world) {
 			w.do("HSET", w.keys.Iteration("j"), lua.FieldState, "cancelled")
 			got := w.come(w.wait("j"))

@@ -23,14 +23,16 @@ type Task struct {
 	Later     bool      // Reschedule makes no job run earlier
 }
 
-// Check returns an error if the task is impossible, whatever Redis holds: its action in its home, the name of
-// the target queue, or the time. Act and Step return the same error.
+// Check returns an error if the task is impossible, whatever Redis holds: its action in its home, its
+// Selection, the name of the target queue, or the time. Act and Step return the same error.
 func (t Task) Check() error {
 	switch {
 	case t.Home == (Home{}):
 		return fmt.Errorf("%s: Task.Home is not set", t.Action)
 	case !t.Action.PossibleIn(t.Home.Place()):
 		return fmt.Errorf("%s: not possible for jobs in %s", t.Action, t.Home)
+	case t.Selection.ways() > 1:
+		return fmt.Errorf("%s: Task.Selection has more than one of All, IDs or Refs, and a Filter: give one of them", t.Action)
 	}
 	switch t.Action {
 	case Move:
@@ -52,7 +54,8 @@ func (t Task) Check() error {
 }
 
 // A Selection chooses jobs of a home: all of them, those that IDs or Refs name, or those that match the Filter,
-// if a field of it is set. The zero Selection chooses none.
+// if a field of it is set. More than one of these three ways is an error: a Filter beside All could mean fewer
+// jobs than All does, and an act cannot be undone. The zero Selection chooses none.
 type Selection struct {
 	All bool
 	// IDs are Entry.ID. Of several entries with one ID, the first that is found is chosen. All jobs may have
@@ -64,6 +67,16 @@ type Selection struct {
 	// PayloadLimit is the limit of the workers in bytes. Retry refuses jobs that died because of their size
 	// and exceed it, because they would die again. Default: job.DefaultPayloadLimit.
 	PayloadLimit int
+}
+
+// ways counts the ways in which jobs are chosen.
+func (s Selection) ways() (n int) {
+	for _, given := range []bool{s.All, len(s.IDs)+len(s.Refs) > 0, !s.Filter.none()} {
+		if given {
+			n++
+		}
+	}
+	return n
 }
 
 // ActCounts counts what an act has done so far.

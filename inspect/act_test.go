@@ -231,6 +231,25 @@ func TestSelection(t *testing.T) {
 				require.Error(w, err)
 			}
 		},
+		"two ways to choose are refused, and nothing is deleted": func(w *world) {
+			w.fill(w.keys.Dead(), 1, sample("A", "1"), sample("B", "2"))
+			fleet := NewFleet(Shard{"a", w.inspector}, Shard{"b", w.inspector})
+			for _, selection := range []Selection{
+				{All: true, Filter: Filter{Class: "B"}},
+				{IDs: []string{"1"}, Filter: Filter{Class: "B"}},
+				{Refs: []string{"1"}, Filter: Filter{Unreadable: true}},
+				{All: true, IDs: []string{"1"}},
+			} {
+				task := Task{Home: Dead(), Action: Delete, Selection: selection}
+				_, err := w.inspector.Act(w.Context(), task, nil)
+				require.ErrorContains(w, err, "more than one of All", "%+v", selection)
+				_, err = w.inspector.Step(w.Context(), task, "")
+				require.ErrorContains(w, err, "more than one of All", "%+v", selection)
+				_, err = fleet.Act(w.Context(), task, nil)
+				require.ErrorContains(w, err, "more than one of All", "%+v", selection)
+			}
+			require.Len(w, w.set(w.keys.Dead()), 2)
+		},
 		"ends with its context": func(w *world) {
 			for i := range 600 {
 				w.fill(w.keys.Dead(), float64(i), sample("A", strconv.Itoa(i)))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,4 +89,41 @@ func TestAfterRun(t *testing.T) {
 	require.Equal(t, "6", r.counter(r.keys.Failed()))
 	require.Contains(t, r.log.String(), "callback after a run panicked")
 	require.False(t, launcher.AfterRun(t.Context(), func(job.Outcome, error) {}))
+}
+
+// Goroutines of a handler may add callbacks, also one that outlives the run: each is called, or refused.
+func TestAfterRunFromGoroutinesOfTheHandler(t *testing.T) {
+	t.Parallel()
+	r := oneClient(t)
+	l := r.build(r.config())
+	const goroutines = 100
+	var called, added atomic.Int64
+	adding := make(chan *sync.WaitGroup, 1)
+	contexts, ended := make(chan context.Context, 1), make(chan struct{}, 1)
+	l.Handle("Many", func(ctx context.Context, _ *job.Job) error {
+		require.PanicsWithValue(t, "belay: AfterRun: the callback is nil", func() { launcher.AfterRun(ctx, nil) })
+		require.True(t, launcher.AfterRun(ctx, func(job.Outcome, error) {
+			require.True(t, launcher.AfterRun(ctx, func(job.Outcome, error) { ended <- struct{}{} }), "a callback may add one")
+		}))
+		var group sync.WaitGroup
+		for range goroutines {
+			group.Go(func() {
+				if launcher.AfterRun(ctx, func(job.Outcome, error) { called.Add(1) }) {
+					added.Add(1)
+				}
+			})
+		}
+		contexts <- ctx
+		adding <- &group
+		return nil
+	}, launcher.Class{})
+	w := r.start(l)
+	r.push("Many", "[]")
+	receive(t, "the goroutines", adding).Wait()
+	receive(t, "the end of the run", ended)
+	ctx := receive(t, "the context", contexts)
+	l.Stop()
+	w.wait(t)
+	require.Equal(t, added.Load(), called.Load())
+	require.False(t, launcher.AfterRun(ctx, func(job.Outcome, error) {}), "the run has ended")
 }

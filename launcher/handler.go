@@ -56,9 +56,9 @@ type Class struct {
 	Middleware []Middleware
 	// Limit limits the runs of the class. Default: none.
 	Limit *ClassLimit
-	// Exhausted is called before the hooks of OnDeath, for jobs of the class that run again only if an operator
-	// retries them. Default: nil.
-	Exhausted func(ctx context.Context, j *job.Job, err error)
+	// Exhausted are called before the hooks of OnDeath, for jobs of the class that run again only if an
+	// operator retries them. Default: none.
+	Exhausted []func(ctx context.Context, j *job.Job, err error)
 }
 
 // AnyClass is the name under which a handler is registered for all classes without one of their own.
@@ -163,14 +163,14 @@ func (r *run) info() RunInfo {
 // AfterRun registers a callback for the outcome of ctx's run, for middleware that has begun something for the
 // run, such as a span of a trace. It is called once, when the handler has returned and the outcome is decided,
 // and before the outcome is stored; the run's processor waits for it. err is what the outermost middleware
-// returned, or a *retry.PanicError. Call AfterRun in the goroutine that runs the middleware. It reports whether
-// ctx belongs to a run; otherwise nothing is called.
+// returned, or a *retry.PanicError. AfterRun may be called from any goroutine. It reports whether the callback
+// will be called: ctx belongs to a run that has not ended. It panics if the callback is nil.
 func AfterRun(ctx context.Context, callback func(outcome job.Outcome, err error)) bool {
-	run, ok := ctx.Value(runKey{}).(*run)
-	if ok {
-		run.after = append(run.after, call{"callback after a run", func() { callback(run.outcome, run.err) }, run.job})
+	if callback == nil {
+		panic("belay: AfterRun: the callback is nil")
 	}
-	return ok
+	run, ok := ctx.Value(runKey{}).(*run)
+	return ok && run.addAfter(call{"callback after a run", func() { callback(run.outcome, run.err) }, run.job})
 }
 
 // Stopping returns a channel that is closed when the process of ctx's run begins to stop, before the

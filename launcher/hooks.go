@@ -137,10 +137,10 @@ func (l *Launcher) callError(ctx context.Context, j *job.Job, err error, verdict
 	l.callEach(calls)
 }
 
-// deathCalls returns the calls for a job that will not run again. That of the class' own handler is the
+// deathCalls returns the calls for a job that will not run again. Those of the class' own handlers are the
 // first, as in Sidekiq.
 func (l *Launcher) deathCalls(ctx context.Context, j *job.Job, err error) (calls []call) {
-	if own := l.pool.Load().registered(j).class.Exhausted; own != nil {
+	for _, own := range l.pool.Load().registered(j).class.Exhausted {
 		calls = append(calls, call{"exhausted handler", func() { own(ctx, j, err) }, j})
 	}
 	for _, handler := range l.hooks.deaths {

@@ -100,6 +100,7 @@ func TestDeathsAreReported(t *testing.T) {
 	l := r.build(cfg)
 	var calls diary
 	own := func(_ context.Context, j *job.Job, err error) { calls.note("own %s: %v", j.Class(), err) }
+	owns := []func(context.Context, *job.Job, error){own}
 	l.OnDeath(func(context.Context, *job.Job, error) { panic("a death handler of no use") })
 	l.OnDeath(func(ctx context.Context, j *job.Job, err error) {
 		info, _ := launcher.Info(ctx)
@@ -110,10 +111,10 @@ func TestDeathsAreReported(t *testing.T) {
 			runtime.Goexit()
 		}
 	})
-	l.Handle("Fails", func(context.Context, *job.Job) error { return errors.New("broken") }, launcher.Class{Exhausted: own})
+	l.Handle("Fails", func(context.Context, *job.Job) error { return errors.New("broken") }, launcher.Class{Exhausted: owns})
 	l.Handle("Killed", func(context.Context, *job.Job) error { return retry.Kill(errors.New("hopeless")) }, launcher.Class{})
-	l.Handle("Dropped", func(context.Context, *job.Job) error { return retry.Discard(errors.New("never mind")) }, launcher.Class{Exhausted: own})
-	l.Handle("Good", func(context.Context, *job.Job) error { return nil }, launcher.Class{Exhausted: own})
+	l.Handle("Dropped", func(context.Context, *job.Job) error { return retry.Discard(errors.New("never mind")) }, launcher.Class{Exhausted: owns})
+	l.Handle("Good", func(context.Context, *job.Job) error { return nil }, launcher.Class{Exhausted: owns})
 	for _, class := range []string{"Fails", "Killed", "Dropped", "Good"} {
 		r.push(class, "[]")
 	}
@@ -150,11 +151,12 @@ func TestHookThatEndsItsGoroutineSkipsNoOther(t *testing.T) {
 	inner := make(chan internalError, 100)
 	l.OnInternalError(func(string, error) { runtime.Goexit() })
 	l.OnInternalError(func(source string, err error) { inner <- internalError{source, err} })
-	l.Handle("Fails", func(context.Context, *job.Job) error { return errors.New("broken") }, launcher.Class{Exhausted: about(gone("exhausted"))})
+	owns := []func(context.Context, *job.Job, error){about(gone("exhausted")), about(note("exhausted"))}
+	l.Handle("Fails", func(context.Context, *job.Job) error { return errors.New("broken") }, launcher.Class{Exhausted: owns})
 	r.push("Fails", "[]")
 	w := r.start(l)
 	r.processed(1)
-	require.Equal(t, []string{"error", "error too", "exhausted", "death", "death too"}, calls.read())
+	require.Equal(t, []string{"error", "error too", "exhausted", "exhausted too", "death", "death too"}, calls.read())
 	missing := []string{"error handler", "exhausted handler", "death handler"}
 	for len(missing) > 0 { // each in a goroutine of its own, so in any order
 		got := receive(t, "internal error", inner)

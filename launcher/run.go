@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,9 +43,12 @@ type run struct {
 	// context, and pastDeadline that this timeout was the job's deadline. refused reports that the handler
 	// returned Requeue: another process should run the job.
 	timedOut, pastDeadline, refused bool
-	// err is what the handler returned, or its panic. after are the callbacks of AfterRun.
-	err   error
-	after []call
+	// err is what the handler returned, or its panic.
+	err error
+
+	afterMutex sync.Mutex
+	after      []call // the callbacks of AfterRun
+	afterEnded bool   // all of them were called: AfterRun adds no more
 
 	// made are the run's own loggers, once the handler has asked for one.
 	made atomic.Pointer[runLoggers]
@@ -388,13 +392,26 @@ func (r *run) decide(err error) {
 	l.callError(r, r.job, err, verdict)
 }
 
+// addAfter adds a callback of AfterRun, and reports whether it will be called.
+func (r *run) addAfter(callback call) bool {
+	r.afterMutex.Lock()
+	defer r.afterMutex.Unlock()
+	if r.afterEnded {
+		return false
+	}
+	r.after = append(r.after, callback)
+	return true
+}
+
 // callAfter calls the callbacks of AfterRun, each once, also if one of them ends its goroutine.
 func (r *run) callAfter() {
-	if len(r.after) == 0 {
+	r.afterMutex.Lock()
+	after := r.after
+	r.after, r.afterEnded = nil, len(after) == 0
+	r.afterMutex.Unlock()
+	if len(after) == 0 {
 		return
 	}
-	after := r.after
-	r.after = nil
 	defer r.callAfter() // for one that a callback has added
 	r.launcher().callEach(after)
 }

@@ -40,8 +40,12 @@ type Config struct {
 // A Collector is a prometheus.Collector. Its methods are safe for concurrent use.
 type Collector struct{ cfg Config }
 
-// New returns a Collector. Register it once, in a registry of the program.
+// New returns a Collector. Register it once, in a registry of the program. It panics if the Config has neither
+// a Server nor a Fleet.
 func New(cfg Config) *Collector {
+	if cfg.Server == nil && cfg.Fleet == nil {
+		panic("metrics: New: the Config has neither a Server nor a Fleet: nothing would be exposed")
+	}
 	cfg.Timeout, cfg.MaxClasses = cmp.Or(cfg.Timeout, time.Second), cmp.Or(cfg.MaxClasses, 100)
 	return &Collector{cfg}
 }

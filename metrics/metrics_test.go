@@ -514,3 +514,8 @@ func series(address, query string) []result {
 	}
 	return found.Data.Result
 }
+
+func TestNewNeedsSomethingToExpose(t *testing.T) {
+	t.Parallel()
+	require.PanicsWithValue(t, "metrics: New: the Config has neither a Server nor a Fleet: nothing would be exposed", func() { metrics.New(metrics.Config{}) })
+}

@@ -16,7 +16,8 @@ func LoopbackHosts() []string { return []string{"localhost", "127.0.0.1", "::1"}
 // ErrNoUsers is the error of Listen for an address that other machines can reach, if there are no users.
 var ErrNoUsers = errors.New("the address can be reached from other machines, and no user is configured")
 
-// Listen opens an address for Serve. An address that other machines can reach needs users.
+// Listen opens an address for Serve. An address that other machines can reach needs users: with nil or an empty
+// set the error is ErrNoUsers.
 func Listen(addr string, users *Users) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -42,7 +43,7 @@ const (
 // server returns the server of the dashboard for these users.
 func (d *Dashboard) server(users *Users) *http.Server {
 	handler := held(d)
-	if users.Len() > 0 {
+	if users != nil {
 		handler = users.Require(d)
 	}
 	return &http.Server{
@@ -51,8 +52,8 @@ func (d *Dashboard) server(users *Users) *http.Server {
 	}
 }
 
-// Serve serves a dashboard until ctx ends, and records samples for its plots. It admits only these users, or,
-// without users, every request.
+// Serve serves a dashboard until ctx ends, and records samples for its plots. It admits only these users: with
+// an empty set no request, and with nil every request.
 func Serve(ctx context.Context, listener net.Listener, d *Dashboard, users *Users) error {
 	server := d.server(users)
 	ctx, cancel := context.WithCancel(ctx)

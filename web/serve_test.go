@@ -35,7 +35,7 @@ func serve(t *testing.T, r *rig, users *Users) string {
 func TestServeAnswersUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{Hosts: LoopbackHosts()})
-	addr := serve(t, r, NewUsers())
+	addr := serve(t, r, nil)
 	response, err := http.Get("http://" + addr + "/healthz")
 	require.NoError(t, err)
 	text, err := io.ReadAll(response.Body)
@@ -54,6 +54,28 @@ func TestServeRequiresItsUsers(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, status, response.StatusCode, path)
 	}
+}
+
+// A program that has not added its users yet must not serve them to everyone.
+func TestServeAdmitsNobodyOfAnEmptySet(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for name, users := range map[string]*Users{"empty": NewUsers(), "zero": {}} {
+		addr := serve(t, r, users)
+		for _, password := range []string{"", "x"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", nil)
+			require.NoError(t, err)
+			request.SetBasicAuth("alice", password)
+			response, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			require.Equal(t, http.StatusUnauthorized, response.StatusCode, name)
+		}
+	}
+	require.PanicsWithValue(t, "web: Users.Require: the users are nil; serve the handler itself if no user is asked for", func() {
+		var users *Users
+		users.Require(r.dash)
+	})
 }
 
 // More connections than are permitted, with all that a client can do without a password.
@@ -114,7 +136,7 @@ func TestARefusedLoginClosesItsConnection(t *testing.T) {
 func TestServeRefusesLargeHeaders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
-	addr := serve(t, r, NewUsers())
+	addr := serve(t, r, nil)
 	request, err := http.NewRequest("GET", "http://"+addr+"/", nil)
 	require.NoError(t, err)
 	request.Header.Set("X-Long", strings.Repeat("x", 64<<10))

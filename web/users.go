@@ -35,7 +35,7 @@ func userOf(r *http.Request) user {
 }
 
 // Users authenticates by HTTP's basic authentication. Its methods are safe for concurrent use once all users
-// are added.
+// are added. For Listen and Serve a nil *Users means that no user is asked for.
 type Users struct {
 	byName map[string]account
 	cost   int // the highest of a bcrypt hash; without one, bcrypt's own default
@@ -110,13 +110,21 @@ func isSHA256(text string) bool {
 	return err == nil && len(sum) == sha256.Size
 }
 
-// Len returns the number of users.
-func (u *Users) Len() int { return len(u.byName) }
+// Len returns the number of users; of nil, 0.
+func (u *Users) Len() int {
+	if u == nil {
+		return 0
+	}
+	return len(u.byName)
+}
 
 // Require returns a handler that admits only these users. GET healthz of a Dashboard needs no user: it
 // reports only whether Redis answers. Each wrong password is logged: by the Logger of a Dashboard, for another
-// handler by slog.Default.
+// handler by slog.Default. It panics if u is nil.
 func (u *Users) Require(next http.Handler) http.Handler {
+	if u == nil {
+		panic("web: Users.Require: the users are nil; serve the handler itself if no user is asked for")
+	}
 	dashboard, _ := next.(*Dashboard)
 	admitted := held(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +165,7 @@ const maxLoggedName = 100
 // check compares a password. A wrong one takes equally long for every name, as long as the most expensive hash
 // of all users, so the time reveals neither the names of users nor the kinds of their hashes.
 func (u *Users) check(ctx context.Context, from, name, password string) (user, bool) {
-	if password == "" {
+	if password == "" || u.Len() == 0 {
 		return user{}, false
 	}
 	account, exists := u.byName[name]

@@ -213,13 +213,15 @@ func TestAUserHasOneRole(t *testing.T) {
 func TestListenNeedsUsersBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
-		_, err := Listen(addr, NewUsers())
-		require.ErrorContains(t, err, "no user", addr)
+		for _, none := range []*Users{nil, NewUsers()} {
+			_, err := Listen(addr, none)
+			require.ErrorIs(t, err, ErrNoUsers, addr)
+		}
 		listener, err := Listen(addr, someUsers(t))
 		require.NoError(t, err)
 		require.NoError(t, listener.Close())
 	}
-	listener, err := Listen("127.0.0.1:0", NewUsers())
+	listener, err := Listen("127.0.0.1:0", nil)
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 }

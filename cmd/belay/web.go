@@ -149,8 +149,11 @@ func serveWeb(cmd *cobra.Command, at *redisFlags, flags webFlags) error {
 	return web.Serve(ctx, listener, dashboard, users)
 }
 
-// readUsers reads the files of all users.
+// readUsers reads the files of all users. It returns nil, which asks for no user, if none is given.
 func (f webFlags) readUsers() (*web.Users, error) {
+	if len(f.users)+len(f.viewers) == 0 {
+		return nil, nil
+	}
 	users := web.NewUsers()
 	var errs []error
 	read := func(flag string, list []string, viewer bool) {

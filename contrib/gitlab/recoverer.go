@@ -66,6 +66,7 @@ type found struct {
 // newRecoverer returns a recoverer that has not called Redis yet.
 func newRecoverer(cfg Config) *recoverer {
 	cfg.Log = logbook.OrDiscard(cfg.Log)
+	cfg.Doubt = cmp.Or(cfg.Doubt, Lifespan)
 	cfg.Interruptions = cmp.Or(cfg.Interruptions, Interruptions)
 	largest := cmp.Or(cfg.PayloadLimit, job.DefaultPayloadLimit) + job.PayloadSlack
 	return &recoverer{

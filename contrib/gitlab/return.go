@@ -29,7 +29,8 @@ type Config struct {
 	// the workers.
 	DeadLimits lua.DeadLimits
 	// Doubt is how long to wait for a heartbeat of a process that has none at the first look. Ruby processes
-	// that are alive send one every 20 seconds; Lifespan is safe. Use zero only if no Ruby process is alive.
+	// that are alive send one every 20 seconds. Default: Lifespan, which is safe. A negative time waits for
+	// none: use it only if no Ruby process is alive.
 	Doubt time.Duration
 	// Interruptions is the number of interruptions at which a job goes to the dead set. It is
 	// max_retries_after_interruption in Ruby. Default: the constant Interruptions. A negative number means that

@@ -1,6 +1,7 @@
 package gitlab
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -25,7 +26,7 @@ func TestReturnFromGitLab(t *testing.T) {
 	promises(t, realServers(), map[string]func(w *world){
 		"a process whose heartbeat comes back after the first look keeps its jobs": func(w *world) {
 			hold(w)
-			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Found: func(look Lists) {
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: -1, Found: func(look Lists) {
 				require.Equal(w, 2, look.Jobs)
 				w.do("SET", w.keys.heartbeat(late), "1", "EX", "60")
 			}})
@@ -44,13 +45,21 @@ func TestReturnFromGitLab(t *testing.T) {
 			require.GreaterOrEqual(w, time.Since(began), 1500*time.Millisecond)
 			require.Equal(w, 2, result.Recovered)
 		},
+		"nothing moves at once by default: a living process may have been unable to send its heartbeat": func(w *world) {
+			hold(w)
+			ctx, cancel := context.WithTimeout(w.Context(), 100*time.Millisecond)
+			defer cancel()
+			_, err := Return(ctx, Config{Client: w.client, Prefix: w.prefix})
+			require.ErrorIs(w, err, context.DeadlineExceeded)
+			require.Len(w, w.list(w.held("mail", dead).key), 1)
+		},
 		"the end of tracked jobs that are too large, unreadable or interrupted too often is announced": func(w *world) {
 			ended := w.messages(w.keys.Ended())
 			for jid, args := range map[string]string{"large": `"` + strings.Repeat("x", 3<<20) + `"`, "unreadable": "\"\xff\"", "interrupted": "1"} {
 				w.do("LPUSH", w.held("mail", dead).key, `{"belay_track_ms":60000,"args":[`+args+`],"class":"A","jid":"`+jid+
 					`","queue":"mail","interrupted_count":2}`)
 			}
-			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix})
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: -1})
 			require.NoError(w, err)
 			require.Equal(w, Result{Recovered: 3, Dead: 3, Lists: 1}, result)
 			jids := make(map[string]bool) // an announcement whose script had to be loaded comes twice
@@ -76,7 +85,7 @@ func TestReturnFromGitLab(t *testing.T) {
 			require.NoError(w, err)
 			w.do("LPUSH", w.held("mail", dead).key, kept.Patch(job.SetInt("interrupted_count", 2)))
 			log := &drivertest.Buffer{}
-			_, err = Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
+			_, err = Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: -1, Log: slog.New(logbook.JSON(log, slog.LevelDebug))})
 			require.NoError(w, err)
 			require.Regexp(w, `"interruptions":3,"time":"[^"]+","message":"moved to the dead set: too many interruptions in Ruby processes"`, log.String())
 		},
@@ -84,7 +93,7 @@ func TestReturnFromGitLab(t *testing.T) {
 			for _, jid := range []string{"1", "2", "3"} {
 				w.do("LPUSH", w.held("mail", dead).key, `{"class":"A","jid":"`+jid+`","args":[],"queue":"mail","interrupted_count":2}`)
 			}
-			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, DeadLimits: lua.DeadLimits{Limit: 2}})
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: -1, DeadLimits: lua.DeadLimits{Limit: 2}})
 			require.NoError(w, err)
 			require.Equal(w, Result{Recovered: 3, Dead: 3, Lists: 1}, result)
 			require.Len(w, w.texts("ZRANGE", w.keys.Dead(), "0", "-1"), 2)

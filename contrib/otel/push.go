@@ -21,7 +21,7 @@ import (
 var bounds = metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10)
 
 // Push returns middleware for Client.Use that begins a span for each push and writes its context into the job.
-// Add it at the place belay.Last, so that it sees jobs as they are pushed.
+// Add it at the place belay.Place{Last: true}, so that it sees jobs as they are pushed.
 //
 // If the program has already set a context in the job's fields, the job keeps it, and the span of the push is
 // linked to it.

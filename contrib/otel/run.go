@@ -17,8 +17,8 @@ import (
 
 // Run returns middleware for Server.Use that begins a span for each run, as a child of the span of its push.
 // The handler's context contains the span, so the spans of its calls and pushes are children of it. Add it at
-// the place belay.First, so that other middleware runs within the span. A panic is recorded and passes on.
-// Outside of a Server, for example in a test that calls a handler, it does nothing.
+// the place belay.Place{First: true}, so that other middleware runs within the span. A panic is recorded and
+// passes on. Outside of a Server, for example in a test that calls a handler, it does nothing.
 func Run(cfg Config) belay.Middleware {
 	r := newInstrumentation(cfg)
 	r.count = must(messagingconv.NewClientConsumedMessages(r.meter)).Inst()

@@ -24,11 +24,11 @@ func main() {
 	belay.Main(func(ctx context.Context, server *belay.Server) error {
 		Extract.Handle(server, func(context.Context, string) ([]int, error) { return []int{3, 4, 5}, nil })
 		Load.Handle(server, func(ctx context.Context, _ string) (int, error) {
-			rows, err := belay.Previous[[]int](ctx)
+			rows, err := Extract.Previous(ctx)
 			return len(rows), err
 		})
 		Report.Handle(server, func(ctx context.Context, day string) error {
-			loaded, err := belay.Previous[int](ctx)
+			loaded, err := Load.Previous(ctx)
 			fmt.Printf("%s: %d rows\n", day, loaded)
 			return err
 		})

@@ -221,7 +221,11 @@ func (o options) recover(ctx context.Context, out, errs io.Writer) error {
 			_, _ = fmt.Fprintf(errs, "%d jobs of processes without a heartbeat; waiting %v for heartbeats\n", look.Jobs, o.Doubt)
 		}
 	}
-	result, err := gitlab.Return(ctx, o.Config)
+	cfg := o.Config
+	if cfg.Doubt == 0 { // the user says so, and in a Config it would be the default
+		cfg.Doubt = -1
+	}
+	result, err := gitlab.Return(ctx, cfg)
 	showErr := o.show(out, result, [][]string{
 		{fmt.Sprintf("%d recovered, %d of them moved to the dead set", result.Recovered, result.Dead)},
 		{fmt.Sprintf("lists: %d emptied, %d of living processes, %d unclear", result.Lists, result.Alive, result.Unclear)},
