@@ -145,34 +145,69 @@ func (p *Poller) killLarge(ctx context.Context, set string, entry lua.Large) err
 // promote moves due jobs, and reads the next page in the same round trip. It returns how many jobs stay because
 // Redis refused to move them: the next page was read as if they had been moved. Without jobs it only reads.
 func (p *Poller) promote(ctx context.Context, me, set string, skip int, jobs []string) (due lua.Due, stay int, refused, err error) {
-	// One call for each queue: a queue with a broken key stops only its own jobs.
 	now := p.cfg.Clock.Now()
 	groups, err := p.sort(ctx, set, jobs, now)
 	if err != nil {
 		return due, 0, nil, err
 	}
-	asks, calls := lua.AskEach(groups, func(group destination) lua.Ask[int] {
-		return p.cfg.Keys.Promote(set, []lua.Promotions{group.Promotions}, now)
-	})
+	asks, calls := p.promoting(set, groups, now)
 	next := p.page(set, skip, 1)
 	replies, err := p.carry(ctx, me, append(calls, next.Call)...)
 	if err != nil {
 		return due, 0, nil, err
 	}
+	stay, ordinary, refused, err := p.promoted(groups, asks, replies)
+	if err == nil && len(ordinary) > 0 {
+		asks, calls := p.promoting(set, ordinary, now)
+		again, carryErr := p.carry(ctx, me, calls...)
+		if carryErr != nil {
+			return due, 0, refused, carryErr
+		}
+		var still int
+		still, _, _, err = p.promoted(ordinary, asks, again)
+		stay += still
+	}
+	if err != nil {
+		return due, 0, refused, err
+	}
+	due, err = next.Read(replies[len(groups)])
+	return due, stay, refused, err
+}
+
+// promoting returns one call for each destination: a queue with a broken key stops only its own jobs.
+func (p *Poller) promoting(set string, groups []destination, now time.Time) ([]lua.Ask[int], []driver.Call) {
+	return lua.AskEach(groups, func(group destination) lua.Ask[int] {
+		return p.cfg.Keys.Promote(set, []lua.Promotions{group.Promotions}, now)
+	})
+}
+
+// promoted reads the replies to the calls of promoting. It returns how many jobs stay because Redis refused to
+// move them, and why; err is an outage.
+//
+// Of the jobs of a refused call, those without a lock are returned, to be tried once more: the locks are the
+// only keys that not all jobs of a call need. The unique jobs stay. They are not tried one by one, because a
+// key of any type can become a lock (see script promote), and a user has one permission for all locks.
+func (p *Poller) promoted(groups []destination, asks []lua.Ask[int], replies []driver.Reply) (
+	stay int, ordinary []destination, refused, err error,
+) {
 	for i, group := range groups {
 		moved, err := asks[i].Read(replies[i])
 		switch {
 		case err == nil:
 			p.logPromoted(group, moved)
+			continue
 		case driver.Outage(err):
-			return due, 0, refused, fmt.Errorf("promote: %w", err)
-		default:
-			stay += len(group.Jobs)
-			refused = errors.Join(refused, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
+			return stay, nil, refused, fmt.Errorf("promote: %w", err)
+		}
+		refused = errors.Join(refused, fmt.Errorf("promote jobs to %q: %w", group.Queue, err))
+		stay += len(group.Jobs)
+		if others := group.ordinary(); len(others) > 0 && len(others) < len(group.Jobs) {
+			stay -= len(others)
+			group.Jobs = others
+			ordinary = append(ordinary, group)
 		}
 	}
-	due, err = next.Read(replies[len(groups)])
-	return due, stay, refused, err
+	return stay, ordinary, refused, nil
 }
 
 // A destination is where due jobs go, with the jobs.
@@ -180,6 +215,16 @@ type destination struct {
 	lua.Promotions
 	// unreadable are the errors of the jobs, if they go to the dead set.
 	unreadable []error
+}
+
+// ordinary returns the jobs that take no lock, in their order.
+func (d destination) ordinary() (jobs []lua.Promotion) {
+	for _, promotion := range d.Jobs {
+		if promotion.Lock == nil {
+			jobs = append(jobs, promotion)
+		}
+	}
+	return jobs
 }
 
 // logPromoted logs the jobs that were moved. If some were gone, only their number is known; then those of the

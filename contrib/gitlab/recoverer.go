@@ -158,54 +158,58 @@ type recovered struct {
 	jobs, dead int
 	// alive reports that the process had a heartbeat after all: the rest of its jobs stayed in the list.
 	alive bool
+	// refused counts the jobs that Redis refused to move, and refusal is why it refused the first of them. They
+	// stay at the head of the list.
+	refused int
+	refusal error
+	// left is the length of the list after the last move.
+	left int
+}
+
+// refuse records that Redis refused to move a job.
+func (sum *recovered) refuse(err error) {
+	sum.refused, sum.refusal = sum.refused+1, cmp.Or(sum.refusal, err)
 }
 
 // recover moves the jobs of a list, page by page, to the heads of their queues, in the order in which they were
 // taken, so that they run next. It increments the interrupted_count of each job, as GitLab's cleaner does; a
 // job that was interrupted too often goes to the dead set. Each page moves in one step, which does nothing if
-// the process has a heartbeat.
+// the process has a heartbeat. A job that Redis refuses to move, because a key of its batch is broken, stops no
+// other job: it stays in the list, and the error has the reason.
 func (r *recoverer) recover(ctx context.Context, l list) (sum recovered, err error) {
-	left := math.MaxInt
+	sum.left = math.MaxInt
 	for idle := 0; idle < 3; idle++ { // another program may take from the list at the same time
 		if err := r.link.Check(ctx); err != nil {
 			return sum, err
 		}
 		room := r.link.Page() / 2 // they are sent back twice, as old and new payloads
-		ask := r.keys.Entries(l.key, 0, room, r.largest)
+		ask := r.keys.Entries(l.key, sum.refused, room, r.largest)
 		page, err := ask.Read(r.link.Carry(ctx, room, ask.Call)[0])
 		switch {
 		case r.link.Unchecked() && driver.Outage(err):
 			continue // the page may only have been too large for the link
 		case err != nil:
 			return sum, fmt.Errorf("read %q: %w", l.key, err)
-		case len(page.Entries)+len(page.Large) == 0:
+		case len(page.Entries)+len(page.Large) > 0:
+		case sum.refused > 0:
+			return sum, fmt.Errorf("recover %q: %d of its jobs stay: %w", l.key, sum.refused, sum.refusal)
+		default:
 			return sum, nil
 		}
-		dead, err := r.killLarge(ctx, l, page.Large)
-		sum.jobs, sum.dead = sum.jobs+dead, sum.dead+dead
-		if err != nil {
-			return sum, err
-		}
-		if dead > 0 {
-			idle = -1
-		}
+		before := sum
+		err = r.killLarge(ctx, l, page.Large, &sum)
 		for _, orphans := range r.orphans(l, page.Entries) {
-			answer, err := r.move(ctx, l, orphans)
-			if err != nil {
-				return sum, fmt.Errorf("recover %q: %w", l.key, err)
+			if err == nil && !sum.alive {
+				err = r.move(ctx, l, &sum, orphans)
 			}
-			if answer.State == lua.StateAlive {
-				sum.alive = true
-				return sum, nil
-			}
-			if answer.Moved > 0 || answer.Left < left {
-				idle = -1
-			}
-			left = answer.Left
-			if answer.Moved > 0 {
-				sum.jobs += answer.Moved
-				sum.dead += r.report(orphans)
-			}
+		}
+		switch {
+		case err != nil:
+			return sum, fmt.Errorf("recover %q: %w", l.key, err)
+		case sum.alive:
+			return sum, nil
+		case sum.jobs > before.jobs || sum.refused > before.refused || sum.left < before.left:
+			idle = -1
 		}
 	}
 	return sum, fmt.Errorf("recover %q: its jobs could not be moved; another program may be moving them", l.key)
@@ -213,26 +217,27 @@ func (r *recoverer) recover(ctx context.Context, l list) (sum recovered, err err
 
 // killLarge moves entries that are too large to the dead set, unless the list's process has a heartbeat: the
 // last entry first, so that all are still at their positions.
-func (r *recoverer) killLarge(ctx context.Context, l list, large []lua.Large) (dead int, err error) {
+func (r *recoverer) killLarge(ctx context.Context, l list, large []lua.Large, sum *recovered) error {
 	if len(large) == 0 {
-		return 0, nil
+		return nil
 	}
-	answer, err := r.move(ctx, l, lua.Orphans{Queue: l.queue})
-	if err != nil || answer.State == lua.StateAlive {
-		return 0, err
+	if err := r.move(ctx, l, sum, lua.Orphans{Queue: l.queue}); err != nil || sum.alive {
+		return err
 	}
 	for _, entry := range slices.Backward(large) {
 		large := dedup.TooLarge(entry, l.key, l.queue, r.largest, r.now, job.Seconds)
 		calls, read := r.keys.EndLarge(large, r.cfg.Log)
 		moved, err := read(r.link.Do(ctx, calls...)[0])
-		if err != nil {
-			return dead, fmt.Errorf("recover %q: %w", l.key, err)
-		}
-		if moved {
-			dead++
+		switch {
+		case driver.Outage(err):
+			return err
+		case err != nil:
+			sum.refuse(err)
+		case moved:
+			sum.jobs, sum.dead = sum.jobs+1, sum.dead+1
 		}
 	}
-	return dead, nil
+	return nil
 }
 
 // orphans returns these entries with their destinations, grouped by queue. Nearly every list has one queue.
@@ -274,11 +279,41 @@ func (r *recoverer) interrupt(orphan *lua.Orphan, parsed *job.Job, queue string)
 	orphan.Lock = dedup.AfterCrash(parsed, queue, orphan.Home, r.now, job.Seconds)
 }
 
-// move sends the script call that moves these jobs.
-func (r *recoverer) move(ctx context.Context, l list, orphans lua.Orphans) (lua.Recovered, error) {
-	ask := r.keys.recover(l, orphans, r.now)
-	calls := append([]driver.Call{ask.Call}, r.keys.AnnounceOrphans(orphans.Entries)...)
-	return ask.Read(r.link.Carry(ctx, 0, calls...)[0])
+// move moves these jobs, those of each group in one step, all in one round trip. The jobs of a group that Redis
+// refuses to move are tried once more, one by one. Without jobs it only asks whether the process has a
+// heartbeat.
+func (r *recoverer) move(ctx context.Context, l list, sum *recovered, groups ...lua.Orphans) error {
+	asks, calls := lua.AskEach(groups, func(group lua.Orphans) lua.Ask[lua.Recovered] { return r.keys.recover(l, group, r.now) })
+	for _, group := range groups {
+		calls = append(calls, r.keys.AnnounceOrphans(group.Entries)...)
+	}
+	replies := r.link.Carry(ctx, 0, calls...)
+	var singles []lua.Orphans
+	for i, group := range groups {
+		answer, err := asks[i].Read(replies[i])
+		switch {
+		case driver.Outage(err) || (err != nil && len(group.Entries) == 0):
+			return err
+		case err != nil && len(group.Entries) == 1:
+			sum.refuse(err)
+		case err != nil:
+			for entry := range slices.Chunk(group.Entries, 1) {
+				singles = append(singles, lua.Orphans{Queue: group.Queue, Entries: entry})
+			}
+		case answer.State == lua.StateAlive:
+			sum.alive = true
+		default:
+			sum.left = answer.Left
+			if answer.Moved > 0 {
+				sum.jobs += answer.Moved
+				sum.dead += r.report(group)
+			}
+		}
+	}
+	if len(singles) == 0 || sum.alive {
+		return nil
+	}
+	return r.move(ctx, l, sum, singles...)
 }
 
 // report logs the jobs that went to the dead set, and returns their number. It may include jobs that another

@@ -3,7 +3,9 @@ package gitlab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +99,52 @@ func TestReturnFromGitLab(t *testing.T) {
 			require.NoError(w, err)
 			require.Equal(w, Result{Recovered: 3, Dead: 3, Lists: 1}, result)
 			require.Len(w, w.texts("ZRANGE", w.keys.Dead(), "0", "-1"), 2)
+		},
+		"jobs that Redis refuses to move stop no other of their list, however many they are": func(w *world) {
+			payload := func(jid, more string) string {
+				return `{"class":"A","jid":"` + jid + `","args":[],"queue":"mail"` + more + `}`
+			}
+			held := w.held("mail", dead)
+			w.do("SET", w.keys.Queue("callbacks"), "no list")
+			// stuck dies of its third interruption, which its batch cannot count.
+			stuck := func(jid string) string {
+				return payload(jid, `,"belay_batch":"b/callbacks","interrupted_count":2`)
+			}
+			large := `{"belay_batch":"b/callbacks","args":["` + strings.Repeat("x", 3<<20) + `"],"class":"A","jid":"large"}`
+			stay := []string{stuck("oldest"), large}
+			jobs := append([]string{payload("1", "")}, stay...)
+			for n := range lua.MaxItems + 1 {
+				stay = append(stay, stuck(fmt.Sprint("stuck", n)))
+			}
+			jobs = append(append(append(jobs, payload("2", "")), stay[2:]...), payload("3", ""), payload("4", ""))
+			for chunk := range slices.Chunk(jobs, lua.MaxItems) {
+				w.do(append([]string{"LPUSH", held.key}, chunk...)...)
+			}
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix})
+			require.ErrorContains(w, err, fmt.Sprintf("recover %q: %d of its jobs stay: ", held.key, len(stay)))
+			require.ErrorContains(w, err, "WRONGTYPE")
+			require.Equal(w, Result{Recovered: 4}, result)
+			var returned []string
+			for _, jid := range []string{"4", "3", "2", "1"} {
+				returned = append(returned, payload(jid, `,"interrupted_count":1`))
+			}
+			require.Equal(w, returned, w.list(w.keys.Queue("mail")), "in their order")
+			left := w.list(held.key)
+			slices.Reverse(left)
+			require.Equal(w, stay, left, "none is lost")
+
+			w.do("DEL", w.keys.Queue("callbacks"))
+			result, err = Return(w.Context(), Config{Client: w.client, Prefix: w.prefix})
+			require.NoError(w, err)
+			require.Equal(w, Result{Recovered: len(stay), Dead: len(stay), Lists: 1}, result)
+		},
+		"a list of large jobs stays if its process has a heartbeat at the second look": func(w *world) {
+			w.do("LPUSH", w.held("mail", late).key, strings.Repeat("x", 3<<20))
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Found: func(Lists) {
+				w.do("SET", w.keys.heartbeat(late), "1", "EX", "60")
+			}})
+			require.NoError(w, err)
+			require.Equal(w, Result{Alive: 1, Held: 1}, result)
 		},
 		"without such lists it does not wait": func(w *world) {
 			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: time.Hour})
