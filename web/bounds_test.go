@@ -78,6 +78,16 @@ func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.get("/busy").status, "a request frees its slot")
 }
 
+// A probe of liveness needs no user, so it takes no slot from users; and while they have all slots, it is answered.
+func TestProbesTakeNoSlot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for range atOnce {
+		r.dash.slots <- struct{}{}
+	}
+	require.Equal(t, "ok\n", r.get("/healthz").body)
+}
+
 func TestAnAwayRedisIsReported(t *testing.T) {
 	t.Parallel()
 	client, err := goredisdriver.Open("redis://:S3cr3tCanary@127.0.0.1:1/0")
