@@ -77,7 +77,7 @@ func readRun(thread, entry string, now time.Time) (Run, error) {
 	if err := json.Unmarshal([]byte(entry), &fields); err != nil {
 		return run, err
 	}
-	run.Queue, run.Since = fields.Queue, instant(fields.RunAt)
+	run.Queue, run.Since = bounded(fields.Queue), instant(fields.RunAt)
 	run.Elapsed = since(run.Since, now)
 	run.Overdue = Seconds{time.Duration(min(max(fields.Overdue, 0), maxOverdue) * float64(time.Second))}
 	payload := string(fields.Payload)
@@ -89,6 +89,8 @@ func readRun(thread, entry string, now time.Time) (Run, error) {
 	if err != nil {
 		return run, err
 	}
-	run.Class, run.JID = parsed.DisplayClass(), parsed.JID()
+	if run.Class, run.JID = parsed.DisplayClass(), parsed.JID(); len(run.JID) > maxName { // see Entry.ID
+		run.JID = unreadableID(payload)
+	}
 	return run, nil
 }

@@ -144,8 +144,8 @@ func (i *Inspector) summary(ctx context.Context, r *readings) (s Status, names s
 	s.Duplicates, s.Batches = sums.number("duplicates", replies[11]), sums.number("batches", replies[12])
 	s.Scheduled, s.Retries, s.Dead = sums.number("schedule", replies[3]), sums.number("retry", replies[4]), sums.number("dead", replies[5])
 	s.QueueCount, s.ProcessCount = r.queues.number("queues", replies[6]), r.processes.number("processes", replies[8])
-	names.queues, names.gates = sorted(r.queues.texts("queues", replies[7])), sums.texts("the gates with waiting jobs", replies[13])
-	names.processes = sorted(append(r.processes.texts("processes", replies[9]), r.processes.texts("alive", replies[10])...))
+	names.queues, names.gates = sorted(r.queues.names("queues", replies[7])), sums.texts("the gates with waiting jobs", replies[13])
+	names.processes = sorted(append(r.processes.names("processes", replies[9]), r.processes.names("alive", replies[10])...))
 	if answered := func(reply driver.Reply) bool { return reply.Err == nil }; !slices.ContainsFunc(replies[1:], answered) {
 		// A page of zeros would look like an empty Redis.
 		sums.err = cmp.Or(sums.err, fmt.Errorf("nothing can be read: %w", replies[1].Err))
