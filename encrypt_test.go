@@ -227,8 +227,8 @@ func TestTheExtraRunOfAnEncryptedJobOpens(t *testing.T) {
 	require.Equal(t, one.args, two.args)
 }
 
-// The key of a limit is a part of names in Redis, which operators see. Of an encrypted class it is a digest that
-// needs the keys, whether a worker computes it or a caller of Do.
+// The key of a limit is a part of names in Redis, which operators see. Of an encrypted class it is a digest
+// that needs the keys, whether a worker computes it or a caller of Do.
 func TestRedisNeverHasTheKeyOfALimitOfAnEncryptedClass(t *testing.T) {
 	t.Parallel()
 	client, keys := openShared(t), testKeys(t, "k")
@@ -296,7 +296,7 @@ func TestJobsThatWaitByAPlainKeyGoOn(t *testing.T) {
 	old.Stop() // it takes no more
 	running(t, next)
 	may <- true
-	awaitValue(t, "the old server's end", stopped)
+	require.NoError(t, awaitValue(t, "the old server's end", stopped))
 	require.ElementsMatch(t, []int{1, 2}, []int{awaitValue(t, "a waiter", ran), awaitValue(t, "the other waiter", ran)})
 	noSlotLeft(t, client)
 }

@@ -18,8 +18,8 @@ import (
 
 // An Entry is one waiting job. All of its text is untrusted.
 type Entry struct {
-	// ID is its jid, or, if that is empty or longer than a client of Belay pushes (255 bytes), "unreadable-" and
-	// the first digits of the SHA-256 of its bytes.
+	// ID is its jid. For a job without a jid, and for one whose jid is longer than a client of Belay pushes
+	// (255 bytes), it is "unreadable-" and the first digits of the SHA-256 of its bytes.
 	ID string `json:"id"`
 	// In is where it is: "retries", "scheduled", "dead", "queue", "quarantined", "waiting" or "completed".
 	In string `json:"in"`
@@ -29,8 +29,8 @@ type Entry struct {
 	Payload string `json:"payload,omitempty"`
 	// Class is the display name: the class that an adapter's job wraps, if there is one.
 	Class string `json:"class"`
-	// Queue is the queue in which it waits, or that its payload names; of a longer name than a queue can have, the
-	// beginning.
+	// Queue is the queue in which it waits, or that its payload names; of a name that is longer than that of a
+	// queue can be, the beginning.
 	Queue string `json:"queue"`
 	// Gate is the gate of a limit at which it waits; empty for a job in any other place.
 	Gate string `json:"gate,omitempty"`
@@ -133,7 +133,8 @@ func (e *Entry) parse() {
 	}
 	e.parsed = parsed
 	e.ID, e.Class, e.Args, e.Interrupted = parsed.JID(), parsed.DisplayClass(), json.RawMessage(seal.Shown(parsed)), parsed.InterruptedCount()
-	// Ruby pushes neither. Without an ID the job could not be selected, and each row of a list, also in links, has it.
+	// Ruby pushes neither. Without an ID the job could not be selected, and each row of a list has it, also in
+	// links.
 	if e.ID == "" || len(e.ID) > maxName {
 		e.ID = unreadableID(bytes)
 	}

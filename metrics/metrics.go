@@ -307,16 +307,17 @@ func label(name string) string {
 		return name
 	}
 	var out strings.Builder
-	for at, size := 0, 0; at < len(name); at += size {
-		var r rune
-		switch r, size = utf8.DecodeRuneInString(name[at:]); {
+	for rest := name; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
 		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&out, `\x%02x`, name[at])
+			fmt.Fprintf(&out, `\x%02x`, rest[0])
 		case r == '\\':
 			out.WriteString(`\\`)
 		default:
 			out.WriteRune(r)
 		}
+		rest = rest[size:]
 	}
 	return out.String()
 }

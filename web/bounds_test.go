@@ -99,7 +99,8 @@ func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.get("/busy").status, "a request frees its slot")
 }
 
-// A probe of liveness needs no user, so it takes no slot from users; and while they have all slots, it is answered.
+// A probe of liveness needs no user, so it takes no slot from users; and while they have all slots, it is
+// answered.
 func TestProbesTakeNoSlot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})

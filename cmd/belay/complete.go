@@ -132,10 +132,10 @@ func processNames(i *inspect.Inspector, ctx context.Context) (names []string, er
 // maxOffered is how many bytes a name may have that completion offers: those of a queue or a class.
 const maxOffered = 255
 
-// isOffered reports whether a name from Redis may be completed. Any program that can write to Redis can choose a
-// name, and the scripts of shells evaluate the line that they complete: in bash, a name with $(...) in it runs
-// that command as soon as the key is pressed again. So a name is offered only if no character of it has a meaning
-// in a shell, and if it cannot be taken for a flag.
+// isOffered reports whether a name from Redis may be completed. Any program that can write to Redis can choose
+// a name, and the scripts of shells evaluate the line that they complete: in bash, a name with $(...) in it
+// runs that command as soon as the key is pressed again. So a name is offered only if no character of it has a
+// meaning in a shell, and if it cannot be taken for a flag.
 func isOffered(name string) bool {
 	if name == "" || len(name) > maxOffered || strings.ContainsRune("-=", rune(name[0])) {
 		return false
