@@ -51,6 +51,9 @@ func Define[T any](class string, options ...DefineOption) *Definition[T] {
 	d := &Definition[T]{definition{item: RawJob{Class: class}, of: reflect.TypeFor[T]()}}
 	d.apply(options)
 	if limit := d.about.Limit; limit != nil {
+		if rule := d.item.Encrypt; rule != nil {
+			limit.Key = sealedKey(rule.Keys, limit.Key)
+		}
 		d.item.LimitedBy(limit.GateOf)
 	}
 	shapeOf := args.For

@@ -42,7 +42,8 @@ func KeysFromEnv(name string) Keys { return seal.KeysFromEnv(name) }
 // and what Progress and Checkpoint store. Jobs that were pushed before the class was encrypted run as well.
 //
 // Unique compares the plain arguments, and its lock has a digest that cannot be computed without the keys; see
-// seal.Keys for a change of them. A periodic job cannot be encrypted.
+// seal.Keys for a change of them. So has the gate of a job that is Limited: see Keys.LimitKey. A periodic job
+// cannot be encrypted.
 func Encrypted(keys Keys) DefineOption { return encrypted(seal.Rule{Keys: keys}) }
 
 // EncryptedAll is Encrypted for all arguments. They become one text, which does not show how many they are.

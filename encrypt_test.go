@@ -227,6 +227,80 @@ func TestTheExtraRunOfAnEncryptedJobOpens(t *testing.T) {
 	require.Equal(t, one.args, two.args)
 }
 
+// The key of a limit is a part of names in Redis, which operators see. Of an encrypted class it is a digest
+// that needs the keys, whether a worker computes it or a caller of Do.
+func TestRedisNeverHasTheKeyOfALimitOfAnEncryptedClass(t *testing.T) {
+	t.Parallel()
+	client, keys := openShared(t), testKeys(t, "k")
+	one := belay.Limit{Name: "cards", Concurrency: 1}
+	charge := belay.Define[cardArgs]("Charge", belay.Limited(one, func(a cardArgs) string { return a.Number }), belay.EncryptedAll(keys))
+	began, may := make(chan int, 3), make(chan bool)
+	server := newServer(t, client, belay.ServerConfig{Concurrency: 5})
+	charge.Handle(server, func(_ context.Context, args cardArgs) error {
+		began <- args.User
+		<-may
+		return nil
+	})
+	for user, number := range []string{cardNumber, cardNumber, "4222-S3cr3t"} {
+		_, err := charge.Enqueue(t.Context(), client, cardArgs{user, number})
+		require.NoError(t, err)
+	}
+	running(t, server)
+	t.Cleanup(func() { close(may) })
+	require.ElementsMatch(t, []int{0, 2}, []int{awaitValue(t, "a run", began), awaitValue(t, "the run with another key", began)})
+	drivertest.Eventually(t, func() bool { return strings.Contains(everything(t, client), ":belay:waiting:cards:") }, patience, tick)
+	require.NotContains(t, everything(t, client), "S3cr3t")
+
+	digest, err := keys.LimitKey(cardNumber)
+	require.NoError(t, err)
+	call := func(key string) error {
+		return belay.Do(t.Context(), client, one, key, func(context.Context) error { return nil }, belay.Skip)
+	}
+	require.ErrorIs(t, call(digest), belay.ErrOverLimit, "a caller of Do shares the gate")
+	other, err := testKeys(t, "other").LimitKey(cardNumber)
+	require.NoError(t, err)
+	require.NoError(t, call(other), "other keys have other digests")
+	whole, err := keys.LimitKey("")
+	require.NoError(t, err)
+	require.Empty(t, whole, "all jobs of a limit share a gate without a secret, as other classes do")
+	may <- true
+	may <- true
+	require.Equal(t, 1, awaitValue(t, "the job that waited", began))
+}
+
+// Jobs that wait by their plain key, as those of an older version do, start in a worker that knows the class as
+// encrypted.
+func TestJobsThatWaitByAPlainKeyGoOn(t *testing.T) {
+	t.Parallel()
+	client := openShared(t)
+	limited := belay.Limited(belay.Limit{Name: "cards", Concurrency: 1}, func(a cardArgs) string { return a.Number })
+	before, now := belay.Define[cardArgs]("Charge", limited), belay.Define[cardArgs]("Charge", limited, belay.Encrypted(testKeys(t, "k")))
+	old, next := newServer(t, client, belay.ServerConfig{}), newServer(t, client, belay.ServerConfig{})
+	began, may, ran := make(chan bool, 1), make(chan bool), make(chan int, 2)
+	before.Handle(old, func(context.Context, cardArgs) error {
+		began <- true
+		<-may
+		return nil
+	})
+	now.Handle(next, func(_ context.Context, args cardArgs) error { ran <- args.User; return nil })
+	for user := range 3 {
+		_, err := before.Enqueue(t.Context(), client, cardArgs{user, cardNumber})
+		require.NoError(t, err)
+	}
+	stopped := running(t, old)
+	awaitValue(t, "the first run", began)
+	waiters := func() any {
+		return client.Driver().Do(t.Context(), driver.Command("LLEN", client.Config().Prefix+":belay:waiting:cards:"+cardNumber))[0].Value
+	}
+	drivertest.Eventually(t, func() bool { return waiters() == int64(2) }, patience, tick)
+	old.Stop() // it takes no more
+	running(t, next)
+	may <- true
+	require.NoError(t, awaitValue(t, "the old server's end", stopped))
+	require.ElementsMatch(t, []int{1, 2}, []int{awaitValue(t, "a waiter", ran), awaitValue(t, "the other waiter", ran)})
+	noSlotLeft(t, client)
+}
+
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	keys := testKeys(t, "k")

@@ -38,8 +38,9 @@ func Leaky(n int, per time.Duration) Rate { return limit.Leaky(n, per) }
 //
 // key is called when a worker has taken a job, with the job's arguments, in the goroutine that takes jobs: it
 // must return at once, the same text for the same job, and must not change what it is given. A key may be any
-// text; a long one is stored as a digest. If key panics, or if the arguments do not fit T, the job counts as
-// one with an empty key. A key of *Job instead of T gets the job itself, also with HandleRaw.
+// text; a long one is stored as a digest, and each of an Encrypted class as that of Keys.LimitKey. If key
+// panics, or if the arguments do not fit T, the job counts as one with an empty key. A key of *Job instead of T
+// gets the job itself, also with HandleRaw.
 //
 // The limit holds among the workers that declare it: those of another language, and of an older version of the
 // program, run jobs without it. Give a limited class a queue of its own, because a job that has waited goes to
@@ -85,6 +86,18 @@ func (d *definition) limit(l Limit, problem error, key func(*Job) (string, error
 		d.problems = append(d.problems, errors.New("the class has two limits; a job waits for one at most"))
 	}
 	d.about.Limit = &launcher.ClassLimit{Limit: l, Key: key}
+}
+
+// sealedKey replaces the key of a limit by that of Keys.LimitKey: a key is a part of names in Redis, and may be
+// what the class encrypts. Workers, and producers with shards, have it from one ClassLimit.
+func sealedKey(keys Keys, key func(*Job) (string, error)) func(*Job) (string, error) {
+	return func(j *Job) (string, error) {
+		plain, err := key(j)
+		if err != nil {
+			return "", err
+		}
+		return keys.LimitKey(plain)
+	}
 }
 
 // RateLimited returns an error that a handler returns when a service has refused it because of too many

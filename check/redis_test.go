@@ -166,6 +166,32 @@ func TestCheckOfAUsersPermissions(t *testing.T) {
 	})
 }
 
+// What docs/operations.md and SECURITY.md say that a producer's user can do, and cannot.
+func TestAProducerReachesNoJobThatWaits(t *testing.T) {
+	t.Parallel()
+	server := drivertest.Start(t)
+	rule, err := Rule(RoleProducer, "producer", Config{Prefix: "app"})
+	require.NoError(t, err)
+	do(t, server, strings.Fields(rule)...)
+	may := func(command string) bool {
+		return do(t, server, append([]string{"ACL", "DRYRUN", "producer"}, strings.Fields(command)...)...) == "OK"
+	}
+	for _, command := range []string{
+		"LRANGE app:queue:mail 0 -1", "RPOP app:queue:mail", "LREM app:queue:mail 1 x", "DEL app:queue:mail", "LRANGE app:belay:working:mail:p 0 -1",
+		"ZRANGE app:schedule 0 -1", "ZREM app:schedule x", "ZRANGE app:retry 0 -1", "ZADD app:retry 1 x", "ZRANGE app:dead 0 -1", "ZREM app:dead x",
+		"HSET app:it-jid belay_state done", "DEL app:it-jid", "SMEMBERS app:queues", "ZRANGE app:belay:batches 0 -1", "SMEMBERS app:belay:batch:b:pending",
+		"DEL app:belay:batch:b", "SMEMBERS app:processes", "HGETALL app:vm:1:work", "ZRANGE app:belay:unique 0 -1", "KEYS app:*", "SCAN 0",
+	} {
+		require.False(t, may(command), command)
+	}
+	for _, command := range []string{
+		"LPUSH app:queue:mail x", "HMGET app:it-jid belay_job", "HMGET app:belay:batch:b on_success", "HSET app:belay:batch:b on_success x",
+		"SREM app:belay:batch:b:pending jid", "MGET app:belay:lock:0", "SET app:belay:lock:0 x",
+	} {
+		require.True(t, may(command), "%s: if it is denied now, the documents say too much", command)
+	}
+}
+
 // Workers check at each start: what a tight user is denied anyway must not fill the operator's log of
 // denials.
 func TestCheckCallsNothingThatIsDenied(t *testing.T) {

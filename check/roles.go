@@ -21,7 +21,9 @@ type Role string
 const (
 	// RoleWorker runs jobs, and pushes them.
 	RoleWorker Role = "worker"
-	// RoleProducer pushes jobs, and waits for tracked ones. It can neither read nor delete what waits.
+	// RoleProducer pushes jobs, and waits for tracked ones. It can neither read nor delete what waits. By its
+	// id it can read a tracked job that has ended, and read and change a batch: Redis permits kinds of keys,
+	// not single jobs.
 	RoleProducer Role = "producer"
 	// RoleOperator sees all jobs, queues and processes, and acts on them.
 	RoleOperator Role = "operator"

@@ -203,7 +203,8 @@ func (a *act) lockOf(e Entry) *lua.Lock {
 	case a.Action == Reschedule:
 		held.Hold = lock.Lifetime(a.At.Sub(a.clock.Now()))
 	case a.Action == Kill || a.Action == Delete:
-		return lock.Ending(e.parsed, cmp.Or(e.Queue, job.DefaultQueue), a.clock.Now(), unitOf(e.parsed))
+		queue, _ := e.split()
+		return lock.Ending(e.parsed, cmp.Or(queue, e.parsed.QueueOrDefault()), a.clock.Now(), unitOf(e.parsed))
 	case a.Action == Retry && (a.Home == Dead() || a.Home == Scheduled() && lock.Meets()):
 	default:
 		return nil // the job was accepted and keeps its lock

@@ -18,7 +18,8 @@ import (
 
 // An Entry is one waiting job. All of its text is untrusted.
 type Entry struct {
-	// ID is its jid, or "unreadable-" and the first digits of the SHA-256 of its bytes.
+	// ID is its jid. For a job without a jid, and for one whose jid is longer than a client of Belay pushes
+	// (255 bytes), it is "unreadable-" and the first digits of the SHA-256 of its bytes.
 	ID string `json:"id"`
 	// In is where it is: "retries", "scheduled", "dead", "queue", "quarantined", "waiting" or "completed".
 	In string `json:"in"`
@@ -28,7 +29,8 @@ type Entry struct {
 	Payload string `json:"payload,omitempty"`
 	// Class is the display name: the class that an adapter's job wraps, if there is one.
 	Class string `json:"class"`
-	// Queue is the queue in which it waits, or that its payload names.
+	// Queue is the queue in which it waits, or that its payload names; of a name that is longer than that of a
+	// queue can be, the beginning.
 	Queue string `json:"queue"`
 	// Gate is the gate of a limit at which it waits; empty for a job in any other place.
 	Gate string `json:"gate,omitempty"`
@@ -131,11 +133,13 @@ func (e *Entry) parse() {
 	}
 	e.parsed = parsed
 	e.ID, e.Class, e.Args, e.Interrupted = parsed.JID(), parsed.DisplayClass(), json.RawMessage(seal.Shown(parsed)), parsed.InterruptedCount()
-	if e.ID == "" { // Ruby does not push such a job, and without an ID it could not be selected
+	// Ruby pushes neither. Without an ID the job could not be selected, and each row of a list has it, also in
+	// links.
+	if e.ID == "" || len(e.ID) > maxName {
 		e.ID = unreadableID(bytes)
 	}
 	if queue == "" {
-		e.Queue = parsed.QueueOrDefault()
+		e.Queue = bounded(parsed.QueueOrDefault())
 	}
 	if n, ok := parsed.RetryCount(); ok {
 		e.RetryCount = &n
@@ -214,6 +218,18 @@ func (e Entry) tags() (tags []string) {
 		_ = json.Unmarshal([]byte(text), &tags) // another program may have another field of that name
 	}
 	return tags
+}
+
+// maxName is how many bytes of a name from Redis are listed: those of a queue, a class or a jid that can be
+// pushed.
+const maxName = 255
+
+// bounded shortens the name in a payload to what is listed.
+func bounded(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "") + "…"
 }
 
 func shown(text string) string {

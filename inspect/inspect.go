@@ -177,6 +177,22 @@ func (r *reading) texts(what string, reply driver.Reply) []string {
 	return texts
 }
 
+// names reads the names of what will be listed. Any program that can write to Redis can write one of many
+// megabytes, and each list and page would have it several times: one of more than maxName bytes, which no push
+// writes, is a problem instead.
+func (r *reading) names(what string, reply driver.Reply) []string {
+	return r.listable(what, r.texts(what, reply))
+}
+
+// listable leaves out the names that are too long.
+func (r *reading) listable(what string, all []string) []string {
+	short := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return len(name) > maxName })
+	if long := len(all) - len(short); long > 0 {
+		r.problem("%s: names of more than %d bytes are not listed; there are %d", what, maxName, long)
+	}
+	return short
+}
+
 // time reads the reply to lua.AskTime. If TIME is denied, it returns this machine's time.
 func (r *reading) time(reply driver.Reply) time.Time {
 	if now, err := lua.TimeOf(reply); err == nil {

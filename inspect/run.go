@@ -86,7 +86,7 @@ func (i *Inspector) readRun(thread, entry string, now time.Time) (Run, error) {
 	if err := json.Unmarshal([]byte(entry), &fields); err != nil {
 		return run, err
 	}
-	run.Queue, run.Since = fields.Queue, instant(fields.RunAt)
+	run.Queue, run.Since = bounded(fields.Queue), instant(fields.RunAt)
 	run.Elapsed = since(run.Since, now)
 	run.Overdue = Seconds{time.Duration(min(max(fields.Overdue, 0), maxOverdue) * float64(time.Second))}
 	payload := string(fields.Payload)
@@ -99,6 +99,9 @@ func (i *Inspector) readRun(thread, entry string, now time.Time) (Run, error) {
 		return run, err
 	}
 	run.Class, run.JID = parsed.DisplayClass(), parsed.JID()
+	if len(run.JID) > maxName { // see Entry.ID
+		run.JID = unreadableID(payload)
+	}
 	args, _ := i.mask.of(json.RawMessage(seal.Shown(parsed)), run.Class, parsed.Class(), parsed.Wrapped())
 	if run.Args = string(args); len(run.Args) > maxRunArgs { // a copy: the status may be kept, and the payload is large
 		run.Args = strings.ToValidUTF8(strings.Clone(run.Args[:maxRunArgs]), "") + "…"

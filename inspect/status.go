@@ -71,7 +71,7 @@ func (i *Inspector) Status(ctx context.Context) (Status, error) {
 	s, names, listed := i.summary(ctx, &r,
 		driver.Command("SRANDMEMBER", i.keys.Processes(), strconv.Itoa(maxShown)), // as for the queues
 		driver.Command("ZRANGE", i.keys.Alive(), "0", strconv.Itoa(maxShown-1)))
-	processes := append(r.processes.texts("processes", listed[0]), r.processes.texts("alive", listed[1])...)
+	processes := append(r.processes.names("processes", listed[0]), r.processes.names("alive", listed[1])...)
 	i.addQueues(ctx, &r, &s, names)
 	if r.err() == nil {
 		s.Processes = i.processes(ctx, &r.processes, sorted(processes), s.At)
@@ -97,6 +97,7 @@ func (i *Inspector) addQueues(ctx context.Context, r *readings, s *Status, names
 	if r.err() == nil && s.QueueCount > maxShown {
 		names.queues = i.largest(ctx, &r.queues, s, names.queues)
 	}
+	names.queues = r.queues.listable("queues", names.queues)
 	if r.err() == nil {
 		s.Queues = i.queues(ctx, &r.queues, names.queues, s.At)
 	}
@@ -142,7 +143,7 @@ func (i *Inspector) largest(ctx context.Context, r *reading, s *Status, unsized 
 	for _, size := range sizes[listed:] {
 		s.Enqueued, s.Quarantined = s.Enqueued+int64(max(size.Waiting, 0)), s.Quarantined+int64(max(size.Quarantined, 0))
 		if size.Waiting < 0 || size.Quarantined < 0 {
-			r.problem("queue %s is not a list", size.Name)
+			r.problem("queue %s is not a list", bounded(size.Name))
 		}
 	}
 	names := make([]string, listed)

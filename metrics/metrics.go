@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -305,10 +304,24 @@ func (c shardCollector) collectBatches(ctx context.Context, to chan<- prometheus
 }
 
 // label returns a name as a label: any program can write names into Redis that are not UTF-8, and one of them
-// would fail the scrape.
+// would fail the scrape. Bytes that are not UTF-8 are spelled \xff. So would two names with one label fail it:
+// in a name that has such a byte, or \x, each backslash is doubled. All other names stay as they are.
 func label(name string) string {
-	if utf8.ValidString(name) {
+	if utf8.ValidString(name) && !strings.Contains(name, `\x`) {
 		return name
 	}
-	return strings.Trim(strconv.Quote(name), `"`)
+	var out strings.Builder
+	for rest := name; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&out, `\x%02x`, rest[0])
+		case r == '\\':
+			out.WriteString(`\\`)
+		default:
+			out.WriteRune(r)
+		}
+		rest = rest[size:]
+	}
+	return out.String()
 }

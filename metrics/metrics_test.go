@@ -83,6 +83,31 @@ func worked(t *testing.T, open func(url string) (driver.Client, error)) *metrics
 	return metrics.New(metrics.Config{Server: server, Fleet: fleet})
 }
 
+// Any program can write such names into Redis, and two metrics with one label would fail the whole scrape.
+func TestNoTwoNamesHaveOneLabel(t *testing.T) {
+	t.Parallel()
+	client, redis, prefix := connect(t, adapters.Open["go-redis"])
+	names := []string{"\xff", `\xff`, `\\xff`, "\\\xff", `\\\xff`, `App\Mail`, "a\xff\x80", `a\xff\x80`, "\uFFFD", `\`, `"`, "\"\xff"}
+	require.NoError(t, redis.Do(t.Context(), driver.Command(append([]string{"SADD", prefix + ":queues"}, names...)...))[0].Err)
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(metrics.New(metrics.Config{Fleet: inspect.FleetOf(client)})))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	labels := map[string]bool{}
+	for _, family := range families {
+		if family.GetName() != "belay_queue_jobs" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			labels[metric.GetLabel()[0].GetValue()] = true
+		}
+	}
+	require.Len(t, labels, len(names))
+	for _, name := range []string{`\xff`, `App\Mail`, "\uFFFD", `\`, `"`} {
+		require.True(t, labels[name], "%s: an ordinary name stays as it is, and a byte is spelled", name)
+	}
+}
+
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	for name, open := range adapters.Open {

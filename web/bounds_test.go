@@ -50,6 +50,27 @@ func TestALargeJobMakesNoLargePage(t *testing.T) {
 	require.Less(t, len(got.body), 100<<10)
 }
 
+func TestLongNamesMakeNoLargePage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	long := strings.Repeat("n", 1<<20)
+	for n := range 10 {
+		job := fmt.Sprintf(`{"class":"A","args":[],"jid":"%s%d","queue":"%s"}`, long, n, long)
+		r.do("ZADD", r.keys.Dead(), fmt.Sprint(n), job)
+		r.do("LPUSH", r.keys.Queue("mail"), job)
+		r.do("SADD", r.keys.Queues(), "mail", long+fmt.Sprint(n))
+		r.do("SADD", r.keys.Processes(), long+fmt.Sprint(n))
+	}
+	for _, path := range []string{"/", "/queues", "/dead", "/queue?name=mail", "/busy", "/series.json"} {
+		got := r.get(path)
+		require.Equal(t, http.StatusOK, got.status, path)
+		require.Less(t, len(got.body), 100<<10, path)
+	}
+	require.Contains(t, r.get("/").body, "names of more than 255 bytes are not listed; there are 10")
+	id := idOfUnreadable.FindString(r.get("/dead").body)
+	require.Equal(t, http.StatusOK, r.get("/job?jid="+id).status, "the job has a page by its ID")
+}
+
 func TestALargeFormIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
@@ -76,6 +97,17 @@ func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
 	<-r.dash.slots
 	require.Equal(t, http.StatusOK, r.get("/busy").status)
 	require.Equal(t, http.StatusOK, r.get("/busy").status, "a request frees its slot")
+}
+
+// A probe of liveness needs no user, so it takes no slot from users; and while they have all slots, it is
+// answered.
+func TestProbesTakeNoSlot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for range atOnce {
+		r.dash.slots <- struct{}{}
+	}
+	require.Equal(t, "ok\n", r.get("/healthz").body)
 }
 
 func TestAnAwayRedisIsReported(t *testing.T) {

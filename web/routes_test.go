@@ -174,6 +174,10 @@ func TestAnyBasePath(t *testing.T) {
 	r := newRig(t, Config{})
 	stripped := http.StripPrefix("/anywhere", r.dash)
 	require.Equal(t, http.StatusOK, r.ask(stripped, "GET", "/anywhere/busy", "").status)
+	for asked, want := range map[string]string{"/anywhere": "anywhere/", "/anywhere?range=days": "anywhere/", "/anywhere/": ""} {
+		require.Equal(t, want, r.ask(stripped, "GET", asked, "").head.Get("Location"), asked)
+	}
+	require.Equal(t, "jobs/", r.ask(http.StripPrefix("/admin/jobs", r.dash), "GET", "/admin/jobs", "").head.Get("Location"))
 }
 
 func TestAWrongCursorIsTheUsersMistake(t *testing.T) {

@@ -3,12 +3,16 @@ package web
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -161,4 +165,78 @@ func TestTheRecorderKeepsWhatThePlotsShow(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.Contains(t, r.get("/series.json?range=days").body, `"days":true`)
 	require.Contains(t, r.get("/?range=days").body, "The figures of each day")
+}
+
+// beginForms opens connections, and sends on each the beginning of a form as this user.
+func beginForms(t *testing.T, addr, user, password string, count int) (conns []net.Conn) {
+	t.Helper()
+	for range count {
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = fmt.Fprintf(conn, "POST /act HTTP/1.1\r\nHost: x\r\nAuthorization: Basic %s\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
+			"Content-Length: 1000\r\n\r\na=", base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+		require.NoError(t, err)
+		conns = append(conns, conn)
+	}
+	return conns
+}
+
+// A user, or one who may only look, opens more requests than there are slots, and sends their forms slowly.
+func TestSlowFormsKeepNoUserOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	users := someUsers(t)
+	server := httptest.NewServer(users.Require(r.dash)) // without a deadline, as that of another program may be
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	addr := server.Listener.Addr().String()
+	for _, conn := range beginForms(t, addr, "guest", "look", 2*atOnce) {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, "a user who may not act is refused before the form is there")
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusForbidden, answer.StatusCode)
+	}
+	beginForms(t, addr, "alice", "correct horse", 2*atOnce)
+	for range 2 * atOnce { // while the forms arrive
+		request, err := http.NewRequest("GET", server.URL+"/dead", nil)
+		require.NoError(t, err)
+		request.SetBasicAuth("guest", "look")
+		answer, err := server.Client().Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+	}
+}
+
+// A deadlined records the deadlines that a handler sets for reading its request.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	deadlines []time.Time
+}
+
+func (d *deadlined) SetReadDeadline(at time.Time) error {
+	d.deadlines = append(d.deadlines, at)
+	return nil
+}
+
+func TestAFormHasADeadlineInAnyServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	post := func(body io.Reader) []time.Time {
+		w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+		request := httptest.NewRequest("POST", "/act", body)
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		request.Header.Set("Sec-Fetch-Site", "same-origin")
+		r.dash.ServeHTTP(w, request)
+		return w.deadlines
+	}
+	deadlines := post(strings.NewReader("in=dead"))
+	require.Len(t, deadlines, 2)
+	require.WithinDuration(t, time.Now().Add(readTimeout), deadlines[0], readTimeout/2)
+	require.Zero(t, deadlines[1], "it is for the form, and not for the act")
+	require.Len(t, post(iotest.ErrReader(os.ErrDeadlineExceeded)), 1, "it stays for what is left of the form")
 }

@@ -79,7 +79,7 @@ func (d *Dashboard) serve(v *visit) error {
 	}
 	path, below := strings.CutPrefix(v.r.URL.Path, d.cfg.BasePath)
 	if path == "" && below {
-		v.redirect(v.r.URL.Path[strings.LastIndexByte(v.r.URL.Path, '/')+1:] + "/")
+		v.redirect(v.lastSegment() + "/")
 		return nil
 	}
 	if !below {
@@ -109,21 +109,39 @@ func (d *Dashboard) serve(v *visit) error {
 	if strings.HasPrefix(path, "/assets/") {
 		return handle(d, v)
 	}
+	if v.r.Method == http.MethodPost && !d.mayAct(v) { // before its body is read
+		v.w.Header().Set("Connection", "close") // else the server would read the body before it answers
+		return d.permit(v, Act{Name: path[1:]})
+	}
+	// Before a slot is taken: a client that sends its form slowly must not keep others out.
+	if err := v.readForm(); err != nil {
+		return err
+	}
+	var cancel context.CancelFunc
+	v.ctx, cancel = context.WithTimeout(v.ctx, requestTimeout)
+	defer cancel()
+	if route.open { // it needs no user, so that it must not take a slot from users
+		return handle(d, v)
+	}
 	leave, err := d.enter(v.ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	var cancel context.CancelFunc
-	v.ctx, cancel = context.WithTimeout(v.ctx, requestTimeout)
-	defer cancel()
-	if err := v.readForm(); err != nil {
-		return err
-	}
 	if len(d.shards) > 0 && !route.sums {
 		return d.toShard(v, path)
 	}
 	return handle(d, v)
+}
+
+// lastSegment returns the end of the path as the browser has it. A program that mounts the handler may have
+// removed all of the path (http.StripPrefix).
+func (v *visit) lastSegment() string {
+	path := v.r.URL.Path
+	if asked, err := url.ParseRequestURI(v.r.RequestURI); path == "" && err == nil {
+		path = asked.EscapedPath()
+	}
+	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
 // knowsHost reports whether a Host header has one of the configured names.
@@ -161,13 +179,17 @@ func (v *visit) readForm() error {
 	if v.r.Method != http.MethodPost {
 		return nil
 	}
+	// The server of a program that mounts the handler may have no deadline.
+	reads := http.NewResponseController(v.w)
+	_ = reads.SetReadDeadline(time.Now().Add(readTimeout)) // a middleware's writer may not support it
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxBody)
-	if err := v.r.ParseForm(); err != nil {
+	if err := v.r.ParseForm(); err != nil { // what is left of the body keeps the deadline
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return fail(http.StatusRequestEntityTooLarge, "The request is too large. Select fewer jobs.")
 		}
 		return fail(http.StatusBadRequest, "The form cannot be read.")
 	}
+	_ = reads.SetReadDeadline(time.Time{}) // it would end the act: a server reads on to see whether its client is there
 	v.form = v.r.PostForm
 	return nil
 }

@@ -83,13 +83,12 @@ type Dashboard struct {
 	// See the constants of these names; tests take one step at a time.
 	stepTime, searchTime, patientTime time.Duration
 
-	mutex    sync.Mutex // held during a read of the status, so that concurrent requests share one
-	last     inspect.FleetStatus
-	lastRead time.Time
+	mutex    sync.Mutex // for the recorder
 	recorder recorder
 
-	findings shared[check.Findings]
-	day      shared[[]inspect.Sample]
+	overviews shared[inspect.FleetStatus]
+	findings  shared[check.Findings]
+	day       shared[[]inspect.Sample]
 }
 
 // New makes a Dashboard of a client's keyspace, or of all its shards. It uses connections of its own beside
@@ -188,47 +187,38 @@ func (d *Dashboard) Run(ctx context.Context) error {
 // fresh is for how long a status serves further requests: several tabs cost no more than one.
 const fresh = time.Second
 
-// status returns the overview, at most a second old.
+// status returns the overview, at most a second old unless its read takes longer.
 func (d *Dashboard) status(ctx context.Context) (inspect.FleetStatus, error) {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	if time.Since(d.lastRead) < fresh {
-		return d.last, nil
-	}
-	// Not the request's own cancellation: the status is for the others too.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout/2)
-	defer cancel()
-	status, err := d.fleet.Status(ctx)
-	if err != nil {
-		return inspect.FleetStatus{}, err
-	}
-	d.last, d.lastRead = status, time.Now()
-	d.recordLocked(status)
-	return status, nil
+	return d.overviews.get(ctx, fresh, func(ctx context.Context) (inspect.FleetStatus, error) {
+		status, err := d.fleet.Status(ctx)
+		if err == nil {
+			d.record(status)
+		}
+		return status, err
+	})
 }
 
-// recordLocked adds a status to the plots, and that of each shard to the plots of the shard. A sum without a
-// shard that is away is no sample: its counters would fall, and jump when the shard is back.
-func (d *Dashboard) recordLocked(status inspect.FleetStatus) {
+// record adds a status to the plots, and that of each shard to the plots of the shard. A sum without a shard
+// that is away is no sample: its counters would fall, and jump when the shard is back.
+func (d *Dashboard) record(status inspect.FleetStatus) {
 	whole := true
 	for n, shard := range status.Shards {
 		if shard.Problem != "" {
 			whole = false
 			continue
 		}
-		one := d.shards[n]
-		one.mutex.Lock()
-		one.recorder.add(shard.Status)
-		one.mutex.Unlock()
+		d.shards[n].addSample(shard.Status)
 	}
 	if whole {
-		d.recorder.add(status.Status)
+		d.addSample(status.Status)
 	}
 }
 
-// stale makes the next request read the status again: an act changed it.
-func (d *Dashboard) stale() {
+func (d *Dashboard) addSample(status inspect.Status) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	d.lastRead = time.Time{}
+	d.recorder.add(status)
 }
+
+// stale makes the next request read the status again: an act changed it.
+func (d *Dashboard) stale() { d.overviews.stale() }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -128,6 +129,22 @@ func processNames(i *inspect.Inspector, ctx context.Context) (names []string, er
 	return names, err
 }
 
+// maxOffered is how many bytes a name may have that completion offers: those of a queue or a class.
+const maxOffered = 255
+
+// isOffered reports whether a name from Redis may be completed. Any program that can write to Redis can choose
+// a name, and the scripts of shells evaluate the line that they complete: in bash, a name with $(...) in it
+// runs that command as soon as the key is pressed again. So a name is offered only if no character of it has a
+// meaning in a shell, and if it cannot be taken for a flag.
+func isOffered(name string) bool {
+	if name == "" || len(name) > maxOffered || strings.ContainsRune("-=", rune(name[0])) {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_-.:@/+,=", c)
+	})
+}
+
 // completeNames completes arguments, or a flag's value, with names from Redis. Without Redis it completes
 // nothing and prints no error, which the shell would show in the middle of a line.
 func (f *redisFlags) completeNames(of func(position int) readNames) cobra.CompletionFunc {
@@ -141,7 +158,7 @@ func (f *redisFlags) completeNames(of func(position int) readNames) cobra.Comple
 			defer cancel()
 			all, err := read(i, ctx)
 			for _, name := range all {
-				if isPlain(name) && strings.HasPrefix(name, typed) && !slices.Contains(names, name) {
+				if isOffered(name) && strings.HasPrefix(name, typed) && !slices.Contains(names, name) {
 					names = append(names, name)
 				}
 			}
@@ -168,7 +185,7 @@ func completeList(names []string) cobra.CompletionFunc {
 func suggestion(name string, names []string) string {
 	like := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, known := range names {
-		if isPlain(known) && !strings.Contains(known, " ") { // completion offers plain names only
+		if isOffered(known) { // a user may paste it into a shell
 			like.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
 		}
 	}

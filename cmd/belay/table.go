@@ -35,6 +35,10 @@ func tableOf(cmd *cobra.Command) *table {
 // rowsAtOnce is how many rows get the same columns: enough for a screen, few enough to keep in memory.
 const rowsAtOnce = 256
 
+// maxCell is how many bytes of a cell are printed unless it is the last one of its row. All rows are as wide as
+// the widest, so one name of a megabyte would make each row as long. --json has all of it.
+const maxCell = 512
+
 // row prints a row. Names in it come from any program that can write to Redis, so all cells are escaped.
 func (t *table) row(cells ...any) { t.print(t.shard, cells) }
 
@@ -47,7 +51,9 @@ func (t *table) print(shard string, cells []any) {
 	}
 	texts := make([]string, len(cells))
 	for n, cell := range cells {
-		texts[n] = plain(fmt.Sprint(cell))
+		if texts[n] = plain(fmt.Sprint(cell)); n < len(cells)-1 && len(texts[n]) > maxCell {
+			texts[n] = strings.ToValidUTF8(texts[n][:maxCell], "") + "…"
+		}
 	}
 	_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(texts, "\t"), "\t"))
 	if t.rows++; t.rows%rowsAtOnce == 0 {
