@@ -369,10 +369,11 @@ func TestGate(t *testing.T) {
 			victim := w.process("q")
 			w.enter(victim, one, "a", "b")
 			w.redis("RPOPLPUSH", w.keys.Working("q", victim), w.keys.Queue("q"))
-			require.Equal(w, 1, ask(w, w.keys.FreeSlots(victim, []string{"q"})), "it lives")
+			require.Zero(w, ask(w, w.keys.FreeSlots(victim, []string{"q"})), "it lives")
 			require.Zero(w, ask(w, w.keys.Deregister(victim, []string{"q"})))
 			require.False(w, ask(w, w.keys.Forget(victim, []string{"q"}, 0)), "its slots are not free")
-			require.Zero(w, ask(w, w.keys.FreeSlots(victim, []string{"q"})))
+			require.Equal(w, 1, ask(w, w.keys.FreeSlots(victim, []string{"q"})))
+			require.Zero(w, ask(w, w.keys.FreeSlots(victim, []string{"q"})), "none is left")
 			require.Equal(w, [3]int{0, 0, 1}, w.counts(one))
 			w.pollGates()
 			require.Equal(w, [3]int{0, 1, 0}, w.counts(one))
@@ -533,6 +534,12 @@ func TestRate(t *testing.T) {
 			require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, leaky, "e"))
 			w.redis("SET", w.keys.Rate("f:"), "99999999999999")
 			require.Equal(w, Admitted{}, ask(w, w.keys.Admit("f:", "q")), "a state of the future is full now")
+		}},
+		promise{"permits_may_be_shorter_than_redis_can_store", func(w *world) {
+			identity, fast := w.process("q"), &Gate{Name: "t:", Size: Size{Rate: RateLeaky, N: 1_000_000, Per: 100 * time.Millisecond}}
+			require.Equal(w, Started{}, w.enter(identity, fast, "a"))
+			require.Equal(w, [3]int{1, 0, 0}, w.counts(fast))
+			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*fast, "caller")))
 		}},
 		promise{"the_state_of_another_kind_is_none_and_other_types_are_refused", func(w *world) {
 			identity := w.process("q")
