@@ -46,8 +46,8 @@ type Periodic struct {
 	// changes.
 	Cron string
 	// Job is the job of each tick: of Definition.Job, with options such as Queue, Retries and Meta. In, At, JID
-	// and PushOnce are errors; with shards also a limit or a ShardKey of another shard than that of the periodic
-	// jobs. Push middleware does not run for these jobs, because the process that polls enqueues them.
+	// and PushOnce are errors; with shards also a limit or a ShardKey of another shard than that of the
+	// periodic jobs. Push middleware does not run for these jobs, because the process that polls enqueues them.
 	Job RawJob
 	// Zone is the time zone of Cron by its name in the IANA database, which the program contains, such as
 	// Europe/Berlin. Default: UTC.
@@ -160,8 +160,8 @@ func (p Periodic) Definition() (*scheduler.Periodic, error) {
 	return definition, nil
 }
 
-// DefinitionFor returns the Definition. It is an error if the job would not be on the shard of its ShardKey or of
-// its limit: a client with shards has the ticks on one of them.
+// DefinitionFor returns the Definition. It is an error if the job would not be on the shard of its ShardKey or
+// of its limit: a client with shards has the ticks on one of them.
 func (p Periodic) DefinitionFor(c *Client) (*scheduler.Periodic, error) {
 	definition, err := p.Definition()
 	if err != nil || c.place == nil {

@@ -211,8 +211,9 @@ func (k *Keyspace) endUndo(r *Run) {
 	k.finish(r, r.outcome)
 }
 
-// mayHaveStarted reports whether Redis may have recorded a start of the job in this session. That of a reclaimed
-// job may be from an earlier run, whose end a failover has lost: without a new start nothing else frees its slot.
+// mayHaveStarted reports whether Redis may have recorded a start of the job in this session. That of a
+// reclaimed job may be from an earlier run, whose end a failover has lost: without a new start nothing else
+// frees its slot.
 func (r *Run) mayHaveStarted() bool { return r.starts > 0 || r.reclaimed }
 
 // mayWait reports whether the job may be in the waiting list of its gate: no reply to its start was read.

@@ -44,7 +44,8 @@ const Around = 1024 + MaxItems
 //
 // A job's Lock, if it has one and still owns it, is freed with the job or passes to its Next. A job
 // that goes to a queue takes its lock, if it is free, for its Hold. A job that goes to another time prolongs
-// its own lock to its Hold. A job that leaves its queue loses its right to start at its gate, if it is admitted.
+// its own lock to its Hold. A job that leaves its queue loses its right to start at its gate, if it is
+// admitted.
 type ActGroup struct {
 	Destination Destination
 	Queue       string

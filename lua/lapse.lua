@@ -8,8 +8,8 @@
 -- An admission of a gate without a size, which lets all jobs start, lapses at once: processes start its jobs
 -- without asking once the rule of a class is gone, and the next rule must not find them counted.
 -- KEYS     1 gates  2 admitted  3 index of gates with waiters  4 limits  5 paused  then queue lists
--- ARGV     1 ms after which one lapses whose queue is empty or paused  2 ms after which any lapses  3 ms to keep a lapsed
---          one
+-- ARGV     1 ms after which one lapses whose queue is empty or paused  2 ms after which any lapses
+--          3 ms to keep a lapsed one
 --          then for each admission: SHA-1 of the job's bytes, the text as it was read, position of the queue's
 --          key
 -- Returns  how many lapsed
@@ -41,7 +41,7 @@ for at = first, #ARGV, step do
     elseif sign == '-' and age_ms > keep_ms then
       redis.call('HDEL', admitted, hash)
     elseif sign == '' and (age_ms > queued_ms
-      or age_ms > unqueued_ms and (redis.call('EXISTS', list) == 0 or redis.call('SISMEMBER', paused, queue) == 1)
+      or age_ms > unqueued_ms and (redis.call('SISMEMBER', paused, queue) == 1 or redis.call('EXISTS', list) == 0)
       or redis.call('HEXISTS', limits, string.match(name, '^[^:]*')) == 0) then
       redis.call('HSET', admitted, hash, string.format('-%.0f\n%s\n%s', now_ms, name, queue))
       less(gates, name .. '\na', 1)
