@@ -208,7 +208,8 @@ var ErrShards = client.ErrShards
 // ShardKey places a job, with shards (ClientConfig.Shards), on the shard of a text, such as the id of a
 // tenant: all jobs with one text are on one shard, with their locks and limits. Without it the lock of a
 // unique job and the gate of a limited one have a shard each, and a push that has both on different shards
-// fails. Jobs that share a lock or a limit need the same ShardKey, or each shard has a lock of its own. An
+// fails. Jobs that share a lock or a limit need the same ShardKey, or each shard has a lock of its own. A job
+// and its next jobs, and a batch and its callbacks, are on one shard: if their keys are not, the push fails. An
 // empty text is an error.
 func ShardKey(text string) JobOption {
 	return func(i *RawJob) { i.ShardKey = named(i, "ShardKey", text) }

@@ -52,7 +52,7 @@ func (s *Server) Schedule(jobs ...Periodic) error {
 	l := s.made("Schedule")
 	var errs []error
 	for _, p := range jobs {
-		definition, err := p.Definition()
+		definition, err := p.DefinitionFor(s.client)
 		if err == nil {
 			err = l.Schedule(definition)
 		}

@@ -2,6 +2,7 @@ package belay_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,4 +49,25 @@ func TestAServerRunsTheJobsOfAllShardsOfItsClient(t *testing.T) {
 	require.ErrorIs(t, other.Run(t.Context()), belay.ErrShards, "a server with another list of shards")
 	server.Stop()
 	require.NoError(t, awaitValue(t, "the stop", done))
+}
+
+// Ticks are enqueued on one shard, and a limit that is on another one would not count their jobs.
+func TestAServerRefusesAPeriodicJobWhoseLimitIsOnAnotherShard(t *testing.T) {
+	t.Parallel()
+	prefix := strings.Trim(drivertest.Prefix(t), ":")
+	client, err := belay.Open(t.Context(), drivertest.Redis(t).URL(), &belay.ClientConfig{Prefix: prefix, Shards: belay.ClusterShards(3)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	limit := belay.Limit{Name: "tenants", Concurrency: 1}
+	d := belay.Define[int]("ShardedTick", belay.Limited(limit, func(n int) string { return strconv.Itoa(n) }))
+	refused := 0
+	for n := range 40 {
+		err := newServer(t, client, belay.ServerConfig{}).Schedule(belay.Periodic{Name: "tick", Cron: "@daily", Job: d.Job(n)})
+		if err != nil {
+			require.ErrorContains(t, err, "its limit is on shard")
+			refused++
+		}
+	}
+	require.NotZero(t, refused)
+	require.Less(t, refused, 40)
 }

@@ -306,7 +306,8 @@ func limitNeeds(keys lua.Keys, names sample) (list []need) {
 	on(toList, keys.Tombstones(), "type zrange zrank zcount zscore")
 	on(toAct, line, "lrem lpop lset exists")
 	on(toAct, keys.Waiting(), "zadd zrem")
-	on(toAct, keys.Gates(), "hset hdel")
+	on(toAct, keys.Gates(), "type hset hincrby hdel")
+	on(toAct, keys.Admitted(), "type exists hmget hdel")
 	on(toAct, keys.Classes(), "type hget hset hdel hlen")
 	on(toAct, keys.Limits(), "type hget hset hdel")
 	return list

@@ -85,10 +85,11 @@ func (c *Client) NewBatch(ctx context.Context, cfg BatchConfig) (*Batch, error) 
 	anywhere := c.place != nil && cfg.ID == "" && cfg.Parent == nil
 	for tried := 1; ; tried++ {
 		own := cfg
+		bound := false
 		if own.ID == "" {
-			own.ID = c.newBatchID(own.Parent)
+			own.ID, bound = c.newBatchID(&own)
 		}
-		elsewhere := anywhere && tried < len(c.place.bound)
+		elsewhere := anywhere && !bound && tried < len(c.place.bound)
 		b, err := c.newBatch(ctx, own, elsewhere)
 		if err == nil {
 			return b, nil
@@ -203,7 +204,12 @@ func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text s
 	case r.Status == StatusRefused:
 		return "", "", fmt.Errorf("middleware refused it: %s", r.Reason)
 	}
-	j.Queue = of.name.Queue // the script stores it there
+	j.Queue = of.name.Queue                                              // the script stores it there
+	if c.place != nil && (j.Batch == nil || j.Batch.space == of.space) { // else batchOf returns the error
+		if _, err := c.place.place(c.boundKeys(&w, &j)...); err != nil {
+			return "", "", &InvalidError{Class: j.Class, Err: err}
+		}
+	}
 	if err = c.complete(&w, &j, of.space.nowFor(ctx, time.Time{}), false, &r); err != nil {
 		return "", "", err
 	}
@@ -252,14 +258,25 @@ func (c *Client) batchSpace(id string) *space {
 }
 
 // newBatchID draws the id of a batch. With shards it begins with the name of one, so that a program that has
-// only the id finds the batch: that of the parent, or one at random that is not left out.
-func (c *Client) newBatchID(parent *Batch) string {
-	id := job.NewJID()
+// only the id finds the batch: that of the parent, or that of the callbacks, which is bound then, or one at
+// random that is not left out.
+func (c *Client) newBatchID(cfg *BatchConfig) (id string, bound bool) {
+	id = job.NewJID()
 	switch {
 	case c.place == nil:
-		return id
-	case parent != nil:
-		return parent.space.name + "." + id
+		return id, false
+	case cfg.Parent != nil:
+		return cfg.Parent.space.name + "." + id, false
+	}
+	for _, j := range []RawJob{cfg.OnSuccess, cfg.OnComplete, cfg.OnDeath} {
+		var w writer
+		j.setDefaults(&w)
+		// If they are on several shards, callback returns the error.
+		if keys := c.boundKeys(&w, &j); j.Class != "" && len(keys) > 0 {
+			if at, err := c.place.place(keys...); err == nil {
+				return c.spaces[at].name + "." + id, true
+			}
+		}
 	}
 	for range 16 * len(c.place.bound) { // so that a shard that is left out is hardly ever drawn
 		if !c.leftOut(c.place.of(id)) {
@@ -267,7 +284,7 @@ func (c *Client) newBatchID(parent *Batch) string {
 		}
 		id = job.NewJID()
 	}
-	return c.spaces[c.place.of(id)].name + "." + id
+	return c.spaces[c.place.of(id)].name + "." + id, false
 }
 
 // Seal records that the program that made the batch pushes no more members. Members may still push more: a

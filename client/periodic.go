@@ -46,8 +46,8 @@ type Periodic struct {
 	// changes.
 	Cron string
 	// Job is the job of each tick: of Definition.Job, with options such as Queue, Retries and Meta. In, At, JID
-	// and PushOnce are errors. Push middleware does not run for these jobs, because the process that polls
-	// enqueues them.
+	// and PushOnce are errors; with shards also a limit or a ShardKey of another shard than that of the
+	// periodic jobs. Push middleware does not run for these jobs, because the process that polls enqueues them.
 	Job RawJob
 	// Zone is the time zone of Cron by its name in the IANA database, which the program contains, such as
 	// Europe/Berlin. Default: UTC.
@@ -72,7 +72,7 @@ type Periodic struct {
 // Workers enqueue the ticks: without a running Server nothing fires. The Redis user needs the rights of an
 // operator.
 func (c *Client) SetPeriodic(ctx context.Context, p Periodic) (changed bool, err error) {
-	definition, err := p.Definition()
+	definition, err := p.DefinitionFor(c)
 	if err != nil {
 		return false, fmt.Errorf("belay: periodic job %q: %w", p.Name, err)
 	}
@@ -157,6 +157,29 @@ func (p Periodic) Definition() (*scheduler.Periodic, error) {
 	}
 	if err := errors.Join(append(errs, j.checkPayload(definition.Job), definition.Check())...); err != nil {
 		return nil, err
+	}
+	return definition, nil
+}
+
+// DefinitionFor returns the Definition. It is an error if the job would not be on the shard of its ShardKey or
+// of its limit: a client with shards has the ticks on one of them.
+func (p Periodic) DefinitionFor(c *Client) (*scheduler.Periodic, error) {
+	definition, err := p.Definition()
+	if err != nil || c.place == nil {
+		return definition, err
+	}
+	var key boundKey
+	switch {
+	case p.Job.ShardKey != "":
+		key = boundKey{boundShard, p.Job.ShardKey}
+	case p.Job.gate != nil:
+		key = boundKey{boundGate, p.Job.gate(definition.Job)}
+	default:
+		return definition, nil
+	}
+	if at, home := c.place.of(key.text), c.Home(); at != home {
+		return nil, fmt.Errorf("%s is on shard %q, and ticks are enqueued on shard %q: enqueue the job from the handler of a periodic one",
+			key.kind, c.spaces[at].name, c.spaces[home].name)
 	}
 	return definition, nil
 }

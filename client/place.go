@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 )
@@ -37,6 +38,11 @@ const (
 	boundBatch boundKind = "its batch"
 	boundShard boundKind = "its ShardKey"
 )
+
+// ofNext returns the kind of a key that a next job has, of this class.
+func (k boundKind) ofNext(class string) boundKind {
+	return boundKind("the " + strings.TrimPrefix(string(k), "its ") + " of its next job " + class)
+}
 
 // A placement decides which shard a job goes to. Shards are meant by their index in the rules.
 type placement struct {
@@ -123,18 +129,17 @@ func (p *placement) ofBatch(id string) int {
 	return p.of(id)
 }
 
-// place returns the shard of a job with these bound keys, of which there is at least one. A ShardKey decides
-// for the lock and the limit too. An error means that the keys are on different shards.
+// place returns the shard of a job with these bound keys, of which there is at least one. The job's ShardKey
+// decides for its lock and its limit too. An error means that the keys are on different shards.
 func (p *placement) place(keys ...boundKey) (int, error) {
 	decides := keys
-	for _, key := range keys {
-		if key.kind == boundShard {
-			decides = []boundKey{key}
-		}
-	}
-	for _, key := range keys {
-		if key.kind == boundBatch && len(decides) == 1 && decides[0] != key {
-			decides = append(decides, key) // its members are where it is, whatever else they have
+	if at := slices.IndexFunc(keys, func(key boundKey) bool { return key.kind == boundShard }); at >= 0 {
+		decides = []boundKey{keys[at]}
+		for _, key := range keys {
+			// The members of a batch are where it is, whatever else they have.
+			if key.kind != boundShard && key.kind != boundLock && key.kind != boundGate {
+				decides = append(decides, key)
+			}
 		}
 	}
 	shard, err := p.shardOf(decides[0])

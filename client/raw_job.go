@@ -64,13 +64,14 @@ type RawJob struct {
 	// of its own queue. Any other end enqueues none; a job that runs again does so when it is done at last. A
 	// next job may have next jobs. It has no In, At, Key, Unique, Replicas or Batch; its ExpiresIn and Deadline
 	// count from the instant at which it is enqueued. Its payload is a part of that of the job, and counts for
-	// PayloadLimit. Middleware sees it at the push, and the push fails if it refuses it. At most batch.MaxNext
-	// are allowed. Pushes fail with ErrOldWorker while a worker of an older version is registered. Default:
-	// none.
+	// PayloadLimit. Middleware sees it at the push, and the push fails if it refuses it. With shards, the job
+	// goes to the shard of the limit or the ShardKey of its next jobs. At most batch.MaxNext are allowed.
+	// Pushes fail with ErrOldWorker while a worker of an older version is registered. Default: none.
 	Then []RawJob
 
 	// ShardKey places the job, with shards, on the shard of this text instead of those of its lock and its
-	// limit: all jobs with one text are on one shard. Without shards it has no effect. Default: none.
+	// limit: all jobs with one text are on one shard. A job whose next jobs are bound to another shard is
+	// refused, and so is a batch if its callbacks are. Without shards it has no effect. Default: none.
 	ShardKey string
 
 	// gate returns the gate of the job for its payload: see LimitedBy.

@@ -49,6 +49,9 @@ func (c *Client) boundKeys(w *writer, j *RawJob) (keys []boundKey) {
 			keys = append(keys, boundKey{boundBatch, b.space.name})
 		}
 	}
+	if len(j.Then) > 0 {
+		keys = j.keysOfNext(w, keys)
+	}
 	if j.Unique == nil && j.Key == "" && j.gate == nil {
 		return keys
 	}
@@ -63,6 +66,22 @@ func (c *Client) boundKeys(w *writer, j *RawJob) (keys []boundKey) {
 	}
 	if j.gate != nil {
 		keys = append(keys, boundKey{boundGate, j.gate(d.encode(w))})
+	}
+	return keys
+}
+
+// keysOfNext adds the bound keys of the job's next jobs, which are stored where the job is done.
+func (j *RawJob) keysOfNext(w *writer, keys []boundKey) []boundKey {
+	for _, next := range j.Then {
+		if next.ShardKey != "" {
+			keys = append(keys, boundKey{boundShard.ofNext(next.Class), next.ShardKey})
+		} else if next.gate != nil {
+			var d draft
+			if err := j.nextDraft(w, next, &d); err == nil {
+				keys = append(keys, boundKey{boundGate.ofNext(next.Class), next.gate(d.encode(w))})
+			}
+		}
+		keys = next.keysOfNext(w, keys)
 	}
 	return keys
 }

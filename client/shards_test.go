@@ -450,3 +450,119 @@ func TestThePanicOfADriverReachesTheCaller(t *testing.T) {
 		}
 	})
 }
+
+// limitedOn returns a job of a class that is limited, and whose gate is on this shard.
+func (s *sharded) limitedOn(shard, class string) RawJob {
+	s.Helper()
+	for n := range 100 {
+		gate := limit.Limit{Name: "tenants"}.Gate(fmt.Sprint(n)).Name
+		if s.client.spaces[s.client.place.of(gate)].name == shard {
+			j := RawJob{Class: class}
+			j.LimitedBy(func(string) string { return gate })
+			return j
+		}
+	}
+	require.FailNow(s, "no gate is on the shard "+shard)
+	return RawJob{}
+}
+
+// keyOn returns a ShardKey of this shard.
+func (s *sharded) keyOn(shard string) string {
+	s.Helper()
+	for n := range 100 {
+		if key := fmt.Sprint("key ", n); s.client.spaces[s.client.place.of(key)].name == shard {
+			return key
+		}
+	}
+	require.FailNow(s, "no key is on the shard "+shard)
+	return ""
+}
+
+func TestAJobIsWhereItsNextJobsAreBound(t *testing.T) {
+	onShards(t, func(s *sharded) {
+		for _, shard := range []string{"a", "b", "c"} {
+			next := s.limitedOn(shard, "Next")
+			keyed := RawJob{Class: "Keyed", ShardKey: s.keyOn(shard)}
+			moved := s.limitedOn("a", "Moved")
+			moved.ShardKey = s.keyOn(shard)
+			deep := RawJob{Class: "Between", Then: []RawJob{next}}
+			for _, j := range []RawJob{
+				{Class: "First", Then: []RawJob{plainJob(), next}},
+				{Class: "First", Then: []RawJob{keyed}},
+				{Class: "First", Then: []RawJob{moved}},
+				{Class: "First", Then: []RawJob{deep}},
+				{Class: "First", ShardKey: s.keyOn(shard), Then: []RawJob{next}},
+			} {
+				for range 3 {
+					receipt, err := s.client.Push(s.Context(), j)
+					require.NoError(s, err)
+					require.Equal(s, shard, receipt.Shard)
+				}
+			}
+		}
+		last, limited := s.limitedOn("b", "Last"), s.limitedOn("a", "First")
+		limited.Then = []RawJob{last}
+		for _, j := range []RawJob{
+			limited,
+			{Class: "First", ShardKey: s.keyOn("a"), Then: []RawJob{last}},
+			{Class: "First", Then: []RawJob{s.limitedOn("a", "Next"), {Class: "Between", Then: []RawJob{last}}}},
+		} {
+			_, err := s.client.Push(s.Context(), j)
+			var invalid *InvalidError
+			require.ErrorAs(s, err, &invalid)
+			require.ErrorContains(s, err, "the limit of its next job Last")
+			require.ErrorContains(s, err, `"a"`)
+			require.ErrorContains(s, err, `"b"`)
+		}
+	})
+}
+
+func TestABatchIsWhereItsCallbacksAreBound(t *testing.T) {
+	onShards(t, func(s *sharded) {
+		for _, shard := range []string{"a", "b", "c"} {
+			for _, cfg := range []BatchConfig{
+				{OnSuccess: s.limitedOn(shard, "Success")},
+				{OnComplete: RawJob{Class: "Complete", ShardKey: s.keyOn(shard)}},
+				{OnDeath: RawJob{Class: "Death", Then: []RawJob{s.limitedOn(shard, "Next")}}, OnSuccess: plainJob()},
+				{OnSuccess: s.limitedOn(shard, "Success"), OnDeath: s.limitedOn(shard, "Death"), ID: shard + ".1"},
+			} {
+				b, err := s.client.NewBatch(s.Context(), cfg)
+				require.NoError(s, err)
+				require.Equal(s, shard, b.space.name)
+			}
+		}
+		parent, err := s.client.NewBatch(s.Context(), BatchConfig{ID: "b.2"})
+		require.NoError(s, err)
+		for _, cfg := range []BatchConfig{
+			{OnSuccess: s.limitedOn("a", "Success"), OnDeath: s.limitedOn("b", "Death")},
+			{OnSuccess: s.limitedOn("a", "Success"), ID: "b.3"},
+			{OnSuccess: s.limitedOn("a", "Success"), Parent: parent},
+			{OnSuccess: RawJob{Class: "Success", ShardKey: s.keyOn("a")}, ID: "b.4"},
+		} {
+			_, err := s.client.NewBatch(s.Context(), cfg)
+			var invalid *InvalidError
+			require.ErrorAs(s, err, &invalid)
+			require.ErrorContains(s, err, `"a"`)
+			require.ErrorContains(s, err, `"b"`)
+		}
+	})
+}
+
+func TestAPeriodicJobIsRefusedWhereItsLimitIsNot(t *testing.T) {
+	onShards(t, func(s *sharded) {
+		home := s.client.Spaces()[s.client.Home()].Name
+		for _, shard := range []string{"a", "b", "c"} {
+			for _, j := range []RawJob{s.limitedOn(shard, "Tick"), {Class: "Tick", ShardKey: s.keyOn(shard)}} {
+				_, err := s.client.SetPeriodic(s.Context(), Periodic{Name: "nightly", Cron: "@daily", Job: j})
+				if shard == home {
+					require.NoError(s, err)
+					continue
+				}
+				require.ErrorContains(s, err, fmt.Sprintf("is on shard %q", shard))
+				require.ErrorContains(s, err, "enqueue the job from the handler of a periodic one")
+			}
+		}
+		_, err := s.client.SetPeriodic(s.Context(), Periodic{Name: "plain", Cron: "@daily", Job: plainJob()})
+		require.NoError(s, err)
+	})
+}

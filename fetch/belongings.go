@@ -73,7 +73,7 @@ func (k *Keyspace) lockOf(parsed *job.Job) *heldLock {
 // lock, the job takes the lock again first: otherwise another job would be accepted while this one waits. (A
 // job that had begun in an earlier run then holds a lock that it does not need; the next start frees it.)
 func (k *Keyspace) putBack(r *Run, outcome job.Outcome) {
-	if r.lock == nil || r.starts == 0 || r.lock.AtStart() != dedup.StartRelease {
+	if r.lock == nil || !r.mayHaveStarted() || r.lock.AtStart() != dedup.StartRelease {
 		k.finish(r, outcome)
 		return
 	}
@@ -211,12 +211,17 @@ func (k *Keyspace) endUndo(r *Run) {
 	k.finish(r, r.outcome)
 }
 
+// mayHaveStarted reports whether Redis may have recorded a start of the job in this session. That of a
+// reclaimed job may be from an earlier run, whose end a failover has lost: without a new start nothing else
+// frees its slot.
+func (r *Run) mayHaveStarted() bool { return r.starts > 0 || r.reclaimed }
+
 // mayWait reports whether the job may be in the waiting list of its gate: no reply to its start was read.
 func (r *Run) mayWait() bool { return r.gate != nil && r.starts > 0 && !r.started }
 
 // gateAtEnd returns the gate of a run whose start Redis may have recorded; nil for nearly all.
 func (r *Run) gateAtEnd() *lua.Gate {
-	if r.starts == 0 {
+	if !r.mayHaveStarted() {
 		return nil
 	}
 	return r.gate

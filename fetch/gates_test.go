@@ -180,6 +180,66 @@ func TestGates(t *testing.T) {
 			require.Equal(t, jobs[1:], r.waiters(gate), "the requeued job starts before it")
 		})
 
+		for _, quarantined := range []bool{false, true} {
+			name, waits := "free_the_slot_of_a_job_whose_end_a_failover_has_lost", lua.Keys.Queue
+			if quarantined {
+				name, waits = "free_the_slot_of_a_quarantined_job_whose_end_a_failover_has_lost", lua.Keys.Quarantine
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, open, 1, "mail")
+				gate := lua.Gate{Name: "five:", Size: lua.Size{Concurrency: 1}}
+				limited, other := payload("mail"), payload("mail")
+				r.k.SetGate(func(j *job.Job) *lua.Gate {
+					if strings.Contains(limited, j.JID()) {
+						return &gate
+					}
+					return nil
+				})
+				r.do("LPUSH", waits(r.keys, "mail"), limited)
+				r.beat()
+				r.pump("the limited job", func() bool { return len(r.running) == 1 })
+				r.requireSlots(gate, "1", "0")
+				list := r.keys.Working("mail", r.session.Identity)
+				if quarantined {
+					list = r.keys.QuarantineRun(r.session.Identity)
+				}
+				lost := []string{list, r.keys.Gates(), r.keys.Slots(r.session.Identity)}
+				var snapshot []string
+				for _, key := range lost {
+					snapshot = append(snapshot, r.do("DUMP", key).(string))
+				}
+				r.end(done)
+				r.do("LPUSH", r.keys.Queue("mail"), other)
+				r.pump("the other job to occupy the processor", func() bool { return len(r.running) == 1 })
+				if !quarantined {
+					r.do("DEL", list)
+				}
+				for at, key := range lost {
+					r.do("RESTORE", key, "0", snapshot[at])
+				}
+				if !quarantined {
+					r.do("LPUSH", list, other)
+				}
+				r.k.doubt(r.session, nil)
+				r.pump("the limited job to wait again", func() bool {
+					r.beat()
+					return len(r.list(waits(r.keys, "mail"))) == 1 && r.k.ledger.count(finished, settling, unacked) == 0
+				})
+				running, _ := r.slots(gate)
+				require.Equal(t, "0", running)
+				r.end(done)
+				r.pump("the limited job to run again", func() bool {
+					r.beat()
+					return len(r.running) == 1
+				})
+				r.requireSlots(gate, "1", "0")
+				r.end(done)
+				require.Empty(t, r.do("HGETALL", r.keys.Gates()))
+				require.Zero(t, r.do("EXISTS", r.keys.Slots(r.session.Identity), r.keys.Admitted()))
+			})
+		}
+
 		t.Run("that_cannot_be_asked_let_no_job_run", func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, open, 2, "mail")

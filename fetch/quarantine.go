@@ -296,7 +296,7 @@ func (k *Keyspace) handleQuarantined(session *Session, queues []string, ask lua.
 			k.addLarge(session, ownList{queue: queues[taken.Queue], quarantined: true}, lua.LargeOf(taken.Bytes))
 			return
 		}
-		k.arriveQuarantined(session, queues[taken.Queue], taken.Bytes, session == k.session)
+		k.arriveQuarantined(newRun(k, session, queues[taken.Queue], taken.Bytes), session == k.session)
 	case lua.QuarantineFenced:
 		k.fenced = k.fenced || session == k.session
 	case lua.QuarantineEmpty, lua.QuarantineBusy:

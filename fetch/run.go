@@ -27,6 +27,7 @@ type Run struct {
 	starts      int                     // calls for its start that Redis has executed, or may have
 	started     bool                    // Redis has recorded the start
 	refused     bool                    // Redis has refused the start, and the job goes back
+	reclaimed   bool                    // the job was an orphaned entry
 	undoStart   bool                    // Redis must record that the run does not start after all
 	first       bool                    // a crash has interrupted the job: at its gate it waits before others
 	abandonment *abandonment            // the state of an abandoned run; nil for nearly all

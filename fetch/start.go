@@ -46,15 +46,29 @@ func (k *Keyspace) arrive(r *Run, wanted bool) *Run {
 
 // admit puts a new run into the ledger: for a processor, or to be requeued.
 func (k *Keyspace) admit(r *Run, wanted bool) {
-	if wanted && !k.loop.quiet {
+	switch {
+	case wanted && !k.loop.quiet:
 		k.prepare(r)
-	} else {
+	case r.reclaimed:
+		k.learnBelongings(r)
+		k.putBack(r, job.Requeued())
+	default:
 		k.finish(r, job.Requeued())
 	}
 }
 
 // prepare makes a job ready for a processor or, if Redis must record its start first, for that call.
 func (k *Keyspace) prepare(r *Run) {
+	k.learnBelongings(r)
+	if r.gate == nil && !r.lock.startsLock() {
+		k.ledger.move(r, ready)
+		return
+	}
+	k.ledger.move(r, awaitingStart)
+}
+
+// learnBelongings finds out which lock and gate a job has.
+func (k *Keyspace) learnBelongings(r *Run) {
 	gateOf := k.gate.Load()
 	if gateOf != nil || r.mayOwn && dedup.Has(r.Bytes) {
 		// An unreadable job is moved to the dead set without a run. If it has a lock, the lock expires.
@@ -65,18 +79,12 @@ func (k *Keyspace) prepare(r *Run) {
 			}
 		}
 	}
-	if r.gate == nil && !r.lock.startsLock() {
-		k.ledger.move(r, ready)
-		return
-	}
-	k.ledger.move(r, awaitingStart)
 }
 
-// arriveQuarantined makes a run of a quarantined job.
-func (k *Keyspace) arriveQuarantined(session *Session, queue, bytes string, wanted bool) *Run {
-	r := newRun(k, session, queue, bytes)
-	r.quarantined, session.quarantined = true, r
-	session.quarantineQueue.Store(&queue)
+// arriveQuarantined puts the run of a quarantined job into the ledger.
+func (k *Keyspace) arriveQuarantined(r *Run, wanted bool) *Run {
+	r.quarantined, r.Session.quarantined = true, r
+	r.Session.quarantineQueue.Store(&r.Queue)
 	k.admit(r, wanted)
 	return r
 }

@@ -182,7 +182,7 @@ func (k *Keyspace) reclaim() {
 			rest = append(rest, o)
 			continue
 		}
-		k.log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished)
+		k.log.Info("orphaned entry reclaimed after a lost reply", "jid", r.JID(), "queue", r.Queue, "runs_here", r.state != finished && !r.undoStart)
 	}
 	c := &k.reconcile
 	c.orphaned = rest
@@ -194,18 +194,18 @@ func (k *Keyspace) reclaim() {
 
 // reclaimOne makes a run of an orphaned entry, or returns nil while it may not.
 func (k *Keyspace) reclaimOne(o orphan) *Run {
-	switch {
-	case !k.session.Leased():
-		return nil
-	case o.list.quarantined:
-		if k.reconcile.quarantinedFrom == "" {
-			return nil
-		}
-		return k.arriveQuarantined(k.session, k.reconcile.quarantinedFrom, o.bytes, k.loop.quarantine.nothingElse())
-	case !k.loop.quiet && k.loop.quarantine.busy():
+	queue := o.list.queue
+	if o.list.quarantined {
+		queue = k.reconcile.quarantinedFrom // "" until it is known
+	}
+	if !k.session.Leased() || queue == "" || !o.list.quarantined && !k.loop.quiet && k.loop.quarantine.busy() {
 		return nil
 	}
-	r := newRun(k, k.session, o.list.queue, o.bytes)
+	r := newRun(k, k.session, queue, o.bytes)
+	r.reclaimed = true
+	if o.list.quarantined {
+		return k.arriveQuarantined(r, k.loop.quarantine.nothingElse())
+	}
 	return k.arrive(r, r.intake.share.idle() > 0)
 }
 

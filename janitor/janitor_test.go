@@ -504,5 +504,8 @@ func TestTheSweepFreesSlotsOfProcessesThatHaveNoJobs(t *testing.T) {
 		swept(t, j, session.Identity)
 		require.Equal(t, int64(0), r.do("EXISTS", r.keys.Slots(r.victim), r.keys.Gates()))
 		require.Contains(t, r.log.String(), "freed slots")
+		logged := r.log.String()
+		require.NoError(t, j.freeSlots(r.ctx, []string{r.victim}, map[string]lua.Record{r.victim: r.record}))
+		require.Equal(t, logged, r.log.String(), "a recovery has freed them since the sweep read that there are some")
 	})
 }

@@ -259,14 +259,14 @@ func (j *Janitor) readSwept(ctx context.Context, names, lists []string) (lengths
 // has recovered their jobs.
 func (j *Janitor) freeSlots(ctx context.Context, names []string, records map[string]lua.Record) (errs error) {
 	for _, name := range names {
-		left, err := j.cfg.Keys.FreeSlots(name, records[name].Queues).Do(ctx, &j.link)
+		freed, err := j.cfg.Keys.FreeSlots(name, records[name].Queues).Do(ctx, &j.link)
 		switch {
 		case driver.Outage(err):
 			return errors.Join(errs, err)
 		case err != nil:
 			errs = errors.Join(errs, fmt.Errorf("free the slots of %s: %w", name, err))
-		case left == 0:
-			j.cfg.Log.Warn("freed slots that a dead process has left", "dead", name)
+		case freed > 0: // else a recovery of this version has freed them since they were read
+			j.cfg.Log.Warn("freed slots that a dead process has left", "dead", name, "slots", freed)
 		}
 	}
 	return errs

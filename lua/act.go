@@ -44,7 +44,8 @@ const Around = 1024 + MaxItems
 //
 // A job's Lock, if it has one and still owns it, is freed with the job or passes to its Next. A job
 // that goes to a queue takes its lock, if it is free, for its Hold. A job that goes to another time prolongs
-// its own lock to its Hold.
+// its own lock to its Hold. A job that leaves its queue loses its right to start at its gate, if it is
+// admitted.
 type ActGroup struct {
 	Destination Destination
 	Queue       string
@@ -106,6 +107,11 @@ func (k Keys) Act(source Source, groups []ActGroup) Ask[Acted] {
 			}
 			keys = append(keys, to)
 			list = len(keys)
+		}
+		for n := range group.Jobs {
+			if p := &group.Jobs[n]; source.List && !source.Waiting {
+				p.slot = &slot{as: slotRevoke, sum: sumOf(p.Old)}
+			}
 		}
 		for kind, jobs := range alike(group.Jobs, func(p *Promotion) ownedKind { return p.kind(group.locks()) }) {
 			args = append(args, string(group.Destination), strconv.Itoa(list), cmp.Or(group.Score, group.Queue))

@@ -2,11 +2,12 @@
 -- act: move jobs for an operator from where they wait, or give them new bytes there.
 -- Why one script: the job leaves one place and arrives at the other in one step, so if several callers want it
 -- (workers, pollers, operators), one gets it, and the others' replies say that it has gone. What belongs to a
--- job that ends here changes in the same step, as at the end of a run (see owned); a job that is run again
--- takes its lock again, or stays where it is, in a set, while another job has a lock that it needs. A job that
--- an operator retries is not cancelled by marks that were made before: its new bytes have the score of the
--- newest mark. If there is a newer one, no job moves. A job that goes to the dead set gets no reason here: it
--- keeps its error fields, and the operator's request is the reason.
+-- job that ends here changes in the same step, as at the end of a run (see owned), and an admitted job that
+-- leaves its queue gives up its place at its gate; a job that is run again takes its lock again, or stays where
+-- it is, in a set, while another job has a lock that it needs. A job that an operator retries is not cancelled
+-- by marks that were made before: its new bytes have the score of the newest mark. If there is a newer one, no
+-- job moves. A job that goes to the dead set gets no reason here: it keeps its error fields, and the operator's
+-- request is the reason.
 -- KEYS     1 where they wait  2 dead  3 queues (the set of names)  4 marks of cancelled jobs  then, by their
 --          positions, queue lists and the keys of what belongs to jobs
 -- ARGV     1 what the first key is: "set" | "list" | "waiting" (the waiting list of a gate, in which the name

@@ -304,6 +304,10 @@ var moves = []move{
 		w.redis("ZADD", w.keys.Leases(), "1", "l:k\nh")
 		return try(w, w.keys.FreeLeases())
 	}},
+	{script: "act", jobs: []string{"a1", "a2"}, begin: func(w *world) call {
+		w.halfOpen(gateOf("l:k", 2))
+		return try(w, w.keys.Act(Source{Key: w.keys.Queue("other"), List: true, Orderly: 1000}, groupTo(DestinationDead, "a1")))
+	}},
 	{script: "act", jobs: []string{"l:k"}, once: true, begin: func(w *world) call {
 		gate := gateOf("l:k", 1)
 		w.enter(w.process("q"), gate, "a1", "a2")

@@ -5,7 +5,7 @@
 -- KEYS     1 tombstones  2 gates  3 index of gates with waiters  4 ledger of slots  then its working lists and
 --          the list of its quarantined job
 -- ARGV     1 identity  2 slots at most
--- Returns  how many are left
+-- Returns  how many were freed; 0 if the process lives, or its lists are not empty
 -- Repeat   frees what is left
 -- Cost     O(slots freed + queues)
 local tombstones, gates, waiting, slots = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -14,19 +14,18 @@ local lists, first_list = KEYS, 5
 
 -- include must_be
 -- include less
-local wrong = must_be(slots, 'hash', 'HDEL', slots, '') or may('HRANDFIELD', slots, '1') or may('HLEN', slots)
+local wrong = must_be(slots, 'hash', 'HDEL', slots, '') or may('HRANDFIELD', slots, '1')
   or may_less(gates)
   or must_be(waiting, 'zset', 'ZADD', waiting, '0', '')
 if wrong then
   return wrong
 end
-local left = redis.call('HLEN', slots)
-if left == 0 or not redis.call('ZSCORE', tombstones, identity) then
-  return left
+if not redis.call('ZSCORE', tombstones, identity) then
+  return 0
 end
 for list = first_list, #KEYS do
   if redis.call('EXISTS', lists[list]) == 1 then
-    return left
+    return 0
   end
 end
 local time = redis.call('TIME')
@@ -37,4 +36,4 @@ for at = 1, #held, 2 do
   less(gates, name .. '\nr', 1)
   redis.call('ZADD', waiting, 'XX', time[1], name)
 end
-return redis.call('HLEN', slots)
+return #held / 2

@@ -186,6 +186,9 @@ const (
 	slotKeep  slotFate = "keeps"  // it stays with the job, which goes back to its queue: the job is admitted
 	slotWait  slotFate = "waits"  // it is freed, the job waits first, and the gate stops
 	slotLeave slotFate = "leaves" // it is freed, and the poller admits waiters for it
+	// slotRevoke is for a job that leaves its queue for an operator: it has no slot, and may be admitted. The
+	// poller admits a waiter in its place.
+	slotRevoke slotFate = "revokes"
 )
 
 func (s *slot) part(lockFate) part {
@@ -200,6 +203,9 @@ func (s *slot) part(lockFate) part {
 }
 
 func (s *slot) keys(k Keys) []string {
+	if s.as == slotRevoke {
+		return []string{k.Gates(), k.Admitted(), k.Waiting()}
+	}
 	keys := []string{k.Gates(), k.Slots(s.identity), k.Admitted(), k.Waiting(), k.Limits()}
 	if s.as == slotFree {
 		keys = append(append(keys, k.Paused(), k.Queues()), k.QueueLists(s.queues)...)

@@ -251,9 +251,10 @@ func (m *gateModel) poll() {
 	}
 }
 
-// lapseSome deletes some admitted jobs, and lets their admissions be old.
+// lapseSome deletes some admitted jobs, as an operator does or as a foreign hand, and lets admissions be old.
 func (m *gateModel) lapseSome() {
 	admissions := ask(m.world, m.keys.Admissions())
+next:
 	for _, a := range admissions {
 		if a.Lapsed {
 			continue
@@ -261,6 +262,13 @@ func (m *gateModel) lapseSome() {
 		if m.chance(20) {
 			for _, bytes := range m.list(m.keys.Queue(a.Queue)) {
 				if hashOf(bytes) == a.Hash {
+					if m.chance(50) {
+						from := Source{Key: m.keys.Queue(a.Queue), List: true, Orderly: 1000}
+						require.Empty(m, ask(m.world, m.keys.Act(from, groupTo(DestinationNone, bytes))).Gone)
+						m.accepted[bytes]--
+						m.check("act")
+						continue next
+					}
 					m.redis("LREM", m.keys.Queue(a.Queue), "0", bytes)
 					left := 0
 					for _, queue := range gateQueues {

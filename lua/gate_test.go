@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -365,14 +366,43 @@ func TestGate(t *testing.T) {
 			require.Equal(w, []string{""}, ask(w, w.keys.Heads([]string{"gone:"})))
 			require.Empty(w, w.sorted(w.keys.Waiting()))
 		}},
+		promise{"a_job_that_leaves_its_queue_for_an_operator_leaves_its_place", func(w *world) {
+			for n, to := range []Destination{DestinationNone, DestinationDead, DestinationQueue} {
+				gate := gateOf(fmt.Sprintf("l:%d", n), 1)
+				identity := w.process("q")
+				w.enter(identity, gate, "a", "b", "c")
+				w.endGated(identity, 1, gate, job.Done(), "a")
+				require.Equal(w, [3]int{0, 1, 1}, w.counts(gate))
+				group := ActGroup{Destination: to, Queue: "r", Jobs: []Promotion{{Old: "b", New: "b"}}}
+				from := Source{Key: w.keys.Queue("q"), List: true, Orderly: 1000}
+				require.Equal(w, Acted{}, ask(w, w.keys.Act(from, []ActGroup{group})))
+				require.Equal(w, [3]int{0, 0, 1}, w.counts(gate))
+				require.Zero(w, w.number("EXISTS", w.keys.Admitted()))
+				w.pollGates()
+				require.Equal(w, [3]int{0, 1, 0}, w.counts(gate), "c")
+				require.Equal(w, Acted{Gone: []int{0}}, ask(w, w.keys.Act(from, []ActGroup{group})))
+				require.Equal(w, [3]int{0, 1, 0}, w.counts(gate), "of a job that was not found nothing changes")
+				w.redis("DEL", w.keys.Queue("q"), w.keys.Admitted())
+			}
+		}},
+		promise{"a_lapsed_admission_of_a_job_that_an_operator_deletes_counts_once", func(w *world) {
+			w.halfOpen(two)
+			w.agedAdmission(LapseQueued + time.Second)
+			require.Equal(w, 1, ask(w, w.keys.Lapse(ask(w, w.keys.Admissions()))))
+			from := Source{Key: w.keys.Queue("other"), List: true, Orderly: 1000}
+			require.Empty(w, ask(w, w.keys.Act(from, groupTo(DestinationNone, "a1"))).Gone)
+			require.Equal(w, [3]int{1, 0, 0}, w.counts(two))
+			require.Zero(w, w.number("EXISTS", w.keys.Admitted()))
+		}},
 		promise{"an_old_janitor_s_recovery_leaves_slots_that_the_sweep_frees", func(w *world) {
 			victim := w.process("q")
 			w.enter(victim, one, "a", "b")
 			w.redis("RPOPLPUSH", w.keys.Working("q", victim), w.keys.Queue("q"))
-			require.Equal(w, 1, ask(w, w.keys.FreeSlots(victim, []string{"q"})), "it lives")
+			require.Zero(w, ask(w, w.keys.FreeSlots(victim, []string{"q"})), "it lives")
 			require.Zero(w, ask(w, w.keys.Deregister(victim, []string{"q"})))
 			require.False(w, ask(w, w.keys.Forget(victim, []string{"q"}, 0)), "its slots are not free")
-			require.Zero(w, ask(w, w.keys.FreeSlots(victim, []string{"q"})))
+			require.Equal(w, 1, ask(w, w.keys.FreeSlots(victim, []string{"q"})))
+			require.Zero(w, ask(w, w.keys.FreeSlots(victim, []string{"q"})), "none is left")
 			require.Equal(w, [3]int{0, 0, 1}, w.counts(one))
 			w.pollGates()
 			require.Equal(w, [3]int{0, 1, 0}, w.counts(one))
@@ -433,6 +463,17 @@ func TestGate(t *testing.T) {
 			w.take(comes, 1, "other")
 			require.Equal(w, Started{}, ask(w, w.keys.Start(comes, startsOf("other", two, "a1"))), "there is room")
 			require.Zero(w, w.number("EXISTS", w.keys.Admitted()))
+		}},
+		promise{"an_admission_to_a_paused_queue_lapses_as_to_an_empty_one", func(w *world) {
+			w.halfOpen(two)
+			lapse := func() int { return ask(w, w.keys.Lapse(ask(w, w.keys.Admissions()))) }
+			w.redis("HSET", w.keys.Admitted(), hashOf("a1"), w.ms()+"\nl:k\nother")
+			w.redis("SADD", w.keys.Paused(), "other")
+			require.Zero(w, lapse(), "it is new")
+			w.agedAdmission(LapseUnqueued + time.Second)
+			require.Equal(w, 1, lapse())
+			require.Equal(w, [3]int{1, 0, 0}, w.counts(two))
+			require.Equal(w, []string{"a1"}, w.waiting("other"))
 		}},
 		promise{"a_lapsed_job_waits_first_and_its_admission_is_forgotten_after_a_day", func(w *world) {
 			identity := w.halfOpen(two)
@@ -533,6 +574,12 @@ func TestRate(t *testing.T) {
 			require.Equal(w, Started{Parked: []int{0}}, w.enter(identity, leaky, "e"))
 			w.redis("SET", w.keys.Rate("f:"), "99999999999999")
 			require.Equal(w, Admitted{}, ask(w, w.keys.Admit("f:", "q")), "a state of the future is full now")
+		}},
+		promise{"permits_may_be_shorter_than_redis_can_store", func(w *world) {
+			identity, fast := w.process("q"), &Gate{Name: "t:", Size: Size{Rate: RateLeaky, N: 1_000_000, Per: 100 * time.Millisecond}}
+			require.Equal(w, Started{}, w.enter(identity, fast, "a"))
+			require.Equal(w, [3]int{1, 0, 0}, w.counts(fast))
+			require.Equal(w, Acquired{Held: true}, ask(w, w.keys.Acquire(*fast, "caller")))
 		}},
 		promise{"the_state_of_another_kind_is_none_and_other_types_are_refused", func(w *world) {
 			identity := w.process("q")

@@ -15,7 +15,7 @@ const (
 	// LapseUnqueued is how old an admission is when it lapses, if the queue of its job is empty: the job was
 	// deleted, or another process has taken it and started it without the gate. The start of a job that was
 	// taken comes within a round trip; a process that pauses for longer loses nothing: the job starts if there
-	// is room, or waits first.
+	// is room, or waits first. The same goes for a job whose queue is paused.
 	LapseUnqueued = 30 * time.Second
 	// LapseQueued is how old an admission is when it lapses, whatever is in the queue.
 	LapseQueued = 10 * time.Minute
@@ -67,7 +67,7 @@ func (k Keys) Admissions() Ask[[]Admission] {
 // since they were read, and forgets those that lapsed long ago. It returns how many of them lapsed. The gates
 // of these are due at once.
 func (k Keys) Lapse(admissions []Admission) Ask[int] {
-	keys := []string{k.Gates(), k.Admitted(), k.Waiting(), k.Limits()}
+	keys := []string{k.Gates(), k.Admitted(), k.Waiting(), k.Limits(), k.Paused()}
 	args := []string{millis(LapseUnqueued), millis(LapseQueued), millis(ForgetLapsed)}
 	for _, a := range admissions {
 		list := k.Queue(a.Queue)

@@ -254,7 +254,7 @@ func TestKindsOfBelongingsAreThoseThatGoNames(t *testing.T) {
 	want := []string{
 		string(lockFree), string(lockHold), (&JobState{}).part("").name,
 		string(MemberDone), string(MemberFailed), string(MemberDied), string(MemberRemoved), string(MemberRevived),
-		string(slotFree), string(slotKeep), string(slotWait), string(slotLeave), (&Waits{}).part("").name, (&NextJobs{}).part("").name,
+		string(slotFree), string(slotKeep), string(slotWait), string(slotLeave), string(slotRevoke), (&Waits{}).part("").name, (&NextJobs{}).part("").name,
 	}
 	for _, s := range readScripts(t) {
 		if found := firsts(kinds, s.code); s.name == "act" {

@@ -996,7 +996,7 @@ var bugs = []mutant{
 		name: "an admission lapses at any age",
 		harm: "a job that was taken just now starts beside too many others, or waits again",
 		edits: []edit{{
-			"lua/lapse.lua", `age_ms > unqueued_ms and redis.call`, `redis.call`,
+			"lua/lapse.lua", `age_ms > unqueued_ms and (redis.call`, `(redis.call`,
 		}},
 		pkg: "./lua", run: "TestGate/an_admission_lapses",
 		caught: "TestGate/an_admission_lapses_when_it_is_old_and_frees_its_place/go-redis", says: "it is new",

@@ -24,13 +24,17 @@ local function know_members()
 end
 local function know_slots()
 -- include slot
+end
+local function know_places()
 -- include waiter
+-- include admission
 end
 
 local function kind_of(name)
   if not kinds[name] then
-    local members, slots, word = ' done failed died removed revived ', ' frees waits keeps leaves waiter ', ' ' .. name .. ' '
-    local know = string.find(members, word, 1, true) and know_members or string.find(slots, word, 1, true) and know_slots or know_kinds
+    local members, slots, word = ' done failed died removed revived ', ' frees waits keeps leaves ', ' ' .. name .. ' '
+    local know = string.find(members, word, 1, true) and know_members or string.find(slots, word, 1, true) and know_slots
+      or (name == 'waiter' or name == 'revokes') and know_places or know_kinds
     know()
   end
   return kinds[name]

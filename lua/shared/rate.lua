@@ -52,7 +52,8 @@ local function use_permits(g, used, now_ms)
   else
     local full_ms = math.min(tonumber(redis.call('GET', g.rate) or nil) or 0, now_ms + g.limit.ms)
     full_ms = math.max(full_ms, now_ms) + used * g.limit.ms / g.limit.n
-    redis.call('SET', g.rate, string.format('%.3f', full_ms), 'PX', math.ceil(full_ms - now_ms))
+    -- At least 1: a permit of less than a thousandth of a ms may vanish beside the time.
+    redis.call('SET', g.rate, string.format('%.3f', full_ms), 'PX', math.max(1, math.ceil(full_ms - now_ms)))
   end
 end
 
