@@ -582,7 +582,9 @@ func otherHolder(s *shop) {
 		_, err := other.ExecContext(context.WithoutCancel(s.Context()), "SELECT pg_advisory_lock('belay_outbox'::regclass::oid::int4, 7311)")
 		got <- err
 	}()
-	eventually(s.T, "the test to wait for the lock", func() bool { return s.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1 })
+	eventually(s.T, "the test to wait for the lock", func() bool {
+		return s.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
+	})
 	_, err = s.server.ExecContext(s.Context(), "SELECT pg_terminate_backend($1)", holder)
 	require.NoError(s, err)
 	require.NoError(s, <-got)
