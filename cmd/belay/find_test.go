@@ -201,6 +201,7 @@ func TestAMisspelledNameGetsASuggestion(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
 		"stauts": "did you mean status?", "que": "did you mean queues?", "queues puase": "did you mean pause?", "dead retyr": "did you mean retry?",
+		"scheduled run 217d2cffc30f4a168b3a76d9": "did you mean retry?",
 		"utterly-else": "there is no command",
 	} {
 		answer := invoke("", strings.Fields(words)...)
@@ -263,4 +264,10 @@ func TestAShellCompletesQueuesAndEnumerations(t *testing.T) {
 	away := invoke("", "__complete", "--redis", "redis://127.0.0.1:1/0", "queues", "list", "")
 	require.Equal(t, ":4\n", away.out)
 	require.NotContains(t, away.errs, "refused", "nothing is said in the middle of a line")
+}
+
+func TestARemarkOnOneCrashIsSingular(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "in progress in 1 crash", remark(inspect.Entry{Interrupted: 1}))
+	require.Equal(t, "in progress in 2 crashes", remark(inspect.Entry{Interrupted: 2}))
 }
