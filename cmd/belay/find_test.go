@@ -202,7 +202,7 @@ func TestAMisspelledNameGetsASuggestion(t *testing.T) {
 	for words, want := range map[string]string{
 		"stauts": "did you mean status?", "que": "did you mean queues?", "queues puase": "did you mean pause?", "dead retyr": "did you mean retry?",
 		"scheduled run 217d2cffc30f4a168b3a76d9": "did you mean retry?",
-		"utterly-else": "there is no command",
+		"utterly-else":                           "there is no command",
 	} {
 		answer := invoke("", strings.Fields(words)...)
 		require.Equal(t, exitUsage, answer.code)
