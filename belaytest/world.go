@@ -73,7 +73,8 @@ func (s *snapshot) write(indent string, v reflect.Value) {
 	}
 }
 
-// ownText returns the text of a value with the method MarshalText, such as a time.Time, and the payload of a job.
+// ownText returns the text of a value with the method MarshalText, such as a time.Time, and the payload of a
+// job.
 func ownText(v reflect.Value) (string, bool) {
 	if !v.CanInterface() {
 		return "", false

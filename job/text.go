@@ -2,8 +2,8 @@ package job
 
 import "log/slog"
 
-// String returns the class, the jid and the queue, such as "WelcomeEmail 217d2cffc30f4a168b3a76d9 in queue mail".
-// It shows no arguments, because they may be secret; Raw returns the whole payload.
+// String returns the class, the jid and the queue, such as "WelcomeEmail 217d2cffc30f4a168b3a76d9 in queue
+// mail". It shows no arguments, because they may be secret; Raw returns the whole payload.
 func (j *Job) String() string {
 	if j == nil {
 		return "<nil>"
