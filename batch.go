@@ -13,8 +13,8 @@ type (
 	// A Batch is a number of jobs with callbacks at their common end: NewBatch makes it. Its methods are ID,
 	// Seal, Status, Wait and Invalidate.
 	Batch = client.Batch
-	// BatchConfig describes a batch: its callbacks and, optionally, its ID, its Description, and the batch in
-	// which it is nested. All fields are optional.
+	// BatchConfig describes a batch. Its fields, all of them optional: ID, Description, Parent, Queue, and the
+	// callbacks OnComplete, OnSuccess and OnDeath; see go doc github.com/belayq/belay/client.BatchConfig.
 	BatchConfig = client.BatchConfig
 	// BatchStatus is what is known about a batch: its State, how many members it has, and how many of them are
 	// pending, have failed, have died or were removed.

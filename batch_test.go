@@ -330,6 +330,7 @@ func TestMistakesInABatch(t *testing.T) {
 		"use letters":               {ID: "a b"},
 		"set BatchConfig.Queue":     {OnComplete: call.Job("a"), OnDeath: other.Job("b")},
 		"OnSuccess: a callback":     {OnSuccess: call.Job("a", belay.In(time.Hour))},
+		"Unique (use NotUnique)":    {OnSuccess: call.Job("a", belay.Unique(belay.UntilExecuted))},
 		"its description is 20000":  {Description: string(make([]byte, 20000))},
 		"a callback may have 16384": {OnDeath: call.Job(string(make([]byte, 20000)))},
 	} {

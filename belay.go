@@ -163,7 +163,11 @@ func AfterRun(ctx context.Context, callback func(outcome Outcome, err error)) bo
 // older than 7.0. With Sentinel the URL is redis+sentinel://host1,host2,host3/NAME; with Redis Cluster it is
 // redis+cluster://host1,host2, and the Prefix needs a hash tag, such as {shop}. rediss instead of redis means
 // TLS. driver.ParseURL describes all forms and parameters. A nil config is the zero ClientConfig. The error
-// never shows the URL's password. The caller closes the Client, after the servers made from it.
+// never shows the URL's password. The caller closes the Client, after the servers made from it. A program that
+// must start while Redis is away makes its Client without this check:
+//
+//	driver, err := goredisdriver.Open("redis://localhost:6379/0") // package driver/goredisdriver; sends nothing
+//	client, err := belay.NewClient(driver, nil)
 //
 // With redis+cluster://host1,host2?shards=12, with a list such as "a=redis://host1 b=redis://host2", or with
 // ClientConfig.Shards, the client spreads its jobs over several keyspaces: see Shard. One that is away is no

@@ -151,8 +151,10 @@ func initializer() string {
 
 // oneJID and oneKey are the errors of an option JID or Key that would apply to many jobs.
 const (
-	oneJID = "JID %s would be the id of every job: give it to Enqueue"
-	oneKey = "one Key for every job would store only the first: give it to Enqueue"
+	oneJID = "JID %s would be the id of every job: give it to Enqueue, or push jobs of Definition.Job(args, belay.JID(id)) by " +
+		"Client.PushMany, with belay.InBatch(b) for members of a batch"
+	oneKey = "one Key for every job would store only the first: give it to Enqueue, or push jobs of " +
+		"Definition.Job(args, belay.Key(key, d)) by Client.PushMany"
 )
 
 // made panics for a Definition that Define has not made, because it has no class.

@@ -46,7 +46,8 @@ func TestDefine(t *testing.T) {
 		require.PanicsWithValue(t, `belay: Define "A": a chan int has no JSON; the Backoff is nil; leave it out for the formula's; `+
 			`its idempotence is declared twice; NotIdempotent needs a reason; timeout -1s: it must be at least 1ms; leave it out for none; `+
 			`the name of the queue, "a\n", holds a control character (U+000A); leave it out; -1 retries: it must be 0 or more; `+
-			`the field "f" does not hold JSON; JID x would be the id of every job: give it to Enqueue`,
+			`the field "f" does not hold JSON; JID x would be the id of every job: give it to Enqueue, or push jobs of `+
+			`Definition.Job(args, belay.JID(id)) by Client.PushMany, with belay.InBatch(b) for members of a batch`,
 			func() {
 				Define[chan int]("A", Timeout(-time.Second), Backoff(nil), Idempotent(), NotIdempotent(""), JID("x"), Retries(-1),
 					Queue("a\n"), Field("f", func() {}))
@@ -55,7 +56,7 @@ func TestDefine(t *testing.T) {
 			`a backtrace of -2 lines: it must be 0 or more, or -1 for all; tags: write JSON: at /0: a string is not valid UTF-8`,
 			func() { Define[int]("A", RetryFor(1500*time.Millisecond), Backtrace(-2), Tags("\xff")) }, "what every push would refuse")
 		require.Panics(t, func() { Define[int]("A", Tags("a"), Field("tags", []string{"b"})) }, "one field, set twice")
-		require.PanicsWithValue(t, `belay: Define "A": one Key for every job would store only the first: give it to Enqueue`,
+		require.PanicsWithValue(t, `belay: Define "A": one Key for every job would store only the first: give it to Enqueue, or push jobs of Definition.Job(args, belay.Key(key, d)) by Client.PushMany`,
 			func() { Define[int]("A", Key("k", time.Hour)) })
 		for class, want := range map[string]string{"": "the name of the class is empty", "*": "use Server.HandleUnknown"} {
 			func() {

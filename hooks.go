@@ -12,7 +12,8 @@ import (
 )
 
 // OnStart registers a callback that runs before the first job is taken. Callbacks run in the order added. An
-// error ends Run.
+// error ends Run. ctx is that of Run. RunProcess, and so Main, ends it when a signal begins a stop; Server.Stop
+// does not end it. A goroutine that must outlive the stop is started by Main's setUp, with its context.
 func (s *Server) OnStart(callback func(ctx context.Context) error) {
 	s.made("OnStart").OnStart(callback)
 }

@@ -55,8 +55,18 @@ type MainConfig struct {
 //	}
 //
 // setUp gets the server for its handlers, callbacks and middleware. Server.Client pushes jobs until the server
-// has stopped. Log(ctx) is the program's log. A program that reads its own settings calls Open, NewServer and
-// Server.RunProcess instead.
+// has stopped. Log(ctx) is the program's log. ctx ends when the last job has been settled, before the callbacks
+// of OnExit run, and when Main ends for another reason. So a goroutine that setUp starts may serve handlers
+// until then, and a callback of OnExit may wait for its end:
+//
+//	relayed := make(chan struct{})
+//	go func() {
+//		defer close(relayed)
+//		_ = box.Run(ctx, db) // an outbox
+//	}()
+//	server.OnExit(func() { <-relayed })
+//
+// A program that reads its own settings calls Open, NewServer and Server.RunProcess instead.
 //
 // The flags are those of `belay work` that concern a program with handlers of its own; -h lists them. Each
 // may be given in the environment too: --shutdown-timeout as BELAY_SHUTDOWN_TIMEOUT. A flag takes precedence
@@ -119,6 +129,7 @@ func runMain(set *flag.FlagSet, args []string, lookup func(string) (string, bool
 	if err = setUp(ctx, server); err != nil {
 		err = fmt.Errorf("set up: %w", err)
 	} else {
+		server.OnExit(cancel) // after those of setUp, so it runs first
 		err = server.RunProcess(ctx, cfg.Process)
 	}
 	if err != nil {

@@ -63,6 +63,39 @@ func TestMainTakesClientAndServerConfigsADriverAndRegistrations(t *testing.T) {
 	require.Contains(t, errs, "payload limit -1")
 }
 
+// What setUp starts serves handlers until the last job has ended, and the callbacks of OnExit may wait for it.
+func TestTheContextOfSetUpEndsBeforeTheCallbacksOfOnExit(t *testing.T) {
+	t.Parallel()
+	var inRun, atExit error
+	slow := Define[int]("Slow")
+	status, errs := mainRun([]string{"-prefix", drivertest.Prefix(t)}, map[string]string{"REDIS_URL": drivertest.Redis(t).URL()},
+		func(ctx context.Context, server *Server) error {
+			ended := make(chan struct{})
+			go func() {
+				<-ctx.Done()
+				close(ended)
+			}()
+			server.OnExit(func() {
+				select {
+				case <-ended:
+				case <-time.After(5 * time.Second):
+				}
+				atExit = ctx.Err()
+			})
+			slow.Handle(server, func(run context.Context, _ int) error {
+				server.Stop()
+				<-Stopping(run)
+				inRun = ctx.Err()
+				return nil
+			})
+			_, err := slow.Enqueue(ctx, server.Client(), 1)
+			return err
+		}, MainConfig{})
+	require.Zero(t, status, errs)
+	require.NoError(t, inRun)
+	require.ErrorIs(t, atExit, context.Canceled)
+}
+
 func TestMainServesTheProgramsMetrics(t *testing.T) {
 	t.Parallel()
 	var out drivertest.Buffer

@@ -2,6 +2,7 @@ package belaytest_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,32 @@ func TestInABubbleOfSynctest(t *testing.T) {
 			enqueuedAt, _ := runs[0].Job.EnqueuedAt()
 			require.WithinDuration(t, begin.Add(24*time.Hour), enqueuedAt, time.Millisecond)
 			require.WithinDuration(t, begin.Add(24*time.Hour), ranAt[0], time.Millisecond)
+		})
+	})
+
+	t.Run("a server keeps a rate, as Drain does not", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			k := belaytest.New(t)
+			once := belay.Define[int]("Once", belay.LimitedTo(belay.Limit{Name: "once", Rate: belay.Window(1, time.Minute)}))
+			begin, ran := time.Now(), []time.Duration{}
+			server, err := belay.NewServer(k.Client(), belay.ServerConfig{Logger: slog.New(slog.DiscardHandler)})
+			require.NoError(t, err)
+			once.Handle(server, func(context.Context, int) error {
+				ran = append(ran, time.Since(begin).Round(time.Minute))
+				return nil
+			})
+			for n := range 3 {
+				_, err := once.Enqueue(t.Context(), k.Client(), n)
+				require.NoError(t, err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- server.Run(ctx) }()
+			time.Sleep(150 * time.Second)
+			stop()
+			require.NoError(t, <-done)
+			require.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute}, ran)
 		})
 	})
 

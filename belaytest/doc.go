@@ -40,6 +40,9 @@
 // They change no clock, so periodic jobs do not fire. To test a periodic job, call its handler, push the job,
 // or Run a server in a bubble.
 //
+// Drain does not wait for the Rate of a limit: the next jobs start at once. A Concurrency holds. To test a
+// rate, Run a server in a bubble, as below.
+//
 // In a bubble of testing/synctest the Kit's Redis, clients, servers and handlers use the bubble's time. Sleep
 // there, then Drain:
 //

@@ -2,6 +2,7 @@ package belaytest_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,20 @@ func TestIdempotent(t *testing.T) {
 			require.Contains(t, text, "Count is not idempotent: the second run changed what world returns")
 			require.Contains(t, text, "Diff:")
 		}
+	})
+
+	t.Run("shows jobs that are pushed twice in few lines", func(t *testing.T) {
+		t.Parallel()
+		other := belaytest.New(t)
+		text := failuresOf(t, func(tb testing.TB) {
+			belaytest.Idempotent(tb, count, func(ctx context.Context, _ int) error {
+				_, err := count.Enqueue(ctx, other.Client(), 42)
+				return err
+			}, 7, func() any { return other.Waiting() })
+		})
+		require.Contains(t, text, `"args":[42]`)
+		require.NotContains(t, text, "span")
+		require.Less(t, strings.Count(text, "\n"), 40, text)
 	})
 
 	t.Run("runs the same job twice as after a crash: same jid, same bytes, same attempt", func(t *testing.T) {

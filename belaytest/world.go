@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/belayq/belay"
 )
 
 // textOf returns a value and everything in it as text, one line for each part. The texts of a pointer, map or
@@ -50,6 +52,9 @@ func (s *snapshot) write(indent string, v reflect.Value) {
 	case reflect.Struct:
 		s.line("%v", v.Type())
 		for field, value := range v.Fields() {
+			if v.Type() == reflect.TypeFor[Waiting]() && !field.IsExported() {
+				continue // its Job says the same
+			}
 			s.part(indent, field.Name, value)
 		}
 	case reflect.Slice, reflect.Array:
@@ -68,10 +73,14 @@ func (s *snapshot) write(indent string, v reflect.Value) {
 	}
 }
 
-// ownText returns the text of a value with the method MarshalText, such as a time.Time.
+// ownText returns the text of a value with the method MarshalText, such as a time.Time, and the payload of a
+// job.
 func ownText(v reflect.Value) (string, bool) {
 	if !v.CanInterface() {
 		return "", false
+	}
+	if j, ok := v.Interface().(*belay.Job); ok && j != nil {
+		return j.Raw(), true
 	}
 	marshaler, ok := v.Interface().(encoding.TextMarshaler)
 	if !ok || v.Kind() == reflect.Pointer && v.IsNil() {

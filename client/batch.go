@@ -193,7 +193,7 @@ func (cfg *BatchConfig) queue() (string, error) {
 // callback passes a callback through the middleware, checks it and encodes it.
 func (c *Client) callback(ctx context.Context, j RawJob, of *Batch) (jid, text string, err error) {
 	if j.needsOwnPush() || j.ExpiresIn != 0 || j.Deadline != 0 { // a script stores it, which decodes no payload
-		return "", "", errors.New("a callback is pushed at the end of its batch: it has no In, At, Key, Unique, ExpiresIn, Deadline or Replicas")
+		return "", "", errors.New("a callback is pushed at the end of its batch: it has no In, At, Key, Unique (use NotUnique), ExpiresIn, Deadline or Replicas (Replicated)")
 	}
 	j.Queue, j.endOf, j.NotUnique = of.name.Queue, of, true
 	var w writer

@@ -47,6 +47,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,7 @@ import (
 	"github.com/belayq/belay/activejob"
 	"github.com/belayq/belay/belaytest"
 	belayotel "github.com/belayq/belay/contrib/otel"
+	"github.com/belayq/belay/driver/goredisdriver"
 )
 
 var (
@@ -71,6 +73,8 @@ var (
 	_ activejob.Envelope
 	_ *belaytest.Kit
 	_ belayotel.Config
+	_ = slices.Sort[[]int]
+	_ = goredisdriver.Open
 )
 `
 

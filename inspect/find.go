@@ -19,6 +19,9 @@ type Found struct {
 	// start. Find also sets Gate for a job that was admitted, or that runs and counts against a concurrency.
 	Gate string `json:"gate,omitempty"`
 	Line int    `json:"line,omitempty"`
+	// Held is why no process would start the job, which waits: its class or its queue is paused, or no process
+	// takes from the queue. Only Find sets it.
+	Held Held `json:"held,omitempty"`
 	// Since is when the job arrived there, according to the job or its process; of a job that waits at a gate,
 	// when it was enqueued. At is when a scheduled job or a retry is due.
 	Since time.Time `json:"since,omitzero"`
@@ -90,12 +93,19 @@ func (i *Inspector) FindAll(ctx context.Context, query Query, progress func(look
 		}
 	}
 	all := make([]Found, len(query.IDs))
+	held := make(map[[3]string]Held) // by what decides it
 	for n, id := range query.IDs {
 		f, ok := found[id]
 		if !ok {
 			f = Found{JID: id, Place: PlaceNotFound, Unseen: strings.Join(s.unseen, "; ")}
 		}
 		f.Gate, _ = i.GateOf(ctx, f) // a user who may not read it still learns where the job is
+		if of := [3]string{string(f.Place), f.Class, f.Queue}; ok {
+			if _, known := held[of]; !known {
+				held[of], _ = i.HeldBy(ctx, f)
+			}
+			f.Held = held[of]
+		}
 		f.Looked = s.looked
 		all[n] = f
 	}

@@ -87,6 +87,7 @@ func (d *Dashboard) job(v *visit) error {
 	} else {
 		body.Found = *found
 		body.Found.Gate, _ = d.inspector.GateOf(v.ctx, *found) // a user who may not read it still sees the job
+		body.Found.Held, _ = d.inspector.HeldBy(v.ctx, *found)
 		describeJob(&body)
 	}
 	var self url.Values

@@ -41,6 +41,26 @@ func TestTheFailuresOfAJobAreShown(t *testing.T) {
 	})
 }
 
+func TestThePageOfAWaitingJobSaysWhyItIsNotStarted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.do("SADD", r.keys.Queues(), "mail")
+	r.do("LPUSH", r.keys.Queue("mail"), payload("j1", "Report"))
+	said := func(words string) {
+		t.Helper()
+		page := r.get("/job?jid=j1").body
+		require.Contains(t, page, "<dt>Not started</dt><dd>"+words+"</dd>")
+	}
+	said("no process takes from it")
+	r.do("SADD", r.keys.Paused(), "mail")
+	said("the queue is paused (belay queues resume mail)")
+	r.post("/classes", "do", "pause", "class", "Report")
+	said("the class is paused (belay classes resume Report)")
+	r.do("LREM", r.keys.Queue("mail"), "1", payload("j1", "Report"))
+	r.do("ZADD", r.keys.Dead(), "4000000000", payload("j1", "Report"))
+	require.NotContains(t, r.get("/job?jid=j1").body, "Not started")
+}
+
 func TestThePageOfAJobIsAboutThatJob(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})

@@ -53,6 +53,9 @@ func newActs(at *redisFlags, l listing, texts map[inspect.Action]actText) (comma
 
 func newAct(at *redisFlags, l listing, action inspect.Action, text actText) *cobra.Command {
 	a := &act{cmd: &cobra.Command{Use: string(action) + " " + l.queue + "[JID]...", Short: text.short, Long: text.long}, listing: l, action: action}
+	if action == inspect.Retry {
+		a.cmd.SuggestFor = []string{"run"}
+	}
 	set := a.cmd.Flags()
 	a.registerFilter(at, "all jobs")
 	set.BoolVar(&a.selection.All, "all", false, "all jobs")

@@ -18,7 +18,7 @@ import (
 const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how
 long jobs had been in their queues before. MEAN and P50 to P99 are of successful runs; a job that never ran counts in
 none. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
-Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h.
+Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h. RULE is the rule that an operator has given the class.
 
 The commands below give a class a rule, while workers run and whatever their programs say: pause it, limit how many of its
 jobs run at once, or drop its jobs. Workers of Belay obey a rule within a heartbeat, also for classes that only programs in
@@ -47,7 +47,13 @@ func newClasses(at *redisFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return show(cmd, list, func(t *table) { printClasses(t, list) })
+			return show(cmd, list, func(t *table) {
+				rules, problems, err := i.ClassRules(ctx)
+				if list.Problems = append(list.Problems, problems...); err != nil {
+					list.Problems = append(list.Problems, err.Error())
+				}
+				printClasses(t, list, rules)
+			})
 		}),
 	})
 	cmd.Flags().DurationVar(&window.Last, "last", time.Hour, "length of the window, at most 72h")
@@ -209,8 +215,12 @@ a rule go to the back of their queues, in their order.`,
 	}.command(at)
 }
 
-func printClasses(t *table, list inspect.Classes) {
-	t.head("CLASS", "RUNS", "FAILED", "MEAN", "RUN P50", "P95", "P99", "WAIT P50", "P95", "P99")
+func printClasses(t *table, list inspect.Classes, rules []inspect.ClassRule) {
+	words := make(map[string]string, len(rules))
+	for _, rule := range rules {
+		words[rule.Class] = ruleWords(rule)
+	}
+	t.head("CLASS", "RUNS", "FAILED", "MEAN", "RUN P50", "P95", "P99", "WAIT P50", "P95", "P99", "RULE")
 	for _, class := range list.Classes {
 		cells := []any{cut(class.Name, 40), class.Runs, class.Failed, "-"}
 		if class.Mean != nil {
@@ -225,7 +235,7 @@ func printClasses(t *table, list inspect.Classes) {
 				}
 			}
 		}
-		t.row(cells...)
+		t.row(append(cells, cmp.Or(words[class.Name], "-"))...)
 	}
 	if list.ClassCount > len(list.Classes) {
 		t.row("classes: " + count(int64(list.ClassCount), len(list.Classes)))

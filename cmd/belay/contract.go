@@ -104,12 +104,13 @@ processed, failed} instead, one object a line.`,
 	},
 	{
 		commands: []string{"find"}, json: "one JSON object, or for a search one JSON object a line",
-		fields: `jid, state, queue, class, gate, line, since, at, process, process_state, reported, looked, unseen, shard,
+		fields: `jid, state, queue, class, gate, line, held, since, at, process, process_state, reported, looked, unseen, shard,
 tracked {` + trackedFields + `},
 job {` + strings.ReplaceAll(entryFields, "\n", "\n     ") + `}`,
 		notes: `state is queue, quarantined, waiting, running, scheduled, retry, dead, completed or not_found; that of tracked is
 running, retrying, waiting, done, dead, discarded, cancelled or expired. A job that waits for a limit has the
-gate, and line, its place there: 1 is the next to start. at is when the job runs;
+gate, and line, its place there: 1 is the next to start. held is why a waiting job is not started: class_paused,
+queue_paused or no_consumer. at is when the job runs;
 process_state is alive or lapsed; reported is true if the process reports that it runs the job; looked
 is the number of entries that were read; shard is that of the job, if there are several; unseen lists the places that were not searched to the end; job
 has the fields of belay dead --json. ` + detailNotes + " " + argNotes,

@@ -339,7 +339,7 @@ func remark(e inspect.Entry) string {
 	case e.ErrorClass != "" || e.ErrorMessage != "":
 		return e.ErrorClass + ": " + e.ErrorMessage
 	case e.Interrupted > 0:
-		return fmt.Sprintf("in progress in %d crashes", e.Interrupted)
+		return plural(e.Interrupted, "in progress in 1 crash", "in progress in %d crashes")
 	}
 	return ""
 }

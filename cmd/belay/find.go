@@ -17,7 +17,8 @@ import (
 const findHelp = `Shows where a job is and since when: in a queue, quarantined, waiting until a limit lets it start (at which gate, and
 its place in line), running (and in which process), scheduled, waiting for a retry, dead or, if it was tracked, completed. It reads all places page by page, and reads
 them twice before it reports that a job does not exist, because jobs move during the search. It reports its progress
-every two seconds. A finished job is found only while it is tracked. For a tracked job the progress and the result are
+every two seconds. It says if a waiting
+job is not started because its class or its queue is paused, or because no process takes from the queue. A finished job is found only while it is tracked. For a tracked job the progress and the result are
 shown too.
 
 Without a JID it searches for jobs that match all of --class, --error-class, --tag, --text, --queue and --in, in the order
@@ -196,6 +197,7 @@ func whereabouts(f inspect.Found) string {
 	if !f.Since.IsZero() {
 		where += ", since " + localTime(&f.Since)
 	}
+	where += word(f.Held != "", ", "+f.HeldWords())
 	if !f.At.IsZero() {
 		where += ", due at " + localTime(&f.At)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestFindPrintsWhereAJobIs(t *testing.T) {
 	jid := strings.TrimSpace(h.invoke("", "push", "A", "7", "-q", "mail").out)
 	answer := h.invoke("", "find", jid)
 	require.Zero(t, answer.code, answer.errs)
-	require.Regexp(t, `^A: in queue mail, since \d{4}-\S+ \d\d:\d\d:\d\d \S+\n$`, answer.out)
+	require.Regexp(t, `^A: in queue mail, since \d{4}-\S+ \d\d:\d\d:\d\d \S+, no process takes from it\n$`, answer.out)
 	find := func() (found inspect.Found) {
 		require.NoError(t, json.Unmarshal([]byte(h.invoke("", "find", jid, "--json").out), &found))
 		return found
@@ -38,6 +39,38 @@ func TestFindPrintsWhereAJobIs(t *testing.T) {
 	require.Regexp(t, `not found in the \d+ entries looked at; it took too long: stopped in `, late.errs)
 	require.Equal(t, exitUsage, h.invoke("", "find").code)
 	require.Equal(t, exitUsage, h.invoke("", "find", "a", "b").code)
+}
+
+func TestFindSaysWhyAWaitingJobIsNotStarted(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.push("Send::Invoice", "-q", "mail", "--jid", "queued")
+	h.wait("class.Send%3A%3AInvoice:", "mail", deadJob("Send::Invoice", "waits"))
+	h.kill(deadJob("Send::Invoice", "died"))
+	shows := func(jid, state, words string) {
+		t.Helper()
+		require.Regexp(t, `^Send::Invoice: (in queue mail|waiting at gate class.Send%3A%3AInvoice:, number 1 in line, of queue mail)(, since [^,]*)?`+words+`(, failed runs.*)?\n$`, h.invoke("", "find", jid).out)
+		var found inspect.Found
+		require.NoError(t, json.Unmarshal([]byte(h.invoke("", "find", jid, "--json").out), &found))
+		require.Equal(t, inspect.Held(state), found.Held)
+	}
+	shows("queued", "no_consumer", ", no process takes from it")
+	h.consumer("mail")
+	shows("queued", "", "")
+	require.Zero(t, h.invoke("", "queues", "pause", "mail").code)
+	shows("queued", "queue_paused", regexp.QuoteMeta(", the queue is paused (belay queues resume mail)"))
+	require.Zero(t, h.invoke("", "classes", "pause", "Send::Invoice").code)
+	for _, jid := range []string{"queued", "waits"} {
+		shows(jid, "class_paused", regexp.QuoteMeta(", the class is paused (belay classes resume Send::Invoice)"))
+	}
+	require.NotContains(t, h.invoke("", "find", "died").out, "paused")
+
+	// A name that an operator copies into a shell is one word there.
+	hostile := `a; rm -rf 'x'`
+	h.do("SADD", h.key("paused"), hostile)
+	h.do("LPUSH", h.key("queue:"+hostile), `{"class":"A","jid":"odd","args":[],"queue":"`+hostile+`"}`)
+	h.do("SADD", h.key("queues"), hostile)
+	require.Contains(t, h.invoke("", "find", "odd").out, `the queue is paused (belay queues resume 'a; rm -rf '\''x'\''')`)
 }
 
 func TestKeptErrorsAreShown(t *testing.T) {
@@ -168,7 +201,8 @@ func TestAMisspelledNameGetsASuggestion(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
 		"stauts": "did you mean status?", "que": "did you mean queues?", "queues puase": "did you mean pause?", "dead retyr": "did you mean retry?",
-		"utterly-else": "there is no command",
+		"scheduled run 217d2cffc30f4a168b3a76d9": "did you mean retry?",
+		"utterly-else":                           "there is no command",
 	} {
 		answer := invoke("", strings.Fields(words)...)
 		require.Equal(t, exitUsage, answer.code)
@@ -230,4 +264,10 @@ func TestAShellCompletesQueuesAndEnumerations(t *testing.T) {
 	away := invoke("", "__complete", "--redis", "redis://127.0.0.1:1/0", "queues", "list", "")
 	require.Equal(t, ":4\n", away.out)
 	require.NotContains(t, away.errs, "refused", "nothing is said in the middle of a line")
+}
+
+func TestARemarkOnOneCrashIsSingular(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "in progress in 1 crash", remark(inspect.Entry{Interrupted: 1}))
+	require.Equal(t, "in progress in 2 crashes", remark(inspect.Entry{Interrupted: 2}))
 }

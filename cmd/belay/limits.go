@@ -138,8 +138,9 @@ func printLimit(t *table, d inspect.LimitDetails) {
 
 func newLimitSet(at *redisFlags) *cobra.Command {
 	var change inspect.LimitChange
-	answer := func(l inspect.Limit, err error) (string, bool, error) {
-		return sizeWords(l), true, limitUsage(err)
+	// The note is read before the act, which makes the limit known.
+	answer := func(note string, l inspect.Limit, err error) (string, bool, error) {
+		return sizeWords(l) + note, true, limitUsage(err)
 	}
 	cmd := namedAct{
 		use: "set LIMIT", short: "Give a limit another size", past: "set",
@@ -147,23 +148,47 @@ func newLimitSet(at *redisFlags) *cobra.Command {
 replace it, until belay limits reset. A lower concurrency stops no run: nothing starts until enough runs have ended. With a
 higher one waiting jobs start within seconds.
 
-There need be no such limit: the size is then in force when a program declares it.`,
+There need be no such limit: a note says so, and the size is in force when a program declares it.`,
 		example: `  belay limits set webhooks --concurrency 10
   belay limits set geocoder --rate 100/1m          100 starts in any minute
   belay limits set geocoder --rate leaky:100/1m    100 at once, and then one each 600 ms
   belay limits set geocoder --concurrency none --rate none`,
 		args: oneArg("name one limit"),
 		do: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
-			return answer(i.SetLimit(ctx, name, change))
+			note := notRegistered(ctx, i, name)
+			size, err := i.SetLimit(ctx, name, change)
+			return answer(note, size, err)
 		},
 		look: func(ctx context.Context, i *inspect.Inspector, name string) (string, bool, error) {
-			size, found, err := answer(i.PreviewLimit(ctx, name, change))
-			return "would have " + size, found, err
+			note := notRegistered(ctx, i, name)
+			size, err := i.PreviewLimit(ctx, name, change)
+			words, found, err := answer(note, size, err)
+			return "would have " + words, found, err
 		},
 	}.command(at)
 	cmd.Flags().StringVar(&change.Concurrency, "concurrency", "", "how many jobs run at once: a `NUMBER`, 0 to start none, or none for any number")
 	cmd.Flags().StringVar(&change.Rate, "rate", "", "how many jobs start in a time: a `RATE` such as 100/1m or leaky:100/1m, or none for any number")
 	return cmd
+}
+
+// notRegistered is a note about a limit whose name may be misspelled: no program has registered it. It is empty
+// if one has, if the limit has jobs, or if that is unknown.
+func notRegistered(ctx context.Context, i *inspect.Inspector, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout/2) // the rest is for the act
+	defer cancel()
+	used := func(l inspect.Limit) bool { return !l.SeenAt.IsZero() || l.Running+l.Admitted+l.Waiting > 0 }
+	d, _, err := i.Limit(ctx, name, nil)
+	list, listErr := i.Limits(ctx)
+	if cmp.Or(err, listErr) != nil || used(d.Limit) {
+		return ""
+	}
+	var known []string
+	for _, l := range list.Limits {
+		if used(l) {
+			known = append(known, l.Name)
+		}
+	}
+	return " (no program has registered it" + suggestion(name, known) + ")"
 }
 
 // limitUsage returns an error of an act on a limit, as a wrong command line if no limit can have the act.

@@ -96,11 +96,15 @@ func TestLimitsCommand(t *testing.T) {
 		t.Parallel()
 		h := newHouse(t)
 		require.Equal(t, "0 limits\n", h.invoke("", "limits").out)
-		require.Equal(t, said{out: "webhooks: concurrency 10, rate -\n"}, h.invoke("", "limits", "set", "webhooks", "--concurrency", "10"))
-		require.Equal(t, said{out: "webhooks: concurrency 10, rate leaky:100/1m\n"}, h.invoke("", "limits", "set", "webhooks", "--rate", "leaky:100/1m"))
+		require.Equal(t, said{out: "webhooks: concurrency 10, rate - (no program has registered it)\n"}, h.invoke("", "limits", "set", "webhooks", "--concurrency", "10"))
+		require.Equal(t, said{out: "webhooks: concurrency 10, rate leaky:100/1m (no program has registered it)\n"}, h.invoke("", "limits", "set", "webhooks", "--rate", "leaky:100/1m"))
 		h.wait("webhooks:acme", "mail", deadJob("A", "1"))
 		require.Regexp(t, `(?m)^webhooks +10 +leaky:100/1m +operator +0 +0 +1 +1 +`, h.invoke("", "limits").out)
 		require.Equal(t, said{out: "webhooks: concurrency 0, rate -\n"}, h.invoke("", "limits", "set", "webhooks", "--concurrency", "0", "--rate", "none"))
+		for _, words := range []string{"set web-hook --concurrency 1 --dry-run", "set web-hook --concurrency 1"} {
+			require.Contains(t, h.invoke("", append([]string{"limits"}, strings.Fields(words)...)...).out, "concurrency 1, rate - (no program has registered it; did you mean webhooks?)")
+		}
+		require.Zero(t, h.invoke("", "limits", "remove", "web-hook").code)
 		for _, words := range []string{"set webhooks", "set webhooks --rate 100", "set web:hooks --concurrency 1", "set webhooks --concurrency -1", "set", "show", "reset", "remove", "more"} {
 			require.Equal(t, exitUsage, h.invoke("", append([]string{"limits"}, strings.Fields(words)...)...).code, words)
 		}

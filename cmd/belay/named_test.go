@@ -33,7 +33,7 @@ func TestDryRunsOfActsOnNamesShowWhatIsThereAndChangeNothing(t *testing.T) {
 	before := seen()
 	for line, out := range map[string]string{
 		"limits set webhooks --concurrency 9": "webhooks: would have concurrency 9, rate 100/1m; it was not set\n",
-		"limits set new --rate 1/1s":          "new: would have concurrency -, rate 1/1s; it was not set\n",
+		"limits set new --rate 1/1s":          "new: would have concurrency -, rate 1/1s (no program has registered it); it was not set\n",
 		"limits reset webhooks":               "webhooks: concurrency 5, rate 100/1m, source code, 4 running, 1 waiting; it was not reset\n",
 		"limits reset webhooks:acme":          "webhooks:acme: would have 0 running (has 4), 0 admitted (has 0); it was not reset\n",
 		"limits remove webhooks":              "webhooks: concurrency 5, rate 100/1m, source code, 4 running, 1 waiting; it was not removed\n",

@@ -139,7 +139,7 @@ func TestCommandsWorkOnAllShards(t *testing.T) {
 			require.Equal(h.t, exitAbsent, h.invoke("locks find --key k3").code)
 		},
 		"limits": func(h shardHouse) {
-			require.Equal(h.t, "1  webhooks: concurrency 5, rate -", h.must("limits set webhooks --concurrency 5")[1])
+			require.Equal(h.t, "1  webhooks: concurrency 5, rate - (no program has registered it)", h.must("limits set webhooks --concurrency 5")[1])
 			require.Len(h.t, h.objects("limits"), 3)
 			require.Len(h.t, h.objects("limits show webhooks"), 3)
 			require.Len(h.t, h.objects("limits check"), 3)

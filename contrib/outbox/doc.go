@@ -12,6 +12,12 @@
 //
 //	err = box.Run(ctx, db) // in at least one process, until ctx ends
 //
+// A web service writes jobs while Redis is away, but belay.Open would not let it start then. Make its client
+// by NewClient, which sends nothing to Redis:
+//
+//	driver, err := goredisdriver.Open("redis://localhost:6379/0") // package driver/goredisdriver; sends nothing
+//	client, err := belay.NewClient(driver, nil)
+//
 // The tables are those of Schema. The package needs PostgreSQL 14 or newer, and any driver of database/sql.
 //
 // A program with pgx' own transactions passes outbox.Pgx(tx) to Insert, and stdlib.OpenDBFromPool(pool) of
@@ -36,6 +42,15 @@
 // must not evict it (see belay check).
 //
 // A connection pooler between Run and PostgreSQL must use session mode, not transaction mode.
+//
+// # In a test
+//
+// Relay pushes what waits and returns, so a test needs neither Run nor a timeout. With a Kit of belaytest:
+//
+//	box, err := outbox.New(kit.Client(), outbox.Config{})
+//	// ... call the code that inserts jobs ...
+//	err = box.Relay(ctx, db)
+//	kit.Drain()
 //
 // # Slow and refused
 //

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +92,9 @@ type Execer interface {
 func Pgx[Tag interface{ RowsAffected() int64 }](tx interface {
 	Exec(ctx context.Context, query string, args ...any) (Tag, error)
 }) Execer {
+	if tx == nil {
+		return nil // Insert says so
+	}
 	return execFunc(func(ctx context.Context, query string, args ...any) (sql.Result, error) {
 		tag, err := tx.Exec(ctx, query, args...)
 		return driver.RowsAffected(tag.RowsAffected()), err
@@ -117,6 +121,9 @@ const maxRows = 1000
 //
 // If Insert returns an error, roll tx back, because some of the jobs may be written and others not.
 func (o *Outbox) Insert(ctx context.Context, tx Execer, jobs ...belay.RawJob) ([]belay.Receipt, error) {
+	if tx := reflect.ValueOf(tx); !tx.IsValid() || tx.Kind() == reflect.Pointer && tx.IsNil() {
+		return nil, errors.New("insert into the outbox: the transaction is nil; check the error of BeginTx")
+	}
 	receipts := make([]belay.Receipt, len(jobs))
 	var args []any
 	for i, j := range jobs {

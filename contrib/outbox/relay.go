@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,28 +90,51 @@ func (o *Outbox) Run(ctx context.Context, db *sql.DB) error {
 	if db == nil {
 		return errors.New("run an outbox: the database is nil")
 	}
-	var backoff link.Backoff
-	var loggedAt time.Time
 	places := places{retryAt: make(map[string]time.Time)}
-	worked := func() {
-		if backoff.Reset(); !loggedAt.IsZero() {
-			loggedAt = time.Time{}
-			o.cfg.Logger.Info("outbox relay works again")
-		}
-	}
+	trouble := trouble{log: o.cfg.Logger}
 	for ctx.Err() == nil {
-		err := o.relay(ctx, db, &places, worked)
+		err := o.relay(ctx, db, &places, &trouble)
 		if err == nil || ctx.Err() != nil {
 			wait(ctx, link.Jitter(standby))
 			continue
 		}
-		if loggedAt.IsZero() || time.Since(loggedAt) > logEvery {
-			loggedAt = time.Now()
-			o.cfg.Logger.Warn("outbox relay failed; will retry", "error", err.Error())
-		}
-		wait(ctx, backoff.Next())
+		wait(ctx, trouble.failed(err))
 	}
 	return nil
+}
+
+// Relay pushes the jobs that wait in the outbox in db, and returns when none is left, or with the first error.
+// It is for tests and for programs that end: a job of a transaction that is committed later is not waited for.
+// It needs no lock, so it may be called beside Run, and each job is pushed once all the same.
+func (o *Outbox) Relay(ctx context.Context, db *sql.DB) error {
+	if db == nil {
+		return errors.New("relay an outbox: the database is nil")
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to the database: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	places := places{retryAt: make(map[string]time.Time)}
+	for {
+		moved, err := o.pass(ctx, conn, &places)
+		if err != nil {
+			return err
+		}
+		if moved {
+			continue
+		}
+		var left bool
+		switch err := conn.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM belay_outbox)").Scan(&left); {
+		case err != nil:
+			return fmt.Errorf("look for jobs: %w", err)
+		case !left:
+			return nil
+		case len(places.retryAt) > 0:
+			return fmt.Errorf("relay an outbox: Redis refuses the jobs of the queues %q", slices.Sorted(maps.Keys(places.retryAt)))
+		}
+		wait(ctx, minInterval) // another relay pushes them
+	}
 }
 
 func wait(ctx context.Context, d time.Duration) {
@@ -120,7 +145,7 @@ func wait(ctx context.Context, d time.Duration) {
 }
 
 // relay moves jobs until there is an error. It returns nil at once if another process relays.
-func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, worked func()) error {
+func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, trouble *trouble) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
@@ -132,8 +157,7 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, worked f
 		return fmt.Errorf("lock the outbox: %w", err)
 	}
 	if !locked {
-		worked()
-		return nil
+		return trouble.elsewhere(ctx, conn)
 	}
 	// ErrBadConn makes db end the session. That frees the lock, whatever state the session is in, and no other
 	// user of db gets the connection.
@@ -150,7 +174,7 @@ func (o *Outbox) relay(ctx context.Context, db *sql.DB, places *places, worked f
 			wait(ctx, interval)
 			interval = min(2*interval, o.cfg.MaxInterval)
 		}
-		worked()
+		trouble.over()
 	}
 }
 
@@ -168,24 +192,9 @@ func (o *Outbox) pass(ctx context.Context, conn *sql.Conn, places *places) (move
 	}
 	stored := true
 	if len(current.jobs) > 0 {
-		receipts, err := o.push(ctx, conn, current)
-		var refused *redis.ServerError
-		switch {
-		case errors.Is(err, client.ErrStale):
-			if stored, err = o.withdraw(ctx, current); err != nil {
-				return false, err
-			}
-			if stored {
-				return true, o.renew(ctx, conn, current)
-			}
-		case errors.As(err, &refused) && !redis.Outage(err):
-			if stored, err = o.refused(ctx, current, receipts, places, err); err != nil {
-				return false, err
-			}
-		case err != nil:
-			return false, err
-		default:
-			places.accepted(o, places.of(current, receipts))
+		var renewed bool
+		if stored, renewed, err = o.offer(ctx, conn, current, places); err != nil || renewed {
+			return renewed, err
 		}
 	}
 	statement, args := nextClaim, []any{current.key.Number, lua.MaxItems, min(o.client.Page(), maxPayload), stored}
@@ -207,6 +216,27 @@ func (o *Outbox) pass(ctx context.Context, conn *sql.Conn, places *places) (move
 		return true, nil
 	}
 	return changed > 0, err
+}
+
+// offer pushes a claim, and reports whether its jobs are in Redis, or must be pushed in a renewed scope.
+func (o *Outbox) offer(ctx context.Context, conn *sql.Conn, c claim, places *places) (stored, renewed bool, err error) {
+	receipts, err := o.push(ctx, conn, c)
+	var refused *redis.ServerError
+	switch {
+	case errors.Is(err, client.ErrStale):
+		if stored, err = o.withdraw(ctx, c); err == nil && stored {
+			return false, true, o.renew(ctx, conn, c)
+		}
+	case errors.As(err, &refused) && !redis.Outage(err):
+		stored, err = o.refused(ctx, c, receipts, places, err)
+	case err == nil:
+		stored = true
+		places.accepted(o, places.of(c, receipts))
+	}
+	if err != nil {
+		return false, false, &unpushedError{c.key.Number, err}
+	}
+	return stored, false, nil
 }
 
 // push pushes a claim. On a slow link that may take longer than PostgreSQL keeps a silent session, so it pings

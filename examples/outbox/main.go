@@ -50,7 +50,15 @@ func main() {
 			fmt.Println("confirmed order", args.Order) // the work
 			return nil
 		})
-		go func() { _ = box.Run(ctx, db) }()
+		relayed := make(chan struct{})
+		go func() {
+			defer close(relayed)
+			_ = box.Run(ctx, db) // ctx ends when the last job has been settled
+		}()
+		server.OnExit(func() {
+			<-relayed
+			_ = db.Close()
+		})
 		for n := range *orders {
 			if err := place(ctx, db, box, n%3 == 2); err != nil && !errors.Is(err, errSoldOut) {
 				return err

@@ -18,8 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belayq/belay"
+	"github.com/belayq/belay/belaytest"
 	"github.com/belayq/belay/client"
 	"github.com/belayq/belay/contrib/outbox"
+	"github.com/belayq/belay/driver/goredisdriver"
 	"github.com/belayq/belay/internal/drivertest"
 	"github.com/belayq/belay/internal/drivertest/slowlink"
 	"github.com/belayq/belay/job"
@@ -189,6 +191,9 @@ func TestOutbox(t *testing.T) {
 				{"gets through with a claim that is large for a slow link", largeClaim},
 				{"lets only the jobs of a queue wait that Redis refuses", oneRefused},
 				{"withdraws what Redis refuses before it claims it anew", withdrawn},
+				{"says that it works again when it does, not when another relay has the lock", otherHolder},
+				{"pushes what waits, and returns", relayed},
+				{"takes jobs from a program that started while Redis is away", startedEarly},
 				{"has one relay at a time", alone},
 				{"pushes each job once though several relays are at work", several},
 			} {
@@ -535,6 +540,119 @@ func outages(s *shop) {
 		"after the end of connection 2"}, s.names())
 }
 
+// A relay that fails gives up the lock, and the other relay that has it then may do no better. Here the test is
+// the other relay.
+func otherHolder(s *shop) {
+	before := s.said.String()
+	logged := func(line string) int { return strings.Count(strings.TrimPrefix(s.said.String(), before), line) }
+	other, err := s.db.Conn(s.Context())
+	require.NoError(s, err)
+	defer func() { _ = other.Close() }()
+	lock := func(what string) {
+		_, err := other.ExecContext(s.Context(), "SELECT "+what+"('belay_outbox'::regclass::oid::int4, 7311)")
+		require.NoError(s, err)
+	}
+	maxmemory := func(bytes string) {
+		_, err := s.redis.Do(s.Context(), "CONFIG", "SET", "maxmemory", bytes)
+		require.NoError(s, err)
+	}
+	maxmemory("1")
+	s.insert("while Redis is full")
+	s.relays()
+	eventually(s.T, "the error", func() bool { return logged("relay failed") == 1 })
+	lock("pg_advisory_lock")
+	for range 3 { // the relay finds the lock taken
+		now := s.number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+		eventually(s.T, "the next attempt", func() bool {
+			return s.number(fmt.Sprint(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+				AND query ~ 'attempt|SELECT number' AND pid <> pg_backend_pid() AND extract(epoch FROM query_start) * 1000000 > `, now)) > 0
+		})
+	}
+	require.Equal(s, []int{1, 0}, []int{logged("relay failed"), logged("works again")}, s.said.String())
+	maxmemory("0")
+	require.NoError(s, s.box.Relay(s.Context(), s.db)) // it needs no lock
+	eventually(s.T, "the end of the error", func() bool { return logged("works again") == 1 })
+
+	// After a failure of the database, it is enough that the database says who has the lock.
+	lock("pg_advisory_unlock")
+	var holder int
+	eventually(s.T, "the relay", func() bool { holder, _ = s.holder(); return holder != 0 })
+	got := make(chan error, 1)
+	go func() {
+		_, err := other.ExecContext(context.WithoutCancel(s.Context()), "SELECT pg_advisory_lock('belay_outbox'::regclass::oid::int4, 7311)")
+		got <- err
+	}()
+	eventually(s.T, "the test to wait for the lock", func() bool {
+		return s.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 1
+	})
+	_, err = s.server.ExecContext(s.Context(), "SELECT pg_terminate_backend($1)", holder)
+	require.NoError(s, err)
+	require.NoError(s, <-got)
+	eventually(s.T, "the next error", func() bool { return logged("relay failed") == 2 })
+	eventually(s.T, "its end", func() bool { return logged("works again") == 2 })
+	lock("pg_advisory_unlock")
+}
+
+func relayed(s *shop) {
+	require.NoError(s, s.box.Relay(s.Context(), s.db))
+	var want []string
+	for n := range 300 { // two claims
+		want = append(want, fmt.Sprint(n))
+		s.insert(want[n])
+	}
+	s.insert("refused", belay.Queue("odd"))
+	_, err := s.redis.Do(s.Context(), "SET", "queue:odd", "a string")
+	require.NoError(s, err)
+	require.ErrorContains(s, s.box.Relay(s.Context(), s.db), `Redis refuses the jobs of the queues ["odd"]`)
+	require.Equal(s, want, s.names())
+	_, err = s.redis.Do(s.Context(), "DEL", "queue:odd")
+	require.NoError(s, err)
+
+	stop := s.relays() // has the lock
+	eventually(s.T, "the relay", func() bool { pid, _ := s.holder(); return pid != 0 })
+	s.insert("beside the relay")
+	require.NoError(s, s.box.Relay(s.Context(), s.db))
+	require.Equal(s, append(want, "beside the relay"), s.names())
+	require.Equal(s, []string{"refused"}, s.namesIn("odd"))
+	stop()
+
+	// A test's Kit is a client like any other.
+	kit := belaytest.New(s.T)
+	var ran []string
+	kit.Serve(func(server *belay.Server) {
+		order.Handle(server, func(_ context.Context, name string) error { ran = append(ran, name); return nil })
+	})
+	box, err := outbox.New(kit.Client(), outbox.Config{})
+	require.NoError(s, err)
+	_, err = box.Insert(s.Context(), s.db, order.Job("in a test"))
+	require.NoError(s, err)
+	require.NoError(s, box.Relay(s.Context(), s.db))
+	kit.Drain()
+	require.Equal(s, []string{"in a test"}, ran)
+
+	ended, cancel := context.WithCancel(s.Context())
+	cancel()
+	require.ErrorIs(s, s.box.Relay(ended, s.db), context.Canceled)
+}
+
+// startedEarly makes its client as the package comment says.
+func startedEarly(s *shop) {
+	away := "redis://" + drivertest.FreeAddr(s.T) + "/0"
+	_, err := belay.Open(s.Context(), away, nil)
+	require.Error(s, err)
+	driver, err := goredisdriver.Open(away)
+	require.NoError(s, err)
+	early, err := belay.NewClient(driver, nil)
+	require.NoError(s, err)
+	defer func() { require.NoError(s, early.Close()) }()
+	box, err := outbox.New(early, outbox.Config{})
+	require.NoError(s, err)
+	_, err = box.Insert(s.Context(), s.db, order.Job("early"))
+	require.NoError(s, err)
+	require.NoError(s, s.box.Relay(s.Context(), s.db))
+	require.Equal(s, []string{"early"}, s.names())
+}
+
 // A backup is restored: the claims of the database begin anew below those that Redis has seen.
 func restored(s *shop) {
 	stop := s.relays()
@@ -615,4 +733,10 @@ func TestMistakesWithAnOutboxAreNamed(t *testing.T) {
 	box, err := outbox.New(client, outbox.Config{})
 	require.NoError(t, err)
 	require.ErrorContains(t, box.Run(t.Context(), nil), "database is nil")
+	require.ErrorContains(t, box.Relay(t.Context(), nil), "database is nil")
+	var tx *sql.Tx
+	for _, none := range []outbox.Execer{nil, tx, outbox.Pgx(pgx.Tx(nil))} {
+		_, err = box.Insert(t.Context(), none, order.Job("a"))
+		require.EqualError(t, err, "insert into the outbox: the transaction is nil; check the error of BeginTx")
+	}
 }
