@@ -147,6 +147,34 @@ func TestBatchWithADeadMemberIsNotOver(t *testing.T) {
 	})
 }
 
+// A due member that no worker can read dies in its batch, not only in the dead set.
+func TestAMemberThatNoWorkerCanReadDiesInItsBatch(t *testing.T) {
+	t.Parallel()
+	eachDriver(t, func(t *testing.T, client *belay.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		b := newBatches(t, client)
+		batch, err := belay.NewBatch(ctx, client, b.config(), func(of *belay.Batch) error {
+			_, err := b.row.Enqueue(ctx, client, importRow{}, belay.InBatch(of), belay.In(time.Hour))
+			return err
+		})
+		require.NoError(t, err)
+		do := func(words ...string) any {
+			reply := client.Driver().Do(ctx, driver.Command(words...))[0]
+			require.NoError(t, reply.Err)
+			return reply.Value
+		}
+		schedule := client.Spaces()[0].Keys.Schedule()
+		payload, _ := do("ZRANGE", schedule, "0", "0").([]any)[0].(string)
+		do("DEL", schedule)
+		do("ZADD", schedule, "1", strings.Replace(payload, `{`, `{"retry_count":"1",`, 1))
+		running(t, b.server)
+		status, err := batch.Wait(ctx)
+		require.ErrorIs(t, err, belay.ErrBatchDead)
+		require.Equal(t, [2]int{1, 1}, [2]int{status.Pending, status.Dead})
+	})
+}
+
 func TestNestedBatchesEndFromTheInside(t *testing.T) {
 	t.Parallel()
 	eachDriver(t, func(t *testing.T, client *belay.Client) {

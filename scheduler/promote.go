@@ -250,8 +250,8 @@ func (p *Poller) logPromoted(group destination, moved int) {
 
 // sort returns the due jobs by their destination, in the order in which they are due.
 //
-// The poller also moves jobs of queues that only other programs take. It decides about the quarantine and the
-// dead set only for jobs that workers of Belay run.
+// The poller also moves jobs of queues that only other programs take. It decides about the quarantine only for
+// jobs that workers of Belay run, and about the dead set only for what names no queue.
 func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.Time) (sorted []destination, err error) {
 	add := func(to lua.Promotions, promotion lua.Promotion) *destination {
 		at := slices.IndexFunc(sorted, func(d destination) bool {
@@ -268,19 +268,16 @@ func (p *Poller) sort(ctx context.Context, set string, jobs []string, now time.T
 		to, new := lua.Promotions{}, raw
 		if err == nil {
 			to.Queue = parsed.QueueOrDefault()
-			checkErr, crashed := parsed.CheckToRun(), p.cfg.Crashes.Quarantines(parsed.InterruptedCount())
-			if checkErr != nil || crashed {
-				taken, failed := p.takenByBelay(ctx, to.Queue)
-				if failed != nil {
-					return nil, failed
-				}
-				if taken {
-					// Other programs count interruptions in this field too, and read no quarantine.
-					err, to.Quarantine = checkErr, crashed
-				}
-			}
-			if checkErr == nil { // else it moves as it is
+			if parsed.CheckToRun() == nil { // else it moves as it is: a worker knows what ends with it
 				new = parsed.Patch(parsed.IntoQueue(now, p.cfg.Unit)...)
+				if p.cfg.Crashes.Quarantines(parsed.InterruptedCount()) {
+					// Other programs count interruptions in this field too, and read no quarantine.
+					taken, failed := p.takenByBelay(ctx, to.Queue)
+					if failed != nil {
+						return nil, failed
+					}
+					to.Quarantine = taken
+				}
 			}
 		}
 		if err != nil {

@@ -60,6 +60,21 @@ func withoutEnqueuedAt(t *testing.T, payload string) string {
 	return parsed.Patch(job.Remove("enqueued_at"))
 }
 
+// On the queues of Belay's workers too: a worker moves them to the dead set, with all that ends with a job.
+func TestDueJobsThatNoWorkerCanRunMoveAsTheyAre(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(r *rig) {
+		r.poller = scheduler.New(scheduler.Config{
+			Round: patience, Client: r.client, Keys: r.keys, Clock: &lua.Clock{}, Largest: job.DefaultPayloadLimit, Queues: func() []string { return []string{"own"} },
+		})
+		payload := `{"queue":"own","class":"A","args":[],"jid":"1","retry_count":"1","interrupted_count":2}`
+		r.due(r.keys.Retry(), payload)
+		r.pass()
+		require.Equal(r.t, []string{payload}, r.waiting("own"))
+		require.Equal(r.t, int64(0), r.do("EXISTS", r.keys.Dead(), r.keys.Failed(), r.keys.Quarantine("own"), r.keys.Retry()))
+	})
+}
+
 // A job that was in a process when it crashed runs alone, on the queues of Belay's workers.
 func TestDueJobsAreQuarantinedOnQueuesOfBelaysWorkers(t *testing.T) {
 	t.Parallel()
