@@ -121,8 +121,8 @@ func (k *Keyspace) send(p *pipeline) {
 	k.outbox <- p
 }
 
-// sendAll sends pipelines until the keyspace is closed. The senders stay, because a goroutine for each pipeline grew
-// its stack each time, which was 5 % of a worker's time.
+// sendAll sends pipelines until the keyspace is closed. The senders stay, because a goroutine for each pipeline
+// grew its stack each time, which was 5 % of a worker's time.
 func (k *Keyspace) sendAll() {
 	for {
 		select {

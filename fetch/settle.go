@@ -130,9 +130,9 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	return b
 }
 
-// nearNewest reports whether our list certainly has more jobs that are older than all of these, which are of one
-// queue, than newer ones. Then each of them is nearer to the newest end. Beside many runs that take long, a search
-// from the oldest end was half of the time of Redis.
+// nearNewest reports whether our list certainly has more jobs that are older than all of these, which are of
+// one queue, than newer ones. Then each of them is nearer to the newest end. Beside many runs that take long, a
+// search from the oldest end was half of the time of Redis.
 func (k *Keyspace) nearNewest(session *Session, gathered []*Run, jobs []lua.Settled) bool {
 	oldest := gathered[jobs[0].Index]
 	for i := range jobs {
@@ -140,8 +140,8 @@ func (k *Keyspace) nearNewest(session *Session, gathered []*Run, jobs []lua.Sett
 			oldest = r
 		}
 	}
-	// Those of other queues count too, and those that have ended: to count only those in the list would be a walk
-	// over all runs for each batch.
+	// Those of other queues count too, and those that have ended: to count only those in the list would be a
+	// walk over all runs for each batch.
 	newer := int(session.seq - oldest.seq)
 	for _, in := range k.intakes {
 		newer += in.reserved

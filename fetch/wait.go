@@ -20,11 +20,12 @@ const (
 	shortWait = time.Second
 	// pacedTake is how often takes look at queues where idle waits are not possible.
 	pacedTake = 250 * time.Millisecond
-	// trickle is how far apart jobs come one by one, beside trickleTrips round trips. At half of it, as at a hundred
-	// jobs a second, takes bring many of them together.
+	// trickle is how far apart jobs come, besides trickleTrips round trips, that come one by one. With much
+	// less, a producer that pushes many jobs one after the other would look like that; with much more, a take
+	// that finds nothing would follow each job at fifty a second.
 	trickle = 10 * time.Millisecond
-	// trickleTrips: a job that was there before its wait comes after one round trip. Four, because a busy process
-	// notices it later; at one, a slow link would bring all jobs one by one.
+	// trickleTrips: a job that was there before its wait comes after one round trip. Four, because a busy
+	// process notices it later; at one, a slow link would bring all jobs one by one.
 	trickleTrips = 4
 	// manyFailures is after how many failed waits in a row the log says so: after a few seconds.
 	manyFailures = 8
@@ -351,10 +352,10 @@ func (k *Keyspace) arriveByWait(w *wait) {
 	k.bring(w.session, w.queue.name, w.payload, wanted)
 }
 
-// trickles records that a wait has brought a job, and reports whether the next wait can follow without a take: jobs
-// come one by one, and the takes after them have found nothing. Each queue has a wait then, so it does not matter
-// which one the next job is in. If several jobs come after all, the second one shows it, and those that follow
-// start a round trip later than by a take after the first.
+// trickles records that a wait has brought a job, and reports whether the next wait can follow without a take:
+// jobs come one by one, and the takes after them have found nothing. Each queue has a wait then, so it does not
+// matter which one the next job is in. If several jobs come after all, the second one shows it, and those that
+// follow start a round trip later than by a take after the first.
 func (in *intake) trickles(now time.Time) bool {
 	before := in.loneAt
 	in.loneAt = now

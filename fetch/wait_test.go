@@ -18,9 +18,9 @@ func takesOf(r *rig) *atomic.Int64 {
 }
 
 // trickling makes a rig that waits on its queues, and whose last jobs came one by one.
-func trickling(t *testing.T, open opener, concurrency int) (*rig, *intake, *atomic.Int64) {
+func trickling(t *testing.T, open opener) (*rig, *intake, *atomic.Int64) {
 	t.Helper()
-	r := newRig(t, open, concurrency, "high", "low")
+	r := newRig(t, open, 9, "high", "low")
 	in := r.k.intakes[0]
 	r.waitsOnBoth()
 	takes := takesOf(r)
@@ -46,7 +46,7 @@ func TestJobsThatComeOneByOne(t *testing.T) {
 	eachClient(t, func(t *testing.T, open opener) {
 		t.Run("need_no_take_whichever_queue_they_come_to", func(t *testing.T) {
 			t.Parallel()
-			r, in, takes := trickling(t, open, 9)
+			r, in, takes := trickling(t, open)
 			for _, queue := range []string{"low", "low", "high", "low"} {
 				r.push(queue, 1)
 				r.pump("the job", func() bool { return len(r.running) == 1 })
@@ -60,7 +60,7 @@ func TestJobsThatComeOneByOne(t *testing.T) {
 
 		t.Run("are_taken_when_the_second_follows_soon", func(t *testing.T) {
 			t.Parallel()
-			r, in, takes := trickling(t, open, 9)
+			r, in, takes := trickling(t, open)
 			in.loneAt = time.Now().Add(time.Minute) // however slow this machine is
 			r.push("low", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
@@ -71,7 +71,7 @@ func TestJobsThatComeOneByOne(t *testing.T) {
 
 		t.Run("are_taken_at_once_after_a_take_that_has_found_more", func(t *testing.T) {
 			t.Parallel()
-			r, in, takes := trickling(t, open, 9)
+			r, in, takes := trickling(t, open)
 			in.loneAt = time.Time{}
 			for range 2 {
 				r.do("LPUSH", r.keys.Queue("low"), payload("low"), payload("low"), payload("low"))
@@ -85,7 +85,7 @@ func TestJobsThatComeOneByOne(t *testing.T) {
 
 		t.Run("leave_the_last_processors_to_the_more_important_queue", func(t *testing.T) {
 			t.Parallel()
-			r, in, _ := trickling(t, open, 9)
+			r, in, _ := trickling(t, open)
 			r.push("low", 1)
 			r.pump("the job", func() bool { return len(r.running) == 1 })
 			r.waitsOnBoth()
@@ -113,7 +113,7 @@ func TestJobsThatComeOneByOne(t *testing.T) {
 
 		t.Run("stay_in_a_queue_that_is_paused_after_the_next_heartbeat", func(t *testing.T) {
 			t.Parallel()
-			r, _, takes := trickling(t, open, 9)
+			r, _, takes := trickling(t, open)
 			r.do("SADD", r.keys.Paused(), "low")
 			r.beat()
 			r.pump("the wait to end", func() bool { return r.k.openWaits() == 1 && r.k.queues["low"].wait == nil && r.k.inFlight == 0 })

@@ -47,8 +47,8 @@ type Settlement struct {
 	// this one included; Number is below Mark+MaxUnread.
 	Number, Mark int64
 	Jobs         []Settled
-	// NearNewest, if set, reports whether these jobs of one list are nearer to its newest job than to its oldest
-	// one. It decides at which end the search for them begins, and only saves time.
+	// NearNewest, if set, reports whether these jobs of one list are nearer to its newest job than to its
+	// oldest one. It decides at which end the search for them begins, and only saves time.
 	NearNewest func(jobs []Settled) bool
 	// Queues are those that the process takes from: the waiters that the ends of runs admit go to them. The
 	// poller admits waiters of other queues. They are used only for jobs with a Gate.

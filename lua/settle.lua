@@ -14,9 +14,9 @@
 --          quarantine list; then, by their positions, the keys of what belongs to jobs
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread
---          then groups: exit, pair, counts as processed (0|1), as failed (0|1), the end of the working list that
---          the search begins at ("-1": the oldest job | "1": the newest), and the arguments of read_owned, of
---          each job its bytes, and for exits with a new place its new bytes and delay in seconds
+--          then groups: exit, pair, counts as processed (0|1), as failed (0|1), the end of the working list
+--          that the search begins at ("-1": the oldest job | "1": the newest), and the arguments of
+--          read_owned, of each job its bytes, and for exits with a new place its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
 --          "snoozed" | "dead" | "waits" (at its gate, which its belongings name) | "last" (back of the queue
 --          list: a quarantined job that may not start now)
@@ -96,8 +96,8 @@ local now_ms = math.floor(now * 1000)
 local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
-  -- Locals, because this loop is most of the cost of a job. from is a text, because Redis 7.0 prints a number by
-  -- printf, which was a sixteenth of that cost.
+  -- Locals, because this loop is most of the cost of a job. from is a text, because Redis 7.0 prints a number
+  -- by printf, which was a sixteenth of that cost.
   local working, from, home, step, arg = group.working, group.from, group.home, group.step, group.first
   local requeued, last, ended = group.exit == 'requeued', group.exit == 'last', 0
   local moved = group.parts and {}
