@@ -76,8 +76,11 @@ func newKeyspace(l *Loop, at Space) (*Keyspace, error) {
 		report = link.NewReporter(log)
 	}
 	k := &Keyspace{
-		flights: flights{link: &link.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: log, Duty: jobs}},
-		Space:   at, loop: l, cfg: cfg, log: log, report: report, index: len(l.spaces),
+		flights: flights{
+			link:   &link.Link{Client: lane, Round: cfg.CallTimeout, Largest: cfg.Largest, Log: log, Duty: jobs},
+			outbox: make(chan *pipeline, maxInFlight), closed: make(chan struct{}),
+		},
+		Space: at, loop: l, cfg: cfg, log: log, report: report, index: len(l.spaces),
 		ledger: newLedger(l.Concurrency()), queues: make(map[string]*queueState), reconcile: newReconcile(),
 		waiting: newWaiting(),
 	}
@@ -180,5 +183,6 @@ func (k *Keyspace) wake(now time.Time) time.Time {
 
 func (k *Keyspace) close() error {
 	k.closeWaits()
+	k.closeOnce.Do(func() { close(k.closed) }) // the outbox stays: a process that must end may close beside its loop
 	return k.link.Close()
 }

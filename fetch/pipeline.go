@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/belayq/belay/driver"
@@ -20,6 +21,10 @@ const lateReply = 100 * time.Millisecond
 // flights counts the calls in flight to one keyspace, and has the pace of the link.
 type flights struct {
 	link       *link.Link
+	outbox     chan *pipeline // to the senders; with room for all that may be in flight
+	senders    int            // how many there are
+	closed     chan struct{}  // ends the senders
+	closeOnce  sync.Once
 	inFlight   int       // pipelines
 	sentAt     time.Time // when the last one was sent
 	operations int       // pipelines and waits in flight that may bring jobs
@@ -109,12 +114,27 @@ func (k *Keyspace) send(p *pipeline) {
 	} else {
 		p.trip = k.link.Begin(p.may, calls)
 	}
-	go func() {
-		// The calls do not depend on the context of a handler or a request: they must arrive also while the
-		// process stops.
-		p.trip.Send(context.Background())
-		k.loop.events <- p
-	}()
+	if k.senders < k.inFlight { // each may be sending
+		k.senders++
+		go k.sendAll()
+	}
+	k.outbox <- p
+}
+
+// sendAll sends pipelines until the keyspace is closed. The senders stay, because a goroutine for each pipeline
+// grew its stack each time, which was 5 % of a worker's time.
+func (k *Keyspace) sendAll() {
+	for {
+		select {
+		case p := <-k.outbox:
+			// The calls do not depend on the context of a handler or a request: they must arrive also while the
+			// process stops.
+			p.trip.Send(context.Background())
+			k.loop.events <- p
+		case <-k.closed:
+			return
+		}
+	}
 }
 
 // handle processes the replies.

@@ -32,6 +32,7 @@ type intake struct {
 	queues  []*queueState
 	empty   bool      // the last take found all queues empty, and nothing since then suggests otherwise
 	denied  bool      // the last take lacked a permission to move jobs of a queue
+	loneAt  time.Time // when a wait last brought a job; zero if a take has brought one since
 	pacedAt time.Time // when the next take is due while idle waits are not possible
 	waits   int       // open idle waits
 	quota   int       // the maximum number of them

@@ -119,6 +119,7 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 	b := &batch{session: session, number: session.number, runs: make([]*Run, len(settled)), ended: ended}
 	session.unread = append(session.unread, b)
 	settlement := lua.Settlement{Identity: session.Identity, Number: b.number, Mark: session.mark(), Jobs: settled, Today: k.Clock.Now()}
+	settlement.NearNewest = func(jobs []lua.Settled) bool { return k.nearNewest(session, gathered, jobs) }
 	if k.gate.Load() != nil {
 		settlement.Queues = k.namesTaken()
 	}
@@ -127,6 +128,34 @@ func (k *Keyspace) newBatch(session *Session, gathered []*Run) *batch {
 		b.runs[i] = gathered[settled[i].Index]
 	}
 	return b
+}
+
+// nearNewest reports whether our list certainly has more jobs that are older than all of these, which are of
+// one queue, than newer ones. Then each of them is nearer to the newest end. Beside many runs that take long, a
+// search from the oldest end was half of the time of Redis.
+func (k *Keyspace) nearNewest(session *Session, gathered []*Run, jobs []lua.Settled) bool {
+	oldest := gathered[jobs[0].Index]
+	for i := range jobs {
+		if r := gathered[jobs[i].Index]; r.seq < oldest.seq {
+			oldest = r
+		}
+	}
+	// Those of other queues count too, and those that have ended: to count only those in the list would be a
+	// walk over all runs for each batch.
+	newer := int(session.seq - oldest.seq)
+	for _, in := range k.intakes {
+		newer += in.reserved
+	}
+	older := 0
+	for r := range k.ledger.in(running) { // nearly in the order in which they were taken
+		if older > newer || r.owner == session && r.seq > oldest.seq {
+			break
+		}
+		if r.owner == session && r.ownList() == oldest.ownList() {
+			older++
+		}
+	}
+	return older > newer
 }
 
 // nextAtEnd returns the next jobs that a run's end stores; nil for nearly all runs.

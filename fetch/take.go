@@ -106,7 +106,11 @@ func (k *Keyspace) handleTake(session *Session, in *intake, queues []string, tak
 	if current {
 		in.learn(queues, taken)
 		k.learnWhy(in, taken.Why)
-		if brought := len(taken.Jobs) > 0; brought || taken.Why == lua.WhyEmpty {
+		brought := len(taken.Jobs) > 0
+		if brought {
+			in.loneAt = time.Time{}
+		}
+		if brought || taken.Why == lua.WhyEmpty {
 			in.found(brought)
 		}
 	}

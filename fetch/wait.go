@@ -20,6 +20,13 @@ const (
 	shortWait = time.Second
 	// pacedTake is how often takes look at queues where idle waits are not possible.
 	pacedTake = 250 * time.Millisecond
+	// trickle is how far apart jobs come, besides trickleTrips round trips, that come one by one. With much
+	// less, a producer that pushes many jobs one after the other would look like that; with much more, a take
+	// that finds nothing would follow each job at fifty a second.
+	trickle = 10 * time.Millisecond
+	// trickleTrips: a job that was there before its wait comes after one round trip. Four, because a busy
+	// process notices it later; at one, a slow link would bring all jobs one by one.
+	trickleTrips = 4
 	// manyFailures is after how many failed waits in a row the log says so: after a few seconds.
 	manyFailures = 8
 	// firstYield and maxYield bound how long waits stay closed when Redis has too many clients.
@@ -332,7 +339,8 @@ func (k *Keyspace) closeWaiters() {
 func (k *Keyspace) arriveByWait(w *wait) {
 	in := w.queue.intake
 	// More jobs may follow this one, so processors without an open wait need a take.
-	in.empty = in.spare() <= 1
+	trickles := in.trickles(time.Now())
+	in.empty = in.spare() <= 1 || trickles
 	if len(w.payload) > k.cfg.Largest {
 		// Redis has its bytes already. Sent again, they would not arrive in time over a slow link.
 		k.addLarge(w.session, ownList{queue: w.queue.name}, lua.LargeOf(w.payload))
@@ -342,6 +350,16 @@ func (k *Keyspace) arriveByWait(w *wait) {
 	wanted := w.session == k.session && !k.session.Over() && !w.queue.paused && !w.queue.leaving &&
 		w.queue.backOffUntil.IsZero() && in.share.idle() > 0
 	k.bring(w.session, w.queue.name, w.payload, wanted)
+}
+
+// trickles records that a wait has brought a job, and reports whether the next wait can follow without a take:
+// jobs come one by one, and the takes after them have found nothing. Each queue has a wait then, so it does not
+// matter which one the next job is in. If several jobs come after all, the second one shows it, and those that
+// follow start a round trip later than by a take after the first.
+func (in *intake) trickles(now time.Time) bool {
+	before := in.loneAt
+	in.loneAt = now
+	return in.empty && !in.polls() && !before.IsZero() && now.Sub(before) > trickle+trickleTrips*in.space.link.RoundTrip()
 }
 
 func (k *Keyspace) closeWaits() {

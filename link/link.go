@@ -242,6 +242,13 @@ func (l *Link) Unchecked() bool {
 	return l.lost != nil
 }
 
+// RoundTrip returns how long calls with few bytes take; zero before the first one.
+func (l *Link) RoundTrip() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pages.round
+}
+
 // Page returns the maximum number of bytes of jobs that the next calls may ask for, all together.
 func (l *Link) Page() int {
 	l.mu.Lock()

@@ -158,6 +158,8 @@ func (f *fleet) settle(rt *rapid.T) {
 	}
 	m.number++
 	batch := f.w.settlement(m.identity, m.number, ends...)
+	nearNewest := rapid.Bool().Draw(rt, "near the newest?")
+	batch.NearNewest = func([]Settled) bool { return nearNewest }
 	ask := f.w.keys.Settle(batch) // reorders
 	want := SettleVerdict{Word: SettleSettled}
 	for i, settled := range batch.Jobs {

@@ -14,7 +14,8 @@
 --          quarantine list; then, by their positions, the keys of what belongs to jobs
 -- ARGV     1 batch number  2 lowest number whose reply is unread  3 dead jobs at most  4 dead seconds at most
 --          5 seconds to keep a day's counters  6 numbers that may be unread
---          then groups: exit, pair, counts as processed (0|1), as failed (0|1), and the arguments of
+--          then groups: exit, pair, counts as processed (0|1), as failed (0|1), the end of the working list
+--          that the search begins at ("-1": the oldest job | "1": the newest), and the arguments of
 --          read_owned, of each job its bytes, and for exits with a new place its new bytes and delay in seconds
 --          exit: "done" | "discarded" | "cancelled" | "expired" | "requeued" (head of the queue) | "retry" |
 --          "snoozed" | "dead" | "waits" (at its gate, which its belongings name) | "last" (back of the queue
@@ -22,8 +23,8 @@
 -- Returns  {"settled", positions of jobs that were not ours any more ...} | {"refused"} (the number is too old)
 -- Repeat   a number whose verdict is still stored gets the same reply and writes nothing; for a process without
 --          a record no verdict is stored, and the reply reports all jobs as lost
--- Cost     O(jobs * length of the working list), searched from the end where the oldest are; the next jobs;
---          and the dead jobs that are trimmed, 256 at most
+-- Cost     O(jobs * their distance from the end that the search begins at); the next jobs; and the dead jobs
+--          that are trimmed, 256 at most
 local record, retry, schedule, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local processed, failed, processed_today, failed_today = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local number, mark = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -54,9 +55,9 @@ end
 local groups, at = {}, 7
 while at <= #ARGV do
   local exit, pair = ARGV[at], tonumber(ARGV[at + 1])
-  local group = read_owned(at + 4, homes[exit] and 3 or 1, { -- with all its fields, so that it need not grow
+  local group = read_owned(at + 5, homes[exit] and 3 or 1, { -- with all its fields, so that it need not grow
     exit = exit, working = KEYS[7 + 2 * pair], queue = KEYS[8 + 2 * pair], home = homes[exit],
-    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]),
+    processed = tonumber(ARGV[at + 2]), failed = tonumber(ARGV[at + 3]), from = ARGV[at + 4],
     count = 0, own = 0, first = 0, parts = false, step = 0, after = 0,
   })
   local wrong = must_be(group.working, 'list', 'LREM', group.working, '-1', '')
@@ -95,13 +96,13 @@ local now_ms = math.floor(now * 1000)
 local answer, position, died = { 'settled' }, 0, 0
 local ran, fell = 0, 0
 for _, group in ipairs(groups) do
-  -- Locals, because this loop is most of the cost of a job. '-1', because Redis 7.0 prints a number by printf,
-  -- which was a sixteenth of that cost.
-  local working, home, step, arg = group.working, group.home, group.step, group.first
+  -- Locals, because this loop is most of the cost of a job. from is a text, because Redis 7.0 prints a number
+  -- by printf, which was a sixteenth of that cost.
+  local working, from, home, step, arg = group.working, group.from, group.home, group.step, group.first
   local requeued, last, ended = group.exit == 'requeued', group.exit == 'last', 0
   local moved = group.parts and {}
   for job = 1, group.count do
-    if redis.call('LREM', working, '-1', ARGV[arg]) == 0 then
+    if redis.call('LREM', working, from, ARGV[arg]) == 0 then
       answer[#answer + 1] = position + job
     else
       ended = ended + 1

@@ -119,6 +119,29 @@ func TestSettle(t *testing.T) {
 			require.Equal(w, []int{1}, w.settle(identity, 2, end("q", "twin", job.Done()), end("q", "twin", job.Done())).Lost)
 			w.counted(2, 0)
 		}},
+		promise{"searches_from_the_end_that_the_jobs_are_nearer_to", func(w *world) {
+			identity := w.hold("twin", "b", "twin", "c")
+			batch := w.settlement(identity, 1, end("q", "twin", job.Done()))
+			batch.NearNewest = func(jobs []Settled) bool { return jobs[0].Bytes == "twin" }
+			require.Equal(w, allSettled, ask(w, w.keys.Settle(batch)))
+			require.Equal(w, []string{"c", "b", "twin"}, w.list(w.keys.Working("q", identity)), "the newest job is the first")
+
+			w.holdMore(identity, "r", "d", "e", "d")
+			batch = w.settlement(identity, 2, end("q", "c", job.Requeued()), end("r", "d", job.Done()), end("q", "b", job.Requeued()))
+			var asked [][]string
+			batch.NearNewest = func(jobs []Settled) bool {
+				var group []string
+				for _, settled := range jobs {
+					group = append(group, settled.Bytes)
+				}
+				asked = append(asked, group)
+				return jobs[0].Queue == "q"
+			}
+			require.Equal(w, allSettled, ask(w, w.keys.Settle(batch)))
+			require.Equal(w, [][]string{{"c", "b"}, {"d"}}, asked, "for each list")
+			require.Equal(w, []string{"d", "e"}, w.list(w.keys.Working("r", identity)))
+			require.Equal(w, []string{"b", "c"}, w.waiting("q"), "in the order given, whichever end it is")
+		}},
 		promise{"two_identical_entries_are_two_in_a_set", func(w *world) {
 			twins, ends := make([]string, MaxItems), make([]Settled, MaxItems)
 			for i := range twins {

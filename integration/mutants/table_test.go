@@ -31,7 +31,7 @@ var bugs = []mutant{
 		name: "settle does not check the owner",
 		harm: "a worker that was declared dead stores a retry of a job that runs elsewhere, and counts it twice",
 		edits: []edit{{
-			"lua/settle.lua", `if redis.call('LREM', working, '-1', ARGV[arg]) == 0 then`, `if redis.call('LREM', working, '-1', ARGV[arg]) < 0 then`,
+			"lua/settle.lua", `if redis.call('LREM', working, from, ARGV[arg]) == 0 then`, `if redis.call('LREM', working, from, ARGV[arg]) < 0 then`,
 		}},
 		pkg: "./lua", run: "TestSettle/writes_nothing_for_a_job_we_lost",
 		caught: "TestSettle/writes_nothing_for_a_job_we_lost", says: "Lost:[]int(nil)",
