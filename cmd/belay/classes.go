@@ -18,7 +18,8 @@ import (
 const classesHelp = `Shows the runs of each class over a window of time: how many, how many failed, how long successful runs took, and how
 long jobs had been in their queues before. MEAN and P50 to P99 are of successful runs; a job that never ran counts in
 none. They are Sidekiq's execution metrics, which workers of Belay and of Sidekiq 8 write.
-Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h. RULE is the rule that an operator has given the class.
+Percentiles are estimates, and known for windows of up to 8h only. Redis keeps these figures for 72h. RULE is the rule
+that an operator has given the class.
 
 The commands below give a class a rule, while workers run and whatever their programs say: pause it, limit how many of its
 jobs run at once, or drop its jobs. Workers of Belay obey a rule within a heartbeat, also for classes that only programs in

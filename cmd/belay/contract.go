@@ -63,7 +63,8 @@ know its key; the args of a class of --mask are ["[masked]"].`
 	batchFields = `bid, state, description, total, pending, failed, dead, removed, nested, created_at, complete_at, success_at,
 death_at, invalid_at, queue, parent, age_seconds, failed_jids [jid], dead_jids [jid]`
 	batchNotes = `state is open, running, complete, dead or over. failed is a part of pending, and dead of failed.
-nested are nested batches that are not over. The times are absent until they come; parent is the batch in which it is nested. Only belay batches show lists jids.`
+nested are nested batches that are not over. The times are absent until they come; parent is the batch in which it is
+nested. Only belay batches show lists jids.`
 
 	limitFields = `name, concurrency, rate, source, seen_at, running, admitted, waiting, gates, oldest_seconds`
 	limitNotes  = `concurrency is absent for any number, and rate, too. source is code, operator, reset (the next

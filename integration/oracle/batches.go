@@ -18,7 +18,7 @@ type batch struct {
 	// the second in which its success was called.
 	listed             bool
 	until, succeededAt float64
-	// sets are pending, failed and dead.
+	// sets are pending, failed, dead and nested.
 	sets map[string]map[string]bool
 	// callbacks are the texts of its callbacks, by what calls them, and called those that were called.
 	callbacks map[string]string
@@ -40,7 +40,7 @@ func (k *keyspace) batchOf(key string) (of *batch, set string, ok bool) {
 	if k.batches[id] == nil {
 		k.batches[id] = &batch{
 			id: id, callbacks: make(map[string]string), called: make(map[string]bool),
-			sets: map[string]map[string]bool{"pending": {}, "failed": {}, "dead": {}},
+			sets: map[string]map[string]bool{"pending": {}, "failed": {}, "dead": {}, "nested": {}},
 		}
 	}
 	return k.batches[id], set, true
@@ -157,6 +157,11 @@ func (s *stride) judgeBatch(of *batch) {
 	for jid := range dead {
 		if !failed[jid] {
 			s.violate(s.k.jobs["jid "+jid], Batches, "in batch %s it is dead, and has not failed", of.id)
+		}
+	}
+	for jid := range of.sets["nested"] {
+		if pending[jid] && !failed[jid] {
+			s.violate(s.k.jobs["jid "+jid], Batches, "in batch %s it ends a nested one, and does not count as failed", of.id)
 		}
 	}
 	if of.total != of.stored {

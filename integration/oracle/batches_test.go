@@ -9,6 +9,7 @@ import (
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	const info, pending, failedSet, dead = "belay:batch:b", "belay:batch:b:pending", "belay:batch:b:failed", "belay:batch:b:dead"
+	const nested = "belay:batch:b:nested"
 	member := payload("1", `"belay_batch":"b/calls"`)
 	callback := `{"queue":"calls","class":"Done","args":[],"jid":"cb"`
 	open := func(a *aof) {
@@ -44,6 +45,14 @@ func TestBatches(t *testing.T) {
 		}, rules: []oracle.Rule{oracle.Batches}},
 		"dead and not failed":    {history: func(a *aof) { taken(a); a.step(c("SADD "+dead+" 1"), c("HSETNX "+info+" death_at 1")) }, rules: []oracle.Rule{oracle.Batches}},
 		"failed and not pending": {history: func(a *aof) { taken(a); a.step(c("SADD " + failedSet + " 2")) }, rules: []oracle.Rule{oracle.Batches}},
+		"nested, and failed until it is over": {history: func(a *aof) {
+			open(a)
+			a.step(c("SADD "+pending+" 2 3"), c("SADD "+failedSet+" 3"), c("SADD "+nested+" 3"), c("HINCRBY "+info+" total 2"))
+		}},
+		"nested, and not failed": {history: func(a *aof) {
+			open(a)
+			a.step(c("SADD "+pending+" 2 3"), c("SADD "+nested+" 3"), c("HINCRBY "+info+" total 2"))
+		}, rules: []oracle.Rule{oracle.Batches}},
 		"failed, and not counted": {history: func(a *aof) {
 			taken(a)
 			a.settle(1, 1, gone, c("ZADD retry 1", payload("1", `"belay_batch":"b/calls"`, failed)))
