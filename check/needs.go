@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,6 +46,8 @@ func (n need) words() []string {
 		words = append(words, n.channel)
 	case strings.HasPrefix(n.command, "eval"):
 		words = append(words, "text", "0") // the number of keys
+	case n.command == "sintercard":
+		words = slices.Insert(words, 1, strconv.Itoa(len(n.keys)))
 	}
 	return words
 }
@@ -85,19 +88,19 @@ func needs(keys lua.Keys, names sample) []need {
 			list = append(list, need{purpose: purpose, command: command, keys: []string{key}})
 		}
 	}
-	move := func(purpose purpose, command, from, to string) {
-		list = append(list, need{purpose: purpose, command: command, keys: []string{from, to}})
+	pair := func(purpose purpose, command, one, other string) {
+		list = append(list, need{purpose: purpose, command: command, keys: []string{one, other}})
 	}
 	lock := keys.Lock(names.digest)
 	for _, queue := range names.queues[:min(len(names.queues), maxQueuesAsked)] {
 		waiting, working, quarantined := keys.Queue(queue), keys.Working(queue, names.identity), keys.Quarantine(queue)
 		on(toPush, waiting, "type lpush")
 		on(toWork, waiting, "rpush")
-		move(toWork, "lmove", waiting, working)
-		move(toWait, "blmove", waiting, working)
+		pair(toWork, "lmove", waiting, working)
+		pair(toWait, "blmove", waiting, working)
 		on(toWork, working, "type exists llen lindex lpos lrem")
 		on(toWork, quarantined, "type llen lindex lpush rpush")
-		move(toWork, "lmove", quarantined, keys.QuarantineRun(names.identity))
+		pair(toWork, "lmove", quarantined, keys.QuarantineRun(names.identity))
 		on(toWork, keys.Draining(queue), "zadd zrem zscore zcard zremrangebyscore pexpire")
 		on(toWork, keys.DrainAsked(queue), "zadd zcard zremrangebyscore pexpire")
 		on(toTell, waiting, "lindex")
@@ -199,8 +202,11 @@ func needs(keys lua.Keys, names sample) []need {
 		on(toList, set, "sscan scard sismember")
 	}
 	// Without these, nested batches count as failed members.
-	on(toAwait, keys.BatchNested(names.bid), "sintercard")
-	on(toRead, keys.BatchNested(names.bid), "sintercard smismember")
+	for _, set := range []string{keys.BatchFailed(names.bid), keys.BatchDead(names.bid)} {
+		pair(toAwait, "sintercard", keys.BatchNested(names.bid), set)
+		pair(toLook, "sintercard", keys.BatchNested(names.bid), set)
+	}
+	on(toLook, keys.BatchNested(names.bid), "smismember")
 	on(toWork, keys.Classes(), "hscan")
 	on(toWork, keys.Limits(), "type hget hset hsetnx hdel hexists hscan")
 	on(toWork, keys.Gates(), "type hmget hset hincrby hdel")
@@ -248,6 +254,7 @@ func needs(keys lua.Keys, names sample) []need {
 	on(toLook, keys.FailedOn(names.at), "mget")
 	on(toLook, keys.Queues(), "scard srandmember sscan sismember")
 	on(toLook, keys.Processes(), "scard srandmember sscan")
+	on(toTell, keys.Processes(), "srandmember") // which versions of Sidekiq run
 	on(toLook, keys.Paused(), "smismember sismember")
 	on(toLook, keys.Alive(), "zcount zrange zscore")
 	on(toLook, keys.Up(), "get")
