@@ -140,7 +140,7 @@ func TestReturnFromGitLab(t *testing.T) {
 		},
 		"a list of large jobs stays if its process has a heartbeat at the second look": func(w *world) {
 			w.do("LPUSH", w.held("mail", late).key, strings.Repeat("x", 3<<20))
-			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Found: func(Lists) {
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: -1, Found: func(Lists) {
 				w.do("SET", w.keys.heartbeat(late), "1", "EX", "60")
 			}})
 			require.NoError(w, err)
