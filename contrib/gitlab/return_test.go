@@ -120,7 +120,7 @@ func TestReturnFromGitLab(t *testing.T) {
 			for chunk := range slices.Chunk(jobs, lua.MaxItems) {
 				w.do(append([]string{"LPUSH", held.key}, chunk...)...)
 			}
-			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix})
+			result, err := Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: -1})
 			require.ErrorContains(w, err, fmt.Sprintf("recover %q: %d of its jobs stay: ", held.key, len(stay)))
 			require.ErrorContains(w, err, "WRONGTYPE")
 			require.Equal(w, Result{Recovered: 4}, result)
@@ -134,7 +134,7 @@ func TestReturnFromGitLab(t *testing.T) {
 			require.Equal(w, stay, left, "none is lost")
 
 			w.do("DEL", w.keys.Queue("callbacks"))
-			result, err = Return(w.Context(), Config{Client: w.client, Prefix: w.prefix})
+			result, err = Return(w.Context(), Config{Client: w.client, Prefix: w.prefix, Doubt: -1})
 			require.NoError(w, err)
 			require.Equal(w, Result{Recovered: len(stay), Dead: len(stay), Lists: 1}, result)
 		},
