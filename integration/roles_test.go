@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -335,6 +337,9 @@ func TestEachPermissionOfARoleIsNeeded(t *testing.T) {
 	s.do("ZADD", s.keys.Dead(), "1", rubyPayload("Dead", "mail", "[]", newJID()))
 	s.work(append(fast, "-q", "mail", "--exec", "Good=true", "--exec", "Bad=false", "--exec", "Slow=sleep 60")...)
 	push := []string{"push", "Good", "-q", "mail", "--repeat-for", "1s"}
+	// Jobs that come one by one are brought by idle waits alone. After the second of several a worker takes.
+	several := filepath.Join(t.TempDir(), "several.ndjson")
+	require.NoError(t, os.WriteFile(several, []byte(strings.Repeat(`{"class":"Good"}`+"\n", 5)), 0o600))
 	for role, actions := range map[check.Role]map[string][]string{
 		check.RoleProducer: {
 			"lpush": push, "sadd": push, "evalsha": push, "get": push, "zadd": append(push, "--in", "1h"), "set": append(push, "--unique"),
@@ -342,7 +347,7 @@ func TestEachPermissionOfARoleIsNeeded(t *testing.T) {
 			"zrangebyscore": append(push, "--deadline", "1h"), "hget": append(push, "--deadline", "1h"),
 		},
 		check.RoleWorker: {
-			"lmove": push, "smismember": push, "hexists": nil, "zcard": nil, "zrangebyscore": nil, "time": nil, "hset": nil,
+			"lmove": {"push", "--file", several, "-q", "mail"}, "smismember": push, "hexists": nil, "zcard": nil, "zrangebyscore": nil, "time": nil, "hset": nil,
 			"sadd": {"push", "Slow", "-q", "mail", "--key", "one"}, // a busy worker adds itself to the list
 		},
 		check.RoleDashboard: {
