@@ -326,6 +326,16 @@ func TestAuthorizeDecidesEachActAndTheLogHasIt(t *testing.T) {
 	require.Contains(t, r.log.String(), `"moved":1`)
 }
 
+func TestAuthorizeMayRefuseAnyAct(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{Authorize: func(*http.Request, Act) error { return errors.New("not today") }})
+	r.failed(r.keys.Dead(), 2)
+	r.do("SADD", r.keys.Queues(), "mail")
+	before := r.digest()
+	requireActsRefused(t, r, r.dash, []string{"Sec-Fetch-Site", "same-origin"})
+	require.Equal(t, before, r.digest())
+}
+
 func TestAuthorizeGetsTheTimeOfAReschedule(t *testing.T) {
 	t.Parallel()
 	var acts []Act

@@ -686,7 +686,7 @@ var bugs = []mutant{
 	},
 	{
 		name: "acts on names and cancelling ask for no permission",
-		harm: "a user who may only look pauses queues and cancels jobs in the dashboard",
+		harm: "a user whom the program's Authorize refuses pauses queues and cancels jobs in the dashboard",
 		edits: []edit{{
 			"web/acts.go", `	if err := d.permit(v, act); err != nil {
 		return err
@@ -696,8 +696,8 @@ var bugs = []mutant{
 	answer, result, err := do()
 `,
 		}},
-		pkg: "./web", run: "TestAViewerMayLookAndNotAct",
-		caught: "TestAViewerMayLookAndNotAct", says: "expected: 403",
+		pkg: "./web", run: "TestAuthorizeMayRefuseAnyAct",
+		caught: "TestAuthorizeMayRefuseAnyAct", says: "expected: 403",
 	},
 	{
 		name: "a claim is pushed without its number",
