@@ -337,6 +337,7 @@ func TestEachPermissionOfARoleIsNeeded(t *testing.T) {
 	s.do("ZADD", s.keys.Dead(), "1", rubyPayload("Dead", "mail", "[]", newJID()))
 	s.work(append(fast, "-q", "mail", "--exec", "Good=true", "--exec", "Bad=false", "--exec", "Slow=sleep 60")...)
 	push := []string{"push", "Good", "-q", "mail", "--repeat-for", "1s"}
+	slow := []string{"push", "Slow", "-q", "mail", "--key", "one"}
 	// Jobs that come one by one are brought by idle waits alone. After the second of several a worker takes.
 	several := filepath.Join(t.TempDir(), "several.ndjson")
 	require.NoError(t, os.WriteFile(several, []byte(strings.Repeat(`{"class":"Good"}`+"\n", 5)), 0o600))
@@ -347,8 +348,8 @@ func TestEachPermissionOfARoleIsNeeded(t *testing.T) {
 			"zrangebyscore": append(push, "--deadline", "1h"), "hget": append(push, "--deadline", "1h"),
 		},
 		check.RoleWorker: {
-			"lmove": {"push", "--file", several, "-q", "mail"}, "smismember": push, "hexists": nil, "zcard": nil, "zrangebyscore": nil, "time": nil, "hset": nil,
-			"sadd": {"push", "Slow", "-q", "mail", "--key", "one"}, // a busy worker adds itself to the list
+			"lmove": {"push", "--file", several, "-q", "mail"}, "smismember": push, "hexists": nil, "zcard": nil, "zrangebyscore": nil, "time": nil,
+			"sadd": slow, "hset": slow, // a busy worker adds itself to the list, and says what it runs
 		},
 		check.RoleDashboard: {
 			"llen": {"queues"}, "lindex": {"queues"}, "hgetall": {"status"}, "zrange": {"status"}, "zrevrange": {"dead"}, "zcard": {"status"}, "smismember": {"queues"},
