@@ -76,6 +76,5 @@ func (s *Status) addNoConsumer() {
 
 func (s *Status) noConsumer(queue Queue) bool {
 	takes := func(p Process) bool { return p.takes(queue.Name) }
-	return s.ProcessCount <= int64(len(s.Processes)) && queue.Size+queue.Quarantined+queue.Waiting+queue.HeldByDead > 0 &&
-		!slices.ContainsFunc(s.Processes, takes)
+	return s.ProcessCount <= int64(len(s.Processes)) && queue.Jobs() > 0 && !slices.ContainsFunc(s.Processes, takes)
 }

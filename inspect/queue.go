@@ -39,6 +39,9 @@ type Queue struct {
 	FailedRate float64 `json:"failed_per_second"`
 }
 
+// Jobs counts its jobs that no processor runs, of all these kinds.
+func (q Queue) Jobs() int64 { return q.Size + q.Quarantined + q.Waiting + q.HeldByDead }
+
 // LateAfter is the latency from which on a queue is late. Workers take a job within milliseconds, so a job that
 // waits for a minute waits for others.
 const LateAfter = time.Minute

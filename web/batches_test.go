@@ -75,6 +75,7 @@ func TestAllBatchesCanBePagedAndFound(t *testing.T) {
 	first, second := r.get("/batches").body, r.get("/batches?page=2").body
 	require.Contains(t, first, "1–100 of 125")
 	require.Contains(t, first, `href="batches?page=2"`)
+	require.Contains(t, first, `aria-label="Pages of batches"`)
 	require.Contains(t, second, "101–125 of 125")
 	require.Contains(t, first, "batch-099")
 	require.Contains(t, second, "batch-100")

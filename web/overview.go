@@ -69,7 +69,7 @@ func (d *Dashboard) overview(v *visit) error {
 	}
 	body.Queues = slices.Clone(status.Queues)
 	slices.SortStableFunc(body.Queues, func(a, b inspect.Queue) int {
-		return cmp.Or(cmp.Compare(waitingIn(b), waitingIn(a)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Jobs(), a.Jobs()), cmp.Compare(a.Name, b.Name))
 	})
 	body.Queues = body.Queues[:min(len(body.Queues), maxQueuesShown)]
 	body.Further = int(status.QueueCount) - len(body.Queues)
@@ -131,11 +131,11 @@ func alerts(s inspect.Status) (list []alert) {
 		}
 	}
 	return append(list, slices.Concat(
-		ofQueues(unserved, true, waitingIn, func(q inspect.Queue) string {
+		ofQueues(unserved, true, inspect.Queue.Jobs, func(q inspect.Queue) string {
 			return fmt.Sprintf("%s of queue %s %s, and no process takes from it",
-				plural(waitingIn(q), "job", "jobs"), q.Name, map[bool]string{true: "waits", false: "wait"}[waitingIn(q) == 1])
+				plural(q.Jobs(), "job", "jobs"), q.Name, map[bool]string{true: "waits", false: "wait"}[q.Jobs() == 1])
 		}, "%s have jobs and no consumer: %s"),
-		ofQueues(paused, false, waitingIn, func(q inspect.Queue) string {
+		ofQueues(paused, false, inspect.Queue.Jobs, func(q inspect.Queue) string {
 			return fmt.Sprintf("Queue %s is paused; %s", q.Name, plural(q.Size, "job waits", "jobs wait"))
 		}, "%s are paused: %s"),
 		ofQueues(quarantined, false, func(q inspect.Queue) int64 { return q.Quarantined }, func(q inspect.Queue) string {
@@ -144,9 +144,6 @@ func alerts(s inspect.Status) (list []alert) {
 		}, "%s have jobs that wait to run alone, because processes crashed while running them: %s"),
 	)...)
 }
-
-// waitingIn counts the jobs of a queue that no processor runs, wherever they wait.
-func waitingIn(q inspect.Queue) int64 { return q.Size + q.Quarantined + q.Waiting + q.HeldByDead }
 
 // maxNamed is how many queues one alert names.
 const maxNamed = 3
